@@ -133,7 +133,7 @@ pub fn run(
         backends: Backends::new(&options.weir, &place),
         start: Instant::now(),
         loaded: None,
-        ended: "it was interrupted",
+        ended: "interrupted",
     };
     while !runner.control.is_stopped() {
         let Some(turn) = runner.measurement.turn() else { break };

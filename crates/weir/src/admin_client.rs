@@ -145,7 +145,7 @@ impl AdminClient {
             let mut rest = Vec::new();
             while let Some(bytes) = next(&mut body).await.with_context(|| self.place())? {
                 rest.extend_from_slice(&bytes);
-                ensure!(rest.len() <= LONGEST, "a line of the answer is too long");
+                ensure!(rest.len() <= LONGEST, "a line of the response is too long");
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).collect();
                     let line = std::str::from_utf8(&line[..end]).context("not UTF-8")?;
@@ -160,7 +160,7 @@ impl AdminClient {
 
     async fn ask(&self, method: Method, path: &str, body: String) -> anyhow::Result<Incoming> {
         let asked = timeout(PATIENCE, self.send(method, path, body)).await;
-        let response = asked.map_err(|_| anyhow!("no answer in time")).and_then(|sent| sent);
+        let response = asked.map_err(|_| anyhow!("no response in time")).and_then(|sent| sent);
         let response = response.with_context(|| self.place())?;
         let status = response.status();
         if status.is_success() {
@@ -199,7 +199,7 @@ impl AdminClient {
         // It ends with the answer.
         tokio::spawn(connection);
         let mut token = header::HeaderValue::try_from(format!("Bearer {}", self.token))
-            .map_err(|_| anyhow!("the token has characters that no token has"))?;
+            .map_err(|_| anyhow!("the token contains invalid characters"))?;
         token.set_sensitive(true);
         let request = Request::builder()
             .method(method)
@@ -216,13 +216,13 @@ impl AdminClient {
 }
 
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(bytes).context("the answer is not what was asked for")
+    serde_json::from_slice(bytes).context("unexpected response")
 }
 
 async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        let Some(frame) = timeout(PATIENCE, frame).await.context("it has fallen silent")? else {
+        let Some(frame) = timeout(PATIENCE, frame).await.context("no data in time")? else {
             return Ok(None);
         };
         if let Ok(bytes) = frame?.into_data() {
@@ -234,7 +234,7 @@ async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
 async fn whole(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(bytes) = next(&mut body).await? {
-        ensure!(all.len() + bytes.len() <= LONGEST, "the answer is too long");
+        ensure!(all.len() + bytes.len() <= LONGEST, "the response is too long");
         all.extend_from_slice(&bytes);
     }
     Ok(all)

@@ -44,7 +44,7 @@ pub(crate) fn doors(monitor: Monitor, gaps: Gaps) -> Billing {
 /// # Errors
 /// There are none; the text says why.
 pub(crate) fn read(data: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Invoice>> {
-    anyhow::ensure!(weir_store::exists(data), "nothing was counted in {}", data.display());
+    anyhow::ensure!(weir_store::exists(data), "{} has no metering data", data.display());
     Ok(invoices(&Monitor::read(data), &Gaps::new(data), wanted)?)
 }
 

@@ -3,7 +3,7 @@
 use crate::commands::Command;
 use clap::Parser;
 
-/// Hosts, fronts, records, meters and measures REST traffic.
+/// Gateway that hosts, proxies, records, meters and load-tests REST traffic.
 #[derive(Debug, Parser)]
 #[command(
     name = "weir",
@@ -11,17 +11,17 @@ use clap::Parser;
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = "Exit codes:\n  \
-        0  done\n  \
-        1  it could not be done; standard error says why\n  \
-        2  the command line or the configuration is wrong\n  \
-        3  to 5: what the Lab says of a run (INVALID, UNSTABLE, REGRESSION; 1 is FAIL)\n\n\
+        0  success\n  \
+        1  failure; the reason is on standard error\n  \
+        2  error in the command line or the configuration\n  \
+        3  to 5: verdict of a load test (INVALID, UNSTABLE, REGRESSION; 1 is FAIL)\n\n\
         Examples:\n  \
         weir serve                        serve ./weir.yaml\n  \
-        weir check examples/quickstart    say everything that is wrong with a configuration\n  \
+        weir check examples/quickstart    report all errors of a configuration\n  \
         weir serve --json --listen 127.0.0.1:0 --admin 127.0.0.1:0 weir.yaml"
 )]
 pub(crate) struct Cli {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -30,65 +30,65 @@ use crate::exit::Exit;
 use clap::Subcommand;
 use transactions::{search, show, tail};
 
-/// What to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve a configuration
     Serve(serve::Args),
-    /// Check a configuration and print everything that is wrong with it
+    /// Check a configuration and report all errors and warnings
     Check(check::Args),
     /// List the routes of a configuration
     Routes(routes::Args),
-    /// Say what would be done with a request, and why; nothing is sent
+    /// Explain how a request would be handled, without sending it
     Explain(explain::Args),
     /// Print the JSON Schema of the configuration
     Schema(schema::Args),
-    /// Print the type declarations of what scripts find
+    /// Print TypeScript declarations for scripts
     Types(types::Args),
-    /// Find recorded transactions
+    /// Search recorded transactions
     Search(search::Args),
-    /// Show a recorded transaction, whole
+    /// Show a recorded transaction
     Show(show::Args),
-    /// Follow what is recorded
+    /// Print transactions as they complete
     Tail(tail::Args),
-    /// Show who is throttled, and what is left to everybody
+    /// Show rate limits and quotas of consumers, and the throttled ones
     Limits(limits::Args),
-    /// Look after pools of agents
+    /// Manage process pools
     #[command(subcommand)]
     Pool(pool::Command),
-    /// Make invoices of what was counted
+    /// Print invoices
     Invoice(invoice::Args),
-    /// Print usage: what was counted of whom
+    /// Print usage by consumer, API and operation
     Usage(usage::Args),
-    /// Look after what was counted
+    /// Manage usage metering
     #[command(subcommand)]
     Monitor(monitor::Command),
-    /// Send recorded transactions again
+    /// Resubmit (replay) recorded transactions
     Resubmit(resubmit::Args),
-    /// Say what became of transactions that failed
+    /// Set the resolution of failed transactions
     Resolve(resolve::Args),
-    /// Print who looked at which payload, and who changed what
+    /// Print the audit log
     Audit(audit::Args),
-    /// Look at the journal itself
+    /// Inspect and verify the journal
     #[command(subcommand)]
     Journal(journal::Command),
-    /// Move damaged files of a data folder aside, so that weir starts again
+    /// Repair a data folder: move damaged files aside
     Repair(repair::Args),
-    /// Make, list and revoke tokens of the admin API
+    /// Create, list and revoke tokens of the admin API
     #[command(subcommand)]
     Token(token::Command),
-    /// Write a first configuration from what describes an API
+    /// Generate a configuration from an API description
     #[command(subcommand)]
     Import(import::Command),
-    /// Put load on servers and measure them: the Lab
+    /// Load tests: the Lab
     #[command(subcommand)]
     Lab(lab::Command),
     /// Run the echo backend: an upstream for examples, tests and comparisons
     Echo(echo::Args),
-    /// Make and read JSON Web Tokens, for development and tests
+    /// Create and inspect JSON Web Tokens, for development and tests
     #[command(subcommand)]
     Jwt(jwt::Command),
-    /// Make API keys
+    /// Create API keys
     #[command(subcommand)]
     Key(key::Command),
     /// Print a completion script for a shell
@@ -98,7 +98,7 @@ pub(crate) enum Command {
 /// Runs a command.
 ///
 /// # Errors
-/// It could not be done; the message says why.
+/// The message has the reason.
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(args) => serve::run(&args),

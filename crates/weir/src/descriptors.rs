@@ -15,9 +15,10 @@ pub(crate) fn shortage(needed: u64) -> Option<String> {
     let most = getrlimit(Resource::Nofile).current?;
     (most < needed).then(|| {
         format!(
-            "warning: at most {most} file descriptors may be open, and the configured limits need {needed}; \
-             raise the hard limit (`ulimit -Hn`, LimitNOFILE=), or lower limits.connections and \
-             `connections` of upstreams: beyond it clients get 503 descriptors-exhausted"
+            "warning: the configured limits need {needed} file descriptors, but only {most} may \
+             be open; raise the hard limit (`ulimit -Hn`, LimitNOFILE=), or lower \
+             limits.connections and \
+             `connections` of upstreams: otherwise clients get 503 descriptors-exhausted"
         )
     })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// # Errors
 /// The text is no duration, or a negative one.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no duration; write it like 100ms, 15s, 5m or 1h");
+    let wrong = || format!("'{text}' is not a duration, such as 100ms, 15s, 5m or 1h");
     // jiff reads `100 ms` and ISO 8601 as well; a bare number has no unit and is refused.
     let duration: SignedDuration = text.parse().map_err(|_| wrong())?;
     Duration::try_from(duration).map_err(|_| wrong())

@@ -79,7 +79,7 @@ impl Bound {
                 .name(format!("echo-{index}"))
                 .spawn(move || match runtime() {
                     Ok(runtime) => runtime.block_on(worker(sockets, delay)),
-                    Err(error) => output::error(&format!("echo-{index} cannot run: {error}")),
+                    Err(error) => output::error(&format!("echo-{index} failed: {error}")),
                 })
                 .context("cannot start a thread")?;
         }

@@ -29,7 +29,7 @@ const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 /// # Errors
 /// There are none.
 pub(crate) fn read(data: &Path) -> anyhow::Result<Monitor> {
-    anyhow::ensure!(weir_store::exists(data), "nothing has been counted in {}", data.display());
+    anyhow::ensure!(weir_store::exists(data), "{} has no metering data", data.display());
     Ok(Monitor::read(data))
 }
 
@@ -85,7 +85,7 @@ fn named<T: Copy>(known: &[(&str, T)], word: &str) -> Result<T, String> {
 }
 
 fn one_of(known: &[&str], word: &str) -> String {
-    format!("'{word}' is none of {}", known.join(", "))
+    format!("'{word}' is not one of {}", known.join(", "))
 }
 
 /// A time in seconds since 1970: RFC 3339, a day, or how long ago.
@@ -99,7 +99,7 @@ fn time(text: &str, now: Timestamp) -> Result<u64, String> {
         now.as_second().saturating_sub(ago)
     } else {
         return Err(format!(
-            "'{text}' is no time; write 2026-11-01T12:00:00Z, 2026-11-01 or how long ago: 30d"
+            "'{text}' is not a time, such as 2026-11-01T12:00:00Z, 2026-11-01 or an age: 30d"
         ));
     };
     Ok(u64::try_from(seconds).unwrap_or(0))

@@ -118,7 +118,7 @@ pub(crate) fn doors(resubmitter: &Resubmitter) -> shown::Resubmission {
         }),
         resolve: Box::new(move |(id, wanted, who)| {
             let state = Resolution::from_name(&wanted.state)
-                .ok_or_else(|| shown::Refusal::Bad("there is no such resolution".to_owned()))?;
+                .ok_or_else(|| shown::Refusal::Bad("unknown resolution".to_owned()))?;
             resolver.resolve(*id, state, who, &wanted.comment).map_err(refusal)
         }),
         make: Box::new(move |(new, who)| make(&maker, new, who)),
@@ -148,7 +148,7 @@ fn options(wish: &shown::Wish) -> Result<Options, shown::Refusal> {
         (Some(_), Some(_)) => return Err(bad("`body` and `body_base64` exclude each other.")),
         (Some(text), None) => Some(text.clone().into_bytes()),
         (None, Some(text)) => {
-            Some(STANDARD.decode(text).map_err(|_| bad("`body_base64` is no base64."))?)
+            Some(STANDARD.decode(text).map_err(|_| bad("`body_base64` is not base64."))?)
         }
         (None, None) => None,
     };

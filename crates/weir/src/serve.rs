@@ -53,7 +53,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         .on_thread_start(weir_journal::take_short_turns)
         .enable_all()
         .build()
-        .context("cannot make a runtime")?;
+        .context("cannot create a runtime")?;
     let _entered = runtime.enter();
 
     let admin = weir_admin::bind(&config.admin, &config.data)?;
@@ -102,7 +102,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         .and_then(|tracker| resubmit::start(&config.data, &tracker.index, &gateway, &messages));
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(source, (config, &warnings), gateway, events, messages.clone())
-        .context("cannot react to signals")?;
+        .context("cannot handle signals")?;
     control.events().ready(&listening);
     let index = tracker.as_ref().map(|tracker| tracker.index.clone());
     control.deliver_by(delivery.as_ref().map(delivery::Delivery::handle));

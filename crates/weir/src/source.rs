@@ -27,7 +27,7 @@ impl SourceArgs {
 pub(crate) fn parse_set(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((path, value)) if !path.is_empty() => Ok((path.to_owned(), value.to_owned())),
-        _ => Err(format!("'{text}' is not PATH=VALUE, like limits.body=1MiB")),
+        _ => Err(format!("'{text}' is not PATH=VALUE, such as limits.body=1MiB")),
     }
 }
 

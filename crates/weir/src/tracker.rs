@@ -60,7 +60,7 @@ pub(crate) fn reading() -> Settings {
 /// There is none, a server has it, or it cannot be read.
 pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> {
     let at = || format!("cannot open the journal in {}", data.display());
-    anyhow::ensure!(data.join("journal").is_dir(), "there is no journal in {}", data.display());
+    anyhow::ensure!(data.join("journal").is_dir(), "{} has no journal", data.display());
     let (journal, _, recovery) = Journal::open(data, reading()).map_err(hinted).with_context(at)?;
     recovery.damaged_files().for_each(|message| crate::output::note(&message));
     Ok((journal, recovery))
@@ -69,7 +69,7 @@ pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> 
 fn hinted(error: weir_journal::Error) -> anyhow::Error {
     let held = matches!(error, weir_journal::Error::Held { .. });
     let error = anyhow::Error::from(error);
-    if held { error.context("a running weir has it; ask that with --admin URL") } else { error }
+    if held { error.context("in use by a running weir; query it with --admin URL") } else { error }
 }
 
 impl Tracker {
@@ -109,7 +109,7 @@ impl Tracker {
         };
         let (index, mut indexer) = Index::open(data, Arc::clone(&journal), settings)
             .with_context(|| format!("cannot open the index in {}", data.display()))?;
-        indexer.catch_up().context("cannot complete the index")?;
+        indexer.catch_up().context("cannot update the index")?;
         if ledger.is_some() {
             index.set_ledger(Ledger::open(data)?);
         }

@@ -275,10 +275,10 @@ fn an_interrupted_run_says_so_and_keeps_what_was_done() {
     measurement.begin(turn, 0.0).expect("no folder");
     measurement.second(&second(0, 100, 0, 1.0)).expect("no folder");
     measurement.end(Circumstances::default()).expect("no folder");
-    measurement.interrupt(1.0, "it was interrupted").expect("no folder");
+    measurement.interrupt(1.0, "interrupted").expect("no folder");
     assert_eq!(measurement.turn(), None);
     let summary = finish(measurement);
-    assert_eq!(summary.interrupted.as_deref(), Some("it was interrupted"));
+    assert_eq!(summary.interrupted.as_deref(), Some("interrupted"));
     let verdicts: Vec<Verdict> = summary.cells.iter().map(|cell| cell.verdict).collect();
     assert_eq!(verdicts, [Verdict::Pass, Verdict::Invalid]);
     assert_eq!(summary.line()["interrupted"], true);

@@ -32,16 +32,16 @@ impl Secured {
     pub(super) fn new(host: &str, trusted: &Trusted) -> anyhow::Result<Self> {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned())
-            .with_context(|| format!("'{host}' is no name that a certificate can carry"))?;
+            .with_context(|| format!("'{host}' is not a valid certificate name"))?;
         let mut roots = RootCertStore::empty();
         match trusted {
             Trusted::System => {
                 let found = rustls_native_certs::load_native_certs();
                 let (added, _) = roots.add_parsable_certificates(found.certs);
-                ensure!(added > 0, "this system has no root certificates: name them with --ca");
+                ensure!(added > 0, "the system has no root certificates: use --ca");
             }
             Trusted::Only(path) => {
-                let cannot = || format!("no certificates can be read from {}", path.display());
+                let cannot = || format!("cannot read certificates from {}", path.display());
                 let read = CertificateDer::pem_file_iter(path).with_context(cannot)?;
                 for certificate in read {
                     roots.add(certificate.with_context(cannot)?).with_context(cannot)?;
@@ -64,6 +64,6 @@ impl Secured {
         self.connector
             .connect(self.name.clone(), stream)
             .await
-            .context("no TLS (`--ca FILE` names the authority of the listener's certificate)")
+            .context("TLS failed (`--ca FILE` sets the CA of the listener's certificate)")
     }
 }

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::PathBuf;
 use weir_admin::{AuditEntry, AuditWanted};
 
-/// Most lines that are asked for at once.
+/// Maximum number of lines that are asked for at once.
 const PAGE: usize = 1000;
 
 /// Arguments of `weir audit`.
@@ -18,19 +18,19 @@ const PAGE: usize = 1000;
     weir audit --action resubmit --who ann\n  \
     weir audit --json --data /var/lib/weir")]
 pub(crate) struct Args {
-    /// Most lines
+    /// Maximum number of lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
-    /// Only what this one did, by name or token id
+    /// Only actions of this actor: name or token id
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
-    /// Only this, such as `resubmit`
+    /// Only this action, such as `resubmit`
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
-    /// Only what was done to this, such as a transaction's id
+    /// Only actions on this object, such as a transaction id
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     /// Read this data folder
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let entries = match &args.data {
         Some(data) => {
             let there = weir_store::exists(data);
-            ensure!(there, "there is no database in {}", data.display());
+            ensure!(there, "{} has no database", data.display());
             let audit = crate::audit::open(data)?;
             let (who, action) = (args.who.clone(), args.action.clone());
             let wanted = AuditWanted { before: None, who, action, subject: args.subject.clone() };

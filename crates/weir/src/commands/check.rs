@@ -7,8 +7,8 @@ use serde_json::json;
 
 /// Arguments of `weir check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Reads files and environment as `serve` would; opens no socket.\n\n\
-    Exit codes:\n  0  usable (warnings are printed)\n  2  it has errors\n\n\
+#[command(after_help = "Reads files and environment like `serve`; opens no socket.\n\n\
+    Exit codes:\n  0  valid (warnings are printed)\n  2  errors found\n\n\
     Examples:\n  weir check\n  weir check /etc/weir --json\n  weir check --set workers=1 weir.yaml")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 let routes = config.apis.iter().map(|api| api.routes.len()).sum();
                 let (apis, routes) =
                     (findings::count(config.apis.len(), "API"), findings::count(routes, "route"));
-                output::line(&format!("{path}: usable, {apis}, {routes}"));
+                output::line(&format!("{path}: valid, {apis}, {routes}"));
             }
             None => output::note(&format!("{path}: {}", findings::summary(found))),
         }

@@ -12,26 +12,26 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Arguments of `weir echo`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "HTTP/1.1 with keep-alive. Answers:\n  \
-    POST, PUT, PATCH      the body and content type of the request, up to 1 MiB (413 above)\n  \
-    GET and others        a small constant JSON\n  \
+#[command(after_help = "HTTP/1.1 with keep-alive. Responses:\n  \
+    POST, PUT, PATCH      body and content type of the request, up to 1 MiB (413 above)\n  \
+    GET and others        a small JSON constant\n  \
     /status/503           this status\n  \
-    /delay/200ms          after this time, at most a minute\n  \
+    /delay/200ms          response after this delay, at most one minute\n  \
     /headers              method, target and headers of the request, as JSON\n  \
     /stream/N[/PAUSE]     N chunks of 1 KiB, with a pause after each\n\n\
     Examples:\n  weir echo\n  weir echo --delay 100ms --workers 1\n  \
     weir echo --listen 127.0.0.1:0 --json")]
 pub(crate) struct Args {
-    /// Address; port 0 takes a free one; may be repeated
+    /// Address; port 0 selects a free port; may be repeated
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8688")]
     listen: Vec<SocketAddr>,
-    /// Time before every answer
+    /// Delay of every response
     #[arg(long, value_name = "DURATION", default_value = "0ms", value_parser = duration::parse)]
     delay: Duration,
-    /// Threads [default: one a core]
+    /// Threads [default: one per core]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
-    /// Print one line {"event":"ready","listen":[…]} once every socket is bound
+    /// Print one line {"event":"ready","listen":[…]} when all sockets are bound
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("cannot make a runtime")?;
+        .context("cannot create a runtime")?;
     runtime.block_on(async {
         // Before it says that it is ready: whoever reads that may stop it at once.
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -16,16 +16,16 @@ use weir_gateway::explanation::{Explanation, Kind, Outcome, Pair, Sent};
 /// Arguments of `weir explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nothing is sent, counted, recorded or logged. Without --running it is explained by the configuration
-as a server would load it, with every limit untouched; with it by what a running weir has in force,
-with the limits as they stand.
+Nothing is sent, counted, recorded or logged. Without --running, the configuration is read from \
+CONFIG
+and every limit is unused. With --running, the configuration and limits of a running weir apply.
 
-Of curl the options are understood that say something about the request; others are refused by name.
+curl options that describe the request are supported; other options are errors.
 
 Exit codes:
-  0  explained, whatever would come of it
-  1  it could not be explained
-  2  the configuration has errors
+  0  explained, whatever the result
+  1  failure
+  2  error in the configuration
 
 Examples:
   weir explain GET /orders/7
@@ -33,7 +33,7 @@ Examples:
   weir explain --curl \"curl -H 'x-api-key: k' http://127.0.0.1:8080/orders\" shop/weir.yaml
   weir explain GET /orders/7 --running --json")]
 pub(crate) struct Args {
-    /// METHOD and PATH (or a whole URL), unless --curl has them; then the configuration
+    /// METHOD and PATH (or a URL), unless given by --curl; then the configuration
     /// [default: weir.yaml]
     #[arg(value_name = "METHOD PATH CONFIG", num_args = 0..=3)]
     words: Vec<String>,
@@ -46,13 +46,13 @@ pub(crate) struct Args {
     /// A curl command in place of METHOD, PATH, headers and body
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["headers", "body"])]
     curl: Option<String>,
-    /// Address or port of the listener it comes to [default: that of the URL, or the first]
+    /// Address or port of the listener [default: that of the URL, or the first]
     #[arg(long, value_name = "ADDR")]
     listener: Option<String>,
-    /// Address it comes from
+    /// Client address
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     client: IpAddr,
-    /// Ask a running weir instead of reading CONFIG
+    /// Query a running weir instead of reading CONFIG
     #[arg(long)]
     running: bool,
     /// Print one JSON object
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (asked, config) = asked(args)?;
     let explanation = if args.running {
-        ensure!(config.is_none(), "CONFIG is not read with --running; say --config instead");
+        ensure!(config.is_none(), "CONFIG is not used with --running; use --config");
         args.server.client()?.post("/v1/explain", &serde_json::to_value(&asked)?)?
     } else {
         let path = config.unwrap_or_else(|| args.server.config().to_owned());
@@ -101,12 +101,11 @@ fn asked(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
             (asked.method, asked.target) = (method.clone(), target.clone());
             words
         }
-        _ => return Err(anyhow!("say METHOD and PATH, or --curl 'curl …'")),
+        _ => return Err(anyhow!("METHOD and PATH, or --curl 'curl …', are required")),
     };
-    ensure!(words.len() <= 1, "there is more than one CONFIG: {}", words.join(" "));
+    ensure!(words.len() <= 1, "only one CONFIG is allowed: {}", words.join(" "));
     for line in &args.headers {
-        let (name, value) =
-            line.split_once(':').context("a header is NAME: VALUE, with a colon")?;
+        let (name, value) = line.split_once(':').context("a header must be NAME: VALUE")?;
         let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
         asked.headers.push(Pair { name, value });
     }
@@ -123,11 +122,11 @@ fn asked(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
 fn print(told: &Explanation) {
     let decision = &told.decision;
     let what = match (decision.kind, decision.status, &decision.problem) {
-        (Kind::Refused, Some(status), Some(problem)) => format!("refused: {status} {problem}"),
-        (Kind::Answered, Some(status), _) => format!("answered by weir: {status}"),
+        (Kind::Refused, Some(status), Some(problem)) => format!("rejected: {status} {problem}"),
+        (Kind::Answered, Some(status), _) => format!("response by weir: {status}"),
         _ => match &told.sent {
-            Some(sent) => format!("handed on to the {} {}", sent.to, sent.name),
-            None => "refused".to_owned(),
+            Some(sent) => format!("forwarded to the {} {}", sent.to, sent.name),
+            None => "rejected".to_owned(),
         },
     };
     say(&what);
@@ -135,7 +134,7 @@ fn print(told: &Explanation) {
     let listener = &told.listener;
     say(&format!("listener   {} ({})", listener.address, listener.why));
     say(&format!(
-        "asked      {} {} of {}, from {}",
+        "request    {} {} of {}, from {}",
         told.method, told.path, told.host, told.client
     ));
     match (&told.api, &told.operation) {
@@ -145,7 +144,7 @@ fn print(told: &Explanation) {
             say(&format!("route      {operation} {path} of {api} ({place})"));
         }
         (Some(api), None) => say(&format!("route      none of {api}")),
-        _ => say("route      none, and no API"),
+        _ => say("route      none, no API"),
     }
     for Pair { name, value } in &told.parameters {
         say(&format!("  {name} = {value}"));
@@ -162,7 +161,7 @@ fn print(told: &Explanation) {
         print_sent(sent);
     }
     if let Some(answer) = &told.answer {
-        say(&format!("answer     {}", answer.status));
+        say(&format!("response   {}", answer.status));
         pairs(&answer.headers);
         if let Some(text) = answer.body.as_ref().and_then(|body| body.text.as_deref()) {
             output::text(&format!("{}\n", neutral::block(text)));
@@ -170,7 +169,7 @@ fn print(told: &Explanation) {
     }
     say(&format!("recorded   {}: {}", told.capture.level, told.capture.why));
     if !told.others.is_empty() {
-        say("not these:");
+        say("other routes:");
         let rows: Vec<[String; 3]> = told.others.iter().map(other).collect();
         output::text(&table(["METHODS", "PATH", "WHY"], &rows));
     }
@@ -186,7 +185,7 @@ fn steps(told: &Explanation) {
     for step in told.steps.iter().filter(|step| step.outcome != Outcome::Off) {
         let outcome = match step.outcome {
             Outcome::Passed => "passed",
-            Outcome::Refused => "REFUSED",
+            Outcome::Refused => "REJECTED",
             Outcome::Answered => "answered",
             Outcome::Off => "off",
             Outcome::NotReached => "not reached",
@@ -209,7 +208,7 @@ fn print_sent(sent: &Sent) {
     if let Some(body) = &sent.body {
         match &body.text {
             Some(text) => output::text(&format!("\n{}\n", neutral::block(text))),
-            None => say(&format!("  (a body of {} bytes that is no text)", body.bytes)),
+            None => say(&format!("  (binary body of {} bytes)", body.bytes)),
         }
     }
 }

@@ -6,32 +6,33 @@ use anyhow::Context;
 use std::path::PathBuf;
 use weir_config::{Answers, import_openapi};
 
-/// What to import.
+/// Formats to import.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Write a first configuration for an OpenAPI document (3.0 or 3.1)
+    /// Generate a configuration for an OpenAPI document (3.0 or 3.1)
     Openapi(Openapi),
 }
 
 /// Arguments of `weir import openapi`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Every operation gets a route; those that cannot are listed with the reason.\n\
-    The configuration names the document, which stays as it is.\n\n\
-    Exit codes:\n  0  written\n  2  weir cannot read the document, or take any of its operations\n\n\
+    after_help = "Every operation gets a route; operations left out are listed with the reason.\n\
+    The configuration refers to the document, which is not changed.\n\n\
+    Exit codes:\n  0  written\n  \
+    2  the document is unreadable, or none of its operations is supported\n\n\
     Examples:\n  weir import openapi orders.yaml > weir.yaml\n  \
     weir import openapi orders.yaml --mock --output weir.yaml"
 )]
 pub(crate) struct Openapi {
-    /// The document, in YAML or JSON
+    /// OpenAPI document, in YAML or JSON
     file: PathBuf,
-    /// Answer with the document's examples
+    /// Mock: respond with the examples of the document
     #[arg(long, conflicts_with = "upstream")]
     mock: bool,
-    /// Send requests there, instead of to the document's first server
+    /// Upstream URL [default: the first server of the document]
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
-    /// Write here instead of to the standard output; a file that is there stays as it is
+    /// Output file [default: standard output]; existing files are not overwritten
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -56,7 +57,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         None => output::text(&imported.text),
     }
     let operations = findings::count(imported.bound, "operation");
-    output::note(&format!("{operations} bound, {} left out", imported.left_out.len()));
+    output::note(&format!("{operations} with routes, {} left out", imported.left_out.len()));
     for (name, why) in &imported.left_out {
         output::note(&format!("left out: {name}: {why}"));
     }

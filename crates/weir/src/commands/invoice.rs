@@ -10,8 +10,8 @@ use weir_admin::invoice::{self, Invoice, Wanted};
 /// Arguments of `weir invoice`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Lines are exact decimals; only what is to be paid is rounded, once, a half upwards, to the decimals
-of the currency. An invoice of a period that is not over, or not all counted, is provisional.
+Amounts are exact decimals; only the total due is rounded, half up, to the decimals of the currency.
+The invoice of a period that has not ended, or is not fully metered, is provisional.
 
 Examples:
   weir invoice --period 2026-11
@@ -21,19 +21,19 @@ pub(crate) struct Args {
     /// A month (2026-11), a year (2026) or a day (2026-11-21)
     #[arg(long, value_name = "PERIOD")]
     period: String,
-    /// The zone in which that is
+    /// Time zone of the period
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     zone: String,
-    /// Of this consumer [default: of all that have to pay]
+    /// Consumer [default: all consumers with a price]
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
-    /// Most invoices
+    /// Maximum number of invoices
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// How they are printed
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
     format: Format,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -42,13 +42,13 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For people
+    /// Text
     Table,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// One table (RFC 4180)
     Csv,
-    /// A page to be printed
+    /// Printable page
     Html,
 }
 
@@ -94,7 +94,7 @@ fn show(invoice: &Invoice) {
     output::line(&neutral::line(&title));
     if invoice.uncounted > 0 {
         let calls = invoice.uncounted;
-        output::line(&format!("{calls} calls of the period, of whomever, could not be counted"));
+        output::line(&format!("{calls} calls of the period (of all consumers) were not metered"));
     }
     let lines = invoice.lines.iter().map(|line| {
         let amount = format!("{} {}", line.amount, line.currency);
@@ -103,14 +103,14 @@ fn show(invoice: &Invoice) {
     });
     let tiers = invoice.tiers.iter().map(|tier| {
         let calls = format!("{} to {}", tier.first, tier.last);
-        let what = format!("each {}", tier.per_call);
+        let what = format!("{} each", tier.per_call);
         let amount = format!("{} {}", tier.amount, tier.currency);
         [tier.plan.as_str(), "", &what, &calls, "", &amount].map(neutral::line)
     });
     let rows: Vec<[String; 6]> = lines.chain(tiers).collect();
     output::text(&table(["PLAN", "API", "OPERATION", "CALLS", "BYTES", "AMOUNT"], &rows));
     for total in &invoice.totals {
-        let due = format!("to be paid: {} {} (exactly {})", total.due, total.currency, total.exact);
+        let due = format!("due: {} {} (exact: {})", total.due, total.currency, total.exact);
         output::line(&neutral::line(&due));
     }
 }

@@ -13,13 +13,14 @@ use weir_admin::tracker::{JournalState, Verified};
 /// Commands on the journal.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Print what a journal holds, what its recovery found and who lags
+    /// Print contents, recovery findings and lagging followers
     Inspect(Args),
-    /// Read a whole journal and compare every checksum
+    /// Read the entire journal and verify every checksum
     #[command(
-        after_help = "Without --admin the data folder is read, which no weir may be using.\n\n\
-        Exit codes:\n  0  whole, or what is missing was accepted by weir repair --accept-missing\n  \
-        1  damaged, files are missing, or it cannot be read\n\n\
+        after_help = "Without --admin, the data folder is read; no weir may be using it.\n\n\
+        Exit codes:\n  0  complete, or missing files were accepted by weir repair \
+        --accept-missing\n  \
+        1  damaged, incomplete or unreadable\n\n\
         Examples:\n  weir journal verify --data /var/lib/weir\n  \
         weir journal verify --admin http://127.0.0.1:9080"
     )]
@@ -29,10 +30,10 @@ pub(crate) enum Command {
 /// Arguments of both commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Most lines
+    /// Maximum number of lines
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -53,7 +54,7 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
         None => args.place.server()?.get("/v1/journal")?,
     };
     let Value::Object(mut whole) = serde_json::to_value(&state)? else {
-        anyhow::bail!("the state of the journal is no object");
+        anyhow::bail!("the journal state is not an object");
     };
     let recovery = whole.remove("recovery").unwrap_or_default();
     whole.remove("followers");
@@ -88,7 +89,7 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
 
 fn verify(args: &Args) -> anyhow::Result<Exit> {
     let found = if args.place.names_server() { ask(&args.place)? } else { read(&args.place)? };
-    let end = found.last().filter(|last| last.end).context("it was broken off")?;
+    let end = found.last().filter(|last| last.end).context("the response ended early")?;
     let whole = end.damaged == 0 && end.damaged_bytes == 0 && end.missing_files == 0;
     let lines: Vec<Value> = found.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
     print(&lines, args.limit, args.json);
@@ -99,7 +100,7 @@ fn verify(args: &Args) -> anyhow::Result<Exit> {
 fn ask(place: &PlaceArgs) -> anyhow::Result<Vec<Verified>> {
     let mut found = Vec::new();
     place.server()?.lines("/v1/journal/verify", |line| {
-        found.push(serde_json::from_str(line).context("the answer is not what was asked for")?);
+        found.push(serde_json::from_str(line).context("unexpected response")?);
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(found)

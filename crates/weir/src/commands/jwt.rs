@@ -12,9 +12,9 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     /// Sign a token with a private key or a shared secret
     Mint(mint::Args),
-    /// Print what a token says, and verify it when given a key
+    /// Print the claims of a token; with a key, verify the token
     Inspect(inspect::Args),
-    /// Make a private key and the JWKS that verifies its tokens
+    /// Create a private key and a JWKS for token verification
     Keypair(keypair::Args),
 }
 

@@ -11,9 +11,11 @@ use std::fmt::Write;
 /// Commands on API keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Print a new API key and the hash that stands for it in the configuration
-    #[command(after_help = "The key goes to the consumer and is shown only here; the hash goes \
-        into `consumers.NAME.api_keys`.\n\nExample:\n  weir key new")]
+    /// Print a new API key and its hash for the configuration
+    #[command(
+        after_help = "The key is for the consumer and is shown only once; the hash belongs in \
+            `consumers.NAME.api_keys`.\n\nExample:\n  weir key new"
+    )]
     New(New),
 }
 
@@ -41,7 +43,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 /// 256 bits of randomness behind a prefix that secret scanners can look for.
 fn generate() -> anyhow::Result<String> {
     let mut bytes = [0; 32];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow!("the system gives no randomness"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow!("the system's random source failed"))?;
     Ok(format!("weir_{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 

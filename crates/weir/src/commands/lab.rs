@@ -21,25 +21,25 @@ use crate::exit::Exit;
 /// Commands of the Lab.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Put load on one URL: what ab, wrk and hey do
+    /// Load-test one URL, like ab, wrk and hey
     Hit(hit::Args),
     /// Run a scenario, a suite or a JMeter plan
     Run(run::Args),
-    /// List the published tests that are built in
+    /// List the built-in published load tests
     Suites(suites::Args),
-    /// Check a scenario and print everything that is wrong with it
+    /// Check a scenario and report all errors and warnings
     Check(check::Args),
-    /// Compare two runs, case by case
+    /// Compare two runs by case
     Compare(compare::Args),
-    /// Make the report of a run's folder again, or JMeter's tables of its results file
+    /// Regenerate the report of a run, or print JMeter's tables of a results file
     Report(report::Args),
-    /// Add up histogram logs of several generators
+    /// Merge histogram logs of several generators
     Merge(merge::Args),
     /// Print percentiles of a histogram log
     Hist(hist::Args),
     /// Print the JSON Schema of scenario files
     Schema(schema::Args),
-    /// Print how long a JVM paused to collect garbage
+    /// Print GC pauses of a JVM
     Gc(gc::Args),
 }
 
@@ -73,5 +73,5 @@ fn rate(text: &str) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(valid)
-        .ok_or_else(|| format!("'{text}' is no rate; write it like 500 or 500/s"))
+        .ok_or_else(|| format!("'{text}' is not a rate, such as 500 or 500/s"))
 }

@@ -9,20 +9,21 @@ use weir_admin::limits::{ConsumerLimits, Limits};
 /// Arguments of `weir limits`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Rate and quota of every consumer with a plan, as they are now. What the limits of APIs and routes
-have refused is in the answer of the admin API, /v1/limits.
+Current rate limit and quota of every consumer with a plan. Rejections by the limits of APIs and \
+routes
+are in the admin API, /v1/limits.
 
 Examples:
   weir limits
   weir limits --throttled --json")]
 pub(crate) struct Args {
-    /// Only consumers whose next request would be refused
+    /// Only throttled consumers: the next request would be rejected
     #[arg(long)]
     throttled: bool,
-    /// Most consumers
+    /// Maximum number of consumers
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

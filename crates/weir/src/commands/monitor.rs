@@ -11,13 +11,14 @@ use std::sync::Arc;
 use weir_admin::monitor::Rebuilt;
 use weir_monitor::Monitor;
 
-/// Commands on counts.
+/// Commands on metering.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Count again what the journal still has, and say which time that is
+    /// Rebuild the metering from the journal, and print the rebuilt interval
     #[command(after_help = "\
-What is older than what the journal still has is never touched. It is counted by the configuration of
-now; with --data that has to be the one of the folder, which no weir may be using.
+Metering older than the journal is not changed. The current metering rules apply; with --data, \
+those of
+--config. No weir may be using the data folder.
 
 Examples:
   weir monitor rebuild
@@ -43,17 +44,17 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         None => ask(&args.place)?,
     };
     if let Some(failed) = &rebuilt.failed {
-        anyhow::bail!("nothing has changed: {failed}");
+        anyhow::bail!("nothing was changed: {failed}");
     }
     let Value::Object(whole) = serde_json::to_value(&rebuilt)? else {
-        anyhow::bail!("the answer is no object");
+        anyhow::bail!("the response is not an object");
     };
     if args.json {
         output::line(&Value::Object(whole).to_string());
     } else {
         let Rebuilt { from, to, read, before, after, .. } = rebuilt;
         output::line(&format!(
-            "counted again: {from} to {to}, {read} transactions read; calls before {before}, now {after}"
+            "rebuilt: {from} to {to}, {read} transactions read; calls before {before}, now {after}"
         ));
     }
     Ok(Exit::Success)
@@ -62,14 +63,14 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 fn ask(place: &PlaceArgs) -> anyhow::Result<Rebuilt> {
     let mut found = None;
     place.server()?.post_lines("/v1/monitor/rebuild", |line| {
-        found = serde_json::from_str(line).context("the answer is not what was asked for")?;
+        found = serde_json::from_str(line).context("unexpected response")?;
         Ok(ControlFlow::Break(()))
     })?;
-    found.context("it was broken off, or waits behind others")
+    found.context("the rebuild was aborted, or waits for other requests")
 }
 
 fn read(place: &PlaceArgs, data: &Path) -> anyhow::Result<Rebuilt> {
-    let config = place.config_of(data).context("say its configuration with --config")?;
+    let config = place.config_of(data).context("the configuration is required: --config")?;
     let (journal, _) = tracker::journal(data)?;
     // With what calls cost, as a server counts them.
     let settings = Prices::default().settings(&config);

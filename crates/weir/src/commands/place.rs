@@ -13,32 +13,32 @@ use weir_gateway::tls::self_signed_certificate;
 /// Arguments that say which running server.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServerArgs {
-    /// Ask the weir with this admin listener, http[s]://HOST:PORT [default: the configured one]
+    /// Admin listener of the weir to query, http[s]://HOST:PORT [default: the configured one]
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
-    /// File with the admin token [default: $WEIR_TOKEN, or else `admin.token` in the data folder]
+    /// File with the admin token [default: $WEIR_TOKEN, else `admin.token` in the data folder]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Certificates of authorities (PEM) that the admin listener's certificate is verified with
-    /// [default: the system's, and weir's own for `tls: self-signed`]
+    /// CA certificates (PEM) for the admin listener's certificate [default: the system's, and
+    /// weir's own for `tls: self-signed`]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Configuration that says where the admin listener and the data folder are
+    /// Configuration with the admin listener and the data folder
     #[arg(long, value_name = "PATH", default_value = "weir.yaml")]
     config: PathBuf,
 }
 
-/// Arguments that say where.
+/// Arguments that select a server or data folder.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PlaceArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// Read this data folder, which no weir may be using
+    /// Data folder to read; no weir may be using it
     #[arg(long, value_name = "DIR", conflicts_with_all = ["admin", "token_file"])]
     data: Option<PathBuf>,
 }
 
-/// Whom to ask.
+/// Where data are read from.
 pub(crate) enum Place {
     /// A running server.
     Server(AdminClient),
@@ -89,7 +89,9 @@ impl PlaceArgs {
         let loaded = self.server.config.exists().then(|| self.server.load());
         let config = loaded.and_then(|loaded| {
             // Most likely it is another folder's; if not, the index says how it was made.
-            let note = |error: &anyhow::Error| output::note(&format!("weir: not used: {error}"));
+            let note = |error: &anyhow::Error| {
+                output::note(&format!("weir: configuration not used: {error}"))
+            };
             loaded.inspect_err(note).ok()
         });
         let real = |path: &Path| path.canonicalize().ok();

@@ -10,21 +10,20 @@ use weir_admin::pools::{PoolStatus, Pools, Times};
 /// Commands on pools.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Show what pools are doing and have done
+    /// Show state and statistics of pools
     #[command(after_help = "\
-Agents by state, requests that wait, and how long requests wait and take: mean, 99th percentile and
-maximum.
+Agents by state, queued requests, and queue and service times: mean, 99th percentile and maximum.
 
 Examples:
   weir pool status
   weir pool status php --json")]
     Status(StatusArgs),
-    /// Replace every agent of a pool, each as soon as it has nothing to do
+    /// Replace all agents of a pool, each as soon as it is idle
     #[command(after_help = "\
 Examples:
   weir pool recycle php")]
     Recycle(ActArgs),
-    /// Stop agents of a pool that have nothing to do, down to its `min`
+    /// Stop idle agents of a pool, down to `min`
     #[command(after_help = "\
 Examples:
   weir pool trim php")]
@@ -37,7 +36,7 @@ pub(crate) struct StatusArgs {
     /// Only this pool
     #[arg(value_name = "POOL")]
     pool: Option<String>,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -68,7 +67,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
     let wanted = |pool: &&PoolStatus| args.pool.as_ref().is_none_or(|name| *name == pool.pool);
     let pools: Vec<&PoolStatus> = pools.iter().filter(wanted).collect();
     if let Some(name) = args.pool.as_ref().filter(|_| pools.is_empty()) {
-        bail!("there is no pool `{name}`");
+        bail!("unknown pool `{name}`");
     }
     if args.json {
         for pool in pools {
@@ -125,7 +124,7 @@ fn times(times: &Times) -> String {
 fn act(args: &ActArgs, action: &str) -> anyhow::Result<Exit> {
     let known = args.pool.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if !known || args.pool.is_empty() {
-        bail!("there is no pool `{}`", args.pool);
+        bail!("unknown pool `{}`", args.pool);
     }
     let path = format!("/v1/pools/{}/{action}", args.pool);
     args.server.client()?.send_off(&path, &serde_json::Value::Null)?;

@@ -11,23 +11,24 @@ use std::path::{Path, PathBuf};
 /// Arguments of `weir repair`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Looks at weir.db, hash.key and the checkpoints of those who follow the journal. What is damaged is
-moved aside under a name with the time, never removed, and made anew: the next start counts again all
-calls that the journal has, and indexes what it has to. Nothing is done to files that are whole.
+Checks weir.db, hash.key and the checkpoints of the journal's followers. Damaged files are moved \
+aside
+under a name with the time, never deleted, and created anew: the next start rebuilds the metering from
+the journal, and the index as far as necessary. Intact files are not changed.
 
-Without weir.db these are lost: audit, attempts and resolutions of resubmission, jobs, events that
-wait to be posted, price lists, and counts of what the journal has no more. Without hash.key, bodies
-recorded before cannot be compared by their hashes with bodies recorded later.
+Lost with weir.db: audit log, attempts and resolutions of resubmission, jobs, queued events, price
+lists, and metering older than the journal. Lost with hash.key: hashes of bodies recorded before cannot
+be compared with later ones.
 
-With --accept-missing the files of the journal that are missing are listed and accepted, which `weir audit`
-shows. `weir journal verify` and weir_journal_missing_files pass over them then; their transactions
+With --accept-missing, missing files of the journal are listed and accepted, and the audit log has an
+entry. `weir journal verify` and weir_journal_missing_files then ignore these files; their transactions
 stay `missing`.
 
 Examples:
   weir repair --data /var/lib/weir
   weir repair --data /var/lib/weir --accept-missing")]
 pub(crate) struct Args {
-    /// The data folder, which no weir may be using
+    /// Data folder; no weir may be using it
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// Accept that files of the journal are missing for good
@@ -38,7 +39,7 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let data = &args.data;
-    ensure!(data.is_dir(), "there is no data folder {}", data.display());
+    ensure!(data.is_dir(), "data folder {} does not exist", data.display());
     let lock = weir_journal::DataLock::acquire(data)
         .with_context(|| format!("{} cannot be repaired now", data.display()))?;
     ensure!(
@@ -65,18 +66,18 @@ fn accept_missing(data: &Path) -> anyhow::Result<()> {
     let (journal, recovery) = tracker::journal(data)?;
     let missing: Vec<_> = recovery.missing.iter().filter(|file| !file.accepted).collect();
     if missing.is_empty() {
-        output::line("no file of the journal is missing");
+        output::line("no journal files are missing");
         return Ok(());
     }
     let transactions: u64 = missing.iter().map(|file| file.transactions).sum();
     let files: Vec<String> = missing.iter().map(ToString::to_string).collect();
     let what = format!("{} files, {transactions} transactions", files.len());
     audit::note_repair(data, "accept-missing", &what, &files)
-        .context("the audit cannot be written; nothing is accepted")?;
-    journal.accept_missing().context("the loss cannot be written down as accepted")?;
-    output::line(&format!("missing files of the journal, accepted: {what}"));
+        .context("the audit log cannot be written; nothing is accepted")?;
+    journal.accept_missing().context("the acceptance cannot be recorded")?;
+    output::line(&format!("accepted missing journal files: {what}"));
     files.iter().for_each(|file| output::line(&format!("  {file}")));
-    output::line("their transactions stay `missing`; `weir journal verify` passes over the files");
+    output::line("their transactions stay `missing`; `weir journal verify` ignores the files");
     Ok(())
 }
 
@@ -85,10 +86,10 @@ fn database(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     let found = weir_store::damage(data).context("weir.db cannot be read")?;
     let Some(what) = found else { return Ok(false) };
     let to = weir_store::move_aside(data, suffix).context("weir.db cannot be moved")?;
-    weir_store::open(data).context("a new weir.db cannot be made")?;
-    output::line(&format!("weir.db was damaged ({what}); it is {} now", to.display()));
-    output::line("  the next start counts again all calls that the journal has");
-    output::line("  audit, attempts, resolutions, jobs and events that waited begin anew");
+    weir_store::open(data).context("a new weir.db cannot be created")?;
+    output::line(&format!("weir.db was damaged ({what}); moved to {}", to.display()));
+    output::line("  the next start rebuilds the metering from the journal");
+    output::line("  audit log, attempts, resolutions, jobs and queued events start empty");
     Ok(true)
 }
 
@@ -98,9 +99,9 @@ fn hash_key(data: &Path, suffix: &str) -> anyhow::Result<bool> {
         return Ok(false);
     }
     let to = aside(&data.join("hash.key"), suffix).context("hash.key cannot be moved")?;
-    output::line(&format!("hash.key was damaged; it is {} now", to.display()));
+    output::line(&format!("hash.key was damaged; moved to {}", to.display()));
     output::line(
-        "  the next start makes another one: hashes of bodies before and after do not compare",
+        "  the next start creates a new key: hashes of bodies before and after cannot be compared",
     );
     Ok(true)
 }
@@ -110,8 +111,8 @@ fn checkpoints(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     let damaged = weir_journal::damaged_checkpoints(data).context("checkpoints cannot be read")?;
     for path in &damaged {
         let to = aside(path, suffix).context("a checkpoint cannot be moved")?;
-        output::line(&format!("{} was damaged; it is {} now", path.display(), to.display()));
-        output::line("  whoever follows the journal by it goes on where its own files say");
+        output::line(&format!("{} was damaged; moved to {}", path.display(), to.display()));
+        output::line("  the follower resumes at the position in its own files");
     }
     Ok(!damaged.is_empty())
 }

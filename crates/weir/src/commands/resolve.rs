@@ -13,16 +13,16 @@ Examples:
   weir resolve 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --as resolved --comment 'booked by hand'
   weir resolve 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --as dismissed")]
 pub(crate) struct Args {
-    /// Transactions, by their ids
+    /// Transaction ids
     #[arg(required = true)]
     ids: Vec<Uuid>,
-    /// What became of them
+    /// Resolution
     #[arg(long = "as", value_name = "RESOLUTION", value_parser = ["resolved", "dismissed", "open"])]
     state: String,
-    /// Why
+    /// Reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     comment: String,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -19,12 +19,12 @@ use weir_admin::resubmit::{Attempt, HeaderLine, HeaderWish, Wish};
 /// Arguments of `weir resubmit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A request goes again on behalf of whoever sent it; credentials are never replayed. What can be
-resubmitted, and what cannot and why, is in docs/guide/resubmit.md.
+Transactions are sent again with their recorded principal; credentials are never replayed. See
+docs/guide/resubmit.md for conditions and rejection reasons.
 
 Exit codes:
-  0  every attempt succeeded, or the job was dealt with
-  1  one did not, was refused, or is not known to have been sent
+  0  every attempt succeeded, or the action on the job did
+  1  an attempt failed, was rejected, or has an unknown outcome
 
 Examples:
   weir resubmit 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55
@@ -33,12 +33,12 @@ Examples:
   weir resubmit --query 'resolution:open api:orders since:1d' --run --rate 100/s --wait
   weir resubmit --job 7 --pause")]
 pub(crate) struct Args {
-    /// Transactions, by their ids
+    /// Transaction ids
     ids: Vec<Uuid>,
-    /// All that this query finds: a job
+    /// Resubmit the result of this query as a job
     #[arg(long, value_name = "QUERY", conflicts_with = "ids", allow_hyphen_values = true)]
     query: Option<String>,
-    /// The job with this number
+    /// Number of the job
     #[arg(long, value_name = "N", conflicts_with_all = ["ids", "query"])]
     job: Option<i64>,
     /// List the jobs
@@ -46,34 +46,34 @@ pub(crate) struct Args {
     jobs: bool,
     #[command(flatten)]
     action: job::Action,
-    /// Requests a second (`100/s`, `30/m`) [default: 10/s]
+    /// Rate of requests (`100/s`, `30/m`) [default: 10/s]
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "ids")]
     rate: Option<f64>,
-    /// Wait until the job has ended, or is paused
+    /// Wait until the job has ended or is paused
     #[arg(long, conflicts_with = "ids")]
     wait: bool,
-    /// Also what is settled, or not known to have been sent
+    /// Include settled transactions and those with an unknown outcome
     #[arg(long)]
     again: bool,
-    /// To this route of its API (its `op`), one of those in `resubmit.targets`
+    /// Operation (`op`) of the same API that receives the requests, from `resubmit.targets`
     #[arg(long, value_name = "OP", conflicts_with_all = ["job", "jobs"])]
     to: Option<String>,
-    /// With this query instead of its own; empty for none
+    /// Replace the query; empty for none
     #[arg(long, value_name = "QUERY", requires = "ids", conflicts_with_all = ["query", "job", "jobs"], allow_hyphen_values = true)]
     set_query: Option<String>,
-    /// With this header; may be repeated
+    /// Set a header; may be repeated
     #[arg(long, value_name = "NAME: VALUE", requires = "ids", conflicts_with_all = ["query", "job", "jobs"], value_parser = header)]
     header: Vec<HeaderLine>,
-    /// Without this header; may be repeated
+    /// Remove a header; may be repeated
     #[arg(long, value_name = "NAME", requires = "ids", conflicts_with_all = ["query", "job", "jobs"])]
     without_header: Vec<String>,
-    /// With the body in this file instead of its own; `-` is standard input
+    /// Replace the body by the content of a file; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "ids", conflicts_with_all = ["query", "job", "jobs"])]
     body: Option<PathBuf>,
-    /// Most jobs that are listed
+    /// Maximum number of listed jobs
     #[arg(long, value_name = "N", requires = "jobs")]
     limit: Option<usize>,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -89,8 +89,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.query.is_some() || args.job.is_some() {
         return job::run(args, &client);
     }
-    ensure!(!args.ids.is_empty(), "say what to resubmit: ids, --query or --job");
-    ensure!(!args.action.is_any(), "--preview, --run and the like are for --query and --job");
+    ensure!(!args.ids.is_empty(), "ids, --query or --job is required");
+    ensure!(
+        !args.action.is_any(),
+        "--preview, --run, --pause, --resume and --cancel need --query or --job"
+    );
     each(args, &client)
 }
 
@@ -170,13 +173,13 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 fn header(text: &str) -> Result<HeaderLine, String> {
-    let (name, value) = text.split_once(':').ok_or("write it like `name: value`")?;
+    let (name, value) = text.split_once(':').ok_or("expected `name: value`")?;
     Ok(HeaderLine { name: name.trim().to_owned(), value: value.trim().to_owned() })
 }
 
 /// Requests a second.
 fn rate(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is no rate; write it like 100/s, 30/m or 500/h");
+    let wrong = || format!("'{text}' is not a rate, such as 100/s, 30/m or 500/h");
     let (count, unit) = text.split_once('/').ok_or_else(wrong)?;
     let count: f64 = count.trim().parse().map_err(|_| wrong())?;
     let seconds = match unit.trim() {

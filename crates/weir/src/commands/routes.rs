@@ -9,12 +9,12 @@ use weir_config::{Api, Config, Handler, ReplyBody, Route};
 
 /// Arguments of `weir routes`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes:\n  0  listed\n  2  the configuration has errors\n\n\
+#[command(after_help = "Exit codes:\n  0  listed\n  2  error in the configuration\n\n\
     Examples:\n  weir routes\n  weir routes examples/mware --json")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
-    /// Print one JSON array with one object a route
+    /// Print a JSON array with one object per route
     #[arg(long)]
     json: bool,
 }

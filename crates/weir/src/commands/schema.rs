@@ -5,8 +5,8 @@ use crate::output;
 
 /// Arguments of `weir schema`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "It is generated from the description of every key that also checks a \
-    configuration. Editors use it to complete and explain keys:\n\n\
+#[command(after_help = "Generated from the descriptions of the keys, which also validate \
+        configurations. Editors use it for completion and help:\n\n\
     Examples:\n  weir schema > weir.schema.json\n  \
     # yaml-language-server: $schema=weir.schema.json     (first line of weir.yaml)")]
 pub(crate) struct Args {}

@@ -13,13 +13,14 @@ use weir_config::Source;
 /// Arguments of `weir serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-SIGHUP, and any change of a configuration file, reloads: a whole new configuration or none.
-SIGTERM and SIGINT drain and stop; a second SIGINT ends at once. SIGUSR1 reopens log files.
+SIGHUP and any change of a configuration file trigger a hot reload: the new configuration is applied
+completely or not at all. SIGTERM and SIGINT drain and stop; a second SIGINT stops immediately. SIGUSR1
+reopens log files.
 
 Exit codes:
-  0  stopped, and every request that was read was answered
-  1  could not start, or left requests unanswered
-  2  the configuration has errors
+  0  stopped; every received request was completed
+  1  start failed, or requests were aborted
+  2  error in the configuration
 
 Examples:
   weir serve
@@ -29,19 +30,20 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
-    /// Listen here, plain, instead of what the file says; port 0 takes a free one; may be repeated
+    /// Listen on this address without TLS, overriding the file; port 0 selects a free port; may be
+    /// repeated
     #[arg(long, value_name = "ADDR")]
     listen: Vec<SocketAddr>,
-    /// Answer for health and metrics here
+    /// Address of the admin listener
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
-    /// Keep data in this folder
+    /// Data folder
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Threads that serve requests
+    /// Number of worker threads
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
-    /// Print events as JSON, one a line:
+    /// Print events as JSON lines:
     /// {"event":"ready","listen":["127.0.0.1:8080"],"admin":"127.0.0.1:9080"}
     #[arg(long)]
     json: bool,

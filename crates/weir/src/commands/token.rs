@@ -10,15 +10,15 @@ use weir_admin::{Role, TokenInfo};
 /// Commands on tokens.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Make a token and print it: it is shown only then
-    #[command(after_help = "Roles, each with what those before it may do:\n  \
-        viewer          sees what happened\n  \
-        payload-viewer  sees headers, bodies and business keys\n  \
-        operator        acts on transactions\n  \
-        admin           makes and revokes tokens\n\n\
+    /// Create a token and print it once
+    #[command(after_help = "Roles; each includes the permissions of the previous ones:\n  \
+        viewer          reads metadata and metrics\n  \
+        payload-viewer  reads headers, bodies and business keys\n  \
+        operator        resubmits and resolves transactions, manages pools\n  \
+        admin           manages tokens\n\n\
         Example:\n  weir token new support --role payload-viewer > token")]
     New(New),
-    /// List the tokens, without their secrets
+    /// List tokens, without secrets
     List(List),
     /// Revoke a token
     #[command(after_help = "Example:\n  weir token revoke 1f2e3d4c5b6a")]
@@ -28,9 +28,9 @@ pub(crate) enum Command {
 /// Arguments of `weir token new`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct New {
-    /// Who gets it
+    /// Name of the owner
     name: String,
-    /// What it allows: viewer, payload-viewer, operator or admin
+    /// Role: viewer, payload-viewer, operator or admin
     #[arg(long, default_value = "viewer")]
     role: Role,
     /// Print one JSON object
@@ -43,10 +43,10 @@ pub(crate) struct New {
 /// Arguments of `weir token list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// Most tokens
+    /// Maximum number of tokens
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(crate) struct List {
 /// Arguments of `weir token revoke`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
-    /// Its id, which `weir token list` shows
+    /// Token id, as shown by `weir token list`
     id: String,
     #[command(flatten)]
     server: ServerArgs,
@@ -105,6 +105,6 @@ fn list(args: &List) -> anyhow::Result<()> {
 
 fn revoke(args: &Revoke) -> anyhow::Result<()> {
     let hexadecimal = args.id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    anyhow::ensure!(hexadecimal && !args.id.is_empty(), "'{}' is no id of a token", args.id);
+    anyhow::ensure!(hexadecimal && !args.id.is_empty(), "'{}' is not a token id", args.id);
     args.server.client()?.delete(&format!("/v1/tokens/{}", args.id))
 }

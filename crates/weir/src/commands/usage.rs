@@ -10,7 +10,7 @@ use weir_store::gaps::Gaps;
 /// Arguments of `weir usage`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-With --data it is as it was written last, at most a second ago while a weir runs.
+With --data, the figures are the last ones written: up to 1 s old while a weir runs.
 
 Examples:
   weir usage
@@ -18,19 +18,19 @@ Examples:
   weir usage --from 24h --step hour --consumer acme --json
   weir usage --status 5xx --by operation --data /var/lib/weir")]
 pub(crate) struct Args {
-    /// From when: a time (RFC 3339), a day (UTC), or how long ago (30d) [default: the beginning]
+    /// Start: time (RFC 3339), day (UTC) or age (30d) [default: the oldest data]
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Until when, likewise [default: now]
+    /// End, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Rows for each of these: consumer, api, operation, plan, status
+    /// Group by: consumer, api, operation, plan, status
     #[arg(long, value_name = "WHAT,…", default_value = "consumer")]
     by: String,
-    /// Rows for each minute, hour or day (UTC)
+    /// Interval of the rows: minute, hour or day (UTC)
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
-    /// Only this consumer; '' is who is none
+    /// Only this consumer; '' is no consumer
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
     /// Only this API
@@ -42,13 +42,13 @@ pub(crate) struct Args {
     /// Only this plan; '' is no plan
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
-    /// Only this class of status: 1xx to 5xx, or none
+    /// Only this status class: 1xx to 5xx, or none
     #[arg(long, value_name = "CLASS")]
     status: Option<String>,
-    /// Most rows
+    /// Maximum number of rows
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print one JSON object a row
+    /// Print one JSON object per row
     #[arg(long)]
     json: bool,
     #[command(flatten)]

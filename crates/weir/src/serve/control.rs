@@ -310,7 +310,7 @@ impl Control {
                 }
             },
             _ = self.signals.interrupt.recv() => {
-                self.events.note("ended at once, requests in flight were cut off");
+                self.events.note("stopped immediately; requests in flight were aborted");
                 Exit::Failure
             }
         }

@@ -154,7 +154,7 @@ pub(super) fn start(
             if ended.is_ok() || worker.handle.stopped() {
                 return;
             }
-            worker.messages.err("weir: delivery: broken off by a panic; it begins again".into());
+            worker.messages.err("weir: delivery panicked; restarting".into());
             std::thread::sleep(TICK);
             worker.recover();
         }
@@ -293,7 +293,7 @@ impl Worker {
         let (new, name, waiting) = (lost - *told, &sink.sink, sink.waiting);
         (*told, *when) = (lost, Some(Instant::now()));
         self.messages
-            .err(format!("weir: delivery: events for {name} were given up: {new}; {waiting} wait"));
+            .err(format!("weir: delivery: {new} events for {name} were dropped; {waiting} queued"));
     }
 
     fn make(&mut self) -> Result<(), EventError> {
@@ -347,7 +347,7 @@ impl Worker {
             self.handle.0.counters.failed.fetch_add(1, Ordering::Relaxed);
             if state.failures == 1 {
                 self.messages
-                    .err(format!("weir: delivery: {} takes no event: {failure}", sent.sink));
+                    .err(format!("weir: event delivery to {} failed: {failure}", sent.sink));
             }
         } else {
             (state.failures, state.until) = (0, None);

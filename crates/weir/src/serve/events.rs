@@ -70,7 +70,8 @@ impl Events {
         if self.json {
             return self.line(json!({"event": "reload-refused", "findings": [], "error": error}));
         }
-        self.messages.err(format!("configuration not reloaded: {error}; the old one stays"));
+        self.messages
+            .err(format!("reload failed: {error}; the previous configuration stays in use"));
     }
 
     /// A configuration was not taken; the one before stays in force.
@@ -81,7 +82,8 @@ impl Events {
         }
         self.show(found);
         let summary = findings::summary(found);
-        self.messages.err(format!("configuration not reloaded: {summary}; the old one stays"));
+        self.messages
+            .err(format!("reload failed: {summary}; the previous configuration stays in use"));
     }
 
     /// No new requests are wanted any more.
@@ -98,7 +100,7 @@ impl Events {
         if self.json {
             return self.line(json!({"event": "stopped", "failed": failed, "took": took}));
         }
-        self.messages.out(format!("stopped after {took:.1} s, {failed} requests left unanswered"));
+        self.messages.out(format!("stopped after {took:.1} s, {failed} requests aborted"));
     }
 
     /// Something else that people should know; scripts find it on standard error, too.

@@ -46,7 +46,7 @@ pub(super) fn start(
                 Err(error) => {
                     // Once, until it works again.
                     if !std::mem::replace(&mut failing, true) {
-                        messages.err(format!("weir: gaps cannot be written down: {error}"));
+                        messages.err(format!("weir: gaps cannot be recorded: {error}"));
                     }
                 }
             }

@@ -47,10 +47,10 @@ fn tell_missing(missing: &[MissingFile]) {
             continue;
         }
         let transactions: u64 = of_kind.iter().map(|file| file.transactions).sum();
-        let how = if accepted { ", which was accepted" } else { "" };
+        let how = if accepted { ", accepted" } else { "" };
         eprintln!(
-            "journal: {} files are missing that weir did not drop{how}; {transactions} \
-             transactions were recorded in them",
+            "journal: {} files are missing{how}, with {transactions} transactions; they were not \
+             dropped by retention",
             of_kind.len(),
         );
     }

@@ -122,7 +122,7 @@ impl Desk {
 
     fn start(self: &Arc<Self>, wanted: &LabStart, who: &str) -> Result<LabProgress, LabRefusal> {
         let Some(suite) = Suite::named(&wanted.suite) else {
-            return Err(LabRefusal::Bad("There is no such suite; /v1/lab lists them.".to_owned()));
+            return Err(LabRefusal::Bad("Unknown suite; /v1/lab lists the suites.".to_owned()));
         };
         let level = match wanted.level.as_str() {
             "quick" => Some("--quick"),
@@ -132,7 +132,9 @@ impl Desk {
         };
         if !self.targets.contains(&wanted.target) {
             let all = self.targets.join(", ");
-            return Err(LabRefusal::Bad(format!("`target` is one of this server's own: {all}.")));
+            return Err(LabRefusal::Bad(format!(
+                "`target` must be an address of this server: {all}."
+            )));
         }
         let mut load = self.load();
         if load.progress.as_ref().is_some_and(|progress| progress.running) {
@@ -158,7 +160,7 @@ impl Desk {
         if let Err(error) = std::thread::Builder::new().name("lab".to_owned()).spawn(follow) {
             // Nobody reads its lines, so it ends with its input.
             *load = Load::default();
-            return Err(LabRefusal::Failed(format!("A thread cannot be started: {error}.")));
+            return Err(LabRefusal::Failed(format!("Cannot start a thread: {error}.")));
         }
         load.told().ok_or(LabRefusal::Running)
     }
@@ -194,7 +196,7 @@ impl Desk {
             progress.doing = "ended".to_owned();
             if progress.verdict.is_none() {
                 let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-                progress.error = Some(format!("It ended without a result ({how}). {words}"));
+                progress.error = Some(format!("The run ended without a result ({how}). {words}"));
             }
         }
     }
@@ -239,7 +241,7 @@ fn spawn(
     level: Option<&str>,
 ) -> anyhow::Result<Child> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let program = std::env::current_exe().context("where this program is cannot be found out")?;
+    let program = std::env::current_exe().context("the path of this program is unknown")?;
     // Results are written below the folder, and nothing else depends on where it runs.
     Command::new(program)
         .current_dir(folder)
@@ -251,7 +253,7 @@ fn spawn(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("the process cannot be started")
+        .context("cannot start the process")
 }
 
 /// What a suite asks for, each once.

@@ -64,11 +64,11 @@ pub(super) fn open(
     let prices = Prices::default();
     let settings = prices.settings(config);
     let (monitor, mut counter) = Monitor::open(&config.data, Arc::clone(journal), settings)
-        .with_context(|| format!("cannot open the counts in {}", config.data.display()))?;
+        .with_context(|| format!("cannot open the metering data in {}", config.data.display()))?;
     let quotas_are_kept = config.plans.iter().any(|plan| plan.quota.is_some());
     let told = config.monitor.events.is_some() || !config.monitor.alerts.is_empty();
     if quotas_are_kept || told {
-        counter.catch_up().context("cannot complete the counts")?;
+        counter.catch_up().context("cannot update the metering data")?;
     }
     if quotas_are_kept {
         limiter.restore_quota_counts(&quotas(config, &counter, limiter.now().unix)?);
@@ -199,8 +199,7 @@ impl Worker {
             if ended.is_ok() || self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            self.messages
-                .err("weir: monitor: counting was broken off by a panic; it begins again".into());
+            self.messages.err("weir: monitor: metering panicked; restarting".into());
             std::thread::sleep(PAUSE);
             while let Err(error) = self.counter.recover() {
                 self.messages.err(format!("weir: monitor: {error}"));

@@ -44,7 +44,7 @@ pub(super) async fn post(
     headers.insert(header::USER_AGENT, header::HeaderValue::from_static(agent));
     if let Some(credential) = &upstream.credential {
         let Ok(mut value) = header::HeaderValue::try_from(&credential.value) else {
-            bail!("its credential is no header value")
+            bail!("the credential is not a valid header value")
         };
         value.set_sensitive(true);
         headers.insert(header::HeaderName::try_from(&credential.header)?, value);
@@ -61,11 +61,11 @@ pub(super) async fn post(
         Some(sender) => sender,
         None => match timeout(upstream.connect_timeout, connect(upstream, target)).await {
             Ok(connected) => connected?,
-            Err(_) => bail!("no connection in time"),
+            Err(_) => bail!("connect timeout"),
         },
     };
     let Ok(answer) = timeout(upstream.timeout, sender.send_request(request)).await else {
-        bail!("no answer in time")
+        bail!("response timeout")
     };
     let (head, body) = answer?.into_parts();
     let whole = read(body, upstream.timeout).await;
@@ -89,7 +89,7 @@ async fn connect(upstream: &Upstream, target: &Target) -> anyhow::Result<SendReq
             let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.client));
             start(connector.connect(name, stream).await?).await
         }
-        (Scheme::Https, None) => bail!("it has no TLS settings"),
+        (Scheme::Https, None) => bail!("TLS is not configured"),
     }
 }
 

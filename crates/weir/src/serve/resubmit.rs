@@ -35,7 +35,7 @@ pub(super) fn start(
     match try_start(data, index, gateway, messages) {
         Ok(started) => Some(started),
         Err(error) => {
-            messages.err(format!("weir: nothing can be resubmitted: {error:#}"));
+            messages.err(format!("weir: resubmission is unavailable: {error:#}"));
             None
         }
     }
@@ -68,7 +68,7 @@ fn run(mut runner: Runner, stop: &AtomicBool, messages: &Messages) {
         if ended.is_ok() || stop.load(Ordering::Relaxed) {
             return;
         }
-        tell("it was broken off by a panic; it begins again");
+        tell("panicked; restarting");
         std::thread::sleep(RETRY);
     }
 }

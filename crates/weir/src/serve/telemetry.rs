@@ -160,9 +160,7 @@ impl Telemetry {
                 if ended.is_ok() || exporter.shared.stopped() {
                     return;
                 }
-                exporter
-                    .messages
-                    .err("weir: telemetry: broken off by a panic; it begins again".into());
+                exporter.messages.err("weir: telemetry panicked; restarting".into());
                 std::thread::sleep(PAUSE);
                 exporter.give_up_batch();
                 exporter.report = Report::default();
@@ -367,8 +365,10 @@ impl Exporter {
             Outcome::Again { why, .. } | Outcome::Refused { why } => {
                 // Once, until it works again.
                 if !std::mem::replace(&mut self.failing, true) {
-                    self.messages
-                        .err(format!("weir: telemetry: {} are not taken: {why}", signal.as_str()));
+                    self.messages.err(format!(
+                        "weir: telemetry: export of {} failed: {why}",
+                        signal.as_str()
+                    ));
                 }
                 self.turn = self.turn.wrapping_add(1);
             }

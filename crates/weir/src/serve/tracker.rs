@@ -71,7 +71,7 @@ pub(super) fn tell_panics(messages: Messages, thread: &'static str) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().filter(|_| std::thread::current().name() == Some(thread));
         match place {
-            Some(place) => messages.err(format!("weir: {thread}: a panic at {place}")),
+            Some(place) => messages.err(format!("weir: {thread} panicked at {place}")),
             None => others(panic),
         }
     }));
@@ -91,7 +91,7 @@ fn run(
         if ended.is_ok() || stop.load(Ordering::Relaxed) {
             return;
         }
-        messages.err("weir: tracker: indexing was broken off by a panic; it begins again".into());
+        messages.err("weir: tracker: indexing panicked; restarting".into());
         let _ = woken.recv_timeout(RETRY);
         indexer.recover();
     }

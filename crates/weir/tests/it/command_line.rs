@@ -111,7 +111,10 @@ fn an_expired_token_is_shown_and_not_valid() {
     let output = weir(dir.path(), &["jwt", "inspect", "token", "--secret-file", "secret"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("\"alg\": \"HS256\"") && text.contains("it has expired"), "{text}");
+    assert!(
+        text.contains("\"alg\": \"HS256\"") && text.contains("the token has expired"),
+        "{text}"
+    );
     stdout(&weir(dir.path(), &["jwt", "inspect", "token"]));
 }
 

@@ -74,7 +74,7 @@ fn the_command_reads_a_configuration_or_asks_a_running_weir() {
     assert_eq!(told(&["--curl", "curl http://a/", "weir.yaml"])["answer"]["body"]["text"], "hello");
     let text = run(&["GET", "/items/7", "-H", "X-A: b"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("handed on to the upstream echo") && text.contains("x-a: b"), "{text}");
+    assert!(text.contains("forwarded to the upstream echo") && text.contains("x-a: b"), "{text}");
     for wrong in [&["GET"][..], &["--curl", "curl --proxy p http://a/"], &["GET", "/", "-H", "x"]] {
         assert_eq!(run(wrong).status.code(), Some(1), "{wrong:?}");
     }

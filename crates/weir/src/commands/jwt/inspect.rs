@@ -15,15 +15,17 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of `weir jwt inspect`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The token is read from FILE or standard input, never from the command \
-    line; `Bearer ` in front of it is taken off. Without a key nothing is verified, and the \
-    output says so.\n\n\
-    Exit codes:\n  0  readable, and valid if a key was given\n  1  neither\n\n\
+#[command(
+    after_help = "The token is read from FILE or standard input, never from the command line; a \
+        prefix `Bearer ` is removed. Without a key, nothing is verified, and the output says \
+        so.\n\n\
+    Exit codes:\n  0  readable; valid, if a key was given\n  1  unreadable or invalid\n\n\
     Examples:\n  \
     weir jwt mint --key keys/key.pem | weir jwt inspect --jwks keys/jwks.json\n  \
-    weir jwt inspect token.txt --json")]
+    weir jwt inspect token.txt --json"
+)]
 pub(crate) struct Args {
-    /// File with the token; standard input when absent or `-`
+    /// File with the token [default: standard input, also `-`]
     file: Option<PathBuf>,
     /// Verify with a JSON Web Key Set
     #[arg(long, value_name = "FILE", group = "verify")]
@@ -85,14 +87,14 @@ fn read_token(file: Option<&Path>) -> anyhow::Result<String> {
 fn parts(token: &str) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
     let pieces: Vec<&str> = token.split('.').collect();
     let [header, claims, _] = pieces.as_slice() else {
-        bail!("this is no JSON Web Token: it has {} parts instead of 3", pieces.len());
+        bail!("not a JSON Web Token: {} parts instead of 3", pieces.len());
     };
     let object = |what: &str, part: &str| -> anyhow::Result<Map<String, Value>> {
         let bytes = URL_SAFE_NO_PAD
             .decode(part)
             .with_context(|| format!("the token's {what} is not base64url"))?;
         serde_json::from_slice(&bytes)
-            .with_context(|| format!("the token's {what} is no JSON object"))
+            .with_context(|| format!("the token's {what} is not a JSON object"))
     };
     Ok((object("header", header)?, object("payload", claims)?))
 }
@@ -110,7 +112,7 @@ fn verify(
     }
     let text = header.get("alg").and_then(Value::as_str).unwrap_or("none");
     let Ok(algorithm) = text.parse::<Algorithm>() else {
-        return Ok(Some(Err(format!("its algorithm {text} is not accepted"))));
+        return Ok(Some(Err(format!("the algorithm {text} is not supported"))));
     };
     let keys = match (&args.jwks, &args.key, &args.secret_file) {
         (Some(path), _, _) => {
@@ -125,7 +127,7 @@ fn verify(
     validation.validate_nbf = true;
     validation.leeway = 0;
     validation.required_spec_claims.clear();
-    let mut problem = "no key of the set fits it".to_owned();
+    let mut problem = "no matching key in the set".to_owned();
     for key in keys {
         match jsonwebtoken::decode::<Map<String, Value>>(token, &key, &validation) {
             Ok(_) => return Ok(Some(Ok(()))),
@@ -137,9 +139,9 @@ fn verify(
 
 fn in_words(error: &jsonwebtoken::errors::Error) -> String {
     match error.kind() {
-        ErrorKind::ExpiredSignature => "it has expired".to_owned(),
-        ErrorKind::ImmatureSignature => "it is not valid yet".to_owned(),
-        ErrorKind::InvalidSignature => "its signature was not made with this key".to_owned(),
+        ErrorKind::ExpiredSignature => "the token has expired".to_owned(),
+        ErrorKind::ImmatureSignature => "the token is not valid yet".to_owned(),
+        ErrorKind::InvalidSignature => "the signature does not match the key".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -152,7 +154,7 @@ fn jwks_keys(
     algorithm: Algorithm,
 ) -> anyhow::Result<Vec<DecodingKey>> {
     let set: JwkSet = serde_json::from_slice(&key_file::read(path)?)
-        .with_context(|| format!("{} is no JSON Web Key Set", path.display()))?;
+        .with_context(|| format!("{} is not a JSON Web Key Set", path.display()))?;
     let fits = |jwk: &&Jwk| {
         let named = kid.is_none() || jwk.common.key_id.as_deref() == kid;
         let said = jwk.common.key_algorithm.as_ref().map(ToString::to_string);
@@ -184,7 +186,7 @@ fn describe(
     }
     text.push_str(&match verdict {
         None => "not verified: no key was given\n".to_owned(),
-        Some(Ok(())) => "verified: signature and times are valid\n".to_owned(),
+        Some(Ok(())) => "verified: signature, expiry and start time are valid\n".to_owned(),
         Some(Err(problem)) => format!("not valid: {problem}\n"),
     });
     text

@@ -40,10 +40,7 @@ pub(super) fn private(path: &Path) -> anyhow::Result<(EncodingKey, Algorithm)> {
     if let Ok(key) = EncodingKey::from_ed_pem(&pem) {
         return Ok((key, Algorithm::EdDSA));
     }
-    bail!(
-        "{} is no private key in PEM that weir knows (RSA, P-256, P-384, Ed25519)",
-        path.display()
-    )
+    bail!("{} is not a supported private key in PEM (RSA, P-256, P-384, Ed25519)", path.display())
 }
 
 fn curve_algorithm(key: &EncodingKey) -> Option<Algorithm> {
@@ -68,8 +65,8 @@ pub(super) fn public(path: &Path, algorithm: Algorithm) -> anyhow::Result<Decodi
         AlgorithmFamily::Ec => DecodingKey::from_ec_pem(&pem),
         AlgorithmFamily::Ed => DecodingKey::from_ed_pem(&pem),
         AlgorithmFamily::Hmac => {
-            bail!("the token says {algorithm:?}, which needs a shared secret (--secret-file)")
+            bail!("the token's algorithm {algorithm:?} needs a shared secret (--secret-file)")
         }
     };
-    key.with_context(|| format!("{} is no public key for {algorithm:?}", path.display()))
+    key.with_context(|| format!("{} is not a public key for {algorithm:?}", path.display()))
 }

@@ -20,13 +20,15 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of `weir jwt keypair`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Writes DIR/key.pem (readable by you alone) and DIR/jwks.json; the key's \
-    `kid` is its RFC 7638 thumbprint. Existing files are never replaced.\n\n\
-    Examples:\n  weir jwt keypair keys\n  weir jwt mint --key keys/key.pem --sub me --exp 1h")]
+#[command(
+    after_help = "Writes DIR/key.pem (mode 0600) and DIR/jwks.json; the `kid` is the key's RFC \
+        7638 thumbprint. Existing files are never overwritten.\n\n\
+    Examples:\n  weir jwt keypair keys\n  weir jwt mint --key keys/key.pem --sub me --exp 1h"
+)]
 pub(crate) struct Args {
-    /// Folder for `key.pem` and `jwks.json`; made if it is not there
+    /// Folder for `key.pem` and `jwks.json`; created if missing
     dir: PathBuf,
-    /// What the key signs
+    /// Signature algorithm
     #[arg(long, value_enum, default_value_t = Kind::Rs256)]
     alg: Kind,
 }
@@ -49,17 +51,17 @@ enum Kind {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let der = generate(args.alg).map_err(|_| anyhow!("no key could be made"))?;
+    let der = generate(args.alg).map_err(|_| anyhow!("the key cannot be created"))?;
     let pem = pem(&der);
     let jwks = serde_json::to_string_pretty(&jwks(args.alg, pem.as_bytes())?)?;
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&args.dir)
-        .with_context(|| format!("cannot make {}", args.dir.display()))?;
+        .with_context(|| format!("cannot create {}", args.dir.display()))?;
     let (key_path, jwks_path) = (args.dir.join("key.pem"), args.dir.join("jwks.json"));
     if jwks_path.exists() {
-        bail!("{} is already there; it is not replaced", jwks_path.display());
+        bail!("{} exists and is not overwritten", jwks_path.display());
     }
     create(&key_path, 0o600, &pem)?;
     create(&jwks_path, 0o644, &format!("{jwks}\n"))?;

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 /// Arguments of `weir jwt mint`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A key or secret is always read from a file, never from the command line, \
-    where others could see it.\n\n\
+#[command(
+    after_help = "Keys and secrets are read from files only: other users can see command lines.\n\n\
     Examples:\n  \
     weir jwt mint --key keys/key.pem --iss https://idp/ --aud orders --exp 1h\n  \
     weir jwt mint --secret-file secret --sub me --scope read --claim client_id=acme\n  \
-    weir jwt mint --key keys/key.pem --claim 'roles=[\"admin\"]' --claim level=3")]
+    weir jwt mint --key keys/key.pem --claim 'roles=[\"admin\"]' --claim level=3"
+)]
 pub(crate) struct Args {
     /// Private key in PEM
     #[arg(
@@ -26,10 +27,10 @@ pub(crate) struct Args {
         required_unless_present = "secret_file"
     )]
     key: Option<PathBuf>,
-    /// Shared secret; one line end at its end is not part of it
+    /// Shared secret; one trailing line break is ignored
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Algorithm [default: what fits the key; HS256 with a secret]
+    /// Algorithm [default: by the key; HS256 with a secret]
     #[arg(long, value_name = "ALG")]
     alg: Option<Algorithm>,
     /// Key id in the token's header
@@ -47,19 +48,19 @@ pub(crate) struct Args {
     /// Scope; may be repeated
     #[arg(long)]
     scope: Vec<String>,
-    /// How long it is valid
+    /// Time until expiry
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
     exp: Duration,
-    /// Make a token that never expires
+    /// Omit `exp`: the token never expires
     #[arg(long, conflicts_with = "exp")]
     no_exp: bool,
-    /// Make a token that expired this long ago, for tests
+    /// Expired for this long, for tests
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["exp", "no_exp"], value_parser = duration::parse)]
     expired: Option<Duration>,
-    /// Not valid before this long from now
+    /// Time until the token becomes valid (`nbf`)
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     nbf: Option<Duration>,
-    /// Any other claim; the value is JSON, or text when it is no JSON; may be repeated
+    /// Other claim; the value is JSON, otherwise text; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_claim)]
     claim: Vec<(String, Value)>,
 }
@@ -69,13 +70,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (key, fitting) = signing_key(args)?;
     let algorithm = args.alg.unwrap_or(fitting);
     if algorithm.family() != key.family() {
-        bail!("{algorithm:?} does not fit the key, which is for {fitting:?} or its like");
+        bail!("{algorithm:?} does not match the key ({fitting:?})");
     }
     let mut header = Header::new(algorithm);
     header.kid.clone_from(&args.kid);
     let now = jiff::Timestamp::now().as_second();
     let token = jsonwebtoken::encode(&header, &claims(args, now), &key)
-        .context("the token could not be signed")?;
+        .context("the token cannot be signed")?;
     output::line(&token);
     Ok(Exit::Success)
 }
@@ -86,7 +87,7 @@ fn signing_key(args: &Args) -> anyhow::Result<(EncodingKey, Algorithm)> {
         (None, Some(path)) => {
             Ok((EncodingKey::from_secret(&key_file::secret(path)?), Algorithm::HS256))
         }
-        (None, None) => bail!("give --key or --secret-file"),
+        (None, None) => bail!("--key or --secret-file is required"),
     }
 }
 
@@ -132,7 +133,7 @@ fn parse_claim(text: &str) -> Result<(String, Value), String> {
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
             Ok((name.to_owned(), value))
         }
-        _ => Err(format!("'{text}' is not NAME=VALUE, like client_id=acme")),
+        _ => Err(format!("'{text}' is not NAME=VALUE, such as client_id=acme")),
     }
 }
 

@@ -8,12 +8,13 @@ use weir_lab::scenario;
 
 /// Arguments of `weir lab check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Reads the files that the scenario names and makes its tokens; opens no \
-    socket.\n\n\
-    Exit codes:\n  0  usable (warnings are printed)\n  2  it has errors\n\n\
-    Examples:\n  weir lab check scenario.yaml\n  weir lab check --json scenario.yaml")]
+#[command(
+    after_help = "Reads the files of the scenario and creates its tokens; opens no socket.\n\n\
+    Exit codes:\n  0  valid (warnings are printed)\n  2  errors found\n\n\
+    Examples:\n  weir lab check scenario.yaml\n  weir lab check --json scenario.yaml"
+)]
 pub(crate) struct Args {
-    /// The scenario
+    /// Scenario file
     file: PathBuf,
     /// Print one JSON object: {"ok": …, "findings": […]}
     #[arg(long)]
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         match scenario {
             Some(scenario) => {
                 output::line(&format!(
-                    "{path}: usable, {}",
+                    "{path}: valid, {}",
                     findings::count(scenario.cells.len(), "cell")
                 ));
                 for name in scenario.cells.iter().map(scenario::Cell::name) {

@@ -10,18 +10,20 @@ use weir_lab::results::{CellComparison, Comparison, Stored};
 /// Arguments of `weir lab compare`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A case is worse if its throughput fell by more than the margin and the 95 % interval \
-    of the ratio\nexcludes 1, the same if the whole interval lies within the margin, else unclear.\n\n\
-    Exit codes:\n  0  no case is worse\n  1  a folder cannot be read\n  5  REGRESSION: a case is worse\n\n\
+    after_help = "A case is worse if its throughput fell by more than the margin and the 95 % \
+        confidence interval of the\nratio excludes 1; the same if the interval lies within the \
+        margin; otherwise unclear.\n\n\
+    Exit codes:\n  0  no case is worse\n  1  a folder is unreadable\n  5  REGRESSION: a case is \
+    worse\n\n\
     Examples:\n  weir lab compare results/before results/after\n  \
     weir lab compare baseline/ results/ --margin 2 --json"
 )]
 pub(crate) struct Args {
-    /// Folder of the first run, the baseline
+    /// Folder of the baseline run
     before: PathBuf,
-    /// Folder of the second run
+    /// Folder of the run to compare
     after: PathBuf,
-    /// Largest loss that is none, in percent
+    /// Regression margin in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = percent)]
     margin: f64,
     /// Print the comparison as one JSON object
@@ -33,7 +35,7 @@ fn percent(text: &str) -> Result<f64, String> {
     let value = text.trim_end_matches('%').trim().parse::<f64>().ok();
     value
         .filter(|value| (0.1..=50.0).contains(value))
-        .ok_or_else(|| format!("'{text}' is no percentage from 0.1 to 50"))
+        .ok_or_else(|| format!("'{text}' is not a percentage from 0.1 to 50"))
 }
 
 /// Runs it.

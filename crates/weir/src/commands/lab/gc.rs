@@ -10,17 +10,17 @@ use weir_lab::observe::{GcLog, Pause, gc_throughput};
 /// Arguments of `weir lab gc`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Reads a unified log (java -Xlog:gc*:file=gc.log). GC throughput is the share of time \
-    without\npauses, as published performance tables have it.\n\n\
+    after_help = "Reads a unified log (java -Xlog:gc*:file=gc.log). GC throughput is the share of \
+        time without\npauses, as in published performance tables.\n\n\
     Examples:\n  weir lab gc gc.log\n  weir lab gc gc.log --from 300 --to 900 --json"
 )]
 pub(crate) struct Args {
     /// GC log
     log: PathBuf,
-    /// Only pauses after this, seconds of the JVM's uptime
+    /// Start of the interval, seconds of the JVM's uptime
     #[arg(long, value_name = "SECONDS")]
     from: Option<f64>,
-    /// Only pauses up to this
+    /// End of the interval
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
     /// Print one JSON object
@@ -34,10 +34,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut log = GcLog::whole(&args.log).with_context(place)?;
     let pauses = log.read().with_context(place)?;
     let uptime = log.uptime().with_context(|| {
-        format!("{}: no line of a unified GC log that tells the uptime", args.log.display())
+        format!("{}: no line of a unified GC log with the uptime", args.log.display())
     })?;
     let (from, to) = (args.from.unwrap_or(0.0), args.to.unwrap_or(uptime.as_secs_f64()));
-    anyhow::ensure!(from < to, "there is nothing between {from} and {to} s");
+    anyhow::ensure!(from < to, "the interval from {from} to {to} s is empty");
     let inside = |pause: &&Pause| {
         pause.at.is_none_or(|at| from < at.as_secs_f64() && at.as_secs_f64() <= to)
     };

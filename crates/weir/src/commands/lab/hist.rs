@@ -12,7 +12,7 @@ use weir_lab::results::hlog;
 /// Arguments of `weir lab hist`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Times are milliseconds, of all intervals of a tag together: warm-up included.\n\n\
+    after_help = "Times are in milliseconds, for all intervals of a tag, including warm-up.\n\n\
     Examples:\n  weir lab hist results/hist.hlog\n  weir lab hist results/hist.hlog --tag response --json"
 )]
 pub(crate) struct Args {
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Only tags that contain this
     #[arg(long, value_name = "TEXT", default_value = "")]
     tag: String,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }

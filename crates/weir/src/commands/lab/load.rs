@@ -97,7 +97,7 @@ impl Load<'_> {
 fn end(measurement: &mut Measurement, clock: Clock, control: &Control) -> Result<(), FolderError> {
     if control.is_stopped() {
         let time = clock.steady.elapsed().as_secs_f64();
-        return measurement.interrupt(time, "it was interrupted");
+        return measurement.interrupt(time, "interrupted");
     }
     measurement.end(Circumstances::default())
 }

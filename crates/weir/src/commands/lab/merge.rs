@@ -12,15 +12,15 @@ use weir_lab::results::hlog;
 /// Arguments of `weir lab merge`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Intervals of the same tag that began in the same second become one: percentiles of the \
-    sum are\nexact, percentiles of percentiles are not. Logs are put on one clock by their start times.\n\n\
+    after_help = "Intervals with the same tag and start second are added, so that percentiles are \
+        exact. Logs are\naligned by their start times.\n\n\
     Example:\n  weir lab merge one/hist.hlog two/hist.hlog --out both.hlog"
 )]
 pub(crate) struct Args {
     /// Histogram logs
     #[arg(required = true, num_args = 2.., value_name = "LOG")]
     logs: Vec<PathBuf>,
-    /// Log to write
+    /// Output log
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

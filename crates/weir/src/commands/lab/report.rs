@@ -9,15 +9,16 @@ use weir_lab::report;
 /// Arguments of `weir lab report`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Reads what a run left in its folder and writes report.html there, one file that needs \
-    no network. Of a file it prints what JMeter's Aggregate Report and Summary Report show of it.\n\n\
+    after_help = "Reads the results in the folder of a run and writes report.html, a single file \
+        that works offline. For a results file, prints the values of JMeter's Aggregate Report \
+        and Summary Report.\n\n\
     Examples:\n  weir lab report results/\n  weir lab report results.jtl\n  \
     weir lab report --csv aggregate results.jtl"
 )]
 pub(crate) struct Args {
     /// Folder of a finished run, or a results file of JMeter or of `weir lab run` (.jtl)
     folder: PathBuf,
-    /// Of a file: print one of the tables as CSV, as JMeter saves it
+    /// Print a table of a results file as CSV, like JMeter
     #[arg(long, value_enum, value_name = "TABLE")]
     csv: Option<results_file::Table>,
 }
@@ -30,9 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     report::write(&args.folder)?;
     output::line(&args.folder.join("report.html").display().to_string());
     if !report::has_charts() {
-        output::note(
-            "weir: this build has no charts over time; `make report` says how to get them",
-        );
+        output::note("weir: this build has no charts; see `make report`");
     }
     Ok(Exit::Success)
 }

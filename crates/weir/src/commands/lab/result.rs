@@ -142,7 +142,7 @@ impl Report {
             }
         }
         if self.stopped {
-            text.push_str("\nstopped before its end: this is the result so far");
+            text.push_str("\nstopped early: partial result");
         }
         text.push_str("\n\n");
         text.push_str(&self.times());
@@ -153,9 +153,9 @@ impl Report {
             figures.connects
         ));
         let percent = |share: f64| format!("{:.0} % of a core", 100.0 * share);
-        text.push_str(&format!("generator's busiest thread: {}", percent(self.generator)));
+        text.push_str(&format!("busiest generator thread: {}", percent(self.generator)));
         if let Some(server) = self.server {
-            text.push_str(&format!("; the server's: {}", percent(server)));
+            text.push_str(&format!("; server: {}", percent(server)));
         }
         text.push_str(&self.failures());
         text.push_str(&format!("\n\n{}\n", self.verdict));

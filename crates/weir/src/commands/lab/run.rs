@@ -20,63 +20,64 @@ const SEED: u64 = 0x5EED;
 /// Arguments of `weir lab run`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It leaves a folder behind with everything about the run, report.html in it. Without \
-    --target a server\nis started as the scenario says; suites start this weir. Ctrl-C ends the load and \
-    gives the result so far.\n\n\
-    A plan (.jmx) that runs does what JMeter 5.6 does with it; what the Lab does not have is said with \
-    element\nand line. Files that a scenario or plan names are looked for beside it.\n\n\
-    Exit codes:\n  0  PASS, QUICK\n  1  FAIL: a threshold is broken\n  2  the scenario or plan has errors\n  \
-    3  INVALID: what was measured cannot be believed, or was interrupted\n  4  UNSTABLE: the server never \
-    became steady\n  5  REGRESSION: slower than the baseline\n\n\
+    after_help = "Results and report.html are written to a folder. Without --target, the server \
+        of the scenario is\nstarted; suites start this weir. Ctrl-C ends the load and prints the \
+        partial result.\n\n\
+    A plan (.jmx) runs as in JMeter 5.6; unsupported elements are reported with their line. \
+    Relative paths\nrefer to the folder of the scenario or plan.\n\n\
+    Exit codes:\n  0  PASS, QUICK\n  1  FAIL: a threshold is not met\n  2  error in the scenario \
+    or plan\n  \
+    3  INVALID: the measurement is not valid, or was interrupted\n  4  UNSTABLE: no steady \
+    state\n  5  REGRESSION: slower than the baseline\n\n\
     Examples:\n  weir lab run toro\n  weir lab run mware --target https://gateway:8243 --quick\n  \
     weir lab run scenario.yaml --out results/today --baseline results/yesterday\n  \
     weir lab run scenario.yaml --set load.0.duration=10s --json\n  \
     weir lab run plan.jmx -Jusers=100 -Jduration=60 --jtl results.jtl"
 )]
 pub(crate) struct Args {
-    /// A scenario file, a plan (.jmx), or the name of a suite (see `weir lab suites`)
+    /// Scenario file, JMeter plan (.jmx) or name of a suite (see `weir lab suites`)
     #[arg(value_name = "FILE|SUITE")]
     what: PathBuf,
-    /// Base URL of a server that is there already; the Lab starts none then
+    /// Base URL of a running server; without it, the Lab starts a server
     #[arg(long, value_name = "URL")]
     target: Option<String>,
-    /// Short rounds of a reduced matrix, to see that things work: never a headline
+    /// Short rounds of a reduced matrix, as a functional check: not for publication
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// The whole, as long as it takes
+    /// Full matrix and durations
     #[arg(long)]
     full: bool,
-    /// Send at most so many requests a second, whatever the scenario says
+    /// Maximum requests per second, overriding the scenario
     #[arg(long, value_name = "RATE", value_parser = super::rate)]
     most: Option<f64>,
-    /// End after this time, with the result so far
+    /// End after this time, with a partial result
     #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
     within: Option<std::time::Duration>,
-    /// End when standard input does: whoever started it is gone, or does not want it any more
+    /// End at the end of standard input, when the parent process has gone or cancels
     #[arg(long, hide = true)]
     attended: bool,
     /// Set a value of the scenario, as YAML; may be repeated (`--set load.0.vus=50`)
     #[arg(long, value_name = "PATH=VALUE", value_parser = crate::source::parse_set)]
     set: Vec<(String, String)>,
-    /// Folder for the results [default: lab-results/NAME-TIME]
+    /// Results folder [default: lab-results/NAME-TIME]
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Folder of a run to compare with
+    /// Folder of the baseline run
     #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
     /// Property of a plan, `name=value`; may be repeated
     #[arg(short = 'J', value_name = "NAME=VALUE", value_parser = property)]
     properties: Vec<(String, String)>,
-    /// Skip what the Lab does not have of a plan, and say so
+    /// Skip unsupported elements of a plan with a warning
     #[arg(long)]
     lenient: bool,
-    /// Write a row for each sample of a plan into this file, as JMeter does
+    /// Write a JTL file (JMeter) with a row for each sample of a plan
     #[arg(short = 'l', long, value_name = "FILE")]
     jtl: Option<PathBuf>,
     /// Threads [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// Print a line a second and the result as the last line, as JSON
+    /// Print one JSON line per second, and the result as the last line
     #[arg(long)]
     json: bool,
 }
@@ -102,7 +103,7 @@ impl Args {
         let folder = self.out.clone().unwrap_or_else(|| usual_folder(&self.what));
         ensure!(
             !folder.join("run.json").exists(),
-            "{} has results already; name another folder with --out",
+            "{} already has results; select another folder with --out",
             folder.display()
         );
         Ok(folder)

@@ -5,8 +5,8 @@ use crate::output;
 
 /// Arguments of `weir lab schema`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "It is generated from the description of every key that also checks a \
-    scenario.\n\nExamples:\n  weir lab schema > lab.schema.json\n  \
+#[command(after_help = "Generated from the descriptions of the keys, which also validate \
+        scenarios.\n\nExamples:\n  weir lab schema > lab.schema.json\n  \
     # yaml-language-server: $schema=lab.schema.json     (first line of a scenario)")]
 pub(crate) struct Args {}
 

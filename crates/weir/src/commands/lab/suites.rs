@@ -9,10 +9,11 @@ use weir_lab::suite::Suite;
 /// Arguments of `weir lab suites`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A suite runs against this weir, which it starts with the configuration of an example, or with\n\
-    --target against another server that answers the same paths.\n\n\
+    after_help = "A suite starts this weir with the configuration of an example, or runs with \
+        --target\n\
+    against another server with the same paths.\n\n\
     Examples:\n  weir lab suites\n  weir lab run toro\n  weir lab run toro --quick\n  \
-    weir lab suites toro > own.yaml      (its scenario, to be changed)"
+    weir lab suites toro > own.yaml      (the scenario, for changes)"
 )]
 pub(crate) struct Args {
     /// Print the scenario of this suite
@@ -22,7 +23,7 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(name) = &args.name {
-        let suite = Suite::named(name).with_context(|| format!("there is no suite {name:?}"))?;
+        let suite = Suite::named(name).with_context(|| format!("unknown suite {name:?}"))?;
         output::text(suite.scenario);
         return Ok(Exit::Success);
     }

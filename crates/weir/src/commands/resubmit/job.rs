@@ -13,23 +13,23 @@ use weir_admin::resubmit::Job;
 /// How often a job is looked at while it is waited for.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What to do with a job.
+/// Action on a job.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub(super) struct Action {
-    /// Find out what would be sent and what cannot be, and why
+    /// Print which transactions would be sent, and rejection reasons
     #[arg(long)]
     preview: bool,
-    /// Send them
+    /// Start sending
     #[arg(long)]
     run: bool,
-    /// Send no more for now
+    /// Pause the job
     #[arg(long)]
     pause: bool,
-    /// Go on sending
+    /// Resume the job
     #[arg(long)]
     resume: bool,
-    /// Send no more
+    /// Cancel the job
     #[arg(long)]
     cancel: bool,
 }
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
         Some(job) if action.cancel => client.post(&path(&job, "cancel"), &json!({}))?,
         Some(job) if args.job.is_some() => job,
         None if action.pause || action.resume || action.cancel => {
-            bail!("there is no job for this query that has not ended")
+            bail!("no unfinished job has this query")
         }
         _ => {
             let new = json!({
@@ -112,7 +112,7 @@ fn found(args: &Args, client: &AdminClient) -> anyhow::Result<Option<Job>> {
     if args.action.preview || !args.action.is_any() {
         return Ok(None);
     }
-    let query = args.query.as_deref().context("there is no query")?;
+    let query = args.query.as_deref().context("--query is required")?;
     let jobs: Vec<Job> = client.get("/v1/jobs?limit=1000")?;
     let open = |job: &Job| !matches!(job.state.as_str(), "finished" | "cancelled");
     let to = args.to.as_deref().unwrap_or_default();
@@ -155,7 +155,9 @@ fn text(job: &Job) -> String {
     let state = neutral::line(&job.state);
     let mut out = format!("job {}: {state}, {}/s\n", job.number, job.rate);
     if job.incomplete {
-        out.push_str("transactions may be missing: the index was not complete, or too many\n");
+        out.push_str(
+            "transactions may be missing: the index was incomplete, or the result too large\n",
+        );
     }
     let mut rows = Vec::new();
     for one in &job.transactions {

@@ -15,39 +15,39 @@ use weir_admin::tracker::{
 mod count;
 mod export;
 
-/// Most transactions if nobody says how many.
+/// Default number of transactions.
 const PAGE: usize = 50;
 
 /// Arguments of `weir search`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Newest first. The language of queries is in docs/guide/search.md.\n\n\
+#[command(after_help = "Newest first. Query language: docs/guide/search.md.\n\n\
     Examples:\n  weir search 'status:>=500 api:orders'\n  \
     weir search 'key.order:A-17' --json\n  weir search refund --data /var/lib/weir --limit 10\n  \
     weir search 'state:failed since:1d' --facets\n  \
     weir search 'api:orders since:1d' --export > orders.ndjson")]
 pub(crate) struct Args {
-    /// The query; an empty one finds everything
+    /// Query; an empty query matches everything
     #[arg(default_value = "", allow_hyphen_values = true)]
     query: String,
-    /// Most transactions
+    /// Maximum number of transactions
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// How long to search
+    /// Time limit of the search
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
     timeout: Duration,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Count them by field and over time instead; `keys` counts business keys, too
+    /// Count transactions by field and time; `keys` also counts business keys
     #[arg(long, value_name = "keys", num_args = 0..=1, require_equals = true,
         default_missing_value = "fields", value_parser = ["fields", "keys"],
         conflicts_with_all = ["export", "limit"])]
     facets: Option<String>,
-    /// Print all of each that may be seen, headers and bodies too, one JSON object a line; at most
-    /// 10000 unless --limit says otherwise
+    /// Export complete transactions as JSON lines, with headers and bodies if permitted
+    /// [default limit: 10000]
     #[arg(long)]
     export: bool,
-    /// Where an export before was cut
+    /// Position where the previous export was cut
     #[arg(long, value_name = "CURSOR", requires = "export")]
     cursor: Option<String>,
     #[command(flatten)]
@@ -116,7 +116,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
             output::note(&missing);
         }
         if found.incomplete && !found.cut {
-            output::note("the index is not complete: transactions may be missing");
+            output::note("the index is incomplete: transactions may be missing");
         }
         cursor = found.next;
         if cursor.is_none() {
@@ -124,8 +124,8 @@ fn list(args: &Args) -> anyhow::Result<()> {
         }
         if found.cut && Instant::now() >= ends {
             output::note(
-                "the time ran out before everything was looked at: ask for less time \
-                (`since:1h`), or give it more (`--timeout 30s`)",
+                "timeout: the result is incomplete; narrow the interval (`since:1h`) or raise the \
+                 timeout (`--timeout 30s`)",
             );
             break;
         }
@@ -195,12 +195,12 @@ pub(super) fn page(
 fn failed(failure: SearchFailure) -> anyhow::Error {
     match failure {
         SearchFailure::Query { place, message } => {
-            let said = format!("the query is not understood: at {}: {message}", place[0] + 1);
+            let said = format!("invalid query: at {}: {message}", place[0] + 1);
             BadQuery { place, said }.into()
         }
         SearchFailure::Failed(failure) => failure.into(),
-        SearchFailure::Cursor => anyhow!("the cursor is not one of a page"),
-        SearchFailure::NeedsPayload => anyhow!("the query asks for payloads"),
+        SearchFailure::Cursor => anyhow!("invalid cursor"),
+        SearchFailure::NeedsPayload => anyhow!("the query needs payload access"),
     }
 }
 

@@ -18,15 +18,15 @@ mod body;
     weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --json --data ./data\n  \
     weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --raw request > body")]
 pub(crate) struct Args {
-    /// Its id: the answer's `weir-transaction-id`
+    /// Transaction id: `weir-transaction-id` of the response
     id: Uuid,
-    /// Show so many lines of each body at most
+    /// Maximum number of lines of each body
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Write the recorded bytes of one body as they were sent, and nothing else
+    /// Write only the recorded bytes of one body, unchanged
     #[arg(long, value_name = "request|response", value_parser = ["request", "response"],
         conflicts_with_all = ["json", "limit"])]
     raw: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let none = || format!("there is no transaction {}", args.id);
+    let none = || format!("unknown transaction {}", args.id);
     let place = args.place.open()?;
     if let Some(side) = &args.raw {
         let bytes = match place {
@@ -79,11 +79,11 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         .map(|stage| format!("{} {}", stage.name, took(stage.took_us)))
         .collect();
     let flags = [
-        (transaction.shortened, "only its outcome was recorded"),
-        (transaction.damaged, "some of its records were lost"),
-        (transaction.expired, "headers and bodies were dropped because of their age"),
-        (transaction.request.masked, "something in the request's body was masked"),
-        (transaction.discarded, "headers and bodies were not kept: nothing went wrong"),
+        (transaction.shortened, "only the outcome was recorded"),
+        (transaction.damaged, "some records were lost"),
+        (transaction.expired, "headers and bodies were deleted by retention"),
+        (transaction.request.masked, "the request body was redacted"),
+        (transaction.discarded, "headers and bodies were not kept: no error"),
     ];
     let flags: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
     for (name, value) in [
@@ -118,7 +118,7 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     }
     let Some(payload) = &transaction.payload else {
         let _ = writeln!(out, "\n{} {}", summary.method, neutral::line(&summary.path));
-        let _ = writeln!(out, "(headers and bodies need a token with the role payload-viewer)");
+        let _ = writeln!(out, "(headers and bodies need the role payload-viewer)");
         return out;
     };
     for (name, field) in [("key", &payload.keys), ("property", &payload.properties)] {

@@ -13,14 +13,16 @@ const LAST: usize = 10;
 
 /// Arguments of `weir tail`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Of a running weir: what ends from now on, until it is interrupted. \
-    Of a data folder: the newest ones.\n\n\
-    Examples:\n  weir tail\n  weir tail --limit 1 --json\n  weir tail --data /var/lib/weir")]
+#[command(
+    after_help = "With a running weir: transactions as they complete, until interrupted. With a \
+        data folder: the newest transactions.\n\n\
+    Examples:\n  weir tail\n  weir tail --limit 1 --json\n  weir tail --data /var/lib/weir"
+)]
 pub(crate) struct Args {
-    /// End after so many transactions
+    /// Stop after this number of transactions
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print one JSON object for each, one a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -47,12 +49,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut left = args.limit;
     while left != Some(0) {
         client.lines("/v1/transactions/tail", |line| {
-            print(&serde_json::from_str(line).context("the answer is not what was asked for")?)?;
+            print(&serde_json::from_str(line).context("unexpected response")?)?;
             left = left.map(|left| left.saturating_sub(1));
             Ok(if left == Some(0) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         if left != Some(0) {
-            output::note("weir: asked again; what ended in between is not shown");
+            output::note("weir: reconnected; transactions completed in between are not shown");
             std::thread::sleep(std::time::Duration::from_secs(1));
         }
     }

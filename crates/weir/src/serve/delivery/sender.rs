@@ -59,7 +59,7 @@ async fn post(
         .body(Full::new(Bytes::from(due.event.clone())))?;
     let answer = post::post(upstream, target, kept, request).await?;
     if !answer.status.is_success() {
-        bail!("it answered with {}", answer.status.as_u16());
+        bail!("status {}", answer.status.as_u16());
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ pub(super) async fn send(
     (turn, mut kept): (usize, Kept),
 ) -> (Outcome, Kept) {
     let Some(telemetry) = &config.telemetry else {
-        return (Outcome::Refused { why: "there is no collector any more".to_owned() }, kept);
+        return (Outcome::Refused { why: "the collector was removed".to_owned() }, kept);
     };
     let upstream = &config.upstreams[telemetry.sink.upstream.0];
     let target = &upstream.targets[turn % upstream.targets.len()];
@@ -75,7 +75,7 @@ fn path(telemetry: &Telemetry, signal: Signal) -> String {
 }
 
 fn meaning(signal: Signal, answer: &Answer) -> Outcome {
-    let why = format!("it answered with {}", answer.status.as_u16());
+    let why = format!("status {}", answer.status.as_u16());
     match answer.status.as_u16() {
         200..=299 => Outcome::Taken { rejected: rejected(signal, &answer.body) },
         429 | 502 | 503 | 504 => Outcome::Again { after: retry_after(answer), why },

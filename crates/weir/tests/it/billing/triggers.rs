@@ -216,7 +216,7 @@ fn a_sink_that_is_gone_holds_back_neither_others_nor_the_journal() {
     assert!(shown[0]["oldest_seconds"].as_f64().unwrap() > 0.9, "{shown}");
     assert_eq!((&shown[1]["sink"], &shown[1]["overtaken"]), (&"hooks".into(), &0.into()));
     let told = server.stderr();
-    assert!(told.contains("events for gone were given up: "), "{told}");
+    assert!(told.contains("events for gone were dropped"), "{told}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn counting_goes_on_after_a_panic() {
         let load = Load::start(weir.listen[0]);
         eventually("it begins again", || weir.metric("weir_monitor_restarts_total", &[]) == 1.0);
         load.end();
-        assert!(weir.stderr().contains("counting was broken off by a panic"), "{}", weir.stderr());
+        assert!(weir.stderr().contains("metering panicked"), "{}", weir.stderr());
         compare(&mut weir, point);
     }
 }
@@ -114,7 +114,7 @@ fn a_kill_in_counting_again_changes_nothing() {
         weir.restart(&[]);
         assert_eq!(told(&usage(&weir, "by=status")), before, "{point}");
         let (done, said, error) = command(&weir, &token, &["monitor", "rebuild"]);
-        assert!(done && said.starts_with("counted again: "), "{said}{error}");
+        assert!(done && said.starts_with("rebuilt: "), "{said}{error}");
         assert_eq!(told(&usage(&weir, "by=status")), before, "{point}");
         compare(&mut weir, point);
     }

@@ -20,33 +20,36 @@ const LENGTH: Duration = Duration::from_secs(10);
 
 /// Arguments of `weir lab hit`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Without --rate each connection sends its next request when the answer to \
-    the last one is there (a closed model). With --rate requests are sent when they are due, \
-    whatever the server does, and response times count from then: a server that stops is seen by \
-    all requests that should have been sent meanwhile.\n\n\
-    Exit codes: 0 PASS, 2 wrong command line, 3 INVALID (standard output says why)\n\n\
+#[command(
+    after_help = "Without --rate, each connection sends the next request after the previous \
+        response (closed model). With --rate, requests are sent on schedule, independently of the \
+        server (open model); response times count from the due time, so that a stall affects all \
+        requests due meanwhile.\n\n\
+    Exit codes: 0 PASS, 2 error in the command line, 3 INVALID (reason on standard output)\n\n\
     Examples:\n  \
     weir lab hit http://127.0.0.1:8080/\n  \
     weir lab hit -c 150 -n 20000 http://127.0.0.1:8080/api/examples-services/sayHello\n  \
     weir lab hit --rate 5000 -d 30s http://127.0.0.1:8080/\n  \
-    weir lab hit -X POST -H 'Content-Type: application/json' --body order.json --json http://127.0.0.1:8688/")]
+    weir lab hit -X POST -H 'Content-Type: application/json' --body order.json --json \
+    http://127.0.0.1:8688/"
+)]
 pub(crate) struct Args {
     /// URL, with http:// or https://
     url: String,
     /// Connections [default: 50; with --rate as many as needed, at most 10000]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Option<u32>,
-    /// Requests, of all connections together
+    /// Total number of requests
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration",
           value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// How long [default: 10s]
+    /// Duration [default: 10s]
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
-    /// Requests a second, sent on a schedule whatever the server does
+    /// Requests per second, sent on schedule (open model)
     #[arg(short, long, value_name = "R", value_parser = crate::commands::lab::rate)]
     pub(super) rate: Option<f64>,
-    /// Grid of the schedule: a coarser one costs less CPU
+    /// Quantum of the schedule: a coarser quantum uses less CPU
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration::parse,
           requires = "rate")]
     pub(super) quantum: Duration,
@@ -56,16 +59,16 @@ pub(crate) struct Args {
     /// Method [default: GET, with --body POST]
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
-    /// Send what is in this file
+    /// File with the request body
     #[arg(short, long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Limit for each answer
+    /// Timeout of each response
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     timeout: Duration,
-    /// Statuses that are no errors, such as 2xx,304 [default: 200-399]
+    /// Statuses that count as success, such as 2xx,304 [default: 200-399]
     #[arg(long, value_name = "STATUSES", value_parser = statuses)]
     success: Option<StatusSet>,
-    /// Statuses that are neither success nor error: counted apart
+    /// Expected statuses, counted separately from success and error
     #[arg(long, value_name = "STATUSES", value_parser = statuses)]
     expected: Option<StatusSet>,
     /// Open a connection for each request
@@ -77,27 +80,27 @@ pub(crate) struct Args {
     /// Verify the server's certificate
     #[arg(long)]
     verify: bool,
-    /// Write a row for each request into this file, as JMeter does
+    /// Write a JTL file (JMeter) with a row for each request
     #[arg(short = 'l', long, value_name = "FILE")]
     pub(super) jtl: Option<PathBuf>,
     /// Threads [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) threads: Option<u32>,
-    /// Print a line a second and the result as the last line, as JSON
+    /// Print one JSON line per second, and the result as the last line
     #[arg(long)]
     pub(super) json: bool,
 }
 
 fn statuses(text: &str) -> Result<StatusSet, String> {
     StatusSet::parse(text)
-        .ok_or_else(|| format!("'{text}' are no statuses; write them like 2xx,304 or 500-599"))
+        .ok_or_else(|| format!("'{text}' is not a list of statuses, such as 2xx,304 or 500-599"))
 }
 
 impl Args {
     /// What is to be done, and with whom.
     pub(super) fn program(&self) -> anyhow::Result<(Program, Origin)> {
         let (origin, target) =
-            Origin::parse(&self.url).with_context(|| format!("{} is no URL", self.url))?;
+            Origin::parse(&self.url).with_context(|| format!("{} is not a URL", self.url))?;
         let mut program = Program { insecure: !self.verify, ..Program::default() };
         let path = target.split('?').next().unwrap_or_default();
         let method = self.method();
@@ -140,7 +143,7 @@ impl Args {
     fn fields(&self) -> anyhow::Result<Vec<(Text, Text)>> {
         let field = |text: &String| {
             let Some((name, value)) = text.split_once(':') else {
-                bail!("'{text}' is no header field; write it like 'Name: value'")
+                bail!("'{text}' is not a header field, such as 'Name: value'")
             };
             ensure!(!name.trim().is_empty(), "'{text}' has no name");
             Ok((Text::fixed(name.trim()), Text::fixed(value.trim())))

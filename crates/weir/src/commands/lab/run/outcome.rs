@@ -26,7 +26,7 @@ pub(super) fn text(summary: &Summary, host: &Host) -> String {
     }
     text.push_str(&format!("\n{}\n", summary.verdict));
     if let Some(why) = &summary.interrupted {
-        text.push_str(&format!("  {why}: figures are of what was done until then\n"));
+        text.push_str(&format!("  {why}: partial results\n"));
     }
     for reason in &summary.reasons {
         text.push_str(&format!("  {reason}\n"));
@@ -139,7 +139,7 @@ fn holds(summary: &Summary) -> String {
         let tried = cell.holds.len();
         if let Some(kept) = kept {
             text.push_str(&format!(
-                "{}: {}/s is the highest rate that keeps the promise; {tried} were tried\n",
+                "{}: {}/s is the highest rate that meets the SLO; {tried} rates were tried\n",
                 if cell.name.is_empty() { &summary.name } else { &cell.name },
                 number(kept.rate),
             ));
@@ -198,8 +198,8 @@ fn published(summary: &Summary, host: &Host) -> String {
     }
     let memory = host.memory as f64 / (1u64 << 30) as f64;
     text.push_str(&format!(
-        "Here, generator and server share {} cores ({}) and {memory:.1} GiB: other hardware, so a \
-         factor between\nthe two says little; factors between cases of one machine do.\n",
+        "Here, generator and server share {} cores ({}) and {memory:.1} GiB. Because the hardware \
+         differs, compare\ncases of the same machine, not machines.\n",
         host.cores,
         if host.processor.is_empty() { "unknown processor" } else { &host.processor },
     ));

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         signals::attended(&control).context("cannot start a thread")?;
     }
     let options = Options {
-        weir: std::env::current_exe().context("where this program is cannot be found out")?,
+        weir: std::env::current_exe().context("the path of this program is unknown")?,
         folder,
         run: Run {
             target: scenario.target.base.clone(),
@@ -88,7 +88,7 @@ fn file(what: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let Some(suite) = what.to_str().and_then(Suite::named) else {
         let names: Vec<&str> = Suite::ALL.iter().map(|suite| suite.name).collect();
         let names = names.join(", ");
-        anyhow::bail!("{}: no such file, and no suite; suites are {names}", what.display());
+        anyhow::bail!("{}: neither a file nor a suite; suites: {names}", what.display());
     };
     let folder = folder.join("suite");
     suite.unpack(&folder).with_context(|| folder.display().to_string())

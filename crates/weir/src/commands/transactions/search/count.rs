@@ -26,9 +26,12 @@ pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
         }
     };
     if counts.cut {
-        output::note("the time ran out: only the newest were counted (`--timeout 30s` gives more)");
+        output::note(
+            "timeout: only the newest transactions were counted (raise the timeout with \
+             `--timeout 30s`)",
+        );
     } else if counts.incomplete {
-        output::note("the index is not complete: transactions may be missing");
+        output::note("the index is incomplete: transactions may be missing");
     }
     if args.json {
         return json(&counts);

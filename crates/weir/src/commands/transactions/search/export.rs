@@ -25,7 +25,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 }
                 Ok(ControlFlow::Continue(()))
             })?;
-            end.context("the export was broken off: it is not whole")?
+            end.context("the export ended early and is incomplete")?
         }
         Place::Folder(tracker) => {
             let (query, cursor) = (args.query.clone(), args.cursor.clone());
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                     Some(Exporting::Found(transaction)) => super::print_json(&*transaction)?,
                     Some(Exporting::Later) => {}
                     Some(Exporting::End(end)) => break end,
-                    None => bail!("the export was broken off: it is not whole"),
+                    None => bail!("the export ended early and is incomplete"),
                 }
             }
         }
@@ -51,10 +51,10 @@ fn tell(end: &Exported) {
         output::note(&missing);
     }
     if end.incomplete {
-        output::note("the index is not complete: transactions may be missing");
+        output::note("the index is incomplete: transactions may be missing");
     }
     if let (true, Some(next)) = (end.cut, &end.next) {
         let (count, next) = (end.transactions, neutral::line(next));
-        output::note(&format!("cut after {count} transactions; go on with --cursor {next}"));
+        output::note(&format!("cut after {count} transactions; continue with --cursor {next}"));
     }
 }

@@ -43,8 +43,8 @@ pub(super) fn words(body: &Body, facts: &BodyMetadata) -> Vec<String> {
     say(whole && facts.stored > 0 && facts.stored != facts.length, "masked");
     say(facts.truncated, "truncated");
     say(withheld, &format!("withheld, {}", facts.withheld));
-    say(facts.aborted, "broken off");
-    say(body.cut, "not all is shown");
+    say(facts.aborted, "aborted");
+    say(body.cut, "shortened");
     say(!facts.hash.is_empty(), &format!("hash of the rest {}", facts.hash));
     words
 }
