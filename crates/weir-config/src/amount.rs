@@ -21,13 +21,13 @@ pub struct Amount(i128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAmount {
     /// It is no decimal number: digits, and perhaps a point and more digits.
-    #[error("it is no decimal number")]
+    #[error("not a decimal number")]
     Form,
     /// It has more than 18 decimals, other than zeros at the end.
-    #[error("it has more than 18 decimals")]
+    #[error("more than 18 decimals")]
     Decimals,
     /// It is too large.
-    #[error("it is too large")]
+    #[error("too large")]
     Size,
 }
 

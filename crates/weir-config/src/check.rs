@@ -63,8 +63,8 @@ fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnosti
 fn list(items: &[Node], node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     if items.is_empty() {
         report
-            .error(codes::EMPTY, node.at, format!("`{context}` lists nothing"))
-            .help("leave the key out, or list at least one item");
+            .error(codes::EMPTY, node.at, format!("`{context}` is empty"))
+            .help("remove the key, or list at least one item");
     }
     if items.len() > ITEMS {
         report.error(codes::TOO_MANY, node.at, format!("`{context}` has more than {ITEMS} items"));
@@ -112,7 +112,7 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
             .error(
                 codes::WRONG_TYPE,
                 node.at,
-                format!("{} is a mapping, this is {}", shape.name, node.describe()),
+                format!("{} must be a mapping, not {}", shape.name, node.describe()),
             )
             .maybe_help(slips::for_object(node, shape));
         return;
@@ -124,7 +124,7 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
             Some(key) if member.value.is_null() && !matches!(key.kind, Kind::Json) => {
                 report
                     .error(codes::WRONG_TYPE, member.at, format!("`{}` has no value", member.key))
-                    .help("give it one, or leave the key out");
+                    .help("set a value, or remove the key");
             }
             Some(key) => {
                 if key.redacted {
@@ -175,7 +175,7 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut D
                     other.at,
                     format!("`{}` and `{}` exclude each other", first.key, other.key),
                 )
-                .related(first.at, "stands here")
+                .related(first.at, "first key")
                 .help(format!("{} takes one of {}", shape.name, slips::words(group.keys)));
         }
     }
@@ -204,8 +204,12 @@ fn unknown(
     if std::ptr::eq(shape, &raw const crate::keys::INCLUDED) && crate::keys::ROOT.key(key).is_some()
     {
         report
-            .error(codes::NOT_HERE, member.at, format!("`{key}` cannot stand in an included file"))
-            .help("it belongs to the main file");
+            .error(
+                codes::NOT_HERE,
+                member.at,
+                format!("`{key}` is not allowed in an included file"),
+            )
+            .help("move it to the main file");
         return;
     }
     let help = (!report.is_full()).then(|| slips::for_key(member, members, present, shape));
@@ -220,7 +224,7 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
             .error(
                 codes::WRONG_TYPE,
                 node.at,
-                format!("`{context}` is a mapping, this is {}", node.describe()),
+                format!("`{context}` must be a mapping, not {}", node.describe()),
             )
             .help(match names {
                 Names::Name => format!("write `{context}: {{NAME: …}}`"),
@@ -241,13 +245,9 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
             && let Some(first) = seen.insert(member.key.to_ascii_lowercase(), member.at)
         {
             report
-                .error(
-                    codes::DUPLICATE_KEY,
-                    member.at,
-                    format!("`{}` stands here twice", member.key),
-                )
+                .error(codes::DUPLICATE_KEY, member.at, format!("duplicate `{}`", member.key))
                 .related(first, "first here")
-                .help("header names are equal in any case");
+                .help("header names are case-insensitive");
         }
         if names == Names::Header
             && let Some(text) = member.value.text()
@@ -262,7 +262,7 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
         if member.value.is_null() {
             report
                 .error(codes::WRONG_TYPE, member.at, format!("`{}` has no value", member.key))
-                .help("give it one, or leave it out");
+                .help("set a value, or remove the name");
         } else {
             value(&member.value, kind, &member.key, report);
         }
@@ -323,7 +323,7 @@ fn scalar(
 
 fn json(node: &Node, report: &mut Diagnostics) {
     if let Err(at) = node.to_json() {
-        report.error(codes::BAD_VALUE, at, "JSON has no such number");
+        report.error(codes::BAD_VALUE, at, "not a JSON number");
     }
 }
 
@@ -332,7 +332,7 @@ fn wrong_type(node: &Node, kind: &'static Kind, context: &str, report: &mut Diag
         .error(
             codes::WRONG_TYPE,
             node.at,
-            format!("`{context}` takes {}, this is {}", kind.describe(), node.describe()),
+            format!("`{context}` takes {}, not {}", kind.describe(), node.describe()),
         )
         .maybe_help(slips::for_type(node, kind, context));
 }

@@ -98,38 +98,38 @@ impl Expr {
     /// What is wrong, in one sentence, when the text is no expression or names another variable.
     pub fn compile(source: &str, variables: &[&str]) -> Result<Self, String> {
         if source.len() > LENGTH {
-            return Err(format!("an expression has at most {LENGTH} bytes"));
+            return Err(format!("the expression exceeds {LENGTH} bytes"));
         }
         if source.trim().is_empty() {
-            return Err("this expression is empty".to_owned());
+            return Err("the expression is empty".to_owned());
         }
         let program = LIBRARY.compile(source).map_err(|errors| {
             let first = errors.errors.first();
             let (position, what) = first.map_or((0, String::new()), |e| (e.pos.1, plain(&e.msg)));
-            format!("this is no CEL expression: {what} (at character {position})")
+            format!("invalid CEL expression: {what} (at character {position})")
         })?;
         let mut uses = Uses::default();
         let mut scan = uses::Scan::new(&mut uses);
         scan.expression(program.expression());
         if scan.nesting > COMPREHENSIONS {
-            return Err(format!("comprehensions are nested at most {COMPREHENSIONS} deep"));
+            return Err(format!("comprehensions are nested deeper than {COMPREHENSIONS}"));
         }
         if let Some(name) = scan.unknown_function {
-            return Err(format!("there is no function `{name}`"));
+            return Err(format!("unknown function `{name}`"));
         }
         if let Some(name) = uses.names().find(|n| !variables.contains(n)) {
             let known = variables.iter().map(|v| format!("`{v}`")).collect::<Vec<_>>().join(", ");
-            return Err(format!("`{name}` is not known here; there is {known}"));
+            return Err(format!("unknown variable `{name}`; known: {known}"));
         }
         if let Some(member) = uses.get("request").and_then(values::unknown_member) {
             return Err(format!(
-                "`request.{member}` is not known; there is {}",
+                "unknown member `request.{member}`; known: {}",
                 values::MEMBERS.map(|m| format!("`{m}`")).join(", ")
             ));
         }
         if let Some(member) = uses.get("call").and_then(values::unknown_fact) {
             return Err(format!(
-                "`call.{member}` is not known; there is {}",
+                "unknown member `call.{member}`; known: {}",
                 values::FACTS.map(|m| format!("`{m}`")).join(", ")
             ));
         }

@@ -23,18 +23,16 @@ pub(crate) fn algorithm(text: &str) -> Result<Algorithm, Fault> {
     if text.eq_ignore_ascii_case("none") {
         return Err(Fault::value("tokens without a signature are never accepted")
             .code(codes::ALGORITHM_NONE)
-            .help("name the algorithm the issuer signs with, for example `RS256`"));
+            .help("set the algorithm of the issuer, for example `RS256`"));
     }
     match ALGORITHMS.contains(&text).then(|| text.parse()) {
         Some(Ok(algorithm)) => Ok(algorithm),
         _ => {
             let near = nearest(text, ALGORITHMS.into_iter());
-            Err(Fault::value(format!("`{text}` is no algorithm that weir knows")).help(
-                match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("one of {}", ALGORITHMS.join(", ")),
-                },
-            ))
+            Err(Fault::value(format!("unsupported algorithm `{text}`")).help(match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("one of {}", ALGORITHMS.join(", ")),
+            }))
         }
     }
 }
@@ -81,10 +79,10 @@ pub fn parse(
 ) -> Result<Vec<VerificationKey>, NoKeys> {
     let set: Set<'_> = serde_json::from_slice(text).map_err(|error| NoKeys {
         help: Some("RFC 7517: `{\"keys\": […]}`; from a file: `jwks: \"file:jwks.json\"`"),
-        ..fault(format!("this is no key set: {}", without_value(&error)))
+        ..fault(format!("not a key set: {}", without_value(&error)))
     })?;
     if set.keys.len() > KEYS {
-        return Err(fault(format!("a key set has at most {KEYS} keys")));
+        return Err(fault(format!("the key set exceeds {KEYS} keys")));
     }
     let mut keys: Vec<VerificationKey> = Vec::new();
     for raw in set.keys {
@@ -92,12 +90,12 @@ pub fn parse(
             Ok(jwk) => jwk,
             Err(_) if origin == Origin::Url => continue,
             Err(error) => {
-                return Err(fault(format!("this is no key set: {}", without_value(&error))));
+                return Err(fault(format!("not a key set: {}", without_value(&error))));
             }
         };
         let kid = jwk.common.key_id.clone();
         if kid.is_some() && keys.iter().any(|k| k.kid == kid) {
-            return Err(fault("two keys of the set have one `kid`"));
+            return Err(fault("two keys of the set have the same `kid`"));
         }
         match key(&jwk, algorithms) {
             Ok(Some(key)) if origin == Origin::File || !is_secret(&jwk) => keys.push(key),
@@ -107,8 +105,8 @@ pub fn parse(
     }
     if keys.is_empty() {
         return Err(NoKeys {
-            help: Some("keys for encryption and of other kinds are left out"),
-            ..fault("no key of the set fits the algorithms")
+            help: Some("keys for encryption and of other kinds are ignored"),
+            ..fault("no key of the set matches the algorithms")
         });
     }
     Ok(keys)
@@ -136,7 +134,7 @@ fn key(jwk: &Jwk, algorithms: &[Algorithm]) -> Result<Option<VerificationKey>, N
     if let AlgorithmParameters::OctetKey(secret) = &jwk.algorithm
         && secret.value.trim_end_matches('=').len() * 3 / 4 < SECRET
     {
-        let message = format!("a shared secret of the set has fewer than {SECRET} bytes");
+        let message = format!("a shared secret of the set is shorter than {SECRET} bytes");
         return Err(NoKeys { code: codes::WEAK_SECRET, ..fault(message) });
     }
     match DecodingKey::from_jwk(jwk) {
@@ -169,6 +167,6 @@ fn fits_key(algorithm: Algorithm, key: &AlgorithmParameters) -> bool {
 
 /// Where and why, without what stands there: a key set may hold secrets.
 fn without_value(error: &serde_json::Error) -> String {
-    let what = if error.is_data() { "a member is missing or of another type" } else { "no JSON" };
+    let what = if error.is_data() { "a member is missing or of another type" } else { "not JSON" };
     format!("{what}, line {} column {}", error.line(), error.column())
 }

@@ -102,7 +102,7 @@ impl JsonMap {
         let mut tree = Value::Null;
         if self.reads_body() {
             let text = std::str::from_utf8(body).map_err(|e| {
-                MapError::Malformed(format!("no UTF-8 at byte {}", e.valid_up_to()))
+                MapError::Malformed(format!("invalid UTF-8 at byte {}", e.valid_up_to()))
             })?;
             pass::read(text, &self.wanted, &mut slots).map_err(|e| malformed(&e))?;
             if self.needs_tree() {

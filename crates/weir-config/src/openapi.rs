@@ -64,28 +64,34 @@ impl<'d> Description<'d> {
         let node = &documents[root].root;
         let version = node.get("openapi").and_then(Node::text);
         let mut fault = |node: &Node, message: String| {
-            report.error(codes::BAD_OPENAPI, node.at, message).related(named.at, "named here");
+            report.error(codes::BAD_OPENAPI, node.at, message).related(named.at, "referenced here");
         };
         let version = match version {
             Some(text) if text == "3.0" || text.starts_with("3.0.") => Version::V30,
             Some(text) if text == "3.1" || text.starts_with("3.1.") => Version::V31,
             Some(text) => {
-                fault(node, format!("weir knows OpenAPI 3.0 and 3.1, this is `{text}`"));
+                fault(
+                    node,
+                    format!("unsupported OpenAPI version `{text}`: weir supports 3.0 and 3.1"),
+                );
                 return None;
             }
             None if node.get("swagger").is_some() => {
-                fault(node, "this is Swagger 2.0: convert it to OpenAPI 3 first".to_owned());
+                fault(
+                    node,
+                    "Swagger 2.0 is not supported: convert the document to OpenAPI 3".to_owned(),
+                );
                 return None;
             }
             None => {
-                fault(node, "this is no OpenAPI document: it has no `openapi: 3.…`".to_owned());
+                fault(node, "not an OpenAPI document: `openapi: 3.…` is missing".to_owned());
                 return None;
             }
         };
         if let Some(dialect) = node.get("jsonSchemaDialect")
             && !dialect.text().is_some_and(|d| DIALECTS.contains(&d.trim_end_matches('#')))
         {
-            fault(dialect, "weir knows JSON Schema 2020-12 only".to_owned());
+            fault(dialect, "only JSON Schema 2020-12 is supported".to_owned());
             return None;
         }
         Some(Self { documents, texts, root, version })

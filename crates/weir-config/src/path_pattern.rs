@@ -21,8 +21,8 @@ pub(crate) fn base(text: &str) -> Result<String, Fault> {
     let mut base = String::new();
     for segment in split(text)? {
         if segment.contains(['{', '}', '*']) {
-            return Err(fault("a base path has no templates and no wildcards".to_owned())
-                .help("put them into the paths of the routes"));
+            return Err(fault("templates and wildcards are not allowed in a base path".to_owned())
+                .help("use them in the paths of routes"));
         }
         base.push('/');
         base.push_str(&literal(segment)?);
@@ -40,22 +40,22 @@ pub(crate) fn pattern(text: &str) -> Result<PathPattern, Fault> {
     for (i, segment) in segments.iter().enumerate() {
         if *segment == "*" {
             if i + 1 < segments.len() {
-                return Err(fault("`*` stands only at the end of a path".to_owned())
-                    .help("a single segment is matched by a template: `{name}`"));
+                return Err(fault("`*` is allowed only at the end of a path".to_owned())
+                    .help("use a template for a single segment: `{name}`"));
             }
             pattern.wildcard = true;
         } else if let Some(name) = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) {
             let name = template_name(name)?;
             if pattern.segments.contains(&Segment::Template(name.clone())) {
-                return Err(fault(format!("`{{{name}}}` stands twice in one path")));
+                return Err(fault(format!("duplicate template `{{{name}}}` in the path")));
             }
             pattern.segments.push(Segment::Template(name));
         } else if segment.contains(['{', '}', '*']) {
             return Err(fault(format!("`{segment}` is only partly a template"))
-                .help("a template takes a whole segment: `/{name}`"));
+                .help("a template must be an entire segment: `/{name}`"));
         } else if let Some(name) = segment.strip_prefix(':') {
             return Err(fault(format!("`{segment}` would be matched literally"))
-                .help(format!("a template is written `{{{name}}}`")));
+                .help(format!("write `{{{name}}}` for a template")));
         } else {
             pattern.segments.push(Segment::Literal(literal(segment)?));
         }
@@ -67,8 +67,8 @@ pub(crate) fn pattern(text: &str) -> Result<PathPattern, Fault> {
 pub(super) fn template_name(name: &str) -> Result<String, Fault> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) {
-        return Err(fault(format!("`{{{name}}}` is no template"))
-            .help("a name of letters, digits, `_` and `-` in braces: `{id}`"));
+        return Err(fault(format!("`{{{name}}}` is not a template"))
+            .help("use letters, digits, `_` and `-` in braces: `{id}`"));
     }
     Ok(name.to_owned())
 }
@@ -80,18 +80,18 @@ fn split(text: &str) -> Result<Vec<&str>, Fault> {
         );
     };
     if text.len() > LENGTH {
-        return Err(fault(format!("the path is longer than {LENGTH} bytes")));
+        return Err(fault(format!("the path exceeds {LENGTH} bytes")));
     }
     if let Some(c) = text.chars().find(|c| c.is_control() || c.is_whitespace()) {
-        return Err(fault(format!("`{}` cannot stand in a path", c.escape_default())));
+        return Err(fault(format!("`{}` is not allowed in a path", c.escape_default())));
     }
     if text.contains(['?', '#']) {
-        return Err(fault("a path ends before the query".to_owned())
-            .help("`?` and what follows is no part of a path"));
+        return Err(fault("a path must not have a query".to_owned())
+            .help("remove `?` and the text after it"));
     }
     let segments: Vec<&str> = rest.split('/').collect();
     if segments.len() > SEGMENTS {
-        return Err(fault(format!("the path has more than {SEGMENTS} segments")));
+        return Err(fault(format!("the path exceeds {SEGMENTS} segments")));
     }
     if segments.iter().any(|s| s.is_empty()) {
         let help = format!(
@@ -99,21 +99,21 @@ fn split(text: &str) -> Result<Vec<&str>, Fault> {
             segments.iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join("/")
         );
         return Err(fault("the path has an empty segment".to_owned())
-            .help(format!("write `{help}`: without a slash at the end or twice")));
+            .help(format!("write `{help}`: without trailing or double slashes")));
     }
     Ok(segments)
 }
 
 fn literal(segment: &str) -> Result<String, Fault> {
     let decoded = decode(segment).ok_or_else(|| {
-        fault(format!("`{segment}` is not validly percent-encoded"))
-            .help("a literal `%` is written `%25`; what is encoded must be UTF-8")
+        fault(format!("invalid percent-encoding in `{segment}`"))
+            .help("write `%25` for a literal `%`; encoded bytes must be UTF-8")
     })?;
     if decoded == "." || decoded == ".." {
-        return Err(fault("a path has no dot segments".to_owned()));
+        return Err(fault("dot segments are not allowed in a path".to_owned()));
     }
     if decoded.contains(['/', '\0']) {
-        return Err(fault("an encoded slash or NUL cannot stand in a path".to_owned()));
+        return Err(fault("an encoded slash or NUL is not allowed in a path".to_owned()));
     }
     Ok(decoded)
 }

@@ -6,25 +6,25 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Configuration reference
 
-Every key, from the same description that checks a configuration and makes its JSON Schema
-(`weir schema`). This file is generated; a test compares it with the program.
+All keys, generated from the descriptions that also validate configurations and yield the JSON Schema
+(`weir schema`). A test compares this file with the program.
 
 A configuration is YAML 1.2 or JSON: one file, or a folder with `weir.yaml`. Units are part of
 a value: times `500ms`, `15s`, `5m`, `1h`, `7d` (also `1m30s`), sizes `512B`, `64KiB`, `10MiB`,
-`1GiB` (also `kB`, `MB`, `GB`), rates `100/s`, `30/min`, `1000/h`, `10/d`. In every text
-`${env:NAME}` is replaced by an environment variable (`$${` stands for `${`), and a text that
-begins with `file:` by the content of that file, relative to the file it is written in; the line
-break at the end of a file of one line is left out.
+`1GiB` (also `kB`, `MB`, `GB`), rates `100/s`, `30/min`, `1000/h`, `10/d`. In every string,
+`${env:NAME}` is replaced by an environment variable (`$${` is a literal `${`). A string that begins
+with `file:` is replaced by the content of the file, relative to the configuration file; the line
+break at the end of a single line is removed.
 
 Maps are JSON structures whose leaves are paths (RFC 9535) such as `$.a.b[0]`, literals
 (`{literal: \"$5\"}`) or CEL (`{cel: \"request.path.id\"}`). Numbers, booleans and null stand for
-themselves. A member whose path is absent is left out; in a list it is null; a path that may give
-several values gives a list. Paths of names and indexes are copied in one pass; others need a tree
-of the whole body, and `weir check` says so.
+themselves. Members with an absent path are omitted; in a list they are null. A path with several possible
+values yields a list. Paths of names and indexes are copied in one pass; others need a tree of the
+entire body, and `weir check` reports them.
 
-CEL sees `request` (`method`, `target`, `host`, `address`, `path.NAME`, `query.NAME`,
-`headers['name']`), `claims` of the verified token, and `consumer`; the `when` of a consumer sees
-`claims` only. An expression that fails, for example because a claim is missing, does not hold.
+CEL variables are `request` (`method`, `target`, `host`, `address`, `path.NAME`, `query.NAME`,
+`headers['name']`), `claims` of the verified token, and `consumer`; the `when` of a consumer has
+`claims` only. An expression that fails, for example because a claim is missing, is false.
 ";
 
 /// Every key with type, default and meaning, as Markdown.

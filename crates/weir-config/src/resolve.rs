@@ -90,12 +90,12 @@ impl<'a> Index<'a> {
         }
         let near = report.suggestion(name, self.order.iter().map(|(name, _)| *name));
         let noted =
-            report.error(codes::UNKNOWN_NAME, at, format!("there is no {} `{name}`", self.what));
+            report.error(codes::UNKNOWN_NAME, at, format!("unknown {} `{name}`", self.what));
         match near {
             Some(near) => noted.help(near),
-            None if self.order.is_empty() => noted.help(format!("no {} is defined", self.what)),
+            None if self.order.is_empty() => noted.help(format!("none is defined", self.what)),
             None => noted.help(format!(
-                "defined are {}",
+                "defined: {}",
                 self.order
                     .iter()
                     .take(8)
@@ -186,7 +186,7 @@ impl Resolver<'_> {
         for index in [&self.upstreams, &self.pools, &self.auths, &self.plans] {
             for ((name, at), used) in index.order.iter().zip(&index.used) {
                 if !used {
-                    let message = format!("nothing uses the {} `{name}`", index.what);
+                    let message = format!("unused {} `{name}`", index.what);
                     self.report.warning(codes::UNUSED, *at, message);
                 }
             }

@@ -15,8 +15,8 @@ impl Config {
         let mut changed = |key: &str, old: String, new: String| {
             if old != new {
                 findings.push(Finding {
-                    message: format!("`{key}` changed from {old} to {new}: that needs a restart"),
-                    help: Some(format!("restart weir, or take back the change of `{key}`")),
+                    message: format!("`{key}` changed from {old} to {new}: needs a restart"),
+                    help: Some(format!("restart weir, or revert the change of `{key}`")),
                     ..Finding::new(codes::NEEDS_RESTART, Severity::Error)
                 });
             }

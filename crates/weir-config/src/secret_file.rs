@@ -21,17 +21,17 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(path).map_err(|error| {
         match error.raw_os_error() {
-            Some(libc::ELOOP) => io::Error::other("it is a symbolic link, which is not followed"),
+            Some(libc::ELOOP) => io::Error::other("symbolic links are not followed"),
             _ => error,
         }
     })?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("not a file"));
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LONGEST {
-        return Err(io::Error::other("it is too long"));
+        return Err(io::Error::other("the file is too large"));
     }
     Ok(bytes)
 }

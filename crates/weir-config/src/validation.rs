@@ -39,10 +39,9 @@ const COPIED: (usize, usize) = (5_000, 256 << 10);
 /// Steps of all parameters of a request.
 const PARAMETER_STEPS: i64 = 1_000_000;
 /// What is said of a body that is longer than [`LONGEST`].
-const TOO_LONG: &str = "the body is longer than the budget of the validation allows";
+const TOO_LONG: &str = "the body exceeds the budget of the validation";
 /// What is said of what is over budget.
-const OVER_BUDGET: &str =
-    "comparing it with the schema takes more than the budget of the validation";
+const OVER_BUDGET: &str = "the validation exceeds its budget";
 
 /// What happens to what does not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -250,7 +249,7 @@ impl Schema {
         if document.longest_path() > LONGEST_PATH
             || (is_copied && (document.values() > COPIED.0 || document.bytes() > COPIED.1))
         {
-            let violation = Violation::new(place, name, "it does not match the schema");
+            let violation = Violation::new(place, name, "the value does not match the schema");
             return Err(Fault::Violations(vec![violation]));
         }
         let copied = if is_copied { document.copy_bytes() } else { 0 };
@@ -273,7 +272,7 @@ impl Schema {
             (true, None) => Err(Fault::over_budget(place, name, OVER_BUDGET)),
             // It matches as long as some pattern that was given up does.
             (true, Some(())) => {
-                let violation = Violation::new(place, name, "it does not match the schema");
+                let violation = Violation::new(place, name, "the value does not match the schema");
                 Err(Fault::Violations(vec![violation]))
             }
         }
@@ -284,7 +283,7 @@ impl Schema {
 fn detail(error: &ValidationError<'_>) -> String {
     let counts_items = matches!(error.kind(), ValidationErrorKind::AdditionalItems { .. });
     if counts_items && Element::is_long_list(error) {
-        return "the value has more items than the schema allows".to_owned();
+        return "the value exceeds the maximum number of items".to_owned();
     }
     error.masked_with("the value").to_string()
 }
@@ -420,7 +419,7 @@ impl Validation {
             Statuses::Others => true,
         };
         let Some(answer) = self.answers.iter().find(|answer| fits(answer.status)) else {
-            let detail = format!("an answer with status {status} is not described");
+            let detail = format!("status {status} is not described");
             return Err(Violation::new(Place::Status, "", detail));
         };
         if answer.contents.is_empty() {
@@ -429,7 +428,7 @@ impl Validation {
         match find(&answer.contents, content_type) {
             Some(content) => Ok(Some(content)),
             None => {
-                let detail = "an answer of this content type is not described";
+                let detail = "the content type is not described";
                 Err(Violation::new(Place::Header, "content-type", detail))
             }
         }

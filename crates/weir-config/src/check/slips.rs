@@ -38,7 +38,7 @@ pub(super) fn for_key(
     let free = shape.keys.iter().map(|k| k.name).filter(|k| !present.contains(k));
     nearest(&member.key, free).unwrap_or_else(|| {
         let keys: Vec<&str> = shape.keys.iter().map(|k| k.name).collect();
-        format!("keys here are {}", words(&keys))
+        format!("known keys: {}", words(&keys))
     })
 }
 
@@ -61,7 +61,7 @@ pub(super) fn for_type(node: &Node, kind: &'static Kind, context: &str) -> Optio
     match kind {
         Kind::List(item) => match item {
             Kind::Object(_) if node.members().is_some() => {
-                Some(format!("a list is meant: put a `- ` in front, or write `{context}: [{{…}}]`"))
+                Some(format!("expected a list: write `- ` in front, or `{context}: [{{…}}]`"))
             }
             _ if scalar.is_some() && !text.is_empty() => {
                 Some(format!("write `{context}: [{text:?}]`"))
@@ -69,12 +69,12 @@ pub(super) fn for_type(node: &Node, kind: &'static Kind, context: &str) -> Optio
             _ => None,
         },
         Kind::Secret if matches!(meaning, Some(Meaning::Number | Meaning::Bool(_))) => {
-            Some("put it in quotes".to_owned())
+            Some("write it in quotes".to_owned())
         }
         Kind::Text | Kind::Form(_)
             if matches!(meaning, Some(Meaning::Number | Meaning::Bool(_))) =>
         {
-            Some(format!("put it in quotes: `{text:?}`"))
+            Some(format!("write it in quotes: `{text:?}`"))
         }
         Kind::Word(words) => match meaning {
             Some(Meaning::Bool(false)) if words.contains(&"off") => Some("write `off`".to_owned()),

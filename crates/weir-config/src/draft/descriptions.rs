@@ -45,7 +45,7 @@ impl Reader<'_> {
             .collect();
         for node in named {
             if self.surroundings == Surroundings::Nothing {
-                self.report.error(codes::BAD_FILE, node.at, "no file is read here");
+                self.report.error(codes::BAD_FILE, node.at, "files cannot be read here");
                 continue;
             }
             let path = self.texts.resolve(node.at.file, node.text().unwrap_or_default());

@@ -23,8 +23,8 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     let Some(steps) = steps(path) else {
         reader
             .report
-            .error(codes::BAD_OVERRIDE, at, format!("`{path}` is no path"))
-            .help("names with dots between, indexes in brackets: `listen[0].addr`");
+            .error(codes::BAD_OVERRIDE, at, format!("`{path}` is not a path"))
+            .help("names separated by dots, indexes in brackets: `listen[0].addr`");
         return;
     };
     // The value begins behind `path=`.
@@ -52,15 +52,15 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
         None => set(root, &steps, node, at),
     };
     if let Err(message) = result {
-        reader.report.error(codes::BAD_OVERRIDE, at, format!("`{path}` names nothing: {message}"));
+        reader.report.error(codes::BAD_OVERRIDE, at, format!("`{path}` does not exist: {message}"));
     }
 }
 
 /// Puts a value where a path points, over what is there.
 pub(crate) fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
     let at = value.at;
-    let steps = steps(path).ok_or_else(|| format!("`{path}` is no path"))?;
-    set(root, &steps, value, at).map_err(|why| format!("`{path}` names nothing: {why}"))
+    let steps = steps(path).ok_or_else(|| format!("`{path}` is not a path"))?;
+    set(root, &steps, value, at).map_err(|why| format!("`{path}` does not exist: {why}"))
 }
 
 /// `a.b[0].c`, `a.0`, `apis."v1.2".base`.
@@ -125,17 +125,18 @@ fn set(node: &mut Node, steps: &[Step], value: Node, at: Span) -> Result<(), Str
                 Step::Index(index) => Some(*index),
                 Step::Name(name) => name.parse().ok(),
             };
-            let index = index.ok_or_else(|| format!("{} stands where a list is", show(step)))?;
+            let index =
+                index.ok_or_else(|| format!("{} is not an index of the list", show(step)))?;
             let length = items.len();
             if index == length {
                 items.push(null(at));
             }
             match items.get_mut(index) {
                 Some(item) => set(item, rest, value, at),
-                None => Err(format!("there are only {length} items before [{index}]")),
+                None => Err(format!("[{index}] is out of range: {length} items")),
             }
         }
-        (_, step) => Err(format!("{} stands where {what} is", show(step))),
+        (_, step) => Err(format!("{} does not fit {what}", show(step))),
     }
 }
 

@@ -121,7 +121,7 @@ impl Reader<'_> {
             Err(fault) => {
                 let noted = self.report.error_nowhere(fault.code, fault.message);
                 if path.is_dir() {
-                    noted.help("a folder is loaded by its `weir.yaml`");
+                    noted.help("a folder needs a `weir.yaml`");
                 }
                 None
             }
@@ -135,7 +135,7 @@ impl Reader<'_> {
                 return Err(fault(
                     path,
                     codes::TOO_MANY,
-                    &format!("is one more than {FILES} files"),
+                    &format!("exceeds the limit of {FILES} files"),
                 ));
             }
             self.files.push(path.to_owned());
@@ -158,7 +158,7 @@ impl Reader<'_> {
         let file = self.texts.add(path.to_owned(), folder, text);
         if text.len() as u64 > FILE_BYTES {
             let at = Span { file, line: 1, column: 1, width: 1, until: None };
-            let message = format!("the text is larger than {FILE_BYTES} bytes");
+            let message = format!("the text exceeds {FILE_BYTES} bytes");
             self.report.error(codes::BAD_FILE, at, message);
             return None;
         }
@@ -176,7 +176,7 @@ impl Reader<'_> {
         for item in items {
             let Some(text) = item.text() else { continue };
             if self.surroundings == Surroundings::Nothing {
-                self.report.error(codes::INCLUDE, item.at, "nothing can be included here");
+                self.report.error(codes::INCLUDE, item.at, "includes are not allowed here");
                 continue;
             }
             for path in self.matches(text, item, chain) {
@@ -202,12 +202,12 @@ impl Reader<'_> {
     fn include_file(&mut self, path: &Path, item: &Node, chain: &mut Vec<PathBuf>) {
         let key = canonical(path);
         if chain.contains(&key) {
-            let message = format!("`{}` includes itself, directly or by others", path.display());
+            let message = format!("`{}` includes itself (cycle)", path.display());
             self.report.error(codes::INCLUDE, item.at, message);
             return;
         }
         if chain.len() > INCLUDE_DEPTH {
-            let message = format!("included through more than {INCLUDE_DEPTH} files");
+            let message = format!("includes are nested deeper than {INCLUDE_DEPTH}");
             self.report.error(codes::INCLUDE, item.at, message);
             return;
         }
@@ -275,15 +275,15 @@ pub(crate) fn file_text(path: &Path) -> Result<String, crate::finding::Fault> {
     let unreadable =
         |error: std::io::Error| fault(path, codes::BAD_FILE, &format!("cannot be read: {error}"));
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => fault(path, codes::MISSING_FILE, "is not there"),
+        std::io::ErrorKind::NotFound => fault(path, codes::MISSING_FILE, "does not exist"),
         _ => unreadable(error),
     })?;
     // A pipe or device would block, or never end.
     if !metadata.is_file() {
-        return Err(fault(path, codes::BAD_FILE, "is no file"));
+        return Err(fault(path, codes::BAD_FILE, "is not a file"));
     }
     if metadata.len() > FILE_BYTES {
-        return Err(fault(path, codes::BAD_FILE, &format!("is larger than {FILE_BYTES} bytes")));
+        return Err(fault(path, codes::BAD_FILE, &format!("exceeds {FILE_BYTES} bytes")));
     }
     let bytes = std::fs::read(path).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|_| fault(path, codes::BAD_FILE, "is not UTF-8"))

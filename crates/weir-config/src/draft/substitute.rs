@@ -32,7 +32,7 @@ fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Span) {
     }
     let path = scalar.text["file:".len()..].to_owned();
     if reader.surroundings == Surroundings::Nothing {
-        reader.report.error(codes::MISSING_FILE, at, "no file can be read here");
+        reader.report.error(codes::MISSING_FILE, at, "files cannot be read here");
         scalar.lost = true;
         return;
     }
@@ -71,7 +71,7 @@ fn variables(reader: &mut Reader<'_>, text: &str, at: Span) -> Option<String> {
         }
         out.push_str(&rest[..open]);
         let Some(close) = rest[open..].find('}') else {
-            bad(reader, at, "a `${` is not closed".to_owned());
+            bad(reader, at, "unclosed `${`".to_owned());
             return None;
         };
         let inner = &rest[open + 2..open + close];
@@ -95,7 +95,7 @@ fn variables(reader: &mut Reader<'_>, text: &str, at: Span) -> Option<String> {
 fn variable(reader: &mut Reader<'_>, name: &str, at: Span, out: &mut String) -> Option<()> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.is_empty() || !name.bytes().all(fits) {
-        bad(reader, at, format!("`{name}` is no name of a variable"));
+        bad(reader, at, format!("`{name}` is not a variable name"));
         return None;
     }
     let value = match reader.surroundings {
@@ -115,7 +115,9 @@ fn variable(reader: &mut Reader<'_>, name: &str, at: Span, out: &mut String) -> 
                     at,
                     format!("the environment variable `{name}` is not set"),
                 )
-                .help(format!("set it, or write `$${{env:{name}}}` if you mean that text"));
+                .help(format!(
+                    "set the variable, or write `$${{env:{name}}}` for the literal text"
+                ));
             None
         }
     }

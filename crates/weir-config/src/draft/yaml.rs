@@ -69,8 +69,8 @@ fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut D
     });
     if let Some((line, column)) = tab {
         report
-            .error(codes::TAB, builder.place(line, column, 1), "a tab indents this line")
-            .help("YAML indents with spaces only: replace the tab by spaces");
+            .error(codes::TAB, builder.place(line, column, 1), "a tab in the indentation")
+            .help("replace the tab by spaces: YAML permits only spaces");
         return;
     }
     let address = near().find_map(|(number, l)| Some((number + 1, l, bare_ipv6(l)?)));
@@ -80,13 +80,13 @@ fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut D
             .error(
                 codes::SYNTAX,
                 builder.place(line, column, address.len()),
-                "an address in brackets needs quotes: without them it begins a list",
+                "quote addresses in brackets: otherwise they begin a list",
             )
             .help(format!("write `\"{address}\"`"));
         return;
     }
     let at = builder.place(line, error.marker().col(), 1);
-    report.error(codes::SYNTAX, at, format!("this is not YAML: {}", error.info()));
+    report.error(codes::SYNTAX, at, format!("not YAML: {}", error.info()));
 }
 
 /// An open list or mapping.
@@ -144,15 +144,15 @@ impl Builder {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    report
-                        .error(codes::SYNTAX, at, "a second document begins here")
-                        .help("one file holds one document: remove the `---`, or use `include:`");
+                    report.error(codes::SYNTAX, at, "a second YAML document").help(
+                        "a file can contain one document: remove the `---`, or use `include:`",
+                    );
                     return None;
                 }
             }
             Event::Scalar(text, style, anchor, tag) => {
                 if let Some(tag) = tag.filter(|t| !t.is_yaml_core_schema()) {
-                    report.error(codes::SYNTAX, at, format!("the tag `{tag}` means nothing here"));
+                    report.error(codes::SYNTAX, at, format!("unknown tag `{tag}`"));
                 }
                 let scalar = Scalar {
                     text: text.into_owned(),
@@ -197,12 +197,12 @@ impl Builder {
     fn alias(&mut self, id: usize, at: Span, report: &mut Diagnostics) -> Option<()> {
         // An anchor inside itself is not there yet.
         let Some((node, size)) = self.anchors.get(&id) else {
-            report.error(codes::ALIAS, at, "this alias stands inside what it refers to");
+            report.error(codes::ALIAS, at, "the alias refers to a node that contains it");
             return None;
         };
         self.alias_nodes += size;
         if self.alias_nodes > ALIAS_NODES || self.stack.len() + depth(node) > DEPTH {
-            let message = format!("aliases expand to more than {ALIAS_NODES} nodes or too deep");
+            let message = format!("aliases expand to more than {ALIAS_NODES} nodes, or too deep");
             report.error(codes::ALIAS, at, message);
             return None;
         }
@@ -215,7 +215,7 @@ impl Builder {
             let size = count(&node);
             self.alias_nodes += size;
             if self.alias_nodes > ALIAS_NODES {
-                report.error(codes::ALIAS, node.at, "anchors hold too much");
+                report.error(codes::ALIAS, node.at, "anchors contain too many nodes");
                 return None;
             }
             self.anchors.insert(anchor, (node.clone(), size));
@@ -234,7 +234,7 @@ impl Builder {
                             node.redact(report);
                         }
                         report
-                            .error(codes::DUPLICATE_KEY, at, format!("`{key}` stands here twice"))
+                            .error(codes::DUPLICATE_KEY, at, format!("duplicate key `{key}`"))
                             .related(first, "first here");
                     } else {
                         members.push(Member { key, at, value: node });
@@ -244,8 +244,8 @@ impl Builder {
                     Data::Scalar(scalar) => open.key = Some((scalar.text, node.at)),
                     Data::List(_) | Data::Map(_) => {
                         report
-                            .error(codes::SYNTAX, node.at, "a key must be a text")
-                            .help("quote texts that begin with `[` or `{`");
+                            .error(codes::SYNTAX, node.at, "a key must be a string")
+                            .help("quote strings that begin with `[` or `{`");
                         open.key = Some((String::new(), node.at));
                     }
                 },

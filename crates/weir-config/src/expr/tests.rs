@@ -95,9 +95,9 @@ fn only_declared_variables_members_and_functions_compile() {
     for (source, variables, part) in [
         ("claims.sub == 'x'", &["request"][..], "`claims` is not known here"),
         ("claim.sub", &VARIABLES[..], "`claim` is not known here"),
-        ("request.claims.sub", &VARIABLES[..], "`request.claims` is not known"),
+        ("request.claims.sub", &VARIABLES[..], "`request.claims`"),
         ("now() > 5", &VARIABLES[..], "no function `now`"),
-        ("claims.sub ==", &VARIABLES[..], "no CEL expression"),
+        ("claims.sub ==", &VARIABLES[..], "invalid CEL expression"),
         ("  ", &VARIABLES[..], "is empty"),
         ("claims.roles.all(x, x == y)", &VARIABLES[..], "`y` is not known here"),
     ] {

@@ -141,10 +141,10 @@ pub(crate) static RETRIES: Shape = Shape {
             Key::new(
                 "budget",
                 Kind::Form(Form::Percent),
-                "Most that are sent again, as a share of the requests of the last 10 s.",
+                "Retry budget: retries permitted as a share of the requests of the last 10 s, in addition to `minimum`.",
             )
             .default("20%"),
-            Key::new("minimum", Kind::Integer(0, 1_000_000), "So many a second may be sent again whatever the share, on average over 10 s.")
+            Key::new("minimum", Kind::Integer(0, 1_000_000), "Retries per second that are permitted in addition to `budget`, averaged over 10 s.")
                 .default("3"),
             Key::new(
                 "backoff",

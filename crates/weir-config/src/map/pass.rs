@@ -146,7 +146,7 @@ pub(crate) fn read<'b>(
     }
     // It finds the same once more, and has words for it.
     let found = serde_json::from_str::<IgnoredAny>(text);
-    Err(found.err().unwrap_or_else(|| serde_json::Error::custom("no JSON")))
+    Err(found.err().unwrap_or_else(|| serde_json::Error::custom("not JSON")))
 }
 
 /// Reads a text. Each function takes a place and gives the one behind what it has read; none if

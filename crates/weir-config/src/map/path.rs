@@ -26,7 +26,7 @@ pub(crate) enum Path {
 pub(crate) fn parse(text: &str) -> Result<Path, String> {
     let path = JsonPath::parse(text).map_err(|error| {
         format!(
-            "`{text}` is no path (RFC 9535): {} at character {}",
+            "`{text}` is not a path (RFC 9535): {} at character {}",
             error.message(),
             error.position()
         )

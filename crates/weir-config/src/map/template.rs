@@ -150,9 +150,10 @@ impl Compiler {
                     .collect(),
             ),
             Value::String(text) if text.starts_with('$') => self.path(text),
-            Value::String(text) => {
-                self.fault(format!("{text:?} is no path: a path begins with `$`, a text is written `{{literal: {text:?}}}`"))
-            }
+            Value::String(text) => self.fault(format!(
+                "{text:?} is not a path: paths begin with `$`, literals are \
+                    written `{{literal: {text:?}}}`"
+            )),
             constant => Out::Constant(constant.to_string()),
         }
     }
@@ -192,7 +193,7 @@ impl Compiler {
 
     fn expression(&mut self, source: &Value) -> Out {
         let Some(source) = source.as_str() else {
-            return self.fault("`cel` takes a text".to_owned());
+            return self.fault("`cel` takes a string".to_owned());
         };
         match Expr::compile(source, &expr::VARIABLES) {
             Ok(expr) => {

@@ -81,7 +81,7 @@ impl<'d> Description<'d> {
             };
             here = self.target(&here, reference, report)?;
         }
-        report.error(codes::UNRESOLVED_REF, at.node.at, "this reference leads round in a circle");
+        report.error(codes::UNRESOLVED_REF, at.node.at, "the reference is circular");
         None
     }
 
@@ -96,7 +96,7 @@ impl<'d> Description<'d> {
         match self.locate(here.document, text) {
             Ok(target) => Some(target),
             Err(why) => {
-                let message = format!("`{text}` leads nowhere: {why}");
+                let message = format!("`{text}` does not resolve: {why}");
                 report.error(codes::UNRESOLVED_REF, reference.at, message);
                 None
             }
@@ -108,7 +108,9 @@ impl<'d> Description<'d> {
         let document = if file.is_empty() {
             from
         } else if file.contains("://") || file.starts_with("urn:") {
-            return Err("nothing is fetched from the network; save it beside this file".to_owned());
+            return Err(
+                "references to the network are not followed; save the document locally".to_owned()
+            );
         } else {
             let path = self.texts.resolve(self.documents[from].root.at.file, file);
             let path = crate::draft::canonical(&path);
@@ -122,7 +124,9 @@ impl<'d> Description<'d> {
             return Ok(here);
         }
         let Some(steps) = fragment.strip_prefix('/') else {
-            return Err("weir takes references by JSON pointer only (`#/components/…`)".to_owned());
+            return Err(
+                "only references by JSON pointer are supported (`#/components/…`)".to_owned()
+            );
         };
         for step in steps.split('/') {
             let step = step.replace("~1", "/").replace("~0", "~");
@@ -130,7 +134,7 @@ impl<'d> Description<'d> {
                 Data::List(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
                 _ => here.node.get(&step),
             };
-            let next = next.ok_or_else(|| format!("there is no `{step}`"))?;
+            let next = next.ok_or_else(|| format!("`{step}` does not exist"))?;
             here = here.below(next, &step);
         }
         Ok(here)

@@ -33,7 +33,7 @@ impl<'d> Description<'d> {
         report: &mut Diagnostics,
     ) -> Option<Reply> {
         let Some((status, answer)) = self.wanted_answer(operation, wanted, report) else {
-            let message = format!("`{}` describes no such answer", operation.name);
+            let message = format!("`{}` does not describe this response", operation.name);
             report
                 .error(codes::NO_EXAMPLE, spot, message)
                 .related(operation.spot, "described here");
@@ -60,8 +60,8 @@ impl<'d> Description<'d> {
         if !named
             || (content.is_some_and(|c| c.members().next().is_some()) && representations.is_empty())
         {
-            let message = format!("`{}` has no example of this answer", operation.name);
-            report.error(codes::NO_EXAMPLE, spot, message).related(answer.node.at, "the answer");
+            let message = format!("`{}` has no example of this response", operation.name);
+            report.error(codes::NO_EXAMPLE, spot, message).related(answer.node.at, "the response");
             return None;
         }
         let body = match representations.len() {

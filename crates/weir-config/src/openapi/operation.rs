@@ -50,7 +50,7 @@ impl<'d> Description<'d> {
                     let message = format!("two operations have the `operationId` `{name}`");
                     report
                         .error(codes::DUPLICATE_NAME, member.at, message)
-                        .related(first, "the other one");
+                        .related(first, "the other operation");
                     continue;
                 }
                 operations.push(Operation {
@@ -121,7 +121,7 @@ impl<'d> Compiler<'d, '_> {
         let at = self.description.follow(at, self.report)?;
         let contents = self.contents(&at, Direction::Request);
         if contents.is_empty() {
-            let message = "a request body names its media types under `content`";
+            let message = "a request body needs `content` with media types";
             self.report.error(codes::BAD_OPENAPI, at.node.at, message);
         }
         Some(RequestBody { required: at.is_set("required"), contents })
@@ -132,7 +132,8 @@ impl<'d> Compiler<'d, '_> {
         let Some(responses) = operation.at.get("responses") else { return answers };
         for (member, at) in responses.members().filter(|(m, _)| !m.key.starts_with("x-")) {
             let Some(status) = statuses(&member.key) else {
-                let message = format!("`{}` is no status: `200`, `4XX` or `default`", member.key);
+                let message =
+                    format!("`{}` is not a status: use `200`, `4XX` or `default`", member.key);
                 self.report.error(codes::BAD_OPENAPI, member.at, message);
                 continue;
             };

@@ -35,7 +35,7 @@ impl<'d> Compiler<'d, '_> {
     /// finding.
     pub(super) fn parameter(&mut self, at: &Cursor<'d>) -> Option<Parameter> {
         let (Some(name), Some(place)) = (at.text("name"), at.text("in")) else {
-            self.fault(at.node, "a parameter has a `name` and an `in`".to_owned());
+            self.fault(at.node, "a parameter needs `name` and `in`".to_owned());
             return None;
         };
         let (place, usual) = match place {
@@ -45,7 +45,7 @@ impl<'d> Compiler<'d, '_> {
             "header" => (Place::Header, Style::Simple),
             "cookie" => (Place::Cookie, Style::Form),
             other => {
-                let message = format!("`in: {other}` is none of path, query, header and cookie");
+                let message = format!("`in: {other}` is not one of path, query, header, cookie");
                 self.fault(at.node, message);
                 return None;
             }
@@ -58,7 +58,10 @@ impl<'d> Compiler<'d, '_> {
             (Some(schema), _) => schema,
             (None, Some(content)) => {
                 let Some((member, content)) = content.members().next() else {
-                    self.fault(at.node, "`content` of a parameter names one media type".to_owned());
+                    self.fault(
+                        at.node,
+                        "`content` of a parameter needs exactly one media type".to_owned(),
+                    );
                     return None;
                 };
                 if super::operation::is_json(&member.key.to_ascii_lowercase()) {

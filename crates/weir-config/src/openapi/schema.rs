@@ -100,7 +100,7 @@ impl<'d> Schemas<'d> {
                 let path = error.instance_path().to_string();
                 let spot = place(at, &places, &path).at;
                 let message: String = error.to_string().chars().take(200).collect();
-                report.error(codes::BAD_SCHEMA, spot, format!("this is no schema: {message}"));
+                report.error(codes::BAD_SCHEMA, spot, format!("invalid schema: {message}"));
                 None
             }
         }
@@ -120,17 +120,17 @@ fn is_pattern(at: Span, pattern: &str, report: &mut Diagnostics) -> bool {
     let short: String = pattern.chars().take(60).collect();
     match Pattern::new(pattern) {
         Err(why) => {
-            report.error(codes::BAD_SCHEMA, at, format!("the pattern `{short}` is none: {why}"));
+            report.error(codes::BAD_SCHEMA, at, format!("invalid pattern `{short}`: {why}"));
             return false;
         }
         Ok(pattern) if pattern.backtracks() => {
             let message = format!(
-                "the pattern `{short}` can only be matched by backtracking: texts that may take too \
-                 long are rejected as over the budget of the validation"
+                "the pattern `{short}` needs backtracking: texts that exceed the budget of the \
+                 validation are rejected"
             );
             report.warning(codes::BACKTRACKING_PATTERN, at, message).help(
-                "write look-ahead directly behind `^` (`^(?=.*[0-9])(?!-)[a-z0-9-]+$`), look-behind \
-                 directly before `$`, and no back-references, or limit the text by `maxLength`",
+                "place look-ahead directly after `^` (`^(?=.*[0-9])(?!-)[a-z0-9-]+$`), \
+                 look-behind directly before `$`, without back-references, or set `maxLength`",
             );
         }
         Ok(_) => {}
@@ -244,7 +244,7 @@ impl<'c, 'd> Copy<'c, 'd> {
                 _ => {
                     self.fault(
                         at.node,
-                        format!("a schema is a mapping, not {}", at.node.describe()),
+                        format!("a schema must be a mapping, not {}", at.node.describe()),
                     );
                     Value::Bool(false)
                 }
@@ -262,7 +262,7 @@ impl<'c, 'd> Copy<'c, 'd> {
             let key = member.key.as_str();
             if REFUSED.contains(&key) {
                 let message =
-                    format!("`{key}` is not supported: refer by pointer (`#/components/…`)");
+                    format!("`{key}` is not supported: use a JSON pointer (`#/components/…`)");
                 self.fault(&member.value, message);
             }
             match (key, &member.value.data) {
@@ -309,7 +309,7 @@ impl<'c, 'd> Copy<'c, 'd> {
         let next = self.places.len();
         if next >= CLOSURE && !self.index.contains_key(&key) {
             if !self.failed {
-                let message = format!("one schema refers to more than {CLOSURE} others");
+                let message = format!("the schema refers to more than {CLOSURE} others");
                 self.fault(reference, message);
             }
             return Value::Null;
@@ -324,7 +324,7 @@ impl<'c, 'd> Copy<'c, 'd> {
     fn raw(&mut self, node: &Node) -> Value {
         let json = node.to_json().ok().and_then(|json| serde_json::from_str(&json).ok());
         json.unwrap_or_else(|| {
-            self.fault(node, "JSON has no such value".to_owned());
+            self.fault(node, "not a JSON value".to_owned());
             Value::Null
         })
     }

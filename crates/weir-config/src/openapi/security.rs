@@ -53,7 +53,7 @@ impl<'d> Description<'d> {
         let own = operation.and_then(|operation| operation.at.get("security"));
         let Some(list) = own.or_else(|| self.top().get("security")) else { return Vec::new() };
         if list.node.items().is_none() && !list.node.is_null() {
-            report.error(codes::BAD_OPENAPI, list.node.at, "`security` is a list");
+            report.error(codes::BAD_OPENAPI, list.node.at, "`security` must be a list");
         }
         list.items().map(|requirement| requirement.members().map(asked).collect()).collect()
     }
@@ -71,12 +71,12 @@ impl<'d> Scheme<'d> {
         let why = match (at.text("type"), at.text("in"), at.text("name"), scheme.as_deref()) {
             (Some("apiKey"), Some("header"), Some(name), _) => return Some(Self::Header(name)),
             (Some("apiKey"), Some("query"), Some(name), _) => return Some(Self::Query(name)),
-            (Some("apiKey"), Some("cookie"), ..) => "weir takes no API keys from cookies",
+            (Some("apiKey"), Some("cookie"), ..) => "API keys in cookies are not supported",
             (Some("http"), _, _, Some("bearer")) => return Some(Self::Bearer),
             (Some("http"), _, _, Some("basic")) => return Some(Self::Basic),
             (Some("oauth2" | "openIdConnect"), ..) => return Some(Self::Bearer),
             (Some("mutualTLS"), ..) => return Some(Self::Certificate),
-            _ => "weir knows no such security scheme",
+            _ => "this security scheme is not supported",
         };
         report.error(codes::UNMAPPED_SECURITY, at.node.at, why);
         None

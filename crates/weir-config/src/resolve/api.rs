@@ -75,15 +75,15 @@ impl Resolver<'_> {
                 && first != at
             {
                 let whose =
-                    if host.is_empty() { "every host".to_owned() } else { format!("`{host}`") };
+                    if host.is_empty() { "all hosts".to_owned() } else { format!("`{host}`") };
                 self.report
                     .error(
                         codes::DUPLICATE_API,
                         at,
-                        format!("two APIs answer to {whose} under `{}`", api.base),
+                        format!("two APIs have {whose} and the base path `{}`", api.base),
                     )
-                    .related(first, "the other one")
-                    .help("give them different `base` paths or `hosts`, or make one of them");
+                    .related(first, "the other API")
+                    .help("use different `base` paths or `hosts`, or combine the APIs");
             }
         }
     }
@@ -152,7 +152,7 @@ impl Resolver<'_> {
         let clients = Clients { allow: networks("allow"), deny: networks("deny") };
         for (node, net) in fields.many("allow").iter().zip(&clients.allow) {
             if clients.deny.iter().any(|denied| denied.contains(net)) {
-                let message = format!("`{net}` is allowed to no effect: all of it is denied");
+                let message = format!("`allow: {net}` has no effect: `deny` covers it");
                 self.report.warning(codes::UNUSED, node.at, message);
             }
         }
@@ -188,7 +188,7 @@ impl Resolver<'_> {
         let any = origins.iter().any(|o| o == "*");
         if any && origins.len() > 1 {
             let at = fields.get("origins")?.at;
-            self.report.error(codes::CONFLICT, at, "`*` stands alone: it is every origin");
+            self.report.error(codes::CONFLICT, at, "`*` cannot be combined with origins");
         }
         let credentials = fields.bool("credentials").unwrap_or(false);
         if any && credentials {
@@ -197,9 +197,9 @@ impl Resolver<'_> {
                 .error(
                     codes::CONFLICT,
                     at,
-                    "credentials for every origin would let any site act for the user",
+                    "`credentials` with all origins would let any site act for the user",
                 )
-                .help("list the origins that may");
+                .help("list the origins");
         }
         let lower = |key| fields.texts(key).iter().map(|h| h.to_ascii_lowercase()).collect();
         Some(Cors {

@@ -16,9 +16,9 @@ impl Resolver<'_> {
                 .error(
                     codes::BAD_VALUE,
                     member.at,
-                    format!("an auth cannot be called `{}`", member.key),
+                    format!("`{}` is not allowed as the name of an auth", member.key),
                 )
-                .help("`none` and `anonymous` mean something where auths are named");
+                .help("`none` and `anonymous` are reserved");
         }
         let fields = Fields::new(&member.value, &keys::AUTH);
         let kind = if let Some(jwt) = fields.object("jwt", &keys::JWT) {
@@ -30,7 +30,7 @@ impl Resolver<'_> {
         } else if let Some(basic) = fields.bool("basic") {
             if !basic {
                 let at = fields.get("basic")?.at;
-                self.report.error(codes::BAD_VALUE, at, "`basic` is `true`, or not there");
+                self.report.error(codes::BAD_VALUE, at, "`basic` must be `true` or absent");
             }
             AuthKind::ApiKey(ApiKeySource::Basic)
         } else {
@@ -80,22 +80,22 @@ impl Resolver<'_> {
         }
         if none && (access.anonymous || !access.any_of.is_empty()) {
             self.report
-                .error(codes::CONFLICT, node.at, "`none` stands alone")
-                .help("to let requests without a credential pass, list `anonymous`");
+                .error(codes::CONFLICT, node.at, "`none` cannot be combined")
+                .help("use `anonymous` to accept requests without a credential");
         }
         if access.anonymous && access.any_of.is_empty() {
             self.report
-                .error(codes::CONFLICT, node.at, "`anonymous` alone asks for nothing")
-                .help("list an auth beside it, or write `auth: none`");
+                .error(codes::CONFLICT, node.at, "`anonymous` alone accepts every request")
+                .help("add an auth, or write `auth: none`");
         }
         Some(access)
     }
 
     /// A mapping from security schemes where there are none.
     fn no_scheme(&mut self, member: &Member) {
-        let message = format!("`{}` is no security scheme here", member.key);
+        let message = format!("`{}` is not a security scheme here", member.key);
         self.report.error(codes::CONFLICT, member.at, message).help(
-            "an API with `openapi` maps its schemes to auths; elsewhere write `NAME: {scopes: […]}`",
+            "only APIs with `openapi` map schemes to auths; otherwise write `NAME: {scopes: […]}`",
         );
     }
 
@@ -110,7 +110,7 @@ impl Resolver<'_> {
         if !scopes.is_empty() && !self.auth_grants_scopes(index) {
             self.report
                 .error(codes::CONFLICT, at.at, "only tokens grant scopes")
-                .help("scopes are for auths with `jwt` or `introspect`");
+                .help("`scopes` needs an auth with `jwt` or `introspect`");
         }
         access.any_of.push(AccessRule { auth, scopes });
     }

@@ -14,7 +14,7 @@ impl Resolver<'_> {
     pub(super) fn calls(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<Handler> {
         let members = node.members()?;
         if members.is_empty() || members.len() > MOST {
-            let message = format!("a request makes 1 to {MOST} calls, not {}", members.len());
+            let message = format!("`calls` takes 1 to {MOST} calls, not {}", members.len());
             self.report.error(codes::BAD_VALUE, node.at, message);
             return None;
         }

@@ -26,17 +26,17 @@ impl Resolver<'_> {
         let name = node.text()?;
         let upstream = self.upstreams.find(name, node.at, self.report).map(UpstreamId)?;
         if self.http2.iter().any(|one| one == name) {
-            let message = format!("it would be posted to by HTTP/1.1, but `{name}` speaks HTTP/2");
+            let message = format!("events are sent over HTTP/1.1, but `{name}` uses HTTP/2");
             self.report
                 .error(codes::CONFLICT, node.at, message)
-                .help("name an upstream without `protocol: http2`");
+                .help("use an upstream without `protocol: http2`");
             return None;
         }
         if self.services.iter().any(|one| one == name) {
-            let message = format!("events are posted to servers, but `{name}` has a service");
+            let message = format!("events cannot be sent to the service (SRV) of `{name}`");
             self.report
                 .error(codes::CONFLICT, node.at, message)
-                .help("name an upstream without `srv+`");
+                .help("use an upstream without `srv+`");
             return None;
         }
         let path = fields.text("path").unwrap_or("/").to_owned();
@@ -75,13 +75,13 @@ impl Resolver<'_> {
             (None, None) => None,
         };
         if let (Some(node), None) = (fields.get("at_least"), fields.get("error_rate")) {
-            self.report.error(codes::CONFLICT, node.at, "`at_least` belongs to an `error_rate`");
+            self.report.error(codes::CONFLICT, node.at, "`at_least` needs `error_rate`");
         }
         let over = fields.seconds("over", 300);
         if let Some(node) = fields.get("over")
             && (over < MINUTE || over > WEEK || !over.as_secs().is_multiple_of(60))
         {
-            let message = "an alert looks at whole minutes, at most a week of them";
+            let message = "`over` must be a multiple of 1m, at most 7d";
             self.report.error(codes::BAD_VALUE, node.at, message);
         }
         let apis: Vec<&str> = apis.iter().map(|api| api.name.as_str()).collect();
@@ -114,7 +114,7 @@ impl Resolver<'_> {
             Some((name.into_iter().next()?, fields.text("value").map(str::to_owned)))
         });
         if let (Some(node), None) = (fields.get("value"), fields.get("key")) {
-            self.report.error(codes::CONFLICT, node.at, "`value` belongs to a `key`");
+            self.report.error(codes::CONFLICT, node.at, "`value` needs `key`");
         }
         let mut states: Vec<EndState> =
             fields.texts("state").iter().filter_map(|text| state(text)).collect();
@@ -136,7 +136,7 @@ impl Resolver<'_> {
         if let Some(node) = fields.get("name")
             && node.text().is_some_and(|name| !names.insert(name))
         {
-            self.report.error(codes::DUPLICATE_NAME, node.at, "this name is there already");
+            self.report.error(codes::DUPLICATE_NAME, node.at, "duplicate name");
         }
     }
 

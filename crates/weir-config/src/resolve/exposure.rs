@@ -36,8 +36,8 @@ impl Resolver<'_> {
             return;
         }
         let message = format!(
-            "the admin listener on `{}` is reached from other machines without TLS: tokens and \
-             what was recorded can be read on the way",
+            "the admin listener on `{}` is reachable from other machines without TLS: tokens and \
+             recorded data can be intercepted",
             admin.addr,
         );
         self.report.warning(codes::ADMIN_WITHOUT_TLS, node.at, message).help(
@@ -53,12 +53,11 @@ impl Resolver<'_> {
                 continue;
             };
             let at = node.get("trust").map_or(node.at, |trust| trust.at);
-            let message = format!(
-                "`trust: {wide}` believes every client what it says of its address, host and scheme"
-            );
+            let message =
+                format!("`trust: {wide}` lets any client forge its address, host and scheme");
             self.report.warning(codes::TRUSTS_EVERYBODY, at, message).help(
-                "list the addresses of the proxies in front: `trust: [10.0.0.0/24]`; clients then \
-                 cannot pass for others in limits, `clients` and the record",
+                "list the addresses of the proxies in front: `trust: [10.0.0.0/24]`. Limits, \
+                 `clients` and records rely on the address",
             );
         }
     }
@@ -72,32 +71,31 @@ impl Resolver<'_> {
             {
                 // Whose tokens they are is known: those of the server that is asked.
                 let message = format!(
-                    "`{}` accepts every token that the authorization server calls active, those \
-                     for other services too",
+                    "`{}` accepts every active token of the authorization server, including \
+                     tokens for other services",
                     member.key,
                 );
                 self.report.warning(codes::INTROSPECTION_FOR_ANYBODY, introspect.at, message).help(
-                    "say that they are for this API: `audience: NAME`, which the server has to \
-                     give as `aud`; where it gives none, demand a scope of this API: `scopes: …`",
+                    "set `audience: NAME`, if the server returns `aud`; otherwise require a scope \
+                     of this API: `scopes: …`",
                 );
             }
             let Some(jwt) = member.value.get("jwt") else { continue };
             let has = |key: &str| jwt.get(key).is_some();
             let (what, help) = match (has("issuer"), has("audience")) {
                 (true, true) => continue,
-                (false, true) => ("of every issuer", "`issuer: https://…`"),
-                (true, false) => ("for every audience", "`audience: NAME`"),
-                (false, false) => {
-                    ("of every issuer and for every audience", "`issuer` and `audience`")
-                }
+                (false, true) => ("of any issuer", "`issuer: https://…`"),
+                (true, false) => ("for any audience", "`audience: NAME`"),
+                (false, false) => ("of any issuer and for any audience", "`issuer` and `audience`"),
             };
             let message = format!(
-                "`{}` accepts tokens {what} that a key verifies, those for other services too",
+                "`{}` accepts tokens {what} with a valid signature, including tokens for other \
+                 services",
                 member.key,
             );
-            self.report.warning(codes::JWT_FOR_ANYBODY, jwt.at, message).help(format!(
-                "say whose tokens are meant, and that they are for this API: {help}"
-            ));
+            self.report
+                .warning(codes::JWT_FOR_ANYBODY, jwt.at, message)
+                .help(format!("set {help}"));
         }
     }
 
@@ -113,11 +111,15 @@ impl Resolver<'_> {
             for member in draft.table("auth") {
                 if let Some(basic) = member.value.get("basic") {
                     let message = format!(
-                        "`{}` takes passwords, and `{}` is listened on without TLS: they can be \
-                         read on the way",
+                        "`{}` accepts passwords on `{}` without TLS: they can be intercepted",
                         member.key, open.addr,
                     );
-                    self.basic_warning(basic.at, message, "give the listener `tls`, or list the TLS proxy in front of it under `trust`");
+                    self.basic_warning(
+                        basic.at,
+                        message,
+                        "set `tls` of the listener, or list the \
+                        TLS proxy in front of it under `trust`",
+                    );
                 }
             }
         }
@@ -131,11 +133,11 @@ impl Resolver<'_> {
             };
             if let Some(target) = targets.into_iter().find(is_open) {
                 let message = format!(
-                    "the password of `{}` goes to `{}` without TLS: it can be read on the way",
+                    "the password of `{}` is sent to `{}` without TLS: it can be intercepted",
                     member.key,
                     target.name(),
                 );
-                self.basic_warning(basic.at, message, "write `https://…` as the target");
+                self.basic_warning(basic.at, message, "use an `https://…` target");
             }
         }
     }
@@ -153,15 +155,15 @@ impl Resolver<'_> {
         let mode = found.permissions().mode() & 0o777;
         let at = root.get("data").map_or(root.node().at, |node: &Node| node.at);
         let place = data.display();
-        let help = format!("`chmod 700 {place}`; weir makes a folder that is not there with 700");
+        let help = format!("run `chmod 700 {place}`; weir creates a missing folder with mode 700");
         if mode & 0o002 != 0 {
             let message = format!(
-                "everybody on this machine may write into the data folder {place} (mode {mode:03o}), \
-                 admin tokens included"
+                "all users of this machine can write to the data folder {place} (mode \
+                 {mode:03o}), including admin tokens"
             );
             self.report.error(codes::OPEN_DATA_FOLDER, at, message).help(help);
         } else if mode & 0o027 != 0 {
-            let message = format!("others may look into the data folder {place} (mode {mode:03o})");
+            let message = format!("other users can read the data folder {place} (mode {mode:03o})");
             self.report.warning(codes::OPEN_DATA_FOLDER, at, message).help(help);
         }
     }

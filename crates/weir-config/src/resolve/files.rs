@@ -47,10 +47,10 @@ impl Resolver<'_> {
     /// Methods of a route that serves files: what is not said is GET.
     pub(super) fn methods_of_files(&mut self, methods: Vec<String>, node: &Node) -> Vec<String> {
         if let Some(other) = methods.iter().find(|m| !matches!(m.as_str(), "GET" | "HEAD")) {
-            let message = format!("files are only read, so {other} has no meaning here");
+            let message = format!("{other} is not supported: files are read-only");
             self.report
                 .error(codes::CONFLICT, node.at, message)
-                .help("write `get: /path` (HEAD follows); another route may take other methods");
+                .help("write `get: /path` (includes HEAD); use other routes for other methods");
         }
         if methods.is_empty() { vec!["GET".to_owned()] } else { methods }
     }
@@ -75,7 +75,7 @@ impl Resolver<'_> {
             Err(error) => {
                 let shown = path.display();
                 if error.kind() == io::ErrorKind::NotFound {
-                    let message = format!("`{shown}` is not there");
+                    let message = format!("`{shown}` does not exist");
                     self.report.error(codes::MISSING_FILE, node.at, message);
                 } else {
                     let message = format!("`{shown}` cannot be read: {error}");
@@ -88,15 +88,15 @@ impl Resolver<'_> {
             if !pattern.wildcard {
                 let text = pattern.text.trim_end_matches('/');
                 self.report
-                    .error(codes::BAD_PATH, node.at, "the path of a folder's files ends in `/*`")
-                    .help(format!("write `{text}/*`, or name a single file"));
+                    .error(codes::BAD_PATH, node.at, "the path for a folder must end in `/*`")
+                    .help(format!("write `{text}/*`, or use a single file"));
                 return None;
             }
             self.look_for_exposure(node, path);
             return Some(None);
         }
         if pattern.wildcard {
-            let message = format!("`{}` is no folder", path.display());
+            let message = format!("`{}` is not a folder", path.display());
             self.report.error(codes::BAD_FILE, node.at, message);
             return None;
         }
@@ -112,10 +112,8 @@ impl Resolver<'_> {
             |path: &PathBuf| path.canonicalize().is_ok_and(|path| path.starts_with(&folder));
         let exposed = self.draft.files.iter().chain([&data]).find(|path| inside(path));
         if let Some(exposed) = exposed {
-            let message = format!("everybody could read `{}`", exposed.display());
-            self.report
-                .error(codes::EXPOSED, node.at, message)
-                .help("what is served should be in a folder of its own");
+            let message = format!("`{}` would be public", exposed.display());
+            self.report.error(codes::EXPOSED, node.at, message).help("serve a separate folder");
         }
     }
 
@@ -125,7 +123,7 @@ impl Resolver<'_> {
             && keys::Form::FileBelow.check(fallback).is_ok()
             && !files.root.join(fallback).is_file()
         {
-            let message = format!("there is no `{fallback}` in the folder");
+            let message = format!("the folder has no `{fallback}`");
             self.report.warning(codes::MISSING_FILE, node.at, message);
         }
     }

@@ -18,7 +18,7 @@ impl Resolver<'_> {
             && let Some(share) = most_out
             && targets as u64 * u64::from(share) < 10_000
         {
-            let message = "no target is ever taken out: this share of them is not even one";
+            let message = "no target is ever ejected: the share is less than one target";
             self.report.warning(codes::UNUSED, node.at, message);
         }
         let errors = fields.object("errors", &keys::ERROR_SHARE).map(|errors| ErrorShare {
@@ -41,17 +41,17 @@ impl Resolver<'_> {
         let node = fields.get("path")?;
         let path = node.text()?;
         if !path.starts_with('/') || !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
-            let fault = Fault::value(format!("`{path}` is no path of a request"))
-                .code(codes::BAD_PATH)
-                .help(
-                    "it begins with `/`; other characters than those of URLs are escaped (`%20`)",
+            let fault =
+                Fault::value(format!("`{path}` is not a request path")).code(codes::BAD_PATH).help(
+                    "begin with `/`, and percent-encode characters that are not allowed in URLs \
+                     (`%20`)",
                 );
             self.fault(node, fault);
             return None;
         }
         let every = fields.seconds("every", 5);
         if let Some(node) = fields.get("every").filter(|_| every < Duration::from_secs(1)) {
-            self.fault(node, Fault::value("targets are asked once a second at most"));
+            self.fault(node, Fault::value("health checks run at most once a second"));
         }
         let statuses = fields.numbers("statuses").unwrap_or_default();
         Some(Check {

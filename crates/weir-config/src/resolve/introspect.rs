@@ -24,14 +24,14 @@ impl Resolver<'_> {
             ("timeout", timeout <= TIMEOUT, "at most 10s"),
         ] {
             if let (Some(node), false) = (fields.get(key), fits) {
-                self.report.error(codes::BAD_VALUE, node.at, format!("`{key}` is {range}"));
+                self.report.error(codes::BAD_VALUE, node.at, format!("`{key}` must be {range}"));
             }
         }
         let node = fields.get("url")?;
         let url = node.text()?.trim_end();
         let place = url.starts_with("https://") || url.starts_with("http://");
         if !place {
-            let fault = Fault::value("this is no URL").help("write `https://…`");
+            let fault = Fault::value("not a URL").help("write `https://…`");
             self.fault(node, fault);
             return None;
         }

@@ -38,7 +38,7 @@ impl Resolver<'_> {
             _ => return None,
         };
         if let (Some(node), None) = (fields.get("refresh"), &remote) {
-            let message = "`refresh` is for a key set that is fetched from a URL";
+            let message = "`refresh` needs a key set with a URL";
             self.report.error(codes::CONFLICT, node.at, message);
         }
         Some(JwtAuth {
@@ -55,7 +55,7 @@ impl Resolver<'_> {
         if leeway > LEEWAY
             && let Some(node) = fields.get("leeway")
         {
-            self.report.error(codes::BAD_VALUE, node.at, "`leeway` is at most 60s");
+            self.report.error(codes::BAD_VALUE, node.at, "`leeway` must be at most 60s");
         }
         TokenRules {
             issuers: fields.texts("issuer"),
@@ -81,9 +81,9 @@ impl Resolver<'_> {
                 .error(
                     codes::ALGORITHM_CONFUSION,
                     *at,
-                    "shared secrets and public keys do not mix in one auth",
+                    "shared secrets and public keys cannot be combined in one auth",
                 )
-                .help("make two auths: one with HS algorithms, one with the others");
+                .help("use two auths: one with HS algorithms, one with the others");
             return None;
         }
         Some(algorithms)
@@ -101,9 +101,13 @@ impl Resolver<'_> {
         if first.family() == AlgorithmFamily::Hmac {
             if pem {
                 self.report
-                    .error(codes::ALGORITHM_CONFUSION, at, format!("{first:?} takes a shared secret, but the key is in PEM"))
+                    .error(
+                        codes::ALGORITHM_CONFUSION,
+                        at,
+                        format!("{first:?} needs a shared secret, but the key is in PEM"),
+                    )
                     .related(node.at, "the key")
-                    .help("whoever knows the public key could sign tokens: use RS256 or ES256 with it");
+                    .help("anyone with the public key could sign tokens: use RS256 or ES256");
                 return None;
             }
             if text.len() < SECRET {
@@ -112,7 +116,7 @@ impl Resolver<'_> {
                         codes::WEAK_SECRET,
                         node.at,
                         format!(
-                            "a shared secret has at least {SECRET} bytes, this one has {}",
+                            "a shared secret needs at least {SECRET} bytes, not {}",
                             text.len()
                         ),
                     )
@@ -130,16 +134,16 @@ impl Resolver<'_> {
                 .error(
                     codes::ALGORITHM_CONFUSION,
                     at,
-                    format!("{first:?} takes a public key, but the key is not in PEM"),
+                    format!("{first:?} needs a public key, but the key is not in PEM"),
                 )
                 .related(node.at, "the key")
                 .help("`-----BEGIN PUBLIC KEY-----` …; from a file: `key: \"file:key.pem\"`");
             return None;
         }
         if text.contains("PRIVATE KEY-----") {
-            self.report.error(codes::BAD_KEY, node.at, "this is a private key").help(
-                "tokens are verified with the public key; the private one stays with the issuer",
-            );
+            self.report
+                .error(codes::BAD_KEY, node.at, "a private key instead of a public key")
+                .help("use the public key; the private key belongs to the issuer");
             return None;
         }
         self.public_key(node, text.as_bytes(), algorithms)
@@ -160,13 +164,13 @@ impl Resolver<'_> {
         .find_map(|(family, key)| Some((family, key.ok()?)));
         let Some((family, key)) = found else {
             self.report
-                .error(codes::BAD_KEY, node.at, "this is no public key that weir can read")
+                .error(codes::BAD_KEY, node.at, "unsupported or malformed public key")
                 .help("RSA, EC P-256 or P-384, or Ed25519, in PEM");
             return None;
         };
         if let Some((wrong, at)) = algorithms.iter().find(|(a, _)| a.family() != family) {
             self.report
-                .error(codes::BAD_KEY, *at, format!("{wrong:?} does not fit the key"))
+                .error(codes::BAD_KEY, *at, format!("{wrong:?} does not match the key"))
                 .related(node.at, format!("a key of the family {family:?}"));
             return None;
         }
@@ -205,11 +209,12 @@ impl Resolver<'_> {
             let fitting = keys.iter().filter(|key| key.algorithms.contains(algorithm)).count();
             if fitting > tried {
                 let message = format!(
-                    "{fitting} keys fit {algorithm:?}; a token without a `kid` is verified with the first {tried}"
+                    "{fitting} keys match {algorithm:?}; tokens without a `kid` are verified only \
+                     with the first {tried}"
                 );
-                self.report.warning(codes::TOO_MANY, node.at, message).help(
-                    "let tokens name their key by `kid`, or remove the keys that are not in use",
-                );
+                self.report
+                    .warning(codes::TOO_MANY, node.at, message)
+                    .help("issue tokens with a `kid`, or remove unused keys");
                 return;
             }
         }
@@ -224,7 +229,7 @@ impl Resolver<'_> {
     ) -> Option<RemoteKeys> {
         let (first, at) = *algorithms.first()?;
         if first.family() == AlgorithmFamily::Hmac {
-            let message = format!("{first:?} takes a shared secret, which no URL gives out");
+            let message = format!("{first:?} needs a shared secret, which cannot come from a URL");
             self.report.error(codes::ALGORITHM_CONFUSION, at, message);
             return None;
         }
@@ -232,7 +237,7 @@ impl Resolver<'_> {
         let (upstream, target) = self.url(url, node, "jwks")?;
         let refresh = fields.duration("refresh").unwrap_or(REFRESH);
         if let (Some(node), false) = (fields.get("refresh"), REFRESHES.contains(&refresh)) {
-            self.report.error(codes::BAD_VALUE, node.at, "`refresh` is from 5s to 24h");
+            self.report.error(codes::BAD_VALUE, node.at, "`refresh` must be from 5s to 24h");
         }
         Some(RemoteKeys { url: url.to_owned(), upstream, target, refresh, timeout: FETCH })
     }

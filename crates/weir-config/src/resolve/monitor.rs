@@ -27,25 +27,27 @@ impl Resolver<'_> {
         if let (false, Some(plan)) = (enabled, plans.iter().find(|plan| plan.is_counted()))
             && let Some(node) = fields.get("enabled")
         {
-            let message = format!("the plan `{}` needs counts, and nothing is counted", plan.name);
+            let message = format!("the plan `{}` needs metering, which is off", plan.name);
             self.report
                 .warning(codes::CONFLICT, node.at, message)
-                .help("without counts its quota begins anew with every start");
+                .help("without metering, the quota restarts with every start");
         }
         let keep = fields.duration("keep").unwrap_or(default.keep);
         if let Some(node) = fields.get("keep").filter(|_| keep < SHORTEST) {
-            let message = "counts are kept for two days at least";
+            let message = "`keep` must be at least two days";
             self.report.error(codes::BAD_VALUE, node.at, message);
         }
         let priced = plans.iter().find(|plan| plan.price.is_some());
         if let Some(node) = fields.get("keep").filter(|_| keep >= SHORTEST && keep < TO_BILL)
             && let Some(plan) = priced
         {
-            let message =
-                format!("calls of the plan `{}` have a price and may be gone first", plan.name);
+            let message = format!(
+                "the plan `{}` has a price, but calls are deleted before the end of a month",
+                plan.name
+            );
             self.report
                 .warning(codes::CONFLICT, node.at, message)
-                .help("an invoice of a month needs it whole: say `62d` or more");
+                .help("a monthly invoice needs the entire month: use `62d` or more");
         }
         if fields.text("count") == Some("all") {
             apis.iter_mut().flat_map(|api| &mut api.routes).for_each(|route| {
@@ -106,7 +108,7 @@ impl Resolver<'_> {
         if found.is_none() {
             let near = self.report.suggestion(name, names.iter().copied());
             self.report
-                .error(codes::UNKNOWN_NAME, node.at, format!("there is no {what} `{name}`"))
+                .error(codes::UNKNOWN_NAME, node.at, format!("unknown {what} `{name}`"))
                 .maybe_help(near);
         }
         found

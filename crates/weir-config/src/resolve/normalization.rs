@@ -55,19 +55,22 @@ impl Resolver<'_> {
             let (message, help) = if other_methods {
                 (
                     format!(
-                        "requests for `{protected}` with methods other than {} come here, without authentication",
+                        "requests for `{protected}` with methods other than {} match this route, \
+                         without authentication",
                         strict.methods.join(", ")
                     ),
-                    "name the methods of this route, or protect every method of the other one"
+                    "restrict the methods of this route, or protect all methods of the other"
                         .to_owned(),
                 )
             } else {
                 (
                     format!(
-                        "`path_normalization` keeps {} here without authentication, beside `{protected}`, which demands it",
+                        "`path_normalization` keeps {} in this route without authentication, next \
+                         to `{protected}` with authentication",
                         kept.join(", ")
                     ),
-                    "an upstream that reads a path in another way than weir gives away what the stricter route protects; set it for the routes that need it"
+                    "an upstream that interprets paths differently could expose the stricter \
+                     route; keep them only in routes that need them"
                         .to_owned(),
                 )
             };

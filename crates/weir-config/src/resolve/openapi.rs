@@ -104,20 +104,20 @@ impl<'a> Resolver<'a> {
 
     fn nothing_to_validate(&mut self, fields: &Fields<'_>) {
         if let Some(node) = fields.get("validate") {
-            let message = "there is no description to validate against";
-            self.report.error(codes::CONFLICT, node.at, message).help(
-                "`validate` belongs to an API with `openapi` and to routes that name an operation",
-            );
+            let message = "the API has no `openapi` to validate against";
+            self.report
+                .error(codes::CONFLICT, node.at, message)
+                .help("`validate` needs an API with `openapi` and a route with `op`");
         }
     }
 
     fn no_operation(&mut self, name: &str, at: Span, described: &Described<'_>) {
         let names = described.operations.iter().map(|o| o.name.as_str());
         let near = self.report.suggestion(name, names);
-        let message = format!("the description has no operation `{name}`");
+        let message = format!("unknown operation `{name}`");
         self.report
             .error(codes::UNKNOWN_NAME, at, message)
-            .related(described.at, "the description")
+            .related(described.at, "the OpenAPI document")
             .maybe_help(near);
     }
 
@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
                 }
                 None => {
                     let near = self.report.suggestion(key, schemes.iter().map(|(name, _)| *name));
-                    let message = format!("the description has no security scheme `{key}`");
+                    let message = format!("unknown security scheme `{key}`");
                     self.report.error(codes::UNKNOWN_NAME, *at, message).maybe_help(near);
                 }
             }
@@ -175,11 +175,11 @@ impl<'a> Resolver<'a> {
                 Scheme::Header(name) => format!("an API key in the header `{name}`"),
                 Scheme::Query(name) => format!("an API key in the query parameter `{name}`"),
                 Scheme::Bearer => "a token (`Authorization: Bearer`)".to_owned(),
-                Scheme::Basic => "a name and password (`Authorization: Basic`)".to_owned(),
+                Scheme::Basic => "user name and password (`Authorization: Basic`)".to_owned(),
                 Scheme::Certificate => "a client certificate".to_owned(),
             };
             self.report
-                .error(codes::UNMAPPED_SECURITY, at, format!("the scheme asks for {what}"))
+                .error(codes::UNMAPPED_SECURITY, at, format!("the security scheme requires {what}"))
                 .related(scheme.node.at, "the scheme");
         }
     }
@@ -212,10 +212,11 @@ impl<'a> Resolver<'a> {
 
     fn two_at_once(&mut self, second: &Asked<'a>, requirement: &Requirement<'a>) {
         let names: Vec<String> = requirement.iter().map(|a| format!("`{}`", a.scheme)).collect();
-        let message = format!("{} are asked for at once; weir checks one", names.join(" and "));
+        let message =
+            format!("the combination of {} is not supported: weir checks one", names.join(" and "));
         self.report
             .error(codes::UNMAPPED_SECURITY, second.spot, message)
-            .help("say who may call with `auth` on the route");
+            .help("set `auth` of the route");
     }
 
     fn auth_of(&mut self, described: &mut Described<'a>, asked: &Asked<'a>) -> Option<AuthId> {
@@ -223,7 +224,7 @@ impl<'a> Resolver<'a> {
         let found = auths.iter().find(|(scheme, _)| scheme == asked.scheme).map(|(_, auth)| *auth);
         if let Some(auth) = found {
             if !asked.scopes.is_empty() && !self.auth_grants_scopes(auth.0) {
-                let message = format!("`{}` is mapped to what grants no scopes", asked.scheme);
+                let message = format!("`{}` is mapped to an auth without scopes", asked.scheme);
                 self.report.error(codes::UNMAPPED_SECURITY, asked.spot, message);
             }
             return Some(auth);
@@ -240,14 +241,14 @@ impl<'a> Resolver<'a> {
                 .error(
                     codes::UNMAPPED_SECURITY,
                     at.node.at,
-                    format!("no `auth` stands for the security scheme `{scheme}`"),
+                    format!("the security scheme `{scheme}` has no `auth`"),
                 )
-                .related(described.at, "the API that it describes")
+                .related(described.at, "the API")
                 .help(format!("write `auth: {{{scheme}: NAME}}` in the API")),
             None => self.report.error(
                 codes::UNMAPPED_SECURITY,
                 asked.spot,
-                format!("there is no security scheme `{scheme}`"),
+                format!("unknown security scheme `{scheme}`"),
             ),
         };
         None
@@ -272,7 +273,7 @@ impl<'a> Resolver<'a> {
                 Ok(Some(described.operations[index].clone()))
             }
             (Some(index), Some(path)) => {
-                let message = format!("the description says method and path of `{name}`");
+                let message = format!("the OpenAPI document defines method and path of `{name}`");
                 self.report
                     .error(codes::CONFLICT, path.at, message)
                     .related(described.operations[index].spot, "here");
@@ -287,7 +288,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Method and path of an operation; `at` is the route that is bound to it.
+    /// Method and path of an operation; `at` is the route of the operation.
     pub(super) fn described_path(
         &mut self,
         operation: &Operation<'a>,
@@ -296,14 +297,14 @@ impl<'a> Resolver<'a> {
         match path_pattern::pattern(operation.path) {
             Ok(pattern) if !pattern.wildcard => Some((vec![operation.method.clone()], pattern, at)),
             Ok(_) => {
-                let message = "a path of OpenAPI has no wildcard";
+                let message = "OpenAPI paths have no wildcards";
                 self.report.error(codes::BAD_PATH, operation.path_at, message);
                 None
             }
             Err(fault) => {
                 self.report
                     .error(fault.code, operation.path_at, fault.message)
-                    .related(at, "the route that is bound to it")
+                    .related(at, "the route of the operation")
                     .maybe_help(fault.help);
                 None
             }
@@ -335,12 +336,13 @@ impl<'a> Resolver<'a> {
         if validation.reads_bodies() && body_limit > LONGEST as u64 && !described.over_budget {
             described.over_budget = true;
             let message = format!(
-                "bodies of more than {} MiB cannot be validated and are rejected, although \
-                 `limits.body` allows them",
+                "bodies above {} MiB are within `limits.body`, but cannot be validated and are \
+                 rejected",
                 LONGEST >> 20
             );
             self.report.warning(codes::OVER_BUDGET, described.at, message).help(
-                "lower `limits.body`, or opt out with `validate: {requests: off, responses: off}`",
+                "lower `limits.body`, or turn validation off with `validate: {requests: off, \
+                 responses: off}`",
             );
         }
         Some(Box::new(validation))
@@ -350,13 +352,13 @@ impl<'a> Resolver<'a> {
     pub(super) fn mock(&mut self, node: &Node, bound: Option<Bound<'_, 'a>>) -> Option<Reply> {
         let Some((operation, described)) = bound else {
             self.report
-                .error(codes::CONFLICT, node.at, "there is no description to take examples from")
-                .help("`mock` belongs to routes that name an operation of an API with `openapi`");
+                .error(codes::CONFLICT, node.at, "the API has no `openapi` with examples")
+                .help("`mock` needs an API with `openapi` and a route with `op`");
             return None;
         };
         let fields = node.members().map(|_| Fields::new(node, &keys::MOCK));
         if fields.is_none() && !crate::openapi::is_true(node) {
-            let message = "`mock` is `true`, or says which answer";
+            let message = "`mock` must be `true` or select a response";
             self.report.error(codes::BAD_VALUE, node.at, message);
             return None;
         }
@@ -381,10 +383,10 @@ impl<'a> Resolver<'a> {
             .map(|(operation, _)| operation)
             .collect();
         for operation in unbound.iter().take(LISTED) {
-            let message = format!("no route is bound to the operation `{}`", operation.name);
+            let message = format!("the operation `{}` has no route", operation.name);
             self.report
                 .error(codes::UNBOUND_OPERATION, operation.spot, message)
-                .related(described.at, "the API that it describes");
+                .related(described.at, "the API");
         }
         if unbound.len() > LISTED {
             let more = unbound.len() - LISTED;
@@ -392,16 +394,16 @@ impl<'a> Resolver<'a> {
                 .error(
                     codes::UNBOUND_OPERATION,
                     described.at,
-                    format!("no route is bound to {more} more operations"),
+                    format!("{more} more operations have no route"),
                 )
-                .help("`weir import openapi FILE` writes a route for each");
+                .help("`weir import openapi FILE` generates routes");
         }
         if let Some((spot, range)) = &described.unread.first {
             let others = match described.unread.count {
                 1 => String::new(),
                 count => format!(" (and of {} more bodies)", count - 1),
             };
-            let message = format!("of `{range}`{others} only the type is checked");
+            let message = format!("only the media type is validated for `{range}`{others}");
             self.report.warning(codes::NOT_VALIDATED, *spot, message);
         }
         let operations = described.operations.iter();

@@ -20,16 +20,16 @@ impl Resolver<'_> {
         let fields = Fields::new(&member.value, &keys::PLAN);
         if let (Some(burst), None) = (fields.get("burst"), fields.get("rate")) {
             self.report
-                .error(codes::MISSING_KEY, burst.at, "`burst` belongs to a `rate`")
-                .help("say the rate, too: `rate: 100/s`");
+                .error(codes::MISSING_KEY, burst.at, "`burst` needs `rate`")
+                .help("add `rate: 100/s`");
         }
         let quota = fields.object("quota", &keys::QUOTA);
         if let Some(quota) = &quota
             && let (Some(true), Some(zone)) = (quota.bool("rolling"), quota.get("zone"))
         {
             self.report
-                .error(codes::CONFLICT, zone.at, "a rolling quota knows no calendar")
-                .help("leave `zone` or `rolling` out");
+                .error(codes::CONFLICT, zone.at, "a rolling quota has no calendar period")
+                .help("remove `zone` or `rolling`");
         }
         Some(Plan {
             name: member.key.clone(),
@@ -43,9 +43,9 @@ impl Resolver<'_> {
         let cel = fields.get("cel").and_then(|node| self.expression(node, &["call"]));
         let costs = ["per_call", "per_kib", "cel", "tiers"];
         if costs.iter().all(|key| fields.get(key).is_none()) {
-            self.report.error(codes::MISSING_KEY, fields.node().at, "this price costs nothing").help(
-                "say what calls cost: `per_call`, `per_kib`, `cel` or `tiers`, together with `currency`",
-            );
+            self.report
+                .error(codes::MISSING_KEY, fields.node().at, "the price is empty")
+                .help("set `per_call`, `per_kib`, `cel` or `tiers`, with `currency`");
         }
         let amount = |key: &str| fields.text(key).and_then(|text| text.parse().ok());
         Some(Price {
@@ -67,10 +67,10 @@ impl Resolver<'_> {
             let is_last = index + 1 == nodes.len();
             let before = tiers.last().and_then(|tier| tier.up_to);
             let wrong = match up_to {
-                Some(_) if is_last => Some("the last tier has no end: leave `up_to` out"),
-                None if !is_last => Some("only the last tier has no end: say `up_to`"),
+                Some(_) if is_last => Some("the last tier must not have `up_to`"),
+                None if !is_last => Some("every tier but the last needs `up_to`"),
                 Some(end) if before.is_some_and(|before| end <= before) => {
-                    Some("each tier ends after the one before it")
+                    Some("`up_to` must increase from tier to tier")
                 }
                 _ => None,
             };
@@ -96,9 +96,9 @@ impl Resolver<'_> {
                 .warning(
                     codes::UNUSED,
                     member.at,
-                    format!("nobody is recognised as `{}`", member.key),
+                    format!("the consumer `{}` never matches", member.key),
                 )
-                .help("say how: `match: {auth: …, when: …}` or `api_keys: [\"sha256:…\"]`");
+                .help("set `match: {auth: …, when: …}` or `api_keys: [\"sha256:…\"]`");
         }
         Some(Consumer { name: member.key.clone(), plan, matches, api_keys })
     }
@@ -108,10 +108,8 @@ impl Resolver<'_> {
             let index = self.auths.find(node.text()?, node.at, self.report)?;
             if !self.auth_has(index, &["jwt", "introspect", "certificate"]) {
                 self.report
-                    .error(codes::CONFLICT, node.at, "an API key has no claims to match")
-                    .help(
-                        "name an auth by tokens or certificates, or list the consumer's `api_keys`",
-                    );
+                    .error(codes::CONFLICT, node.at, "API keys have no claims")
+                    .help("use an auth with tokens or certificates, or `api_keys` of the consumer");
                 return None;
             }
             Some(AuthId(index))

@@ -36,8 +36,8 @@ impl Resolver<'_> {
             && program.command.is_empty()
         {
             self.report
-                .error(codes::MISSING_KEY, member.at, "nothing says what is to be started")
-                .help("write `command`, `script` or `root`");
+                .error(codes::MISSING_KEY, member.at, "the pool has no program")
+                .help("set `command`, `script` or `root`");
             return None;
         }
         Some(Pool {
@@ -69,13 +69,13 @@ impl Resolver<'_> {
             (Some(_), Some(node)) => {
                 self.report
                     .error(codes::CONFLICT, node.at, "`connect` and `command` exclude each other")
-                    .help("agents are started by weir, or by somebody else");
+                    .help("agents are started either by weir or externally");
                 None
             }
             (None, Some(node)) if cgi => {
                 self.report
                     .error(codes::CONFLICT, node.at, "`cgi` starts a process for each request")
-                    .help("leave `connect` out, or write `protocol: fastcgi`");
+                    .help("remove `connect`, or write `protocol: fastcgi`");
                 None
             }
             (None, Some(node)) => {
@@ -109,7 +109,7 @@ impl Resolver<'_> {
             if let Some(node) = fields.get(key) {
                 self.report
                     .error(codes::CONFLICT, node.at, format!("`{key}` has no effect"))
-                    .help("whoever starts the agents decides about it");
+                    .help("with `connect`, agents are started externally");
             }
         }
     }
@@ -124,7 +124,7 @@ impl Resolver<'_> {
         if address.is_none() {
             self.fault(
                 node,
-                Fault::value(format!("`{text}` is no address of agents"))
+                Fault::value(format!("`{text}` is not an agent address"))
                     .help("`unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`"),
             );
         }
@@ -154,8 +154,8 @@ impl Resolver<'_> {
         };
         if user.is_none() && self.is_root() {
             self.report
-                .warning(codes::AGENTS_AS_ROOT, fields.node().at, "these agents run as root")
-                .help("write `user: www-data`, or `user: root` if that is meant");
+                .warning(codes::AGENTS_AS_ROOT, fields.node().at, "the agents run as root")
+                .help("write `user: www-data`, or `user: root` if intended");
         }
         let program = Program {
             command,
@@ -174,14 +174,14 @@ impl Resolver<'_> {
             let why = match (protocol, &program.user) {
                 (AgentProtocol::Cgi, _) => Some("CGI programs have no socket"),
                 (_, Some(user)) if !self.is_self(user) => {
-                    Some("another user cannot make a socket in weir's folder")
+                    Some("another user cannot create a socket in weir's folder")
                 }
                 _ => None,
             };
             if let Some(why) = why {
                 self.report
                     .error(codes::CONFLICT, node.at, why)
-                    .help("leave `{socket}` out: the listening socket is standard input");
+                    .help("remove `{socket}`: the listening socket is standard input");
             }
         }
         Some(program)
@@ -199,10 +199,11 @@ impl Resolver<'_> {
             && name.contains('/')
             && path.metadata().is_ok_and(|found| found.permissions().mode() & 0o6000 != 0);
         if program.no_new_privileges && (known || marked) {
-            let message = format!("`{name}` gains privileges when it starts, which agents cannot");
+            let message =
+                format!("`{name}` gains privileges at its start, which is not permitted to agents");
             self.report
                 .warning(codes::NO_NEW_PRIVILEGES, node.at, message)
-                .help("write `user` instead, or `no_new_privileges: false` if that is meant");
+                .help("use `user`, or `no_new_privileges: false` if intended");
         }
     }
 
@@ -216,7 +217,7 @@ impl Resolver<'_> {
 
     fn must_exist(&mut self, node: &Node, path: &Path) {
         if !self.draft.sealed && !path.exists() {
-            let message = format!("{} is not there", path.display());
+            let message = format!("{} does not exist", path.display());
             self.report.error(codes::MISSING_FILE, node.at, message);
         }
     }
@@ -232,7 +233,7 @@ impl Resolver<'_> {
             Err(_) => nix::unistd::User::from_name(text),
         };
         let Ok(Some(user)) = found else {
-            let message = format!("this system has no user `{text}`");
+            let message = format!("unknown user `{text}`");
             self.report.error(codes::UNKNOWN_NAME, node.at, message);
             return None;
         };
@@ -248,14 +249,14 @@ impl Resolver<'_> {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
             if !name.bytes().all(fits) || name.starts_with(|c: char| c.is_ascii_digit()) {
                 self.report
-                    .error(codes::BAD_VALUE, member.at, format!("`{name}` is no variable"))
-                    .help("letters, digits and underscores, no digit first");
+                    .error(codes::BAD_VALUE, member.at, format!("`{name}` is not a variable name"))
+                    .help("use letters, digits and underscores, no digit first");
                 continue;
             }
             let Some(value) = member.value.text() else { continue };
             let value = value.trim_end_matches(['\r', '\n']);
             if value.contains('\0') {
-                self.report.error(codes::BAD_VALUE, member.value.at, "a value holds a NUL");
+                self.report.error(codes::BAD_VALUE, member.value.at, "the value contains a NUL");
                 continue;
             }
             variables.push((name.clone(), value.to_owned()));
@@ -281,12 +282,12 @@ impl Resolver<'_> {
                 self.report.error(
                     codes::CONFLICT,
                     node.at,
-                    format!("`{key}` is more than `max`, {max}"),
+                    format!("`{key}` exceeds `max` ({max})"),
                 );
             } else if matches!(source, Some(AgentSource::Connect(_))) {
                 self.report
                     .error(codes::CONFLICT, node.at, format!("`{key}` has no effect"))
-                    .help("whoever starts the agents decides about it");
+                    .help("with `connect`, agents are started externally");
             }
         }
         if let Some(node) = agents.get("initial").filter(|_| counts.initial < counts.min) {
@@ -315,7 +316,7 @@ impl Resolver<'_> {
                 if let Some(node) = fields.get(key) {
                     self.report
                         .error(codes::CONFLICT, node.at, format!("`{key}` has no effect"))
-                        .help("it belongs to `root`");
+                        .help("it needs `root`");
                 }
             }
             return Some(AgentScript::None);
@@ -323,7 +324,7 @@ impl Resolver<'_> {
         let path = self.draft.texts.resolve(node.at.file, node.text()?);
         let folder = if self.draft.sealed { Ok(path.clone()) } else { path.canonicalize() };
         let Ok(folder) = folder else {
-            let message = format!("{} is not there", path.display());
+            let message = format!("{} does not exist", path.display());
             self.report.error(codes::MISSING_FILE, node.at, message);
             return None;
         };

@@ -74,15 +74,19 @@ impl Resolver<'_> {
         let part = fields.text("share").map_or(Some(10_000), |text| units::percent(text).ok())?;
         if part == 0 {
             let at = fields.get("share")?.at;
-            self.report.warning(codes::UNUSED, at, "nothing of it goes there");
+            self.report.warning(codes::UNUSED, at, "a share of 0 has no effect");
             return None;
         }
         let body = fields.size("body").unwrap_or(64 * 1024);
         if body > MIRRORED_BODY {
             let at = fields.get("body")?.at;
             self.report
-                .error(codes::BAD_VALUE, at, "copies are held in memory, at most 1MiB of each")
-                .help("requests with a longer body are not copied");
+                .error(
+                    codes::BAD_VALUE,
+                    at,
+                    "`body` must be at most 1MiB: mirrored bodies are buffered",
+                )
+                .help("requests with a larger body are not mirrored");
             return None;
         }
         Some(Mirror {
@@ -108,23 +112,23 @@ impl Resolver<'_> {
         let share = match (part, fields.get("by")) {
             (Some(0), _) => {
                 let at = fields.get("share")?.at;
-                self.report.warning(codes::UNUSED, at, "nothing of it goes there");
+                self.report.warning(codes::UNUSED, at, "a share of 0 has no effect");
                 return None;
             }
             (Some(part), None) => Some(Share { part, by: HashKey::Address }),
             (Some(part), Some(by)) => Some(Share { part, by: self.hash_key(by)? }),
             (None, Some(by)) => {
                 self.report
-                    .error(codes::CONFLICT, by.at, "without a `share` all of them go there")
-                    .help("say how much: `share: 5%`");
+                    .error(codes::CONFLICT, by.at, "`by` needs `share`")
+                    .help("add `share: 5%`");
                 return None;
             }
             (None, None) => None,
         };
         if when.is_none() && fields.get("share").is_none() {
             self.report
-                .error(codes::CONFLICT, node.at, "this takes every request")
-                .help("say which with `when`, or how much of them with `share`");
+                .error(codes::CONFLICT, node.at, "matches every request")
+                .help("set `when` or `share`");
         }
         Some(Instead { upstream, when, share })
     }
@@ -135,10 +139,10 @@ impl Resolver<'_> {
         let Some(node) = proxy.get("upgrade") else { return Some(None) };
         let name = proxy.text("upstream").unwrap_or_default();
         if self.http2.iter().any(|one| one == name) {
-            let message = format!("upgrades are of HTTP/1.1, but `{name}` speaks HTTP/2");
+            let message = format!("upgrades need HTTP/1.1, but `{name}` uses HTTP/2");
             self.report
                 .error(codes::CONFLICT, node.at, message)
-                .help("name an upstream without `protocol: http2`");
+                .help("use an upstream without `protocol: http2`");
             return None;
         }
         let fields = proxy.object("upgrade", &keys::UPGRADE);
@@ -152,7 +156,7 @@ impl Resolver<'_> {
         }
         let (idle, lifetime) = (fields.seconds("idle", 300), fields.duration("lifetime"));
         if let Some(node) = fields.get("idle").filter(|_| lifetime.is_some_and(|all| all < idle)) {
-            let message = "this time is never up: the `lifetime` is shorter";
+            let message = "`idle` has no effect: `lifetime` is shorter";
             self.report.warning(codes::UNUSED, node.at, message);
         }
         let origins = self.upgrade_origins(node, &fields, &protocols);
@@ -170,18 +174,18 @@ impl Resolver<'_> {
         let origins = fields.texts("origins");
         if origins.is_empty() {
             if protocols.iter().any(|protocol| protocol == "websocket") {
-                let message =
-                    "only pages of the host that a request names may open WebSockets here";
-                self.report
-                    .warning(codes::WEBSOCKET_ORIGINS, node.at, message)
-                    .help("list others: `upgrade: {protocols: websocket, origins: …}`; `\"*\"` is every page");
+                let message = "WebSockets are accepted from pages of the same host only";
+                self.report.warning(codes::WEBSOCKET_ORIGINS, node.at, message).help(
+                    "list other origins: `upgrade: {protocols: websocket, origins: …}`; \
+                        `\"*\"` permits all origins",
+                );
             }
             return None;
         }
         let any = origins.iter().any(|origin| *origin == "*");
         if any && origins.len() > 1 {
             let at = fields.get("origins")?.at;
-            self.report.error(codes::CONFLICT, at, "`*` stands alone: it is every origin");
+            self.report.error(codes::CONFLICT, at, "`*` cannot be combined with origins");
         }
         Some(match any {
             true => Origins::Any,
@@ -213,7 +217,7 @@ impl Resolver<'_> {
                     let near = crate::finding::nearest(host, ["upstream", "client"].into_iter());
                     self.fault(
                         node,
-                        Fault::value(format!("`{host}` is no host")).help(match near {
+                        Fault::value(format!("`{host}` is not a host")).help(match near {
                             Some(near) => format!("did you mean `{near}`?"),
                             None => {
                                 "`upstream`, `client`, or a host with an optional port".to_owned()
@@ -248,21 +252,23 @@ pub(super) fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart
     let fault = |message: String| Fault::value(message).code(codes::BAD_PATH);
     if !text.starts_with('/') {
         let near = crate::finding::nearest(text, ["keep", "strip-base"].into_iter());
-        return Err(fault(format!("`{text}` is no path")).help(match near {
+        return Err(fault(format!("`{text}` is not a path")).help(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`keep`, `strip-base`, or a template that begins with a slash".to_owned(),
         }));
     }
     if text.contains(['?', '#']) || text.contains(|c: char| c.is_control() || c == ' ') {
-        return Err(fault("a path template has no query, spaces or control characters".to_owned())
-            .help("parameters are set by `query`"));
+        return Err(fault(
+            "a path template must not have a query, spaces or control characters".to_owned(),
+        )
+        .help("set parameters with `query`"));
     }
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(open) = rest.find('{') {
         let close = rest[open..]
             .find('}')
-            .ok_or_else(|| fault("a `{` of the template is not closed".to_owned()))?;
+            .ok_or_else(|| fault("unclosed `{` in the template".to_owned()))?;
         if open > 0 {
             parts.push(PathPart::Text(path_pattern::encode(&rest[..open])));
         }
@@ -280,7 +286,7 @@ pub(super) fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart
         rest = &rest[open + close + 1..];
     }
     if rest.contains('}') {
-        return Err(fault("a `}` of the template closes nothing".to_owned()));
+        return Err(fault("unmatched `}` in the template".to_owned()));
     }
     if !rest.is_empty() {
         parts.push(PathPart::Text(path_pattern::encode(rest)));
@@ -301,8 +307,8 @@ fn parameters(pattern: &PathPattern) -> String {
         names.push("`{*}`".to_owned());
     }
     if names.is_empty() {
-        "it has no parameters".to_owned()
+        "the path has no parameters".to_owned()
     } else {
-        format!("it has {}", names.join(", "))
+        format!("parameters: {}", names.join(", "))
     }
 }

@@ -25,7 +25,7 @@ impl Resolver<'_> {
             self.report.error(
                 codes::CONFLICT,
                 at,
-                format!("an answer with status {status} has no body"),
+                format!("a response with status {status} has no body"),
             );
         }
         if let (ReplyBody::Empty | ReplyBody::Negotiated(_) | ReplyBody::Mapped(_), Some(_)) =
@@ -33,8 +33,8 @@ impl Resolver<'_> {
         {
             let at = fields.get("headers").map_or(fields.node().at, |n| n.at);
             self.report
-                .error(codes::CONFLICT, at, "the content type follows from the format here")
-                .help("it can be said for `json`, `text` and `bytes`");
+                .error(codes::CONFLICT, at, "the content type is determined by the format")
+                .help("it can be set with `json`, `text` and `bytes`");
         }
         Some(Reply { status, headers, body })
     }
@@ -45,25 +45,17 @@ impl Resolver<'_> {
         for key in ["as", "xml"] {
             if let (Some(node), false) = (fields.get(key), negotiated) {
                 self.report
-                    .error(
-                        codes::CONFLICT,
-                        node.at,
-                        format!("`{key}` belongs to `value` and `map`"),
-                    )
-                    .help("`json` is always JSON; write `value` to negotiate the format");
+                    .error(codes::CONFLICT, node.at, format!("`{key}` needs `value` or `map`"))
+                    .help("use `value` to negotiate the format; `json` is always JSON");
             }
         }
         if let (Some(node), None) = (fields.get("from"), fields.raw("map")) {
             self.report
-                .error(codes::CONFLICT, node.at, "`from` belongs to `map`")
-                .help("nothing else reads the request's body");
+                .error(codes::CONFLICT, node.at, "`from` needs `map`")
+                .help("only `map` reads the request body");
         }
         if let (Some(node), None, false) = (fields.get("indent"), fields.raw("json"), negotiated) {
-            self.report.error(
-                codes::CONFLICT,
-                node.at,
-                "`indent` belongs to `json`, `value` and `map`",
-            );
+            self.report.error(codes::CONFLICT, node.at, "`indent` needs `json`, `value` or `map`");
         }
         let fixed = |default: &str, body: Vec<u8>| {
             let content_type = own_type.clone().unwrap_or_else(|| default.to_owned());

@@ -29,10 +29,10 @@ impl Resolver<'_> {
                     continue;
                 };
                 let near = self.report.suggestion(name, operations.iter().copied());
-                let message = format!("no route of this API has the `op` `{name}`");
+                let message = format!("unknown `op` `{name}` in this API");
                 self.report
                     .error(codes::UNKNOWN_NAME, node.at, message)
-                    .help(near.unwrap_or_else(|| "give the route a name: `op: NAME`".to_owned()));
+                    .help(near.unwrap_or_else(|| "name the route: `op: NAME`".to_owned()));
             }
         }
     }

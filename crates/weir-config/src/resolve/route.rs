@@ -39,7 +39,7 @@ impl<'a> Resolver<'a> {
             {
                 self.report
                     .error(codes::DUPLICATE_NAME, at, format!("two routes have the `op` `{name}`"))
-                    .related(first, "the other one");
+                    .related(first, "the other route");
             }
             let operation = if inherited.lost && says_no_path(&fields) {
                 Err(NoOperation)
@@ -74,14 +74,14 @@ impl<'a> Resolver<'a> {
         let every = [String::new()];
         for method in if methods.is_empty() { every.as_slice() } else { methods } {
             if let Some(first) = places.insert((method.clone(), shape.clone()), at) {
-                let what = if method.is_empty() { "every method of" } else { method };
+                let what = if method.is_empty() { "all methods of" } else { method };
                 self.report
                     .error(
                         codes::DUPLICATE_ROUTE,
                         at,
                         format!("two routes match {what} `{}`", pattern.text),
                     )
-                    .related(first, "the other one");
+                    .related(first, "the other route");
             }
         }
     }
@@ -226,10 +226,10 @@ impl<'a> Resolver<'a> {
 
     /// Warns of a path that costs more than others.
     pub(super) fn needs_tree(&mut self, path: &str, node: &Node) {
-        let message = format!("`{path}` needs a tree of the whole body");
+        let message = format!("`{path}` needs a tree of the entire body");
         self.report
             .warning(codes::TREE_MAP, node.at, message)
-            .help("paths of names and indexes (`$.a.b[0]`) are read in one pass");
+            .help("paths of names and indexes (`$.a.b[0]`) need a single pass");
     }
 
     /// The map in `request` or `response`.
@@ -237,7 +237,7 @@ impl<'a> Resolver<'a> {
         for key in ["from", "as", "xml"] {
             if let (Some(node), None) = (fields.get(key), fields.raw("map")) {
                 self.report
-                    .error(codes::CONFLICT, node.at, format!("`{key}` belongs to `map`"))
+                    .error(codes::CONFLICT, node.at, format!("`{key}` needs `map`"))
                     .help("`map: \"$\"` gives the whole body");
             }
         }
@@ -255,7 +255,7 @@ impl<'a> Resolver<'a> {
         let template = match serde_json::from_str(&json) {
             Ok(template) => template,
             Err(error) => {
-                self.report.error(codes::BAD_MAP, node.at, format!("this is no map: {error}"));
+                self.report.error(codes::BAD_MAP, node.at, format!("invalid map: {error}"));
                 return None;
             }
         };

@@ -24,7 +24,7 @@ impl Resolver<'_> {
         let written = fields.and_then(|f| Some((f.get("memory")?, f.size("memory")?)));
         let memory = written.map_or(MEMORY, |(node, memory)| {
             if !(LEAST_MEMORY..=MOST_MEMORY).contains(&memory) {
-                let message = "the memory of an engine is from 4MiB to 1GiB";
+                let message = "`memory` must be from 4MiB to 1GiB";
                 self.report.error(codes::BAD_VALUE, node.at, message);
             }
             memory
@@ -48,10 +48,10 @@ impl Resolver<'_> {
         let fetch: Option<Vec<_>> = fetch.collect();
         let cpu = fields.duration("cpu").unwrap_or(CPU);
         if let (Some(node), true) = (fields.get("cpu"), cpu > MOST_CPU) {
-            let message = "a call has at most 1s of uninterrupted CPU time";
+            let message = "the CPU time of a call must be at most 1s";
             self.report
                 .error(codes::BAD_VALUE, node.at, message)
-                .help("work that takes longer belongs behind an upstream");
+                .help("move longer work to an upstream");
         }
         let config = match fields.raw("config") {
             Some(node) => node.to_json().ok()?,
@@ -72,7 +72,8 @@ impl Resolver<'_> {
     pub(super) fn map_script(&mut self, node: &Node) -> Option<Script> {
         let script = self.script(node)?;
         if !script.program.exports().iter().any(|name| name == "default") {
-            let message = format!("{} maps, and has no default export", script.program.name());
+            let message =
+                format!("{} has no default export, which a map needs", script.program.name());
             self.report.error(codes::BAD_SCRIPT, node.at, message);
             return None;
         }
@@ -81,7 +82,7 @@ impl Resolver<'_> {
 
     fn program(&mut self, file: &Node, settings: Settings) -> Option<Program> {
         if self.draft.sealed {
-            self.report.error(codes::BAD_FILE, file.at, "no file is read here");
+            self.report.error(codes::BAD_FILE, file.at, "files cannot be read here");
             return None;
         }
         let path = self.draft.texts.resolve(file.at.file, file.text()?);

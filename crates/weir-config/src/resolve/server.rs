@@ -62,7 +62,7 @@ impl Resolver<'_> {
                     .error(
                         codes::DUPLICATE_NAME,
                         node.at,
-                        format!("`{}` is listened on twice", listener.addr),
+                        format!("duplicate listener `{}`", listener.addr),
                     )
                     .related(places[first], "first here");
             }
@@ -106,10 +106,10 @@ impl Resolver<'_> {
             if let Some(node) =
                 fields.get("trust").filter(|_| !networks(&fields.texts("trust")).is_empty())
             {
-                let message = "of what these peers say only `Forwarded`, `X-Forwarded-For` and \
-                               `X-Forwarded-Proto` are believed";
+                let message = "only `Forwarded`, `X-Forwarded-For` and `X-Forwarded-Proto` of \
+                    these peers are trusted";
                 self.report.warning(codes::TRUSTED_HEADERS, node.at, message).help(
-                    "list what they set themselves, whatever their clients send: `trust_headers: \
+                    "list the headers that the peers always set themselves: `trust_headers: \
                      [x-forwarded-for, x-forwarded-proto, x-forwarded-host]`",
                 );
             }
@@ -121,7 +121,7 @@ impl Resolver<'_> {
             name == "forwarded" || name.starts_with("x-forwarded-") || name.starts_with("weir-")
         };
         for other in names.iter().filter(|name| !is_one(name)) {
-            let message = format!("`{other}` is passed on whoever sends it");
+            let message = format!("`{other}` is always forwarded");
             self.report
                 .error(codes::BAD_VALUE, node.at, message)
                 .help("`forwarded`, `x-forwarded-…`, `weir-…`, or `x-forwarded-*` and `weir-*`");
@@ -138,11 +138,11 @@ impl Resolver<'_> {
             Some(true) => {
                 let trusted = networks(&fields.texts("trust"));
                 if trusted.is_empty() {
-                    let message = "`proxy_protocol: true` means the senders in `trust`, and `trust` \
-                                   lists nobody: every connection would be closed";
+                    let message = "`proxy_protocol: true` needs addresses in `trust`, which is \
+                        empty: every connection would be closed";
                     self.report.error(codes::PROXY_PROTOCOL_SENDERS, node.at, message).help(
                         "list the load balancers: `proxy_protocol: [10.0.0.0/8]`; `[0.0.0.0/0, \
-                         \"::/0\"]` believes everyone who connects",
+                         \"::/0\"]` trusts every peer",
                     );
                 }
                 Some(trusted)
@@ -158,7 +158,7 @@ impl Resolver<'_> {
     ) -> Option<ClientCertificates> {
         if !tls {
             let at = fields.node().at;
-            let message = "without `tls` no client shows a certificate";
+            let message = "client certificates need `tls`";
             self.report.error(codes::CONFLICT, at, message);
             return None;
         }
@@ -174,8 +174,8 @@ impl Resolver<'_> {
         for member in self.draft.table("auth") {
             if let Some(node) = member.value.get("certificate") {
                 self.report
-                    .error(codes::CONFLICT, node.at, "no listener asks clients for certificates")
-                    .help("write `client_certificates: {ca: \"file:clients.crt\"}` at a listener");
+                    .error(codes::CONFLICT, node.at, "no listener requests client certificates")
+                    .help("set `client_certificates: {ca: \"file:clients.crt\"}` of a listener");
             }
         }
     }
@@ -243,7 +243,7 @@ impl Resolver<'_> {
                 self.report
                     .error(codes::BAD_VALUE, node.at, format!("`{key}` is out of range"))
                     .help(match key {
-                        "url" => "at least 256B and at most `header_bytes`, which it is a part of",
+                        "url" => "at least 256B and at most `header_bytes`",
                         _ => "from 1KiB to 1MiB",
                     });
             }

@@ -26,13 +26,13 @@ impl Resolver<'_> {
         let metrics = fields.object("metrics", &keys::METRICS).map(|metrics| {
             let every = metrics.seconds("every", 60);
             if let Some(node) = metrics.get("every").filter(|_| every < SHORTEST) {
-                let message = "metrics are told once a second at most";
+                let message = "metrics are exported at most once a second";
                 self.report.error(codes::BAD_VALUE, node.at, message);
             }
             every
         });
         if fields.get("traces").is_none() && fields.get("metrics").is_none() {
-            let message = "this tells nothing: neither `traces` nor `metrics` is there";
+            let message = "neither `traces` nor `metrics` is set";
             self.report
                 .error(codes::MISSING_KEY, fields.node().at, message)
                 .help("for example `traces: {share: 10%}`, `metrics: {every: 60s}`");
@@ -49,10 +49,11 @@ impl Resolver<'_> {
             && let Some(node) = fields.get("to")
             && upstream.is_some_and(|upstream| upstream.targets.iter().any(is_open))
         {
-            let message = "what is told has paths, addresses and names in it: `http` is for this machine only";
+            let message = "telemetry contains paths, addresses and names: `http` is allowed for \
+                this machine only";
             self.report
                 .error(codes::BAD_VALUE, node.at, message)
-                .help("write `https://…`, or `plain: true` if nobody else reads on the way");
+                .help("use `https://…`, or `plain: true` in a protected network");
         }
         Some(Telemetry { sink, traces, metrics, resource })
     }

@@ -35,7 +35,7 @@ impl Resolver<'_> {
         let at = fields.node().at;
         let message = match error {
             rustls::Error::InconsistentKeys(_) => {
-                "the private key does not belong to the certificate".to_owned()
+                "the private key does not match the certificate".to_owned()
             }
             error => format!("certificate and key cannot be used: {error}"),
         };
@@ -59,7 +59,7 @@ impl Resolver<'_> {
             Ok(chain) if !chain.is_empty() => Some(chain),
             _ => {
                 self.report
-                    .error(codes::BAD_CERTIFICATE, node.at, "this holds no certificate in PEM")
+                    .error(codes::BAD_CERTIFICATE, node.at, "no certificate in PEM found")
                     .help("`-----BEGIN CERTIFICATE-----` …; from a file: `\"file:tls.crt\"`");
                 None
             }
@@ -71,7 +71,7 @@ impl Resolver<'_> {
             Ok(key) => Some(key),
             Err(_) => {
                 self.report
-                    .error(codes::BAD_CERTIFICATE, node.at, "this holds no private key in PEM")
+                    .error(codes::BAD_CERTIFICATE, node.at, "no private key in PEM found")
                     .help("`-----BEGIN PRIVATE KEY-----` …, without a passphrase; from a file: `\"file:tls.key\"`");
                 None
             }
@@ -90,7 +90,7 @@ impl Resolver<'_> {
             match lists {
                 Ok(lists) if !lists.is_empty() => revoked.extend(lists),
                 _ => {
-                    let message = "this holds no list of revoked certificates in PEM";
+                    let message = "no CRL in PEM found";
                     self.report
                         .error(codes::BAD_CERTIFICATE, node.at, message)
                         .help("`-----BEGIN X509 CRL-----` …; from a file: `\"file:clients.crl\"`");
@@ -108,7 +108,7 @@ impl Resolver<'_> {
             Ok(verifier) => Some(ClientCertificates { ca, revoked, optional, verifier }),
             Err(error) => {
                 let at = fields.get("crl").unwrap_or(node).at;
-                let message = format!("clients cannot be verified with this: {error}");
+                let message = format!("invalid client CA: {error}");
                 self.report.error(codes::BAD_CERTIFICATE, at, message);
                 None
             }
@@ -146,8 +146,8 @@ impl Resolver<'_> {
             (cert, key) => {
                 let node = cert.or(key)?;
                 self.report
-                    .error(codes::MISSING_KEY, node.at, "`cert` and `key` only work together")
-                    .help("the one is the client certificate, the other its private key");
+                    .error(codes::MISSING_KEY, node.at, "`cert` and `key` need each other")
+                    .help("`cert` is the client certificate, `key` its private key");
                 return None;
             }
         };
@@ -164,7 +164,7 @@ impl Resolver<'_> {
         if let Ok(name) = ServerName::try_from(name.to_owned()) {
             return Some(name);
         }
-        let message = format!("`{name}` is no name that a certificate can carry");
+        let message = format!("`{name}` is not a valid certificate name");
         self.report.error(codes::BAD_VALUE, node.at, message);
         None
     }
@@ -190,9 +190,9 @@ impl Resolver<'_> {
             let (added, _) =
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if added == 0 {
-                let message = "this system has no root certificates to verify https targets with";
+                let message = "the system has no root certificates for https targets";
                 self.report.error(codes::NO_ROOTS, at, message).help(
-                    "name them: `tls: {ca: \"file:ca.crt\"}`, or install the package `ca-certificates`",
+                    "set `tls: {ca: \"file:ca.crt\"}`, or install the package `ca-certificates`",
                 );
                 return None;
             }

@@ -38,7 +38,7 @@ impl Resolver<'_> {
         if let Some(node) = whole.get("slow").filter(|_| !slow) {
             self.report
                 .error(codes::CONFLICT, node.at, "`slow` has no effect")
-                .help("write `when: slow`, too, or `when: [error, slow]`");
+                .help("add `when: slow` or `when: [error, slow]`");
         }
         let when = whole.get("when").map(|node| {
             if level < CaptureLevel::Headers {
@@ -46,9 +46,9 @@ impl Resolver<'_> {
                     .error(
                         codes::CONFLICT,
                         node.at,
-                        "`when` has no effect: there is nothing to drop",
+                        "`when` has no effect without headers or bodies",
                     )
-                    .help("it takes `level: headers` or `level: body`");
+                    .help("use `level: headers` or `level: body`");
             }
             CaptureWhen {
                 error: words.iter().any(|word| word == "error"),

@@ -33,12 +33,13 @@ impl Resolver<'_> {
         for (member, lost) in members.iter().zip(lost).filter(|(_, lost)| !lost.is_empty()) {
             let lost: Vec<String> = lost.iter().map(|name| format!("`{name}`")).collect();
             let message = format!(
-                "requests have {} with an underscore or a dot in the name, which this upstream does not get",
+                "requests have {} with an underscore or dot in the name, which the upstream does \
+                 not receive",
                 lost.join(", ")
             );
             self.report
                 .warning(codes::UNDERSCORE_HEADER, member.at, message)
-                .help("list what it needs: `underscores_in_headers: [x_name]`");
+                .help("list the names: `underscores_in_headers: [x_name]`");
         }
     }
 }

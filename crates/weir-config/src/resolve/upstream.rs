@@ -40,12 +40,12 @@ impl Resolver<'_> {
         let fits = |b: u8| b.is_ascii_graphic() && b != b'#';
         let parsed = match target(server) {
             Ok(parsed) if parsed.service.is_some() => {
-                self.fault(node, Fault::value("a URL names a server, no service"));
+                self.fault(node, Fault::value("a URL needs a server, not a service"));
                 return None;
             }
             Ok(parsed) if path.bytes().all(fits) => parsed,
             Ok(_) => {
-                let fault = Fault::value("this URL has a fragment, or characters that no URL has");
+                let fault = Fault::value("the URL has a fragment or invalid characters");
                 self.fault(node, fault);
                 return None;
             }
@@ -55,10 +55,9 @@ impl Resolver<'_> {
             }
         };
         if parsed.scheme == Scheme::Http && !is_local(&parsed.host) {
-            let fault = Fault::value(
-                "what comes from there would be believed: `http` is for this machine only",
-            )
-            .help("write `https://…`");
+            let fault =
+                Fault::value("the response is trusted: `http` is allowed for this machine only")
+                    .help("write `https://…`");
             self.fault(node, fault);
             return None;
         }
@@ -105,24 +104,24 @@ impl Resolver<'_> {
         if !targets.is_empty() && targets.iter().all(|target| target.weight == 0) {
             let at = fields.get("targets").map_or(member.at, |n| n.at);
             self.report
-                .error(codes::CONFLICT, at, "every target has the weight 0: none gets requests")
-                .help("leave `weight` out where a target is to get its part");
+                .error(codes::CONFLICT, at, "all targets have weight 0: none receives requests")
+                .help("remove `weight` of the targets in use");
             return None;
         }
         let first = targets.first()?;
         if targets.iter().any(|t| t.scheme != first.scheme) {
             let at = fields.get("targets").map_or(member.at, |n| n.at);
             self.report
-                .error(codes::CONFLICT, at, "targets are all `http` or all `https`")
-                .help("make two upstreams of them");
+                .error(codes::CONFLICT, at, "targets must be all `http` or all `https`")
+                .help("use two upstreams");
             return None;
         }
         let https = first.scheme == Scheme::Https;
         let tls = fields.object("tls", &keys::UPSTREAM_TLS);
         if let (Some(tls), false) = (tls, https) {
             self.report
-                .error(codes::CONFLICT, tls.node().at, "`tls` is said, but the targets are `http`")
-                .help("write `https://…`, or leave `tls` out");
+                .error(codes::CONFLICT, tls.node().at, "`tls` needs `https` targets")
+                .help("write `https://…`, or remove `tls`");
         }
         let mut tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
         let protocol = match fields.text("protocol") {
@@ -153,7 +152,7 @@ impl Resolver<'_> {
             fields.get("resolve").filter(|_| (1..1000).contains(&resolve.as_millis()))
         {
             self.report
-                .error(codes::BAD_VALUE, node.at, "names are asked for at most once a second")
+                .error(codes::BAD_VALUE, node.at, "`resolve` must be at least 1s")
                 .help("write `1s` or more");
         }
         Some(Upstream {
@@ -189,13 +188,16 @@ impl Resolver<'_> {
         let node = fields.get("resolver")?;
         let address: SocketAddr = node.text()?.parse().ok()?;
         if address.port() == 0 {
-            self.fault(node, Fault::value("nobody answers at port 0").help("usual is `53`"));
+            self.fault(
+                node,
+                Fault::value("port 0 is not allowed").help("the standard port is `53`"),
+            );
             return None;
         }
         if !has_service {
             self.report
-                .error(codes::CONFLICT, node.at, "`resolver` is said, but no target is a service")
-                .help("write `srv+http://…`, or leave `resolver` out");
+                .error(codes::CONFLICT, node.at, "`resolver` needs a target with a service")
+                .help("write `srv+http://…`, or remove `resolver`");
             return None;
         }
         Some(address)
@@ -211,15 +213,15 @@ impl Resolver<'_> {
             (Balance::Hash, None) => {
                 let node = fields.get("balance")?;
                 self.report
-                    .error(codes::MISSING_KEY, node.at, "requests are kept together by nothing")
-                    .help("say by what: `hash: {header: x-user}`, `{cel: …}` or `address`");
+                    .error(codes::MISSING_KEY, node.at, "`balance: hash` needs `hash`")
+                    .help("add `hash: {header: x-user}`, `{cel: …}` or `address`");
                 return None;
             }
             (Balance::Hash, Some(node)) => node,
             (_, Some(node)) => {
                 self.report
-                    .error(codes::CONFLICT, node.at, "`hash` is said, but not `balance: hash`")
-                    .help("write `balance: hash`, or leave `hash` out");
+                    .error(codes::CONFLICT, node.at, "`hash` needs `balance: hash`")
+                    .help("write `balance: hash`, or remove `hash`");
                 return None;
             }
             (_, None) => return Some((balance, None)),
@@ -243,24 +245,24 @@ impl Resolver<'_> {
     fn retries(&mut self, fields: &Fields<'_>, timeout: Duration, several: bool) -> Retries {
         let own = fields.get("timeout").zip(fields.duration("timeout"));
         if let Some((node, _)) = own.filter(|(_, own)| *own > timeout) {
-            let message = "this time is never up: the `timeout` of the upstream is shorter";
+            let message = "`timeout` has no effect: the `timeout` of the upstream is shorter";
             self.report.warning(codes::UNUSED, node.at, message);
         }
         let hedge = fields.get("hedge").zip(fields.duration("hedge"));
         let longest = own.map_or(timeout, |(_, own)| own.min(timeout));
         if let Some((node, _)) = hedge.filter(|_| !several) {
-            let message = "there is no other target that could be asked, too";
+            let message = "`hedge` has no effect: the upstream has one target";
             self.report.warning(codes::UNUSED, node.at, message);
         } else if let Some((node, _)) = hedge.filter(|(_, hedge)| *hedge >= longest) {
-            let message = "this time is never up: that of a try is not longer";
+            let message = "`hedge` has no effect: the timeout of an attempt is not longer";
             self.report.warning(codes::UNUSED, node.at, message);
         }
         let budget = fields.text("budget").and_then(|text| units::percent(text).ok());
         let (budget, minimum) = (budget.unwrap_or(2000), fields.number("minimum", 3));
         if budget == 0 && minimum == 0 {
-            let message = "nothing is ever sent again: the budget is empty";
+            let message = "retries are off: the retry budget is 0";
             let at = fields.node().at;
-            self.report.warning(codes::UNUSED, at, message).help("leave `retries` out");
+            self.report.warning(codes::UNUSED, at, message).help("remove `retries`");
         }
         let statuses = match fields.text("statuses") {
             Some("none") => Vec::new(),
@@ -286,7 +288,7 @@ impl Resolver<'_> {
             let (user, password) = (basic.line("user")?, basic.line("password")?);
             if user.contains(':') {
                 let node = basic.get("user")?;
-                self.fault(node, Fault::value("a user name cannot hold a colon (RFC 7617)"));
+                self.fault(node, Fault::value("a user name must not contain a colon (RFC 7617)"));
                 return None;
             }
             let pair = BASE64_STANDARD.encode(format!("{user}:{password}"));

@@ -17,8 +17,8 @@ impl Resolver<'_> {
             for key in ["arrays", "values"] {
                 if let Some(node) = xml.get(key) {
                     self.report
-                        .warning(codes::UNUSED, node.at, "no XML is read here")
-                        .help("write `from: xml` beside `xml`");
+                        .warning(codes::UNUSED, node.at, "XML is not read here")
+                        .help("add `from: xml`");
                 }
             }
         }
@@ -79,12 +79,8 @@ impl Resolver<'_> {
             && !namespaces.iter().any(|known| known.prefix == prefix)
         {
             self.report
-                .error(
-                    codes::UNKNOWN_NAME,
-                    node.at,
-                    format!("there is no namespace with the prefix `{prefix}`"),
-                )
-                .help(format!("write `namespaces: {{{prefix}: URI}}` beside it"));
+                .error(codes::UNKNOWN_NAME, node.at, format!("unknown namespace prefix `{prefix}`"))
+                .help(format!("add `namespaces: {{{prefix}: URI}}`"));
         }
     }
 
@@ -95,12 +91,12 @@ impl Resolver<'_> {
             let fault = if prefix.to_ascii_lowercase().starts_with("xml")
                 || !crate::xml::is_qualified(prefix)
             {
-                Some(format!("`{prefix}` is no prefix that can be given"))
+                Some(format!("`{prefix}` is not allowed as a prefix"))
             } else if uri.trim().is_empty() {
-                Some("a namespace is not empty".to_owned())
+                Some("a namespace must not be empty".to_owned())
             } else {
                 let same = all.iter().find(|known| known.uri == uri);
-                same.map(|same| format!("`{}` stands for it already", same.prefix))
+                same.map(|same| format!("the namespace already has the prefix `{}`", same.prefix))
             };
             if let Some(message) = fault {
                 self.report.error(codes::BAD_VALUE, member.at, message);

@@ -172,7 +172,7 @@ impl<'i> Keyword<'i, Documents> for Weight {
         if self.is_valid(instance) {
             return Ok(());
         }
-        Err(ValidationError::custom("the budget of the validation is used up"))
+        Err(ValidationError::custom("the budget of the validation is exhausted"))
     }
 
     fn is_valid(&self, instance: Element<'i>) -> bool {

@@ -137,7 +137,7 @@ impl<'i> Keyword<'i, Documents> for Names {
         if self.is_valid(instance) {
             return Ok(());
         }
-        Err(ValidationError::custom("the budget of the validation is used up"))
+        Err(ValidationError::custom("the budget of the validation is exhausted"))
     }
 
     fn is_valid(&self, instance: Element<'i>) -> bool {

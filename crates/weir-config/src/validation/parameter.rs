@@ -62,7 +62,7 @@ pub struct RequestParts<'a> {
 /// Most items of one parameter, fields of a query or form, and cookies.
 const ITEMS: usize = 10_000;
 /// What is said of more.
-pub(super) const TOO_MANY: &str = "it has more items than the budget of the validation allows";
+pub(super) const TOO_MANY: &str = "the number of items exceeds the budget of the validation";
 
 /// What a parameter says.
 enum Written {
@@ -84,9 +84,9 @@ impl Parameter {
             Err(Fault::Violations(vec![Violation::new(self.place, &self.name, detail)]))
         };
         let values = match self.read(parts) {
-            Written::Absent if self.required => return fault("it is required"),
+            Written::Absent if self.required => return fault("the parameter is required"),
             Written::Absent => return Ok(()),
-            Written::Repeated => return fault("it is given more than once"),
+            Written::Repeated => return fault("the parameter is repeated"),
             Written::Malformed(why) => return fault(&why),
             Written::TooMany => return over_budget(TOO_MANY),
             Written::Values(values) => values,
@@ -166,7 +166,8 @@ impl Parameter {
 
     fn segment(&self, raw: &str) -> Written {
         let shape = &self.schema.shape;
-        let malformed = |what: &str| Written::Malformed(format!("it does not begin with `{what}`"));
+        let malformed =
+            |what: &str| Written::Malformed(format!("the value does not begin with `{what}`"));
         match self.style {
             Style::Label => {
                 let Some(raw) = raw.strip_prefix('.') else { return malformed(".") };

@@ -30,7 +30,7 @@ impl Pattern {
     /// Why it is none, or cannot be compiled.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         let translated = jsonschema_regex::to_rust_regex(pattern)
-            .map_err(|()| "it is not a regular expression of ECMA-262".to_owned())?;
+            .map_err(|()| "not a regular expression of ECMA-262".to_owned())?;
         match parse(&translated) {
             Ok(Some(hir)) => {
                 Automaton::new(&hir).map(|automaton| Self::Linear(Box::new(automaton)))
@@ -93,7 +93,7 @@ fn parse(pattern: &str) -> Result<Option<Hir>, String> {
         }
         Err(regex_syntax::Error::Parse(error)) => Err(error.kind().to_string()),
         Err(regex_syntax::Error::Translate(error)) => Err(error.kind().to_string()),
-        Err(_) => Err("it is no regular expression".to_owned()),
+        Err(_) => Err("not a regular expression".to_owned()),
     }
 }
 

@@ -102,9 +102,9 @@ fn a_text_is_read_as_whatever_type_the_schema_takes() {
 #[test]
 fn absent_and_repeated_values_are_told() {
     let mut integer = parameter(Place::Query, Style::Form, true, json!({"type": "integer"}));
-    assert_eq!(wrong(&integer, "q=1")[0].1, "it is required");
+    assert_eq!(wrong(&integer, "q=1")[0].1, "the parameter is required");
     // Whoever reads it next might take the other one.
-    assert_eq!(wrong(&integer, "p=1&p=2")[0].1, "it is given more than once");
+    assert_eq!(wrong(&integer, "p=1&p=2")[0].1, "the parameter is repeated");
     assert_eq!(wrong(&integer, "p=").len(), 1);
     (integer.required, integer.empty) = (false, true);
     assert_eq!(wrong(&integer, ""), []);

@@ -17,10 +17,10 @@ const ALLOWANCE: usize = 4096;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
     /// Its encoding is not known.
-    #[error("its encoding `{0}` is not known")]
+    #[error("unknown encoding `{0}`")]
     Encoding(String),
     /// It is not in the encoding that it says.
-    #[error("it is not {0}")]
+    #[error("the document is not {0}")]
     NotIn(&'static str),
     /// It is not well-formed: what is wrong, and the byte.
     #[error("{what} at byte {at}")]
@@ -31,16 +31,16 @@ pub enum XmlError {
         at: u64,
     },
     /// It has a document type declaration, which nobody needs and many have been hurt by.
-    #[error("it has a DOCTYPE, which is not read")]
+    #[error("DOCTYPE is not supported")]
     Doctype,
     /// It refers to an entity that is none of XML's own five.
-    #[error("it refers to the entity `{0}`, which XML does not have")]
+    #[error("unknown entity `{0}`")]
     Entity(String),
     /// More elements within each other than anybody needs.
-    #[error("its elements are more than {DEPTH} deep")]
+    #[error("elements are nested deeper than {DEPTH}")]
     Deep,
     /// Its JSON would be many times as long.
-    #[error("its names are too long for what it says")]
+    #[error("the names are too long for the content")]
     Growth,
 }
 
@@ -99,7 +99,7 @@ impl XmlReading {
             })?;
             match event {
                 Event::Start(_) | Event::Empty(_) if open.is_empty() && root.is_some() => {
-                    return Err(malformed("there is a second root element"));
+                    return Err(malformed("second root element"));
                 }
                 Event::Start(start) => {
                     if open.len() == DEPTH {
@@ -126,7 +126,7 @@ impl XmlReading {
                 Event::GeneralRef(entity) => {
                     let character = entity
                         .resolve_char_ref()
-                        .map_err(|_| malformed("there is no such character"))?;
+                        .map_err(|_| malformed("invalid character reference"))?;
                     match character {
                         Some(character) => say(&mut open, character.encode_utf8(&mut [0; 4]), at)?,
                         None => {
@@ -140,9 +140,9 @@ impl XmlReading {
                 Event::DocType(_) => return Err(XmlError::Doctype),
                 Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
                 Event::Eof if !open.is_empty() => {
-                    return Err(malformed("it ends within an element"));
+                    return Err(malformed("unexpected end within an element"));
                 }
-                Event::Eof => return root.ok_or(malformed("there is no element")),
+                Event::Eof => return root.ok_or(malformed("no root element")),
             }
             if names > most {
                 return Err(XmlError::Growth);
@@ -167,7 +167,7 @@ impl XmlReading {
             ..Element::default()
         };
         for attribute in start.attributes() {
-            let attribute = attribute.map_err(|_| malformed("there is a malformed attribute"))?;
+            let attribute = attribute.map_err(|_| malformed("malformed attribute"))?;
             if attribute.key.as_namespace_binding().is_some_and(|binding| {
                 matches!(binding, PrefixDeclaration::Default | PrefixDeclaration::Named(_))
             }) {
@@ -175,7 +175,7 @@ impl XmlReading {
             }
             let value = attribute
                 .normalized_value(quick_xml::XmlVersion::Implicit1_0)
-                .map_err(|_| malformed("there is a malformed attribute"))?;
+                .map_err(|_| malformed("malformed attribute"))?;
             if attribute.key.as_ref() == "xml:space" {
                 element.preserves = value == "preserve";
             }
@@ -190,11 +190,11 @@ impl XmlReading {
     fn name(&self, name: QName<'_>, namespace: &ResolveResult<'_>) -> Result<String, &'static str> {
         let written = name.as_ref();
         if !is_qualified(written) {
-            return Err("there is a name that is none");
+            return Err("invalid name");
         }
         let bound = match namespace {
             ResolveResult::Unknown(_) if !written.starts_with("xml:") => {
-                return Err("there is a prefix that is not declared");
+                return Err("undeclared namespace prefix");
             }
             ResolveResult::Bound(bound) if !self.namespaces.is_empty() => bound.as_ref(),
             _ => return Ok(written.to_owned()),
@@ -220,7 +220,7 @@ fn say(open: &mut [Element], text: &str, at: u64) -> Result<(), XmlError> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
         None if text.trim().is_empty() => {}
-        None => return Err(XmlError::Malformed { what: "there is text outside of elements", at }),
+        None => return Err(XmlError::Malformed { what: "text outside of elements", at }),
     }
     Ok(())
 }
@@ -228,12 +228,12 @@ fn say(open: &mut [Element], text: &str, at: u64) -> Result<(), XmlError> {
 /// What a parser found, without the document's own words.
 fn what_is_wrong(error: &quick_xml::Error) -> &'static str {
     match error {
-        quick_xml::Error::Syntax(_) => "there is something that is not closed",
-        quick_xml::Error::IllFormed(_) => "begins and ends of elements do not match",
-        quick_xml::Error::InvalidAttr(_) => "there is a malformed attribute",
-        quick_xml::Error::Namespace(_) => "there is a malformed declaration of a namespace",
-        quick_xml::Error::Escape(_) => "there is a malformed reference",
-        _ => "it is malformed",
+        quick_xml::Error::Syntax(_) => "unclosed markup",
+        quick_xml::Error::IllFormed(_) => "mismatched start and end tags",
+        quick_xml::Error::InvalidAttr(_) => "malformed attribute",
+        quick_xml::Error::Namespace(_) => "malformed namespace declaration",
+        quick_xml::Error::Escape(_) => "malformed reference",
+        _ => "malformed document",
     }
 }
 

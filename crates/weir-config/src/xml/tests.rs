@@ -114,13 +114,13 @@ fn malformed_documents_say_what_and_where() {
     let error =
         |xml: &str| read_by(&XmlReading::default(), xml).expect_err("is refused").to_string();
     assert_eq!(error(""), "there is no element at byte 0");
-    assert_eq!(error("<a><b></a>"), "begins and ends of elements do not match at byte 6");
-    assert_eq!(error("<a>"), "it ends within an element at byte 3");
-    assert_eq!(error("<a/><b/>"), "there is a second root element at byte 4");
-    assert_eq!(error("x<a/>"), "there is text outside of elements at byte 0");
-    assert_eq!(error("<a b='1' b='2'/>"), "there is a malformed attribute at byte 0");
-    assert_eq!(error("<p:a/>"), "there is a prefix that is not declared at byte 0");
-    assert_eq!(error("<1/>"), "there is a name that is none at byte 0");
+    assert_eq!(error("<a><b></a>"), "mismatched start and end tags at byte 6");
+    assert_eq!(error("<a>"), "unexpected end within an element at byte 3");
+    assert_eq!(error("<a/><b/>"), "second root element at byte 4");
+    assert_eq!(error("x<a/>"), "text outside of elements at byte 0");
+    assert_eq!(error("<a b='1' b='2'/>"), "malformed attribute at byte 0");
+    assert_eq!(error("<p:a/>"), "undeclared namespace prefix at byte 0");
+    assert_eq!(error("<1/>"), "invalid name at byte 0");
     assert!(error("<a>&secret;</a>").contains("the entity `secret`"));
     assert!(error("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>").contains("DOCTYPE"));
 }

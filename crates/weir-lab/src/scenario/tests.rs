@@ -123,7 +123,7 @@ fn every_mistake_has_its_line_and_remedy() {
             &with("[{get: \"/${nope()}\"}]", ONCE),
             vec!["3:18: bad-substitution: `${nope()}` is no function"],
         ),
-        (&with("[{get: \"/${open\"}]", ONCE), vec!["3:18: bad-substitution: a `${` is not closed"]),
+        (&with("[{get: \"/${open\"}]", ONCE), vec!["3:18: bad-substitution: unclosed `${`"]),
         (&with("[{get: x}]", ONCE), vec!["3:18: bad-path: a path begins with `/`"]),
         (&with("[{get: \"/a b\"}]", ONCE), vec!["3:18: bad-path: a path has no spaces"]),
         (

@@ -75,7 +75,7 @@ fn accept_missing(data: &Path) -> anyhow::Result<()> {
     audit::note_repair(data, "accept-missing", &what, &files)
         .context("the audit log cannot be written; nothing is accepted")?;
     journal.accept_missing().context("the acceptance cannot be recorded")?;
-    output::line(&format!("accepted missing journal files: {what}"));
+    output::line(&format!("missing journal files accepted: {what}"));
     files.iter().for_each(|file| output::line(&format!("  {file}")));
     output::line("their transactions stay `missing`; `weir journal verify` ignores the files");
     Ok(())

@@ -47,10 +47,9 @@ fn tell_missing(missing: &[MissingFile]) {
             continue;
         }
         let transactions: u64 = of_kind.iter().map(|file| file.transactions).sum();
-        let how = if accepted { ", accepted" } else { "" };
+        let how = if accepted { " (accepted)" } else { "" };
         eprintln!(
-            "journal: {} files are missing{how}, with {transactions} transactions; they were not \
-             dropped by retention",
+            "journal: {} files are missing{how}: {transactions} transactions; not deleted by retention",
             of_kind.len(),
         );
     }

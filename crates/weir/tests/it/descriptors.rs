@@ -34,7 +34,7 @@ apis:
     ))
     .descriptors(256)
     .start();
-    assert!(server.stderr().contains("at most 256 file descriptors may be open"));
+    assert!(server.stderr().contains("but only 256 may be open"));
     server
 }
 

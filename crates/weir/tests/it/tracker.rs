@@ -402,7 +402,7 @@ fn a_search_that_costs_too_much_ends_in_time_and_says_so() {
     );
     assert!(response["next"].is_string(), "{response}");
     let (ok, _, said) = command(&server, &token, &["search", &query, "--timeout", "1s"]);
-    assert!(ok && said.contains("the time ran out"), "{said}");
+    assert!(ok && said.contains("timeout"), "{said}");
     for timeout in ["0", "31", "x"] {
         let response = get(&server, &format!("/v1/transactions?timeout={timeout}"), &token);
         assert_eq!(response.status, 400, "{timeout}");

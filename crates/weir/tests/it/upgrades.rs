@@ -278,7 +278,7 @@ fn explain_tells_of_it() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let told = explain("/x");
-    assert!(told.contains("may become websocket"), "{told}");
+    assert!(told.contains("upgrade to websocket allowed"), "{told}");
     assert!(told.contains("\"upgrade\""), "{told}");
     assert!(explain("/plain").contains("upgrade-refused"));
 }

@@ -82,7 +82,7 @@ fn paths_with_long_names_are_told_as_a_whole() {
     assert_eq!(found.len(), 1);
     assert_eq!(
         (found[0].pointer.as_str(), found[0].detail.as_str()),
-        ("", "it does not match the schema")
+        ("", "the value does not match the schema")
     );
 }
 

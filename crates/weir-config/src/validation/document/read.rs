@@ -8,7 +8,7 @@ use std::fmt;
 /// Bytes of an index in a path, about.
 const INDEX: usize = 8;
 /// What is said of a text with more values than a document holds.
-const MANY: &str = "the body has more values than the budget of the validation allows";
+const MANY: &str = "the body exceeds the budget of the validation: too many values";
 
 impl<'t> Document<'t> {
     /// Reads a text.
@@ -29,7 +29,7 @@ impl<'t> Document<'t> {
             let before = &bytes[..error.valid_up_to()];
             let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
             let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
-            format!("no JSON at line {line} column {column}: it is not UTF-8")
+            format!("not JSON at line {line} column {column}: invalid UTF-8")
         })?;
         self.text = text;
         // Each value stands behind one of these, or is the first. A list that had to grow would
@@ -43,7 +43,7 @@ impl<'t> Document<'t> {
         seed.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
             let what = match error.classify() {
                 serde_json::error::Category::Data => error.to_string(),
-                _ => format!("no JSON at line {} column {}", error.line(), error.column()),
+                _ => format!("not JSON at line {} column {}", error.line(), error.column()),
             };
             what.chars().take(200).collect::<String>()
         })
@@ -155,7 +155,7 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
         if document.close_object(at, count) {
             return Ok(());
         }
-        Err(Error::custom("a member stands twice in the object that ends"))
+        Err(Error::custom("duplicate member in the object that ends"))
     }
 }
 

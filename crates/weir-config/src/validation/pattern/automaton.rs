@@ -115,7 +115,7 @@ impl Automaton {
 
 /// What is said of a pattern that is too large.
 const TOO_LARGE: &str =
-    "the pattern is too large: state lengths with `minLength` and `maxLength`, not by repetition";
+    "the pattern is too large: use `minLength` and `maxLength` instead of repetition";
 
 /// How a run ended.
 enum End {

@@ -177,7 +177,11 @@ fn an_invoice_of_a_time_that_is_not_kept_any_more_is_refused() {
     let mut server = Weir::new(&config.to_string()).start();
     let counted = call(&server) as f64;
     eventually("all are counted", || server.metric("weir_monitor_counted_total", &[]) >= counted);
-    assert!(server.stderr().contains("may be gone first"), "{}", server.stderr());
+    assert!(
+        server.stderr().contains("are deleted before the end of a month"),
+        "{}",
+        server.stderr()
+    );
     server.signal(Signal::TERM);
     server.wait();
     set_back(&server, 9, "unixepoch()");

@@ -119,7 +119,7 @@ fn a_loss_is_accepted_by_name_once_and_stays_visible() {
     assert_eq!(weir.metric("weir_journal_missing_files", &[]), 0.0);
     assert_eq!(weir.metric("weir_journal_missing_transactions", &[]), 0.0);
     let said = weir.stderr();
-    assert!(said.contains("which was accepted; 50 transactions"), "{said}");
+    assert!(said.contains("(accepted): 50 transactions"), "{said}");
     wait_for_index(&weir);
     assert_eq!(show(&weir, &ids[7]).expect("the index knows it")["missing"], true);
     assert_eq!(calls(&usage(&weir, "")), 50);

@@ -275,5 +275,5 @@ fn a_plan_leaves_results_and_a_report_behind_and_can_be_compared() {
     assert_eq!(summary["verdict"], compared["verdict"]);
     let again = weir(folder.path(), &["lab", "run", plan.to_str().expect("text"), "--out", "one"]);
     assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("has results already"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already has results"));
 }

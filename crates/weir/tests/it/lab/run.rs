@@ -76,7 +76,7 @@ fn requests_sent_are_those_the_server_counted() {
         );
     }
     let again = run(dir.path(), &scenario, &[]);
-    assert!(said(&again).contains("has results already"), "{}", said(&again));
+    assert!(said(&again).contains("already has results"), "{}", said(&again));
 }
 
 /// Verdict, exit code and words of a scenario.

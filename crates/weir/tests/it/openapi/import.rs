@@ -18,7 +18,7 @@ fn what_is_written_serves_and_what_is_left_out_has_its_reason() {
     std::fs::write(dir.path().join("orders.openapi.yaml"), &document).expect("written");
     let (config, told) = import(dir.path(), &["orders.openapi.yaml", "--mock"]);
     assert!(config.contains("{op: \"placeOrder\", mock: true}"), "{config}");
-    assert!(told.contains("4 operations bound, 1 left out"), "{told}");
+    assert!(told.contains("4 operations with routes, 1 left out"), "{told}");
     assert!(told.contains("left out: quote:"), "{told}");
     let server = Weir::new(&config)
         .file("orders.openapi.yaml", &document)

@@ -8,7 +8,7 @@ fn a_script_that_cannot_be_used_is_a_finding_with_its_place() {
     for (text, found) in [
         ("export default () => {\n  return 1 +;\n}", "a.js:2: SyntaxError"),
         ("const a = 1;\n\nnull.b;\nexport default () => 1", "a.js:3: TypeError"),
-        ("import './gone.js';\nexport default () => 1", "gone.js` is not there"),
+        ("import './gone.js';\nexport default () => 1", "gone.js` does not exist"),
         ("export const x = 1", "neither a default export nor one named as a method"),
         ("export default 1", "`default` is no function"),
         ("for (;;) {}\nexport default () => 1", "top level takes longer"),
@@ -24,7 +24,10 @@ fn a_script_that_cannot_be_used_is_a_finding_with_its_place() {
     let routes = ["{get: /, script: {file: a.js, cpu: 2s, fetch: nobody}}"];
     let output = weir(&routes, &[("a.js", "export default () => 1")], "").refused();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(stderr.contains("at most 1s") && stderr.contains("no upstream `nobody`"), "{stderr}");
+    assert!(
+        stderr.contains("at most 1s") && stderr.contains("unknown upstream `nobody`"),
+        "{stderr}"
+    );
 }
 
 #[test]

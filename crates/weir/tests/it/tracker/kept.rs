@@ -115,11 +115,11 @@ fn reading_a_folder_without_its_configuration_takes_no_keys_from_who_has_it() {
     // The end of a day is the end of a piece.
     assert_eq!(pieces(folder.data.path()).len(), 1);
     let (_, _, said) = search("key.order:*");
-    assert!(said.contains("not complete"), "{said}");
+    assert!(said.contains("incomplete"), "{said}");
     let server = folder.start(KEYS);
     let (_, out, said) = command(&server, &folder.token(), &["search", "key.order:*", "--json"]);
     assert_eq!(lines(&out).len(), 3, "{said}");
-    assert!(!said.contains("not complete"), "{said}");
+    assert!(!said.contains("incomplete"), "{said}");
 }
 
 #[test]

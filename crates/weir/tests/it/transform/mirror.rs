@@ -215,7 +215,7 @@ fn a_share_is_drawn_by_lot_of_those_that_are_meant() {
         let arguments = ["explain", "GET", "/a", "-H", &header, "--json", "weir.yaml"];
         let said = harness::weir(weir.dir(), &arguments);
         let told: Value = serde_json::from_slice(&said.stdout).expect("JSON");
-        told.to_string().contains("in 20 % of cases a copy goes to next")
+        told.to_string().contains("20 % mirrored to next")
     };
     assert!(explained("1") && !explained("0"));
 }

@@ -78,12 +78,12 @@ fn what_cannot_be_read_is_refused_and_nobody_else_hears_of_it() {
     let silent = Upstream::by_hand();
     let server = server(silent.addr);
     for (body, why) in [
-        ("<a", "is not closed"),
-        ("<a><b></a>", "do not match at byte 6"),
+        ("<a", "unclosed markup"),
+        ("<a><b></a>", "tags at byte 6"),
         ("<!DOCTYPE a [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><a>&x;</a>", "DOCTYPE"),
         ("<a>&x;</a>", "entity `x`"),
         ("{\"a\":1}", "text outside"),
-        ("", "no element"),
+        ("", "no root element"),
         (&"<a>".repeat(2000), "deep"),
     ] {
         for path in ["/soap", "/either", "/reply"] {
