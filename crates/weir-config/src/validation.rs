@@ -41,7 +41,7 @@ const PARAMETER_STEPS: i64 = 1_000_000;
 /// What is said of a body that is longer than [`LONGEST`].
 const TOO_LONG: &str = "the body exceeds the budget of the validation";
 /// What is said of what is over budget.
-const OVER_BUDGET: &str = "the validation exceeds its budget";
+const OVER_BUDGET: &str = "the schema check exceeds the budget of the validation";
 
 /// What happens to what does not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
