@@ -93,7 +93,7 @@ impl<'a> Index<'a> {
             report.error(codes::UNKNOWN_NAME, at, format!("unknown {} `{name}`", self.what));
         match near {
             Some(near) => noted.help(near),
-            None if self.order.is_empty() => noted.help(format!("none is defined", self.what)),
+            None if self.order.is_empty() => noted.help(format!("no {} is defined", self.what)),
             None => noted.help(format!(
                 "defined: {}",
                 self.order

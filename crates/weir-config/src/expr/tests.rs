@@ -93,13 +93,13 @@ fn values_keep_their_types() {
 #[test]
 fn only_declared_variables_members_and_functions_compile() {
     for (source, variables, part) in [
-        ("claims.sub == 'x'", &["request"][..], "`claims` is not known here"),
-        ("claim.sub", &VARIABLES[..], "`claim` is not known here"),
-        ("request.claims.sub", &VARIABLES[..], "`request.claims`"),
-        ("now() > 5", &VARIABLES[..], "no function `now`"),
+        ("claims.sub == 'x'", &["request"][..], "unknown variable `claims`"),
+        ("claim.sub", &VARIABLES[..], "unknown variable `claim`"),
+        ("request.claims.sub", &VARIABLES[..], "unknown member `request.claims`"),
+        ("now() > 5", &VARIABLES[..], "unknown function `now`"),
         ("claims.sub ==", &VARIABLES[..], "invalid CEL expression"),
         ("  ", &VARIABLES[..], "is empty"),
-        ("claims.roles.all(x, x == y)", &VARIABLES[..], "`y` is not known here"),
+        ("claims.roles.all(x, x == y)", &VARIABLES[..], "unknown variable `y`"),
     ] {
         let error = Expr::compile(source, variables).expect_err(source);
         assert!(error.contains(part) && !error.contains('\n'), "{source}: {error}");

@@ -144,7 +144,7 @@ impl Form {
             Self::PositiveDuration => {
                 checks::unit(self, units::duration(text).map(|_| ()), text)?;
                 if units::duration(text).is_ok_and(|d| d.is_zero()) {
-                    return Err(Fault::value("this time must be above zero"));
+                    return Err(Fault::value("the time must be above zero"));
                 }
                 Ok(())
             }
@@ -152,7 +152,7 @@ impl Form {
             Self::Rate => checks::unit(self, units::rate(text).map(|_| ()), text),
             Self::Address => checks::address(text),
             Self::Network => network(text).map(|_| ()).ok_or_else(|| {
-                Fault::value("this is no network").help("for example `10.0.0.0/8` or `::1`")
+                Fault::value("not a network").help("for example `10.0.0.0/8` or `::1`")
             }),
             Self::Target => target(text).map(|_| ()),
             Self::Host => checks::host(text),
@@ -167,12 +167,12 @@ impl Form {
             Self::Origin => checks::origin(text),
             Self::Algorithm => crate::key_set::algorithm(text).map(|_| ()),
             Self::Zone => jiff::tz::TimeZone::get(text).map(|_| ()).map_err(|_| {
-                Fault::value(format!("`{text}` is no known time zone"))
-                    .help("an IANA name such as `UTC` or `Europe/Berlin`")
+                Fault::value(format!("unknown time zone `{text}`"))
+                    .help("use an IANA name such as `UTC` or `Europe/Berlin`")
             }),
             Self::Base64 => checks::base64(text),
             Self::XmlName if !crate::xml::is_qualified(text) => {
-                Err(Fault::value(format!("`{text}` is no XML name")))
+                Err(Fault::value(format!("`{text}` is not an XML name")))
             }
             Self::JsonPath => checks::json_path(text),
             Self::Price => checks::price(text),

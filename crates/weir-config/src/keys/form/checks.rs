@@ -30,8 +30,8 @@ pub(super) fn name(text: &str) -> Result<(), Fault> {
     {
         return Ok(());
     }
-    Err(Fault::value(format!("`{text}` cannot be a name"))
-        .help("names are made of up to 64 letters, digits, `_`, `-` and `.`"))
+    Err(Fault::value(format!("`{text}` is not a valid name"))
+        .help("use up to 64 letters, digits, `_`, `-` and `.`"))
 }
 
 /// Longest name of an operation, in characters: an `operationId` of an OpenAPI document.
@@ -42,8 +42,8 @@ pub(super) fn operation(text: &str) -> Result<(), Fault> {
     if (1..=OPERATION).contains(&length) && !text.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(Fault::value("this cannot be the name of an operation")
-        .help(format!("up to {OPERATION} characters, none of them a control character")))
+    Err(Fault::value("not a valid operation name")
+        .help(format!("use up to {OPERATION} characters without control characters")))
 }
 
 /// Digits of a price in front of the point.
@@ -51,17 +51,17 @@ const PRICE_DIGITS: usize = 9;
 
 pub(super) fn price(text: &str) -> Result<(), Fault> {
     let fault = match text.parse::<Amount>() {
-        Err(NoAmount::Form) => Fault::value(format!("`{text}` is no price"))
-            .help("a price is a decimal number: `\"0.0004\"`"),
-        Ok(amount) if amount < Amount::ZERO => Fault::value("a price is not below zero"),
+        Err(NoAmount::Form) => Fault::value(format!("`{text}` is not a price"))
+            .help("use a decimal number: `\"0.0004\"`"),
+        Ok(amount) if amount < Amount::ZERO => Fault::value("a price must not be negative"),
         Ok(amount) if amount.decimals() <= PRICE_DECIMALS => {
             let digits = text.split('.').next().map_or(0, str::len);
             if digits <= PRICE_DIGITS {
                 return Ok(());
             }
-            Fault::value(format!("a price has at most {PRICE_DIGITS} digits before the point"))
+            Fault::value(format!("use at most {PRICE_DIGITS} digits before the point"))
         }
-        _ => Fault::value(format!("a price has at most {PRICE_DECIMALS} decimals")),
+        _ => Fault::value(format!("use at most {PRICE_DECIMALS} decimals")),
     };
     Err(fault)
 }
@@ -70,8 +70,8 @@ pub(super) fn currency(text: &str) -> Result<(), Fault> {
     if text.len() == 3 && text.bytes().all(|b| b.is_ascii_uppercase()) {
         return Ok(());
     }
-    Err(Fault::value(format!("`{text}` is no currency"))
-        .help("a currency has three capital letters (ISO 4217): `EUR`"))
+    Err(Fault::value(format!("`{text}` is not a currency"))
+        .help("use three capital letters (ISO 4217): `EUR`"))
 }
 
 pub(super) fn unit(form: Form, result: Result<(), units::Fault>, text: &str) -> Result<(), Fault> {
@@ -85,10 +85,10 @@ pub(super) fn unit(form: Form, result: Result<(), units::Fault>, text: &str) -> 
         units::Fault::NoUnit => Fault::value(format!("a {what} needs a unit"))
             .code(codes::MISSING_UNIT)
             .help(format!("write `{text}{unit}`; units are {units}")),
-        units::Fault::Unit => Fault::value(format!("`{text}` has no known unit"))
+        units::Fault::Unit => Fault::value(format!("unknown unit in `{text}`"))
             .help(format!("units of a {what} are {units}")),
-        units::Fault::Number => Fault::value(format!("`{text}` is no {what}"))
-            .help(format!("{} is written so", form.describe())),
+        units::Fault::Number => Fault::value(format!("`{text}` is not a {what}"))
+            .help(format!("use {}", form.describe())),
     })
 }
 
@@ -96,7 +96,7 @@ pub(super) fn address(text: &str) -> Result<(), Fault> {
     if text.parse::<SocketAddr>().is_ok() {
         return Ok(());
     }
-    let fault = Fault::value(format!("`{text}` is no address with a port"));
+    let fault = Fault::value(format!("`{text}` is not an address with a port"));
     Err(if let Some(port) = text.strip_prefix(':').filter(|p| p.parse::<u16>().is_ok()) {
         fault.help(format!("write `0.0.0.0:{port}` for every IPv4 address of this machine"))
     } else if let Ok(address) = text.parse::<IpAddr>() {
@@ -109,7 +109,7 @@ pub(super) fn address(text: &str) -> Result<(), Fault> {
     } else if text.parse::<u16>().is_ok() {
         fault.help(format!("write `0.0.0.0:{text}`, or `127.0.0.1:{text}` for this machine only"))
     } else {
-        fault.help("an IP address and a port, for example `0.0.0.0:8080` or `\"[::]:8080\"`")
+        fault.help("use an IP address and a port, for example `0.0.0.0:8080` or `\"[::]:8080\"`")
     })
 }
 
@@ -126,13 +126,13 @@ pub(super) fn host(text: &str) -> Result<(), Fault> {
     if !name.is_empty() && name.len() <= 253 && name.split('.').all(label) {
         return Ok(());
     }
-    let fault = Fault::value(format!("`{text}` is no host name"));
+    let fault = Fault::value(format!("`{text}` is not a host name"));
     Err(if text.contains("://") {
-        fault.help("only the name: without scheme, port and path")
+        fault.help("write the name only, without scheme, port and path")
     } else if text.contains(':') {
-        fault.help("without the port: every listener serves it")
+        fault.help("remove the port: all listeners serve the host")
     } else if text.contains('*') {
-        fault.help("`*` stands only in front: `*.example.com`")
+        fault.help("`*` is allowed only at the start: `*.example.com`")
     } else {
         fault.help("for example `api.example.com` or `*.example.com`")
     })
@@ -141,17 +141,17 @@ pub(super) fn host(text: &str) -> Result<(), Fault> {
 pub(super) fn header(text: &str, editable: bool) -> Result<(), Fault> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if text.is_empty() || text.len() > 256 || !text.bytes().all(token) {
-        return Err(Fault::value(format!("`{text}` is no header name"))
+        return Err(Fault::value(format!("`{text}` is not a header name"))
             .code(codes::BAD_HEADER)
-            .help("letters, digits and any of !#$%&'*+-.^_`|~"));
+            .help("use letters, digits and !#$%&'*+-.^_`|~"));
     }
     let lower = text.to_ascii_lowercase();
     if editable && FRAMING.contains(&lower.as_str()) {
         let fault = Fault::value(format!("`{text}` cannot be edited")).code(codes::BAD_HEADER);
         return Err(if lower == "host" {
-            fault.help("say what the upstream gets with `proxy: {host: …}`")
+            fault.help("set the upstream's host with `proxy: {host: …}`")
         } else {
-            fault.help("it frames the message or belongs to one connection: weir decides")
+            fault.help("weir manages framing and connection headers")
         });
     }
     Ok(())
@@ -162,27 +162,26 @@ pub(super) fn protocol(text: &str) -> Result<(), Fault> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&b);
     if text.is_empty() || text.len() > 64 || !text.bytes().all(token) {
         return Err(
-            Fault::value(format!("`{text}` is no protocol")).help("for example `websocket`")
+            Fault::value(format!("`{text}` is not a protocol")).help("for example `websocket`")
         );
     }
     let lower = text.to_ascii_lowercase();
     if lower == "h2c" || lower.starts_with("http") || lower.starts_with("tls") {
-        let message = format!(
-            "connections are not upgraded to `{text}`: its requests would pass weir unseen, and every policy with them"
-        );
-        return Err(Fault::value(message).help("clients speak HTTP/2 and TLS to weir itself"));
+        let message =
+            format!("upgrades to `{text}` are not allowed: its requests would bypass all policies");
+        return Err(Fault::value(message).help("clients use HTTP/2 and TLS with weir itself"));
     }
     Ok(())
 }
 
 pub(super) fn header_value(text: &str) -> Result<(), Fault> {
     if text.bytes().any(|b| (b < 0x20 && b != b'\t') || b == 0x7f) {
-        return Err(Fault::value("a header value holds a control character")
+        return Err(Fault::value("the header value contains a control character")
             .code(codes::BAD_HEADER)
-            .help("line breaks and other control characters cannot stand in a header"));
+            .help("remove line breaks and other control characters"));
     }
     if text.trim() != text || text.len() > 16 * 1024 {
-        return Err(Fault::value("a header value begins or ends with a space, or is too long")
+        return Err(Fault::value("the header value begins or ends with a space, or is too long")
             .code(codes::BAD_HEADER));
     }
     Ok(())
@@ -194,11 +193,11 @@ pub(super) fn method(text: &str) -> Result<(), Fault> {
         && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-')
     {
         if text.eq_ignore_ascii_case("connect") || text.eq_ignore_ascii_case("trace") {
-            return Err(Fault::value(format!("weir does not serve `{text}`")));
+            return Err(Fault::value(format!("the method `{text}` is not supported")));
         }
         return Ok(());
     }
-    Err(Fault::value(format!("`{text}` is no method")).help("for example `get` or `post`"))
+    Err(Fault::value(format!("`{text}` is not a method")).help("for example `get` or `post`"))
 }
 
 pub(super) fn key_hash(text: &str) -> Result<(), Fault> {
@@ -207,8 +206,8 @@ pub(super) fn key_hash(text: &str) -> Result<(), Fault> {
         return Ok(());
     }
     // The text may be the key itself: it is not repeated.
-    Err(Fault::value("this is not the hash of a key")
-        .help("`weir key new` makes a key and prints its hash; only the hash stands here"))
+    Err(Fault::value("not the hash of a key")
+        .help("write the hash that `weir key new` prints, not the key"))
 }
 
 pub(super) fn origin(text: &str) -> Result<(), Fault> {
@@ -216,13 +215,14 @@ pub(super) fn origin(text: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let fault = Fault::value(format!("`{text}` is no origin"));
+    let fault = Fault::value(format!("`{text}` is not an origin"));
     match rest {
         Some(host) if !host.is_empty() && !host.contains(['/', '*', ' ']) => Ok(()),
         Some(_) => {
-            Err(fault.help("scheme, host and port only: no path, no slash at the end, no `*`"))
+            Err(fault
+                .help("write scheme, host and port only, without path, trailing slash and `*`"))
         }
-        None => Err(fault.help(format!("with its scheme: `https://{text}`"))),
+        None => Err(fault.help(format!("add the scheme: `https://{text}`"))),
     }
 }
 
@@ -231,7 +231,7 @@ pub(super) fn base64(text: &str) -> Result<(), Fault> {
     BASE64_STANDARD
         .decode(packed)
         .map(|_| ())
-        .map_err(|_| Fault::value("this is not Base64").help("standard alphabet, with padding"))
+        .map_err(|_| Fault::value("not Base64").help("use the standard alphabet, with padding"))
 }
 
 pub(super) fn json_path(text: &str) -> Result<(), Fault> {
@@ -243,8 +243,8 @@ pub(super) fn json_path(text: &str) -> Result<(), Fault> {
 pub(super) fn file_below(text: &str) -> Result<(), Fault> {
     let odd = |segment: &str| matches!(segment, "" | "." | "..") || segment.contains('\0');
     if text.split('/').any(odd) {
-        return Err(Fault::value(format!("`{text}` is no file below a folder"))
-            .help("names with single slashes in between: `app/index.html`"));
+        return Err(Fault::value(format!("`{text}` is not a file below a folder"))
+            .help("write names separated by single slashes: `app/index.html`"));
     }
     Ok(())
 }

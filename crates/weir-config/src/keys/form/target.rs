@@ -17,7 +17,7 @@ pub(crate) fn target(text: &str) -> Result<Target, Fault> {
     } else if let Some(rest) = plain.strip_prefix("https://") {
         (Scheme::Https, rest)
     } else if text.contains("://") {
-        return Err(fault("has a scheme that weir does not speak").help("`http://` or `https://`"));
+        return Err(fault("has an unsupported scheme").help("`http://` or `https://`"));
     } else {
         return Err(fault("has no scheme").help(format!("write `http://{text}`")));
     };
@@ -25,13 +25,13 @@ pub(crate) fn target(text: &str) -> Result<Target, Fault> {
     if let Some(at) = rest.find(['/', '?', '#']) {
         let scheme = &text[..text.find("://").unwrap_or(0)];
         return Err(fault("has a path").help(format!(
-            "a target is a server: write `{scheme}://{}`, and say the path with `proxy: {{path: …}}`",
+            "write `{scheme}://{}`, and set the path with `proxy: {{path: …}}`",
             &rest[..at]
         )));
     }
     if rest.contains('@') {
-        return Err(Fault::value("a target holds a user name or password")
-            .help("say them with the upstream's `auth: {basic: {user: …, password: …}}`"));
+        return Err(Fault::value("the target contains a user name or password")
+            .help("use `auth: {basic: {user: …, password: …}}` of the upstream"));
     }
     if of_service {
         return service(scheme, rest).map_err(|message| fault(message).help(SERVICE));
@@ -63,7 +63,7 @@ pub(crate) fn target(text: &str) -> Result<Target, Fault> {
 
 /// How a service is written.
 const SERVICE: &str =
-    "for example `srv+http://_api._tcp.example.com`: its records say hosts and ports";
+    "write for example `srv+http://_api._tcp.example.com`: SRV records contain hosts and ports";
 
 /// A service by its name; else what is wrong. For Host header and TLS it is its domain, the name
 /// without the labels in front that begin with `_`: what DNS says proves nothing (RFC 9525
@@ -79,7 +79,7 @@ fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
     }
     let is_name = checks::host(&name).is_ok() && !name.contains('*');
     if !is_name || domain.starts_with('_') || domain.parse::<IpAddr>().is_ok() {
-        return Err("is no name of a service");
+        return Err("is not a service name");
     }
     let (host, authority) = (domain.to_owned(), domain.to_owned());
     Ok(Target { scheme, host, port: 0, authority, weight: 1, service: Some(name) })
