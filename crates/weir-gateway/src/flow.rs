@@ -4,8 +4,12 @@
 //! The stages know nothing of each other; what they share is the Exchange. Serving a request and
 //! explaining it differ in their [`Effects`].
 
-use crate::auth::{self, AuthFailure, FailureKind};
-use crate::authorization_server;
+mod authentication;
+mod rejection;
+mod routing;
+
+pub(crate) use rejection::refuse;
+
 use crate::body::{BodyTap, RequestBody};
 use crate::calls;
 use crate::compress::{self, Decision};
@@ -13,26 +17,21 @@ use crate::console_cookie;
 use crate::cors;
 use crate::exchange::Exchange;
 use crate::explanation::Stage;
-use crate::grpc;
 use crate::headers::apply_edits;
 use crate::limit::{Caller, Moment};
-use crate::path::{self, Ambiguity, Normal};
-use crate::problem::{Detail, Problem, ProblemFormat};
+use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::response_body::Body;
 use crate::response_cache::{self, Looked};
-use crate::route::Found;
 use crate::script::Mapped;
 use crate::validate::Findings;
 use crate::worker::Live;
 use crate::{files, pool, proxy, reply, script, transform, validate};
-use bytes::Bytes;
-use std::borrow::Cow;
 use std::rc::Rc;
-use weir_config::validation::Enforcement;
-use weir_config::{AuthId, BodyMap, Config, Handler, Route};
+use weir_config::validation::{Enforcement, Validation};
+use weir_config::{BodyMap, Handler, Route};
 use weir_journal::stage;
-use weir_wire::{Known, Method};
+use weir_wire::Method;
 
 /// The client went away before there was an answer to give.
 pub(crate) struct Gone;
@@ -166,7 +165,7 @@ pub(crate) async fn stages<'a, E: Effects>(
 ) -> Result<Body<'a>, Refusal> {
     expectation(exchange)?;
     exchange.reach(Stage::Route);
-    if let Some(answer) = route(exchange)? {
+    if let Some(answer) = routing::route(exchange)? {
         return Ok(answer);
     }
     let live = Rc::clone(exchange.live());
@@ -180,20 +179,14 @@ pub(crate) async fn stages<'a, E: Effects>(
         return Err(Problem::AddressRefused.into());
     }
     exchange.reach(Stage::Auth);
-    authenticate(exchange, route).await?;
+    authentication::authenticate(exchange, route).await?;
     exchange.reach(Stage::Limit);
     limit(exchange)?;
     exchange.reach(Stage::BodySize);
     body.limit(route.body_limit)?;
     exchange.reach(Stage::Validation);
     if let Some(validation) = &route.validation {
-        let begun = exchange.recording.mark().unwrap_or(exchange.started);
-        let mut found = Findings::default();
-        let (request, deadline) = (exchange.view(), &exchange.deadline);
-        let checked = validate::request(&request, deadline, validation, body, &mut found).await;
-        note_findings(exchange, "request", found);
-        body = checked?;
-        exchange.recording.stage_ended(stage::VALIDATE, begun);
+        body = validated(exchange, validation, body).await?;
     }
     if let Handler::Proxy(proxy) = &route.handler {
         exchange.instead = proxy::instead(exchange, proxy);
@@ -203,29 +196,10 @@ pub(crate) async fn stages<'a, E: Effects>(
     exchange.admitted = true;
     exchange.reach(Stage::RequestMap);
     if let Some(map) = &route.request_map {
-        let begun = exchange.recording.mark().unwrap_or(exchange.started);
-        let mapped = match map {
-            BodyMap::Structure(one) => {
-                let (request, deadline) = (exchange.view(), &exchange.deadline);
-                let built = transform::build(&request, deadline, one, 0, body);
-                let (mapped, content_type) = Box::pin(built).await?;
-                exchange.request.headers.set("content-type", content_type.as_bytes());
-                RequestBody::whole(mapped)
-            }
-            // It may send requests to upstreams.
-            BodyMap::Script(_) if !E::CALLS_SCRIPTS => body,
-            BodyMap::Script(script) => {
-                match Box::pin(script::map_request(exchange, route, script, body)).await? {
-                    Mapped::Request(body) => body,
-                    Mapped::Answer(body) => {
-                        exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
-                        return Ok(finish(exchange, route, body));
-                    }
-                }
-            }
+        body = match map_request::<E>(exchange, route, map, body).await? {
+            Mapped::Request(body) => body,
+            Mapped::Answer(body) => return Ok(finish(exchange, route, body)),
         };
-        body = mapped;
-        exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
     }
     exchange.reach(Stage::Handler);
     let mut body = match E::handle(exchange, &live, route, body).await? {
@@ -258,6 +232,48 @@ pub(crate) async fn stages<'a, E: Effects>(
         body = checked?;
     }
     Ok(finish(exchange, route, body))
+}
+
+/// Checks a request against the description of its API.
+async fn validated<'a>(
+    exchange: &mut Exchange,
+    validation: &Validation,
+    body: RequestBody<'a>,
+) -> Result<RequestBody<'a>, Refusal> {
+    let begun = exchange.recording.mark().unwrap_or(exchange.started);
+    let mut found = Findings::default();
+    let (request, deadline) = (exchange.view(), &exchange.deadline);
+    let checked = validate::request(&request, deadline, validation, body, &mut found).await;
+    note_findings(exchange, "request", found);
+    let body = checked?;
+    exchange.recording.stage_ended(stage::VALIDATE, begun);
+    Ok(body)
+}
+
+/// Maps a request on its way to the handler.
+async fn map_request<'a, E: Effects>(
+    exchange: &mut Exchange,
+    route: &Route,
+    map: &BodyMap,
+    body: RequestBody<'a>,
+) -> Result<Mapped<'a>, Refusal> {
+    let begun = exchange.recording.mark().unwrap_or(exchange.started);
+    let mapped = match map {
+        BodyMap::Structure(one) => {
+            let (request, deadline) = (exchange.view(), &exchange.deadline);
+            let built = transform::build(&request, deadline, one, 0, body);
+            let (mapped, content_type) = Box::pin(built).await?;
+            exchange.request.headers.set("content-type", content_type.as_bytes());
+            Mapped::Request(RequestBody::whole(mapped))
+        }
+        // It may send requests to upstreams.
+        BodyMap::Script(_) if !E::CALLS_SCRIPTS => Mapped::Request(body),
+        BodyMap::Script(script) => {
+            Box::pin(script::map_request(exchange, route, script, body)).await?
+        }
+    };
+    exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
+    Ok(mapped)
 }
 
 /// Counts and notes what validation found of a `request` or a `response`.
@@ -296,203 +312,9 @@ fn expectation(exchange: &Exchange) -> Result<(), Refusal> {
     }
 }
 
-/// Finds the route. A preflight, and OPTIONS where no route says otherwise, are answered here.
-fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
-    let method = exchange.request.method;
-    if matches!(method, Method::Connect) {
-        return Err(Problem::NotImplemented.into());
-    }
-    if method == Method::Options && exchange.request.path() == "*" {
-        // About the server as a whole (RFC 9110 section 9.3.7).
-        exchange.response.status = 204;
-        return Ok(Some(Body::Empty));
-    }
-    if method == Method::Other && exchange.request.method_name().contains(char::is_lowercase) {
-        // Methods are case-sensitive (RFC 9110 section 9.1), but not every server keeps to it:
-        // what is no method here must not pass by a route for the method that it looks like.
-        let detail = "methods are case-sensitive and have no lower-case letters";
-        return Err(Refusal::new(Problem::NotImplemented).detail(detail.to_owned()));
-    }
-    let path = normalise(exchange)?;
-    let live = Rc::clone(exchange.live());
-    let request = &exchange.request;
-    let found = live.site.router.find(&exchange.host, request.path(), request.method_name());
-    if let Found::Route { api, .. } | Found::OtherMethods { api, .. } | Found::NoRoute { api } =
-        &found
-    {
-        exchange.api = Some(*api);
-    }
-    if let Some(answer) = preflight(exchange, &found) {
-        return Ok(Some(answer));
-    }
-    match found {
-        Found::Route { api, route } => {
-            let (config, request) = (&live.site.config, &exchange.request);
-            let path = Normal { path: request.path().into(), ambiguity: path };
-            let asked = (exchange.host.as_str(), request.method_name());
-            live.site.router.admit_path(config, asked, &path, (api, route))?;
-            exchange.route = Some((api, route));
-            Ok(None)
-        }
-        Found::OtherMethods { allow, .. } if method == Method::Options => {
-            exchange.response.status = 204;
-            exchange.response.headers.push("allow", allow.join(", ").as_bytes());
-            share(exchange);
-            Ok(Some(Body::Empty))
-        }
-        Found::OtherMethods { allow, .. } => {
-            Err(Refusal::new(Problem::MethodNotAllowed).header("allow", allow.join(", ")))
-        }
-        Found::NoRoute { .. } => Err(Problem::NoRoute.into()),
-        Found::NoApi if live.site.router.knows_host(&exchange.host) => Err(Problem::NoRoute.into()),
-        Found::NoApi => Err(Problem::UnknownHost.into()),
-    }
-}
-
-/// Brings the path into its normal form, which is what is matched and what is forwarded. Gives
-/// what servers read in more than one way in it.
-fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Refusal> {
-    let Normal { path, ambiguity } = path::normalise(exchange.request.path())?;
-    if let Cow::Owned(normal) = path {
-        exchange.request.set_path(&normal);
-    }
-    Ok(ambiguity)
-}
-
-fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
-    let live = Rc::clone(exchange.live());
-    let index = exchange.api?;
-    let api = &live.site.config.apis[index];
-    let settings = api.cors.as_ref()?;
-    let headers = &exchange.request.headers;
-    if !cors::is_preflight(exchange.request.method_name(), headers) {
-        return None;
-    }
-    if matches!(found, Found::NoRoute { .. } | Found::NoApi) {
-        return None;
-    }
-    let methods = live.site.router.methods(index, exchange.request.path());
-    exchange.response.status = 204;
-    let methods = methods.iter().map(String::as_str);
-    cors::preflight(settings, headers, methods, &mut exchange.response.headers);
-    Some(Body::Empty)
-}
-
-/// Finds out who calls.
-async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
-    let Err(mut failure) = authenticate_now(exchange, route) else { return Ok(()) };
-    // Each way in may need something from elsewhere, once.
-    for _ in 0..=route.access.any_of.len() {
-        if !learn(exchange, route, failure).await {
-            break;
-        }
-        match authenticate_now(exchange, route) {
-            Ok(()) => return Ok(()),
-            Err(again) if again == failure => break,
-            Err(other) => failure = other,
-        }
-    }
-    Err(unauthenticated(exchange, route, failure))
-}
-
-/// What the client is told; a failure beyond the limit of its address is 429.
-fn unauthenticated(exchange: &Exchange, route: &Route, failure: AuthFailure) -> Refusal {
-    let site = &exchange.live().site;
-    let (address, now) = (exchange.client.address, moment(exchange));
-    let kind = failure.kind();
-    let throttled = if kind == FailureKind::Throttled {
-        // There may be room by now, for the next one.
-        Err(site.limits.may_authenticate(address, now).err().unwrap_or(1))
-    } else if kind.is_counted() && exchange.trace.is_none() {
-        site.limits.authentication_failed(address, now)
-    } else {
-        Ok(())
-    };
-    if let Err(seconds) = throttled {
-        exchange.worker.stats.auth_throttled.add(1);
-        return Refusal::new(Problem::AuthenticationThrottled)
-            .header("retry-after", seconds.to_string());
-    }
-    let challenge = failure.challenge(&site.config, &route.access);
-    let refusal = Refusal::new(failure.problem()).header("www-authenticate", challenge);
-    refusal.recorded(rejected_by(failure, &site.config, route))
-}
-
 /// When the request came, as limits want it.
 fn moment(exchange: &Exchange) -> Moment {
     exchange.worker.shared.limiter.moment(exchange.started, exchange.unix)
-}
-
-/// Which auth did not let the request in, and why.
-fn rejected_by(failure: AuthFailure, config: &Config, route: &Route) -> String {
-    let name = |auth: AuthId| config.auths[auth.0].name.as_str();
-    let Some(auth) = failure.auth() else {
-        let ways: Vec<&str> = route.access.any_of.iter().map(|rule| name(rule.auth)).collect();
-        return format!("no credential for {}", ways.join(", "));
-    };
-    match failure.kind() {
-        FailureKind::Repeated => format!("auth {}: the credential is repeated", name(auth)),
-        FailureKind::InsufficientScope => {
-            let rules = route.access.any_of.iter().filter(|rule| rule.auth == auth);
-            let own = config.auths[auth.0].kind.token().map_or(&[][..], |token| &token.scopes);
-            let wanted = own.iter().chain(rules.flat_map(|rule| &rule.scopes));
-            let wanted: Vec<&str> = wanted.map(String::as_str).collect();
-            format!("auth {}: required scopes: {}", name(auth), wanted.join(" "))
-        }
-        _ => format!("auth {}", name(auth)),
-    }
-}
-
-/// Gets what is not known and may let the request in: another key set may have the key, and the
-/// server may know the token. Says whether to try again.
-async fn learn(exchange: &Exchange, route: &Route, failure: AuthFailure) -> bool {
-    let Some(auth) = failure.auth().filter(|_| exchange.trace.is_none()) else { return false };
-    let live = Rc::clone(exchange.live());
-    let latest = route.timeout.map(|timeout| exchange.started + timeout);
-    match failure.kind() {
-        FailureKind::UnknownKey | FailureKind::NoKeys => {
-            Box::pin(authorization_server::wait_for_keys(&live, auth, latest)).await
-        }
-        FailureKind::NotAsked => {
-            let Ok(Some(token)) = auth::bearer(&exchange.request.headers) else { return false };
-            Box::pin(authorization_server::introspect(&live, auth, token, exchange.unix, latest))
-                .await
-        }
-        _ => false,
-    }
-}
-
-/// By what is known.
-fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFailure> {
-    if let Some(again) = &exchange.resubmission {
-        // Who sent it was verified then; whether the route lets him in now was found out.
-        exchange.principal = Some(Rc::clone(&again.principal));
-        return Ok(());
-    }
-    let live = Rc::clone(exchange.live());
-    let config = &live.site.config;
-    let request = &exchange.request;
-    let shown = auth::Shown {
-        headers: &request.headers,
-        query: request.query().map(str::as_bytes),
-        certificate: exchange.certificate.as_deref(),
-        may_verify: &|| {
-            let (address, now) = (exchange.client.address, moment(exchange));
-            live.site.limits.may_authenticate(address, now).is_ok()
-        },
-    };
-    let authenticated =
-        live.authenticator.authenticate(config, &route.access, shown, exchange.unix);
-    match authenticated {
-        Ok(principal) => {
-            exchange.principal = Some(principal);
-            if !route.access.any_of.is_empty() {
-                exchange.recording.stage_ended(stage::AUTH, exchange.started);
-            }
-            Ok(())
-        }
-        Err(failure) => Err(failure),
-    }
 }
 
 /// Admits the request by the consumer's plan and the limits of API and route.
@@ -584,46 +406,4 @@ fn share(exchange: &mut Exchange) {
     if let Some(settings) = &live.site.config.apis[api].cors {
         cors::respond(settings, &exchange.request.headers, &mut exchange.response.headers);
     }
-}
-
-/// Answers with a problem document; a call of gRPC with its outcome.
-pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
-    exchange.reason = refusal.reason().filter(|_| exchange.recording.is_shown());
-    let Refusal { problem, detail, headers, violations, .. } = refusal;
-    exchange.problem = Some(problem);
-    if problem == Problem::DescriptorsExhausted {
-        exchange.worker.stats.descriptors_exhausted.add(1);
-    }
-    exchange.response.clear();
-    exchange.response.status = problem.status();
-    let is_call = exchange.is_grpc_call();
-    let body = if is_call {
-        let code = grpc::reject(&mut exchange.response.headers, problem, detail.as_deref());
-        exchange.note_grpc_status(code);
-        Body::Empty
-    } else {
-        let detail = Detail { text: detail.as_deref(), violations: &violations };
-        document(exchange, problem, detail)
-    };
-    for (name, value) in &headers {
-        exchange.response.headers.push(name, value.as_bytes());
-    }
-    tell_limits(exchange);
-    if is_call {
-        grpc::push_back(&mut exchange.response.headers);
-    }
-    if exchange.request.headers.known(Known::Origin).is_some() {
-        share(exchange);
-    }
-    body
-}
-
-fn document<'a>(exchange: &mut Exchange, problem: Problem, detail: Detail<'_>) -> Body<'a> {
-    let format = ProblemFormat::negotiated(&exchange.request.headers);
-    let mut document = Vec::with_capacity(384);
-    problem.render(format, detail, Some(exchange.id.as_str()), &mut document);
-    let headers = &mut exchange.response.headers;
-    headers.push("content-type", format.content_type().as_bytes());
-    headers.push("cache-control", b"no-store");
-    Body::Whole(Bytes::from(document))
 }

@@ -9,7 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Modules that may import each other, by crate: the size of the largest cycle, and why.
 const CYCLES: [(&str, usize, &str); 4] = [
     ("weir-broker", 2, "not cut yet"),
-    ("weir-gateway", 25, "not cut yet"),
+    (
+        "weir-gateway",
+        3,
+        "bodies of responses and the two transports: one engine is to replace them",
+    ),
     ("weir-script", 2, "not cut yet"),
     ("weir", 2, "not cut yet"),
 ];
@@ -18,10 +22,9 @@ const CYCLES: [(&str, usize, &str); 4] = [
 const MAX_FUNCTION_LINES: usize = 80;
 
 /// Functions that are longer: not cut yet.
-const LONG_FUNCTIONS: [(&str, &str); 4] = [
+const LONG_FUNCTIONS: [(&str, &str); 3] = [
     ("crates/weir/src/serve.rs", "run"),
     ("crates/weir-config/src/resolve/upstream.rs", "upstream"),
-    ("crates/weir-gateway/src/flow.rs", "stages"),
     ("crates/weir-gateway/src/proxy.rs", "forward"),
 ];
 

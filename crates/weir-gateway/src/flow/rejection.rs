@@ -1,0 +1,52 @@
+//! The response of weir itself to a request that it rejects.
+
+use super::{share, tell_limits};
+use crate::exchange::Exchange;
+use crate::grpc;
+use crate::problem::{Detail, Problem, ProblemFormat};
+use crate::refusal::Refusal;
+use crate::response_body::Body;
+use bytes::Bytes;
+use weir_wire::Known;
+
+/// Responds with a problem document; to a call of gRPC with its status code.
+pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
+    exchange.reason = refusal.reason().filter(|_| exchange.recording.is_shown());
+    let Refusal { problem, detail, headers, violations, .. } = refusal;
+    exchange.problem = Some(problem);
+    if problem == Problem::DescriptorsExhausted {
+        exchange.worker.stats.descriptors_exhausted.add(1);
+    }
+    exchange.response.clear();
+    exchange.response.status = problem.status();
+    let is_call = exchange.is_grpc_call();
+    let body = if is_call {
+        let code = grpc::reject(&mut exchange.response.headers, problem, detail.as_deref());
+        exchange.note_grpc_status(code);
+        Body::Empty
+    } else {
+        let detail = Detail { text: detail.as_deref(), violations: &violations };
+        document(exchange, problem, detail)
+    };
+    for (name, value) in &headers {
+        exchange.response.headers.push(name, value.as_bytes());
+    }
+    tell_limits(exchange);
+    if is_call {
+        grpc::push_back(&mut exchange.response.headers);
+    }
+    if exchange.request.headers.known(Known::Origin).is_some() {
+        share(exchange);
+    }
+    body
+}
+
+fn document<'a>(exchange: &mut Exchange, problem: Problem, detail: Detail<'_>) -> Body<'a> {
+    let format = ProblemFormat::negotiated(&exchange.request.headers);
+    let mut document = Vec::with_capacity(384);
+    problem.render(format, detail, Some(exchange.id.as_str()), &mut document);
+    let headers = &mut exchange.response.headers;
+    headers.push("content-type", format.content_type().as_bytes());
+    headers.push("cache-control", b"no-store");
+    Body::Whole(Bytes::from(document))
+}
