@@ -21,13 +21,14 @@ mod usage;
 
 use crate::access::{self, Access, Grant, Guard, needs};
 use crate::audit::{self as noted, Action};
+use crate::failure::Failure;
 use crate::live::Live;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::session::Sessions;
 use crate::sources::Sources;
 use crate::tokens::Caller;
-use crate::tracker::{Failure, Tracker};
+use crate::tracker::Tracker;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

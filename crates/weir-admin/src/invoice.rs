@@ -5,7 +5,7 @@
 mod csv;
 mod html;
 
-use crate::tracker::Door;
+use crate::failure::Door;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

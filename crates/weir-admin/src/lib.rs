@@ -12,6 +12,7 @@ mod console;
 mod denials;
 pub mod events;
 pub mod explain;
+pub mod failure;
 pub mod gap;
 mod host;
 pub mod invoice;

@@ -2,8 +2,8 @@
 //!
 //! As with the [Tracker](crate::tracker), the functions are injected by the binary and may block.
 
+use crate::failure::Failure;
 use crate::gap::Missing;
-use crate::tracker::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 /// Access to metered usage.
 pub struct Monitor {
     /// Usage, grouped as requested.
-    pub usage: crate::tracker::Door<UsageQuery, UsageReport, UsageFailure>,
+    pub usage: crate::failure::Door<UsageQuery, UsageReport, UsageFailure>,
     /// Rebuilds the metering from the journal.
     pub rebuild: Box<dyn Fn() -> Rebuild + Send + Sync>,
 }

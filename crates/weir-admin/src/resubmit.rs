@@ -1,6 +1,6 @@
 //! Resubmission in the admin API, injected like [`crate::tracker`].
 
-use crate::tracker::{Door, Failure, SearchFailure};
+use crate::failure::{Door, Failure, SearchFailure};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -8,6 +8,7 @@ mod counts;
 mod journal;
 mod transaction;
 
+use crate::failure::{Door, Failure, SearchFailure};
 use crate::gap::Missing;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -24,20 +25,6 @@ pub const LONGEST_PAGE: usize = 1000;
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest timeout of a search.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Why a query failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// Files cannot be read; the text says which and why.
-    #[error("{0}")]
-    Unreadable(String),
-    /// There is no index.
-    #[error("indexing is off: `tracker.index` is none")]
-    NotIndexed,
-    /// The index is too far behind, or is being rebuilt.
-    #[error("the index lags behind, so it is unknown whether the transaction exists")]
-    Behind,
-}
 
 /// Access to recorded transactions.
 pub struct Tracker {
@@ -67,9 +54,6 @@ pub enum Side {
     /// To the client.
     Response,
 }
-
-/// A query that may block.
-pub type Door<Q, A, E> = Box<dyn Fn(&Q) -> Result<A, E> + Send + Sync>;
 
 /// Returns the transactions completed since the last call, oldest first, at most [`LONGEST_PAGE`];
 /// the rest comes with the next call. It may block.
@@ -130,24 +114,6 @@ pub struct Search {
     pub payload: bool,
     /// The timeout.
     pub timeout: Duration,
-}
-
-/// Why a search failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SearchFailure {
-    /// The query is invalid.
-    Query {
-        /// Start of the wrong part in bytes, and its end (exclusive).
-        place: [usize; 2],
-        /// The error, and the suggested fix.
-        message: String,
-    },
-    /// The cursor is invalid.
-    Cursor,
-    /// The query searches payloads without the required role.
-    NeedsPayload,
-    /// Data could not be read.
-    Failed(Failure),
 }
 
 /// A page of the result of a query, newest first.

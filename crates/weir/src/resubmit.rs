@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_admin::failure::{Failure, SearchFailure};
 use weir_admin::resubmit as shown;
-use weir_admin::tracker::{Failure, SearchFailure};
 use weir_gateway::Gateway;
 use weir_gateway::door::{self, Resubmission};
 use weir_resubmit::{

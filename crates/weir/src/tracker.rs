@@ -14,10 +14,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_admin::failure::{Failure, SearchFailure};
 use weir_admin::gap::Missing;
 use weir_admin::tracker::{
-    Counts, Export, Exported, Exporting, Failure, Hit, JournalState, LONGEST_PAGE, Page, Search,
-    SearchFailure, Side, Summary, Tail, Transaction, Verify,
+    Counts, Export, Exported, Exporting, Hit, JournalState, LONGEST_PAGE, Page, Search, Side,
+    Summary, Tail, Transaction, Verify,
 };
 use weir_config::{Config, IndexDepth};
 use weir_journal::{Absence, Journal, RecoveryReport, Settings, stage};

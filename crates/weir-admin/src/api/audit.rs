@@ -3,8 +3,8 @@
 use super::transaction::{bad, limit};
 use super::{Api, not_recording};
 use crate::audit::{AuditEntry, AuditWanted};
+use crate::failure::Failure;
 use crate::problem::Problem;
-use crate::tracker::Failure;
 use axum::Json;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use serde::Deserialize;

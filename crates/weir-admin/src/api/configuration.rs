@@ -5,9 +5,9 @@ use crate::audit::Action;
 use crate::configuration::{
     ApiInfo, Checked, ConfigurationState, FindingInfo, Reload, ReloadCommand, apis,
 };
+use crate::failure::Failure;
 use crate::problem::Problem;
 use crate::tokens::Caller;
-use crate::tracker::Failure;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

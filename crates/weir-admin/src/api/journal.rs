@@ -2,9 +2,10 @@
 
 use super::stream::{Pace, lines, respond};
 use super::{Api, busy};
+use crate::failure::Failure;
 use crate::problem::Problem;
 use crate::tokens::Caller;
-use crate::tracker::{Failure, JournalState, Verified};
+use crate::tracker::{JournalState, Verified};
 use axum::extract::State;
 use axum::response::Response;
 use axum::{Extension, Json};

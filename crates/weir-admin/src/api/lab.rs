@@ -3,13 +3,13 @@
 use super::Api;
 use super::transaction::bad;
 use crate::audit::Action;
+use crate::failure::Failure;
 use crate::lab::{
     Lab, LabComparison, LabProgress, LabRefusal, LabRun, LabStart, LabState, MOST_RATE,
     MOST_SECONDS,
 };
 use crate::problem::Problem;
 use crate::tokens::Caller;
-use crate::tracker::Failure;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};

@@ -71,7 +71,7 @@ pub(super) async fn history(
     responses((status = 200, description = "Routes that had requests, at most 2000.", body = Traffic)))]
 pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>, Problem> {
     let told = api.asked(&api.turns, super::no_access, |sources| {
-        Some(Ok::<_, crate::tracker::Failure>(Traffic::of(&sources.gateway.stats())))
+        Some(Ok::<_, crate::failure::Failure>(Traffic::of(&sources.gateway.stats())))
     });
     told.await.map(Json)
 }
@@ -85,7 +85,7 @@ pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>
     responses((status = 200, description = "At most 2000 consumers.", body = Rejections)))]
 pub(super) async fn rejections(State(api): State<Arc<Api>>) -> Result<Json<Rejections>, Problem> {
     let told = api.asked(&api.turns, super::no_access, |sources| {
-        Some(Ok::<_, crate::tracker::Failure>(Rejections::of(&sources.gateway.stats())))
+        Some(Ok::<_, crate::failure::Failure>(Rejections::of(&sources.gateway.stats())))
     });
     told.await.map(Json)
 }

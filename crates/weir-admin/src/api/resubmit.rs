@@ -3,12 +3,12 @@
 use super::transaction::{bad, none, transaction_id};
 use super::{Api, not_recording};
 use crate::audit::Action;
+use crate::failure::{Failure, SearchFailure};
 use crate::problem::Problem;
 use crate::resubmit::{
     Attempt, Job, JobAction, NewJob, Refusal, Resolve, Resubmission, RunJob, Wish,
 };
 use crate::tokens::Caller;
-use crate::tracker::{Failure, SearchFailure};
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
 use axum::http::StatusCode;

@@ -5,12 +5,13 @@ use super::{Api, busy};
 use crate::access::forbidden;
 use crate::audit::Action;
 use crate::explain::RecordedExplanation;
+use crate::failure::SearchFailure;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::Caller;
 use crate::tracker::{
-    Export, ExportEnd, Exporting, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, Side,
-    TIMEOUT, Transaction,
+    Export, ExportEnd, Exporting, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, Side, TIMEOUT,
+    Transaction,
 };
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};

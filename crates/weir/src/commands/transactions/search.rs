@@ -8,9 +8,8 @@ use crate::{duration, neutral, output};
 use anyhow::anyhow;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::{Duration, Instant};
-use weir_admin::tracker::{
-    Highlight, Hit, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, SearchFailure, Summary,
-};
+use weir_admin::failure::SearchFailure;
+use weir_admin::tracker::{Highlight, Hit, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, Summary};
 
 mod count;
 mod export;
