@@ -167,7 +167,7 @@ fn responses_have_the_same_budget() {
         if body.len() > 2 << 20 {
             let counted = server.metric("weir_validation_over_budget_responses_total", &[]);
             assert_eq!(counted, 1.0);
-            let line = "the last, of a response of `a tree`: body: ";
+            let line = "last: response of `a tree`: body: ";
             eventually("the operator is told", || server.stderr().contains(line));
         }
     }

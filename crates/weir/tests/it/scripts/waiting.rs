@@ -110,7 +110,7 @@ fn a_fetch_that_fails_or_takes_too_long_is_an_error_of_the_script() {
     let server = weir(&routes, &[("slow.js", text), ("gone.js", &gone)], &more).start();
     let mut client = server.connect();
     let late = client.get("/slow").text();
-    assert!(late.contains("too long"), "{late}");
+    assert!(late.contains("exceeded its time limit"), "{late}");
     let gone = client.get("/gone").text();
     assert!(gone.contains("cannot be reached"), "{gone}");
 }

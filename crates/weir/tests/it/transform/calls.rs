@@ -138,7 +138,7 @@ fn a_response_with_a_status_to_pass_is_the_response() {
     let server = serve(&other, &two, calls, "");
     let refused = server.connect().get("/x");
     assert_problem(&refused, 502, "call-failed", "another status");
-    assert_eq!(refused.json()["detail"], "`a` answered with 403");
+    assert_eq!(refused.json()["detail"], "`a`: status 403");
 }
 
 #[test]
