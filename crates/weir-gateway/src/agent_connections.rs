@@ -1,5 +1,4 @@
-//! Connections to agents of pools, as one worker has them: kept between requests, and given back
-//! with the lease.
+//! The leases of agents, and the connections that a worker keeps to agents between requests.
 
 use crate::stream::Stream;
 use std::cell::RefCell;
@@ -8,11 +7,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use weir_broker::{AgentId, CgiProcess, Lease, Mailbox, Outcome};
 
-/// What a connection holds of its agent; given back when dropped.
+/// The lease of the agent at the other end of a connection; released when dropped.
 pub(crate) struct LeaseGuard {
     connections: &'static AgentConnections,
     lease: Option<Lease>,
-    /// There if the agent is a process for this request alone.
+    /// There if the agent is a process for one request.
     process: Option<Box<CgiProcess>>,
 }
 
@@ -35,8 +34,8 @@ impl LeaseGuard {
         self.lease.as_mut()
     }
 
-    /// Gives the agent back whose connection was lost without a word of an answer; whether it has
-    /// ended in order, so that another one may have the request.
+    /// Releases the agent whose connection closed without a byte of a response; whether it has ended
+    /// in order, so that another one may have the request.
     pub(crate) async fn has_ended(&mut self) -> bool {
         match self.lease.take() {
             Some(lease) if self.process.is_none() => lease.has_ended().await,
@@ -47,20 +46,20 @@ impl LeaseGuard {
         }
     }
 
-    /// The answer is whole, and the connection may carry another request.
-    pub(crate) fn keep(mut self, stream: Stream) {
+    /// The response is complete, and the connection may carry another request.
+    pub(crate) fn check_in(mut self, stream: Stream) {
         if self.process.is_some() {
             return self.close();
         }
         if let Some(lease) = self.lease.take() {
             let agent = lease.agent();
             if lease.settle(Outcome::Keep) {
-                self.connections.put(agent, stream);
+                self.connections.check_in(agent, stream);
             }
         }
     }
 
-    /// The answer is whole, the connection is not to be used again.
+    /// The response is complete, the connection cannot be reused.
     pub(crate) fn close(mut self) {
         self.end(Outcome::Close);
     }
@@ -70,7 +69,7 @@ impl LeaseGuard {
         self.end(Outcome::Check);
     }
 
-    /// The agent does not answer as it should.
+    /// The agent does not respond as it should.
     pub(crate) fn kill(mut self) {
         self.end(Outcome::Kill);
     }
@@ -94,7 +93,7 @@ impl Drop for LeaseGuard {
     }
 }
 
-/// A process that is to end, and the place that is free then.
+/// A process that is to end, and its lease, which ends with it.
 struct Exiting {
     process: Box<CgiProcess>,
     lease: Lease,
@@ -117,17 +116,18 @@ impl Default for AgentConnections {
 }
 
 impl AgentConnections {
-    fn put(&self, agent: AgentId, stream: Stream) {
+    fn check_in(&self, agent: AgentId, stream: Stream) {
         self.streams.borrow_mut().insert(agent, stream);
     }
 
-    /// The connection that is kept to an agent, if it is still good.
-    pub(crate) fn take(&self, agent: AgentId) -> Option<Stream> {
+    /// The connection that is kept to an agent, if it is still open.
+    pub(crate) fn check_out(&self, agent: AgentId) -> Option<Stream> {
         let stream = self.streams.borrow_mut().remove(&agent)?;
         stream.is_quiet().then_some(stream)
     }
 
-    /// Closes connections to agents that others have now, or that have ended, and reaps processes.
+    /// Evicts connections to agents that other workers have leased, or that have ended, and reaps
+    /// processes.
     pub(crate) async fn tend(&self, mailbox: Arc<Mailbox>) {
         let Some(mut exits) = self.exits.borrow_mut().take() else { return };
         loop {
@@ -148,7 +148,7 @@ impl AgentConnections {
         }
     }
 
-    /// Bounded by the places of pools: each of these holds one.
+    /// Bounded by the sizes of pools: each of these has a lease.
     fn reap(&self, exiting: Exiting) {
         // It is not received when the worker is ending: dropped, the process is killed.
         let _ = self.exiting.send(exiting);

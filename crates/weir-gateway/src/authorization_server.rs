@@ -3,7 +3,7 @@
 
 use crate::auth::introspect::{self, UnderWay};
 use crate::auth::key_set::{self, KeySet};
-use crate::proxy;
+use crate::fetch;
 use crate::transaction_id::TransactionId;
 use crate::worker::Live;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
@@ -49,7 +49,7 @@ fn fetch_key_set(live: &Rc<Live>, set: &Arc<KeySet>) {
             timeout: Some(settings.timeout),
         };
         let (id, limit) = (TransactionId::fresh(), key_set::MAX_BYTES);
-        let response = proxy::fetch(&live, settings.upstream, fetch, id, limit, None);
+        let response = fetch::fetch(&live.upstreams[settings.upstream.0], fetch, id, limit, None);
         let brought = match tokio::time::timeout(settings.timeout, response).await {
             Ok(Ok(fetched)) if fetched.status == 200 => Ok(fetched.body),
             _ => Err(()),
@@ -96,7 +96,7 @@ async fn request(live: Rc<Live>, under_way: UnderWay, token: Vec<u8>, now: u64) 
         timeout: Some(settings.timeout),
     };
     let (id, limit) = (TransactionId::fresh(), introspect::MAX_BYTES);
-    let response = proxy::fetch(&live, settings.upstream, fetch, id, limit, None);
+    let response = fetch::fetch(&live.upstreams[settings.upstream.0], fetch, id, limit, None);
     let fetched = match tokio::time::timeout(settings.timeout, response).await {
         Ok(Ok(fetched)) if fetched.status == 200 => Some(fetched.body),
         _ => None,

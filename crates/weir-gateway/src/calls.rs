@@ -5,10 +5,11 @@
 
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
+use crate::fetch;
 use crate::headers::text;
 use crate::path;
 use crate::problem::Problem;
-use crate::proxy::{self, fill};
+use crate::proxy::fill;
 use crate::refusal::Refusal;
 use crate::response_body::Body;
 use crate::transaction_id::TransactionId;
@@ -50,7 +51,9 @@ pub(crate) async fn answer<'a>(
     let ask = |(call, fetch): (&Call, Fetch)| -> Asking<'_> {
         let (live, upstream) = (Rc::clone(&live), call.upstream);
         let span = span.clone();
-        Box::pin(async move { proxy::fetch(&live, upstream, fetch, id, limit, span).await })
+        Box::pin(
+            async move { fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, span).await },
+        )
     };
     let mut asking: Vec<Option<Asking<'_>>> =
         calls.iter().zip(fetches).map(|pair| Some(ask(pair))).collect();

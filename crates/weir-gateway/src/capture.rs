@@ -20,7 +20,6 @@ mod durable;
 mod mask;
 mod recorder;
 mod rest;
-mod stages;
 mod write;
 
 pub(crate) use durable::NotKept;
@@ -30,14 +29,14 @@ pub use rest::hash_key_is_whole;
 use crate::body::BodyTap;
 use crate::clock;
 use crate::problem::Problem;
+use crate::stage_times::StageTimes;
 use crate::transaction::Transaction;
 use body::{BodyCapture, RequestTap};
-use stages::Stages;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel, Handler, Route, WhenFull};
-use weir_journal::{Outcome, Position, Received, Reservation, Side, TransactionHandle, stage};
+use weir_journal::{Outcome, Position, Received, Reservation, Side, TransactionHandle};
 use weir_wire::Framing;
 
 /// Most bytes of a response's body that are written with its end: a record has to fit into a
@@ -59,13 +58,11 @@ pub(crate) struct Recording {
     discarded: bool,
     /// It failed, whatever its status.
     failed: bool,
-    stages: Stages,
+    stages: StageTimes,
     /// Why it is counted: bits of the record, described in `weir_journal::counted`.
     counted: u8,
     /// It is recorded only if it is counted, and then to be counted and for nothing else.
     count_only: bool,
-    /// How often it was sent to an upstream again.
-    retries: u8,
     /// The record is written up to here, and the response waits until that is on the disk.
     until: Option<Position>,
 }
@@ -97,10 +94,9 @@ impl Recording {
             response: None,
             discarded: false,
             failed: false,
-            stages: Stages::default(),
+            stages: StageTimes::default(),
             counted: 0,
             count_only: false,
-            retries: 0,
             until: None,
         }
     }
@@ -129,30 +125,16 @@ impl Recording {
         self.stages.mark()
     }
 
-    /// A connection to an upstream had to be made, since `called`.
-    pub(crate) fn connected(&mut self, called: Instant) {
-        if self.is_shown() {
-            self.stages.add(stage::CONNECT, clock::now().saturating_duration_since(called));
-        }
-    }
-
     /// The head of an upstream's response has come to a request made at `called`.
     pub(crate) fn answered(&mut self, called: Instant) {
         if self.is_shown() {
-            self.stages.answered(called, clock::now());
+            self.stages.responded(called, clock::now());
         }
     }
 
-    /// A stage took so long.
-    pub(crate) fn took(&mut self, code: u8, duration: Duration) {
-        if self.is_shown() {
-            self.stages.add(code, duration);
-        }
-    }
-
-    /// It is sent to an upstream again.
-    pub(crate) fn sent_again(&mut self) {
-        self.retries = self.retries.saturating_add(1);
+    /// Where durations of stages go, if they are recorded.
+    pub(crate) fn times(&mut self) -> Option<&mut StageTimes> {
+        self.is_shown().then_some(&mut self.stages)
     }
 
     /// It counts as failed, whatever its status.

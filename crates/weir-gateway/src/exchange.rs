@@ -20,7 +20,7 @@ use crate::spans::Open;
 use crate::trace_context::TraceContext;
 use crate::transaction::Transaction;
 use crate::transaction_id::TransactionId;
-use crate::upstream::{Call, Upgraded};
+use crate::upstream::{SendReport, Upgraded};
 use crate::worker::{Live, Worker};
 use http::HeaderMap;
 use std::cell::RefCell;
@@ -75,8 +75,8 @@ pub(crate) struct Exchange {
     pub(crate) started: Instant,
     /// Microseconds since 1970 when it started.
     pub(crate) received_us: u64,
-    /// The request to an upstream that this one led to, until it is over.
-    pub(crate) call: Option<Call>,
+    /// What sending it to an upstream has come to.
+    pub(crate) report: SendReport,
     /// Seconds since 1970 when it started.
     pub(crate) unix: u64,
     /// There once an upstream has agreed to another protocol, until that is spoken.
@@ -182,7 +182,7 @@ impl Exchange {
             trace: None,
             started: Instant::now(),
             received_us: 0,
-            call: None,
+            report: SendReport::default(),
             unix: 0,
             upgraded: None,
             notes: None,
@@ -234,6 +234,7 @@ impl Exchange {
         self.received_us = now.as_micros() as u64;
         let shown = live.site.config.tracker.enabled;
         self.recording = Recording::start(&self.worker.recorder, shown);
+        self.report = SendReport::default();
         crate::console_cookie::strip_request(&mut self.request.headers);
         self.host.clear();
         let authority = self.client.host.as_deref().unwrap_or(self.request.authority());
@@ -334,6 +335,7 @@ impl Exchange {
             problem: self.problem,
             reason: self.reason.as_deref(),
             upstream,
+            retries: self.report.retries.get(),
             notes: self.notes.as_deref(),
             resubmission_of: self.resubmission.as_ref().map(|replay| replay.of),
             redaction: &live.site.redaction,
@@ -474,7 +476,7 @@ impl Exchange {
         }
         let (worker, problem, now) = (self.worker, self.problem, clock::now());
         let duration = now.saturating_duration_since(self.started);
-        let (call, span) = (self.call.take(), self.span.take());
+        let (open, span) = (self.report.open.take(), self.span.take());
         let route = (self.api, self.route);
         self.record(|recording, transaction, live| {
             recording.end(transaction, last, now, duration);
@@ -489,11 +491,11 @@ impl Exchange {
             if problem.is_some_and(Problem::is_late) {
                 worker.stats.timeouts.add(1);
             }
-            if let Some(call) = call {
-                // What weir or the client make of a good response is not the upstream's doing.
-                let of_call = |p: &Problem| !call.is_answered() || p.fault() == Fault::Upstream;
-                let error = problem.filter(of_call).map_or("", Problem::slug);
-                call.end(transaction.request.head.method, error, now);
+            if let Some(open) = open {
+                // The upstream is not to blame for what happens to a good response.
+                let is_own = |p: &Problem| !open.has_response() || p.fault() == Fault::Upstream;
+                let error = problem.filter(is_own).map_or("", Problem::slug);
+                open.end(transaction.request.head.method, error, now);
             }
             if let Some(span) = span {
                 let error = problem.map_or("", Problem::slug);
@@ -522,12 +524,12 @@ impl Exchange {
         let failed = matches!(why, Some(AnswerError::File));
         let upstream = failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
         let error = why.map_or("cancelled", |why| why.problem().slug());
-        let (call, span) = (self.call.take(), self.span.take());
+        let (open, span) = (self.report.open.take(), self.span.take());
         self.record(|recording, transaction, _| {
             recording.break_off(transaction, upstream, now, duration);
             log(worker, transaction, duration, true);
-            if let Some(call) = call {
-                call.end(transaction.request.head.method, error, now);
+            if let Some(open) = open {
+                open.end(transaction.request.head.method, error, now);
             }
             if let Some(span) = span {
                 worker.stats.spans.push(span.over(transaction, duration, error, true));

@@ -3,9 +3,8 @@
 //! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 
 use crate::problem::Problem;
-use http::HeaderMap;
 use std::time::Duration;
-use weir_wire::{Headers, Known};
+use weir_wire::{Headers, Known, ResponseHead};
 
 /// Status codes there are; what is none of them counts as `UNKNOWN`.
 pub(crate) const CODES: usize = 17;
@@ -42,10 +41,10 @@ pub(crate) fn timeout(headers: &Headers) -> Option<Duration> {
     })
 }
 
-/// The status code of a call that is over, by its trailers, or by the headers of a response without
-/// a body; `None` if they have none.
-pub(crate) fn code(headers: &HeaderMap) -> Option<usize> {
-    let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok();
+/// The status code of a call that is over, by `grpc-status` of its trailers, or of the headers of a
+/// response without a body.
+pub(crate) fn code(status: Option<&[u8]>) -> Option<usize> {
+    let code = std::str::from_utf8(status?).ok()?.parse().ok();
     Some(code.filter(|code| *code < CODES).unwrap_or(UNKNOWN))
 }
 
@@ -130,11 +129,11 @@ fn message(title: &str, detail: Option<&str>) -> String {
     out
 }
 
-/// The status of an answer as far as its head tells: that of a call that found nobody is 503.
-pub(crate) fn status_of<T>(response: &http::Response<T>) -> u16 {
-    match code(response.headers()) {
+/// The status of a response as far as its head has it: that of a call that is `UNAVAILABLE` is 503.
+pub(crate) fn status_of(response: &ResponseHead) -> u16 {
+    match code(response.headers.get("grpc-status")) {
         Some(UNAVAILABLE) => 503,
-        _ => response.status().as_u16(),
+        _ => response.status,
     }
 }
 

@@ -14,10 +14,9 @@ pub(crate) fn strip_hop_by_hop(headers: &mut Headers, also: impl Fn(Known) -> bo
     }
 }
 
-/// Turns the headers of an upstream's response to a request of this method into those for the
-/// client, in place.
+/// Turns the headers of an upstream's response into the client's.
 pub(crate) fn strip_response(response: &mut ResponseHead, method: Method) {
-    // The length of a body that is not sent can only be had from its declaration.
+    // The length of a body that is not sent is known from its declaration only.
     let bodiless = method == Method::Head || response.status == 304;
     strip_hop_by_hop(&mut response.headers, |known| {
         known == Known::WeirTransactionId || (known == Known::ContentLength && !bodiless)

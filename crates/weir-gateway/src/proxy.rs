@@ -1,48 +1,27 @@
-//! The `proxy` handler: a request goes to an upstream, its answer comes back, both as they flow.
-//!
-//! Everything happens in the task of the client's connection: no other task, no channel. The
-//! request is pumped while the answer is awaited and while it is sent, so an early answer is
-//! passed on and a client that sends before it reads does not hang.
+//! The `proxy` handler: a request goes to an upstream, and its response to the client, both as they come.
 
-mod answer;
-mod attempt;
-mod choice;
-mod fetch;
 pub(crate) mod head;
-mod hedge;
-pub(crate) mod http2;
 pub(crate) mod mirror;
-mod retry;
-pub(crate) mod sending;
 
-pub(crate) use answer::UpstreamBody;
-pub(crate) use attempt::{Failure, send_and_wait};
-pub(crate) use fetch::fetch;
 pub(crate) use head::fill;
 
 use crate::body::RequestBody;
-use crate::clock;
 use crate::exchange::Exchange;
-use crate::headers::strip_response;
+use crate::grpc;
+use crate::headers::{is_edited, is_underscored, strip_response};
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::response_body::Body;
 use crate::upgrade;
-use crate::upstream::{Call, Connection, hash};
-use attempt::{Asking, attempt, once};
-use choice::{Choice, Lost, TARGETS_TRIED, connect, not_connected, not_taken};
-use hedge::Hedge;
-use sending::Sending;
+use crate::upstream::{
+    Connection, Http1Upload, Http2Upload, OutboundRequest, Outcome, Plan, Timeouts, TrailerFilter,
+    UpstreamBody, hash, send,
+};
 use std::rc::Rc;
-use std::time::Duration;
-use weir_config::{Instead, Protocol, Proxy, Route, Upstream, UpstreamId};
-use weir_wire::{Framing, HeadLimits};
+use weir_config::{Handler, Instead, Proxy, Route, Upstream, UpstreamId};
+use weir_wire::{Framing, Headers, Known, Method, RequestHead, has_token};
 
-/// Bounds on an answer's head. Not a client's doing, so not a setting.
-pub(crate) const ANSWER_LIMITS: HeadLimits =
-    HeadLimits { bytes: 64 * 1024, fields: 256, target: 0 };
-
-/// Forwards a request; the answer's head is then in `exchange.response`.
+/// Forwards a request. The head of the response is then in `exchange.response`.
 pub(crate) async fn forward<'a>(
     exchange: &mut Exchange,
     route: &Route,
@@ -50,97 +29,124 @@ pub(crate) async fn forward<'a>(
     mut body: RequestBody<'a>,
 ) -> Result<Body<'a>, Refusal> {
     let live = Rc::clone(exchange.live());
-    let id = exchange.upstream_of(proxy).0;
-    let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
-    if settings.protocol == Protocol::Http2 {
-        return Box::pin(http2::forward(exchange, route, proxy, body)).await;
-    }
-    let mut limits = Limits {
-        first_byte: proxy.timeout.unwrap_or(settings.timeout),
-        idle: settings.idle_timeout,
-        upgrade: false,
-    };
+    let id = exchange.upstream_of(proxy);
+    let (upstream, settings) = (&live.upstreams[id.0], &live.site.config.upstreams[id.0]);
     body.at_hand()?;
-    let upgrade = upgrade::wanted(exchange, proxy, body.framing() == Framing::None)?;
-    limits.upgrade = upgrade.is_some();
-    if limits.upgrade {
-        // What it becomes cannot be copied.
+    let is_http2 = upstream.speaks_http2();
+    let (mut upgrade, mut trailers, mut is_grpc) = (None, false, false);
+    if is_http2 {
+        let headers = &exchange.request.headers;
+        (trailers, is_grpc) = (accepts_trailers(headers), grpc::is_call(headers));
+        if let Some(timeout) = grpc::timeout(headers).filter(|_| is_grpc) {
+            exchange.deadline.bring_forward(exchange.started + timeout);
+        }
+    } else {
+        upgrade = upgrade::wanted(exchange, proxy, body.framing() == Framing::None)?;
+    }
+    if upgrade.is_some() {
+        // An upgraded connection cannot be mirrored.
         exchange.mirrors.clear();
     }
     // Before the headers are the upstream's.
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
     prepare(exchange, route, proxy, settings, &mut body);
-
-    // The reading of the request's start, if nothing has been waited for since.
-    let started = clock::recent();
-    let retrying = upstream.retrying.as_ref();
-    if let Some(retrying) = retrying {
-        retrying.request(started);
-        limits.first_byte = retrying.try_time(limits.first_byte);
-    }
-    let method = exchange.request.method;
-    // Tries that find no connection have a URL, too.
-    head::announce_try(exchange, proxy);
-    let span = exchange.span.clone();
-    let mut choice = Choice { upstream, key, tried: Vec::new(), span };
-    let connected = match connect(&exchange.deadline, method, started, &mut choice).await {
-        Err(lost) if retrying.is_none() || lost.why.is_none() => {
-            // Nobody gets the request. What has come of its body is recorded all the same.
-            let _ = body.drop_at_hand();
-            return Err(lost.refusal);
-        }
-        connected => connected,
+    let filter = is_http2.then(|| trailer_filter(exchange, id));
+    let target = head::target(exchange, proxy);
+    let takes_interim = exchange.takes_interim();
+    let Exchange { request, response, deadline, recording, report, span, interim, .. } = exchange;
+    let plan = Plan {
+        request: OutboundRequest {
+            upgrade: upgrade.as_deref(),
+            trailers,
+            is_grpc,
+            ..outbound(request, proxy, target.as_deref())
+        },
+        upstream,
+        key,
+        timeouts: Timeouts {
+            first_byte: proxy.timeout.unwrap_or(upstream.timeouts.first_byte),
+            ..upstream.timeouts
+        },
+        deadline,
+        retries: true,
+        interim: takes_interim.then_some(&**interim),
+        span: span.as_ref(),
+        times: recording.times(),
+        report,
     };
-    let target = connected.as_ref().map_or(&upstream.targets[0], |(target, _)| target);
-    let way = head::Way { proxy, upgrade: upgrade.as_deref(), beside: None };
-    head::announce_try(exchange, proxy);
-    let head = head::encode(exchange, way, &target.authority, body.framing());
-    let mut sending = Sending::new(head, body);
-    let mut made = 1;
-    let mut attempted = match connected {
-        Ok((target, connection)) => {
-            if !connection.reused {
-                exchange.recording.connected(started);
-            }
-            exchange.call = Some(Call::new(Rc::clone(&target), started, exchange.span.as_ref()));
-            match Hedge::of(&choice, method).filter(|_| !limits.upgrade) {
-                None => once(exchange, &target, connection, &mut sending, limits, retrying).await,
-                Some(hedge) => {
-                    let first = (target, connection);
-                    let (choice, sending) = (&mut choice, &mut sending);
-                    let both =
-                        hedge::attempt_both(hedge, exchange, way, choice, first, sending, limits);
-                    let attempted;
-                    (attempted, made) = Box::pin(both).await;
-                    attempted
-                }
-            }
-        }
-        Err(lost) => Err(lost),
+    let outcome = match filter {
+        None => send(plan, Http1Upload::new(body), response).await?,
+        Some(filter) => Box::pin(send(plan, Http2Upload::new(body, filter), response)).await?,
     };
-    if let Some(retrying) = retrying
-        && (attempted.is_err() || retrying.wants_another(exchange.response.status))
-    {
-        let tries = retry::Tries { way, retrying, limits, choice, made, begun: started };
-        attempted = Box::pin(tries.more(exchange, &mut sending, attempted)).await;
-    } else if made > 1 {
-        retry::took(exchange, started);
+    match outcome {
+        Outcome::Response(body) => Ok(receive(exchange, body, is_grpc)),
+        Outcome::Switched { connection, is_complete } => {
+            switch(exchange, proxy, upgrade, connection, is_complete)?;
+            Ok(Body::Empty)
+        }
     }
-    let connection = attempted?;
-    if let Some(call) = &mut exchange.call {
-        call.answered(exchange.response.status);
-        exchange.recording.answered(call.started());
-    }
-    if exchange.response.status == 101 {
-        switch(exchange, proxy, upgrade, connection, sending.is_complete())?;
-        return Ok(Body::Empty);
-    }
-    strip_response(&mut exchange.response, exchange.request.method);
-    let body = UpstreamBody::new(connection, sending, &exchange.response, limits.idle);
-    Ok(Body::Upstream(body))
 }
 
-/// Turns the client's headers into the upstream's; copies of the request begin with them.
+/// The request with the client's headers, which are the upstream's by now.
+fn outbound<'r>(
+    request: &'r RequestHead,
+    proxy: &'r Proxy,
+    target: Option<&'r str>,
+) -> OutboundRequest<'r> {
+    let target = target.unwrap_or(request.target());
+    let (method, name) = (request.method, request.method_name());
+    OutboundRequest {
+        host: head::host(request.authority(), proxy),
+        ..OutboundRequest::new(method, name, target, &request.headers)
+    }
+}
+
+/// Turns the response of the upstream into the client's.
+fn receive<'a>(exchange: &mut Exchange, body: UpstreamBody<'a>, is_grpc: bool) -> Body<'a> {
+    if is_grpc
+        && exchange.response.framing == Framing::None
+        && let Some(code) = grpc::code(exchange.response.headers.get("grpc-status"))
+    {
+        exchange.end_grpc_call(code);
+    }
+    strip_response(&mut exchange.response, exchange.request.method);
+    if body.is_empty() && exchange.request.method != Method::Head {
+        // The head has to end the client's stream, too: clients of gRPC demand that.
+        return Body::Empty;
+    }
+    Body::Upstream(body)
+}
+
+/// The client accepts trailers.
+fn accepts_trailers(headers: &Headers) -> bool {
+    has_token(headers.known_all(Known::Te), "trailers")
+}
+
+/// Makes what removes trailers of a request: those of headers that edits remove or replace, that carry
+/// weir's own credential, or that have an underscore in their name.
+fn trailer_filter(
+    exchange: &Exchange,
+    upstream: UpstreamId,
+) -> impl FnOnce() -> Option<TrailerFilter> + 'static {
+    let (live, route) = (Rc::clone(exchange.live()), exchange.route);
+    move || {
+        let (api, route) = route?;
+        let filter: TrailerFilter = Box::new(move |name| {
+            let config = &live.site.config;
+            let route = &config.apis[api].routes[route];
+            let upstream = &config.upstreams[upstream.0];
+            let by_handler =
+                matches!(&route.handler, Handler::Proxy(proxy) if is_edited(&proxy.headers, name));
+            by_handler
+                || is_edited(&route.request_headers, name)
+                || is_underscored(name.as_bytes(), &upstream.underscores_in_headers)
+                || upstream.credential.as_ref().is_some_and(|own| own.header == name)
+        });
+        Some(filter)
+    }
+}
+
+/// Turns the client's headers into the upstream's. Mirrored requests start from them.
 fn prepare(
     exchange: &mut Exchange,
     route: &Route,
@@ -157,7 +163,7 @@ fn prepare(
     head::sign(&mut exchange.request.headers, settings.credential.as_ref());
 }
 
-/// Another upstream that a request goes to, if one takes it.
+/// The upstream that traffic splitting selects, if one.
 pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> {
     if proxy.instead.is_empty() {
         return None;
@@ -173,15 +179,15 @@ pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> 
     proxy.instead.iter().find(takes).map(|other| other.upstream)
 }
 
-/// The upstream says that it has switched to another protocol.
+/// The upstream has switched to another protocol.
 fn switch(
     exchange: &mut Exchange,
     proxy: &Proxy,
     upgrade: Option<String>,
     connection: Box<Connection>,
-    whole: bool,
+    is_complete: bool,
 ) -> Result<(), Refusal> {
-    let settings = proxy.upgrade.as_ref().filter(|_| whole);
+    let settings = proxy.upgrade.as_ref().filter(|_| is_complete);
     let switched = settings
         .zip(upgrade)
         .and_then(|(settings, protocol)| upgrade::accept(exchange, connection, protocol, settings));
@@ -205,17 +211,9 @@ pub(crate) fn outline(
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
     head::prepare(exchange, route, Some(&proxy.headers), &settings.underscores_in_headers);
     head::sign(&mut exchange.request.headers, settings.credential.as_ref());
-    let target = &upstream.targets[upstream.choose(&[], key)?];
-    let way = head::Way { proxy, upgrade, beside: None };
-    let mut out = head::encode(exchange, way, &target.authority, framing);
-    Some((std::mem::take(out.head()), target.name.clone()))
-}
-
-/// How long an upstream may take, and what it may do.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) first_byte: Duration,
-    pub(crate) idle: Duration,
-    /// It may switch to another protocol.
-    pub(crate) upgrade: bool,
+    let to = &upstream.targets[upstream.choose(&[], key)?];
+    let target = head::target(exchange, proxy);
+    let outbound = outbound(&exchange.request, proxy, target.as_deref());
+    let mut out = OutboundRequest { upgrade, ..outbound }.http1(&to.authority, framing, None);
+    Some((std::mem::take(out.head()), to.name.clone()))
 }

@@ -4,11 +4,9 @@ use crate::body::{AnswerError, BodyEnd};
 use crate::compress::{Encoder, EncoderError};
 use crate::deadline::Deadline;
 use crate::file_cache::FileBody;
-use crate::pool::AgentBody;
 use crate::problem::Problem;
-use crate::proxy::UpstreamBody;
-use crate::proxy::http2::StreamBody;
 use crate::refusal::Refusal;
+use crate::upstream::UpstreamBody;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -23,12 +21,8 @@ pub(crate) enum Body<'a> {
     Empty,
     /// All of it, in memory.
     Whole(Bytes),
-    /// An upstream, as it sends.
+    /// That of an upstream or an agent, as it comes.
     Upstream(UpstreamBody<'a>),
-    /// An upstream that speaks HTTP/2, as it sends.
-    Stream(Box<StreamBody<'a>>),
-    /// An agent of a pool, as it sends.
-    Agent(Box<AgentBody<'a>>),
     /// A file, as it is read.
     File(Box<FileBody>),
     /// Another body that may not be longer than it may.
@@ -46,8 +40,6 @@ impl<'a> Body<'a> {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Upstream(body) => body.length(),
-            Self::Stream(body) => body.length(),
-            Self::Agent(body) => body.length(),
             Self::File(body) => Some(body.length()),
             Self::Kept(body) => body.inner.length(),
             Self::Limited(_) | Self::Encoded(_) => None,
@@ -70,7 +62,7 @@ impl<'a> Body<'a> {
     /// has no bytes, which says nothing about the body that a GET would get.
     pub(crate) fn length_to_declare(&self, head: bool) -> Option<u64> {
         match self {
-            Self::Upstream(_) | Self::Stream(_) | Self::Agent(_) if head => None,
+            Self::Upstream(_) if head => None,
             body => body.length(),
         }
     }
@@ -82,11 +74,6 @@ impl<'a> Body<'a> {
             Self::Empty => Ok(Body::Empty),
             Self::Whole(bytes) => Ok(Body::Whole(bytes)),
             Self::Upstream(body) => body.detach().map(Body::Upstream).map_err(Self::Upstream),
-            Self::Stream(body) => body.detach().map(Body::Stream).map_err(Self::Stream),
-            Self::Agent(body) => match body.detach() {
-                Ok(body) => Ok(Body::Agent(body)),
-                Err(body) => Err(Self::Agent(body)),
-            },
             Self::File(body) => Ok(Body::File(body)),
             Self::Kept(body) => {
                 let KeptBody { inner, bytes, limit, whole } = *body;
@@ -144,8 +131,6 @@ impl<'a> Body<'a> {
             Self::Empty => b"",
             Self::Whole(bytes) => bytes,
             Self::Upstream(body) => body.data(),
-            Self::Stream(body) => body.data(),
-            Self::Agent(body) => body.data(),
             Self::File(body) => body.data(),
             Self::Limited(body) => body.inner.data(),
             Self::Kept(body) => body.inner.data(),
@@ -157,7 +142,7 @@ impl<'a> Body<'a> {
     pub(crate) fn take(&mut self, most: usize) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes.split_to(bytes.len().min(most)),
-            Self::Stream(body) => body.take(most),
+            Self::Upstream(body) => body.take(most),
             body => {
                 let bytes = Bytes::copy_from_slice(&body.data()[..body.data().len().min(most)]);
                 body.consume(bytes.len());
@@ -169,13 +154,11 @@ impl<'a> Body<'a> {
     /// It is over: what follows it.
     pub(crate) fn end(&mut self) -> BodyEnd {
         match self {
-            Self::Stream(body) => body.end(),
+            Self::Upstream(body) => body.end(),
             Self::Limited(body) => body.inner.end(),
             Self::Kept(body) => body.inner.end(),
             Self::Encoded(body) => body.inner.end(),
-            Self::Empty | Self::Whole(_) | Self::Upstream(_) | Self::Agent(_) | Self::File(_) => {
-                BodyEnd::default()
-            }
+            Self::Empty | Self::Whole(_) | Self::File(_) => BodyEnd::default(),
         }
     }
 
@@ -185,8 +168,6 @@ impl<'a> Body<'a> {
             Self::Empty => {}
             Self::Whole(bytes) => bytes.advance(count),
             Self::Upstream(body) => body.consume(count),
-            Self::Stream(body) => body.consume(count),
-            Self::Agent(body) => body.consume(count),
             Self::File(body) => body.consume(count),
             Self::Kept(body) => body.consume(count),
             Self::Limited(body) => {
@@ -202,8 +183,6 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
-            Self::Stream(body) => body.is_last(),
-            Self::Agent(body) => body.is_last(),
             Self::File(body) => body.is_last(),
             Self::Limited(body) => body.inner.is_last(),
             Self::Kept(body) => body.inner.is_last(),
@@ -223,8 +202,6 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
             Self::Upstream(body) => body.poll_data(cx, deadline),
-            Self::Stream(body) => body.poll_data(cx, deadline),
-            Self::Agent(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
             Self::Kept(body) => {
                 let more = ready!(body.inner.poll_data(cx, deadline))?;
@@ -279,10 +256,6 @@ impl<'a> Body<'a> {
         match self {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
-            Self::Stream(body) => {
-                body.poll_request(cx);
-            }
-            Self::Agent(body) => body.poll_request(cx),
             Self::Limited(body) => body.inner.poll_request(cx),
             Self::Kept(body) => body.inner.poll_request(cx),
             Self::Encoded(body) => body.inner.poll_request(cx),

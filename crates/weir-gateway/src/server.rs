@@ -11,7 +11,7 @@ use crate::authorization_server;
 use crate::clock;
 use crate::descriptors::Complaint;
 use crate::door;
-use crate::health_check;
+use crate::upstream::check;
 use crate::worker::{Control, Phase, Worker};
 use accept::listeners;
 use std::io;
@@ -94,7 +94,11 @@ async fn sweep(worker: &'static Worker) {
         lines.into_iter().flatten().for_each(|line| (worker.shared.messages)(line));
         live.sweep();
         authorization_server::refresh_key_sets(&live);
-        health_check::start(&live);
+        for (upstream, config) in live.upstreams.iter().zip(&live.site.config.upstreams) {
+            if let Some(check) = &config.health.check {
+                check::start_due(upstream, check);
+            }
+        }
         worker.recorder.tick();
     }
 }

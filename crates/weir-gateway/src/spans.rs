@@ -111,26 +111,24 @@ pub(crate) struct Open {
     /// Of the trace, with the bit that says sampled.
     flags: u8,
     started: Instant,
-    /// Span that the next try has told its upstream; 0 if there is none.
-    next: Cell<u64>,
-    /// Path that upstreams are asked for, without query.
-    path: RefCell<String>,
     tries: RefCell<Vec<Try>>,
 }
 
-/// A try in flight, of a request that is traced.
+/// An attempt in flight, of a request that is traced.
 #[derive(Debug)]
-pub(crate) struct TrySpan {
+pub(crate) struct AttemptSpan {
     open: Rc<Open>,
     id: u64,
-    /// What it asks for, without query.
+    /// Path of the request, without query. Empty if edits of a route have put the request into
+    /// another trace.
     path: String,
 }
 
-impl TrySpan {
-    /// What its upstream is told.
-    pub(crate) fn context(&self) -> TraceContext {
-        TraceContext::new(self.open.trace, self.id, self.open.flags)
+impl AttemptSpan {
+    /// The `traceparent` that the upstream gets; `None` if the request belongs to another trace.
+    pub(crate) fn traceparent(&self) -> Option<TraceContext> {
+        let own = || TraceContext::new(self.open.trace, self.id, self.open.flags);
+        (!self.path.is_empty()).then(own)
     }
 
     /// It is over; gives how metrics refer to it.
@@ -215,8 +213,6 @@ impl Open {
             parent,
             flags,
             started,
-            next: Cell::new(0),
-            path: RefCell::default(),
             tries: RefCell::default(),
         };
         Some(Rc::new(open))
@@ -232,39 +228,12 @@ impl Open {
         headers.push_known(Known::Traceparent, context.as_str().as_bytes());
     }
 
-    /// A try is about to be sent to an upstream: it has a span of its own, unless the edits of a
-    /// route have made another trace of it.
-    pub(crate) fn announce_try(&self, target: &str, headers: &mut Headers) {
-        let told = headers.known(Known::Traceparent).and_then(TraceContext::parse);
-        if told.is_none_or(|context| context.trace() != self.trace) {
-            return;
-        }
-        let span = fastrand::u64(..).max(1);
-        self.next.set(span);
-        let path = target.split('?').next().unwrap_or_default();
-        self.path.replace(cut(path));
-        headers.set(
-            "traceparent",
-            TraceContext::new(self.trace, span, self.flags).as_str().as_bytes(),
-        );
-    }
-
-    /// The try that begins now.
-    pub(crate) fn take_try(self: &Rc<Self>) -> TrySpan {
-        let id = match self.next.take() {
-            0 => fastrand::u64(..).max(1),
-            span => span,
-        };
-        TrySpan { open: Rc::clone(self), id, path: self.path.borrow().clone() }
-    }
-
-    /// A request of weir's own for this one; its headers say so, unless they name another trace.
-    pub(crate) fn own_try(self: &Rc<Self>, target: &str, headers: &mut Headers) -> TrySpan {
-        if headers.known(Known::Traceparent).is_none() {
-            self.announce(headers);
-        }
-        self.announce_try(target, headers);
-        self.take_try()
+    /// Starts the span of an attempt at `target`. `told` is the `traceparent` of the request.
+    pub(crate) fn attempt(self: &Rc<Self>, told: Option<&[u8]>, target: &str) -> AttemptSpan {
+        let told = told.and_then(TraceContext::parse);
+        let is_ours = told.is_some_and(|told| told.trace() == self.trace);
+        let path = target.split('?').next().filter(|_| is_ours).unwrap_or_default();
+        AttemptSpan { open: Rc::clone(self), id: fastrand::u64(..).max(1), path: cut(path) }
     }
 
     /// The request itself, as metrics refer to it.

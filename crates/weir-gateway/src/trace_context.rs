@@ -88,11 +88,6 @@ impl TraceContext {
         Self { text }
     }
 
-    /// Whether what an upstream is `told` is a span of the same trace.
-    pub(crate) fn replaces(&self, told: Option<&[u8]>) -> bool {
-        told.and_then(Self::parse).is_some_and(|told| told.trace() == self.trace())
-    }
-
     /// Reads a `traceparent` value.
     ///
     /// Version `ff`, upper case, zero ids and anything after a version 00 value are invalid; of a

@@ -26,6 +26,8 @@ pub(crate) struct Transaction<'a> {
     pub(crate) reason: Option<&'a str>,
     /// Name of the upstream or the pool of its handler; empty if it has none.
     pub(crate) upstream: &'a str,
+    /// How often it was sent to an upstream again.
+    pub(crate) retries: u32,
     /// What scripts and stages note about it.
     pub(crate) notes: Option<&'a Notes>,
     /// The transaction that this one is a resubmission of.

@@ -81,7 +81,6 @@ pub(crate) struct Worker {
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) recorder: Recorder,
     pub(crate) shared: Arc<Shared>,
-    /// Connections to agents that have no request.
     pub(crate) agents: AgentConnections,
     /// Files that have answered paths.
     pub(crate) scripts: ScriptPaths,

@@ -79,7 +79,7 @@ impl Recording {
             keys: &pairs(&notes.keys),
             properties: &pairs(&notes.properties),
             logs: &logs,
-            retries: self.retries,
+            retries: of.retries.try_into().unwrap_or(u8::MAX),
             shortened: state == State::Shed,
             possible_end: None,
         };

@@ -1,19 +1,15 @@
 //! The request head that an upstream gets.
 
-use crate::console_cookie;
 use crate::exchange::Exchange;
 use crate::forwarded::{self, Hop};
 use crate::headers::{apply_edits, drop_underscored, strip_hop_by_hop};
-use crate::outgoing::Outgoing;
 use crate::path;
-use crate::trace_context::TraceContext;
-use std::borrow::Cow;
 use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
-use weir_wire::{Framing, Headers, Known, ResponseHead, encode};
+use weir_wire::{Headers, Known};
 
-/// Turns the client's headers into the upstream's, in place: hop-by-hop ones go and those with an
-/// underscore or a dot that are not in `passed`, the edits of route and handler are made, the way so far is
-/// told. What is left is to [`sign`] them.
+/// Turns the client's headers into the upstream's, in place: removes hop-by-hop headers and those with an
+/// underscore or a dot that are not in `passed`, applies the edits of route and handler, and adds
+/// forwarding headers. Only the credential is missing: [`sign`].
 pub(crate) fn prepare(
     exchange: &mut Exchange,
     route: &Route,
@@ -38,7 +34,7 @@ pub(crate) fn prepare(
     exchange.announce_trace();
     let request = &mut exchange.request;
     if route.response_map.is_some() {
-        // What is mapped must be readable.
+        // A body that is transformed must not be encoded.
         request.headers.remove("accept-encoding");
     }
     apply_edits(&mut request.headers, &route.request_headers);
@@ -51,114 +47,28 @@ pub(crate) fn prepare(
     request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
 }
 
-/// A try is about to be sent: if the request is traced, its upstream is told a span of its own.
-pub(super) fn announce_try(exchange: &mut Exchange, proxy: &Proxy) {
-    if let Some(span) = exchange.span.clone() {
-        let target = target(exchange, proxy).into_owned();
-        span.announce_try(&target, &mut exchange.request.headers);
-    }
-}
-
-/// Puts in the credential of weir's own, in place of what the client sent.
-pub(super) fn sign(headers: &mut Headers, credential: Option<&Credential>) {
+/// Sets weir's own credential, instead of what the client sent.
+pub(crate) fn sign(headers: &mut Headers, credential: Option<&Credential>) {
     if let Some(credential) = credential {
         headers.set(&credential.header, credential.value.as_bytes());
     }
 }
 
-/// How a request goes to its upstream.
-#[derive(Clone, Copy)]
-pub(super) struct Way<'p> {
-    pub(super) proxy: &'p Proxy,
-    /// The protocol that its connection may become.
-    pub(super) upgrade: Option<&'p str>,
-    /// What a try beside another one tells of itself, if the request is traced.
-    pub(super) beside: Option<&'p TraceContext>,
-}
-
-/// Writes the head for one target.
-pub(super) fn encode(
-    exchange: &Exchange,
-    Way { proxy, upgrade, beside }: Way<'_>,
-    authority: &str,
-    framing: Framing,
-) -> Outgoing {
-    let request = &exchange.request;
-    let mut out = Outgoing::default();
-    let head = out.head();
-    encode::request_line(head, request.method_name(), &target(exchange, proxy));
-    encode::field(head, "host", self::authority(exchange, proxy, authority).as_bytes());
-    if let Some(protocol) = upgrade {
-        encode::field(head, "connection", b"upgrade");
-        encode::field(head, "upgrade", protocol.as_bytes());
-    }
-    let told = request.headers.known(Known::Traceparent);
-    match beside.filter(|own| own.replaces(told)) {
-        None => finish(head, &request.headers, framing),
-        Some(own) => {
-            let mut headers = request.headers.clone();
-            headers.set("traceparent", own.as_str().as_bytes());
-            finish(head, &headers, framing);
-        }
-    }
-    out
-}
-
-/// The host that a target is asked for.
-pub(super) fn authority<'e>(
-    exchange: &'e Exchange,
-    proxy: &'e Proxy,
-    of_target: &'e str,
-) -> &'e str {
-    host(exchange, proxy).unwrap_or(of_target)
-}
-
-/// The host that every target is asked for, if it is not its own.
-pub(super) fn host<'e>(exchange: &'e Exchange, proxy: &'e Proxy) -> Option<&'e str> {
+/// The host that every target gets, if not its own authority. `client` is the authority that the client
+/// has sent.
+pub(super) fn host<'e>(client: &'e str, proxy: &'e Proxy) -> Option<&'e str> {
     match &proxy.host {
         HostMode::Upstream => None,
-        HostMode::Client => {
-            Some(exchange.request.authority()).filter(|authority| !authority.is_empty())
-        }
+        HostMode::Client => Some(client).filter(|authority| !authority.is_empty()),
         HostMode::Fixed(host) => Some(host),
     }
 }
 
-/// Writes the client's headers, what frames the body, and the end of the head.
-pub(crate) fn finish(head: &mut Vec<u8>, headers: &Headers, framing: Framing) {
-    encode::fields(head, headers);
-    match framing {
-        Framing::None | Framing::UntilClose => {}
-        Framing::Length(length) => encode::content_length(head, length),
-        Framing::Chunked => encode::field(head, "transfer-encoding", b"chunked"),
-    }
-    head.extend_from_slice(b"\r\n");
-}
-
-/// Most bytes of interim answers that a client is given for one request: they have to fit into
-/// the buffer of its socket.
-const INTERIM_BYTES: usize = 16 * 1024;
-
-/// Writes an interim answer for the client.
-pub(super) fn pass_interim(response: &mut ResponseHead, out: &mut Vec<u8>) {
-    strip_hop_by_hop(&mut response.headers, |known| {
-        matches!(known, Known::WeirTransactionId | Known::ContentLength)
-    });
-    console_cookie::strip_response(&mut response.headers);
-    let before = out.len();
-    encode::status_line(out, response.status);
-    encode::fields(out, &response.headers);
-    out.extend_from_slice(b"\r\n");
-    if out.len() > INTERIM_BYTES {
-        out.truncate(before);
-    }
-}
-
-/// Path and query for the upstream.
-pub(super) fn target<'e>(exchange: &'e Exchange, proxy: &Proxy) -> Cow<'e, str> {
+/// Path and query for the upstream; `None` if they are the client's.
+pub(super) fn target(exchange: &Exchange, proxy: &Proxy) -> Option<String> {
     let request = &exchange.request;
     if proxy.path == PathMode::Keep && proxy.query == QueryMode::Keep {
-        return Cow::Borrowed(request.target());
+        return None;
     }
     let mut target = match &proxy.path {
         PathMode::Keep => request.path().to_owned(),
@@ -176,7 +86,7 @@ pub(super) fn target<'e>(exchange: &'e Exchange, proxy: &Proxy) -> Cow<'e, str> 
         QueryMode::Drop => {}
         QueryMode::Edit { remove, set } => edit_query(&mut target, query, remove, set),
     }
-    Cow::Owned(target)
+    Some(target)
 }
 
 fn below_base(exchange: &Exchange) -> String {

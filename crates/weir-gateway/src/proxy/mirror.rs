@@ -1,17 +1,16 @@
-//! Copies of requests for other upstreams, whose answers nobody gets.
+//! Mirroring: copies of requests for other upstreams, whose responses are discarded.
 //!
 //! ```text
-//! when → lot → place → its head is taken, bytes of the body as they pass → the body is whole → sent
+//! when → sampling → permit → head, bytes of the body as they pass → body complete → sent
 //! ```
 //!
-//! A copy is sent by a task of its own once the request is whole, so the request itself waits for
-//! nothing and is told of nothing. What is held for copies is bounded by their places and the size
-//! of their bodies.
+//! A copy is sent by a task of its own once the request is complete, so the request itself never waits
+//! for it. Memory for copies is bounded by their permits and the size of their bodies.
 
-use super::fetch::{Own, ask};
 use super::head;
 use crate::body::{BodyTap, RequestBody};
 use crate::exchange::Exchange;
+use crate::fetch::{OwnRequest, send_own};
 use crate::grpc;
 use crate::headers::drop_underscored;
 use crate::labels::Mirrored;
@@ -22,10 +21,10 @@ use std::time::Duration;
 use weir_config::{Mirror, Protocol, Proxy, Route, UpstreamId};
 use weir_wire::{Framing, Headers};
 
-/// What tells an upstream that a request is a copy.
+/// Header of a mirrored request.
 const HEADER: &str = "weir-mirrored";
-/// Most bytes of an answer that are read.
-const ANSWER: u64 = 1024 * 1024;
+/// Most bytes of a response that are read.
+const MAX_BODY_BYTES: u64 = 1024 * 1024;
 
 /// The mirrors of a proxy that this request is for, by its head; what is drawn by lot is not drawn
 /// yet.
@@ -112,7 +111,7 @@ struct Draft {
     /// Most bytes of its body.
     most: usize,
     timeout: Duration,
-    request: Own,
+    request: OwnRequest,
 }
 
 impl Draft {
@@ -138,13 +137,13 @@ impl Draft {
         if trailers && settings.protocol == Protocol::Http2 {
             headers.push("te", b"trailers");
         }
-        let request = Own {
+        let target = head::target(exchange, proxy);
+        let request = OwnRequest {
             method: exchange.request.method_name().to_owned(),
-            target: head::target(exchange, proxy).into_owned(),
-            host: head::host(exchange, proxy).map(str::to_owned),
+            target: target.unwrap_or_else(|| exchange.request.target().to_owned()),
+            host: head::host(exchange.request.authority(), proxy).map(str::to_owned),
             headers,
             body: RequestBody::empty(),
-            span: None,
         };
         let (upstream, most, timeout) = (mirror.upstream, mirror.body, mirror.timeout);
         Self { place, upstream, most, timeout, request, live }
@@ -154,8 +153,10 @@ impl Draft {
     async fn send(self) {
         let Self { mut place, live, upstream, timeout, request, .. } = self;
         place.outcome = Mirrored::Failed;
-        let Ok(answered) = ask(&live, upstream, request, Some(timeout)).await else { return };
-        if answered.discard(ANSWER).await.is_ok() {
+        let upstream = &live.upstreams[upstream.0];
+        let sent = send_own(upstream, request, Some(timeout), None).await;
+        let Ok(response) = sent else { return };
+        if response.discard(MAX_BODY_BYTES).await.is_ok() {
             place.outcome = Mirrored::Sent;
         }
     }

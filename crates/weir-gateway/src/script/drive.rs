@@ -4,7 +4,6 @@ use super::{console, finished};
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::problem::Problem;
-use crate::proxy;
 use crate::refusal::Refusal;
 use crate::script_engine::{Command, EngineSlot, Thread};
 use std::future::poll_fn;
@@ -76,7 +75,7 @@ fn fetching(exchange: &Exchange, route: &Route, script: &Script, mut fetch: Fetc
     exchange.worker.stats.dropped_headers.add((before - fetch.headers.len()) as u64);
     let (id, span) = (exchange.id, exchange.span.clone());
     Box::pin(async move {
-        match proxy::fetch(&live, upstream, fetch, id, limit, span).await {
+        match crate::fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, span).await {
             Ok(fetched) => Outcome::Fetched(fetched),
             Err(refusal) => Outcome::Failed(match refusal.detail {
                 Some(detail) => format!("{}: {detail}", refusal.problem.title()),

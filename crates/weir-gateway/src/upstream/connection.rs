@@ -1,5 +1,6 @@
-//! Connections to a target: kept alive, checked before reuse, bounded in number.
+//! The connection pool of a target: kept alive, checked before reuse, bounded in number.
 
+use super::attempt::Failed;
 use super::{Target, Tls};
 use crate::agent_connections::LeaseGuard;
 use crate::buffer::Buffer;
@@ -22,143 +23,132 @@ use tokio_rustls::TlsConnector;
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
-    /// What the target has sent and nobody has dealt with.
+    /// Bytes that have come and are not processed.
     pub(crate) buffer: Buffer,
-    /// It has carried a request before: the target may have closed it meanwhile.
+    /// It has carried a request before: the other end may have closed it meanwhile.
     pub(crate) reused: bool,
     /// The last body was a long one.
     pub(crate) large: bool,
     owner: Owner,
 }
 
-/// What a connection leads to.
+/// The other end.
 #[derive(Debug)]
 enum Owner {
-    Target(Place),
+    Target(ConnectionPermit),
     Agent(LeaseGuard),
 }
 
-/// How the other end failed in the middle of an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
-    /// It broke off.
-    Closed,
-    /// What it sent is no answer.
-    Garbage,
-    /// It took too long.
-    Late,
-}
-
-/// A place among the connections to a target; given up when dropped.
+/// One of the connections that a target may have; released when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionPermit {
     target: Rc<Target>,
-    /// There is a connection in it.
-    taken: bool,
+    /// The connection is open.
+    is_open: bool,
 }
 
-impl Place {
-    /// There is a connection in it now.
-    pub(super) fn take(&mut self) {
+impl ConnectionPermit {
+    /// The connection is open now.
+    pub(super) fn occupy(&mut self) {
         self.target.stats.open.add(1);
-        self.taken = true;
+        self.is_open = true;
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let target = &self.target;
         target.open.set(target.open.get() - 1);
-        target.freed.notify_one();
-        if self.taken {
+        target.released.notify_one();
+        if self.is_open {
             target.stats.open.sub(1);
         }
     }
 }
 
-/// A request that waits for a place, until dropped.
-struct Waiting<'t>(&'t Cell<usize>);
+/// A request that waits for a connection, until dropped.
+struct Pending<'t>(&'t Cell<usize>);
 
-impl Drop for Waiting<'_> {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
-/// A connection that waits for the next request.
+/// A connection without a request.
 #[derive(Debug)]
 pub(super) struct Idle {
     connection: Box<Connection>,
-    /// In sweeps of its target.
+    /// In ticks of its target.
     since: u64,
 }
 
 /// Why there is no connection. Nothing has been sent: another target may be tried.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TakeError {
+pub(crate) enum CheckOutError {
     /// Refused, unreachable, not resolved, or the TLS handshake failed.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
-    /// It took longer than the connect timeout.
+    /// The connect timeout or the deadline of the request expired.
     #[error("connect timeout")]
-    Late(Expired),
-    /// As many connections as there may be, and too many requests waiting for one.
+    TimedOut(Expired),
+    /// All connections that there may be are in use, and too many requests wait for one.
     #[error("all connections are in use")]
     Busy,
 }
 
-impl TakeError {
-    /// As a metrics label; `None` where the target was not even asked.
+impl CheckOutError {
+    /// As a metrics label; `None` if the target was not contacted.
     pub(crate) fn label(&self) -> Option<&'static str> {
         match self {
             Self::Busy => None,
             Self::Connect(error) if is_exhausted(error) => None,
             Self::Connect(_) => Some("connect"),
-            Self::Late(Expired::Wait(_)) => Some("connect-timeout"),
-            Self::Late(Expired::Request) => Some(Problem::DeadlineExceeded.slug()),
+            Self::TimedOut(Expired::Wait(_)) => Some("connect-timeout"),
+            Self::TimedOut(Expired::Request) => Some(Problem::DeadlineExceeded.slug()),
         }
     }
 }
 
 impl Target {
-    /// Takes an idle connection, or makes one.
+    /// Checks out an idle connection, or opens one.
     ///
-    /// What is rare is boxed, here and in the rest of the data path: a request that needs none of
-    /// it should not carry the room for it.
-    pub(crate) async fn take(
+    /// Rare branches are boxed, here and in the rest of the data path: other requests should not
+    /// reserve memory for them.
+    pub(super) async fn check_out(
         self: &Rc<Self>,
         deadline: &Deadline,
-    ) -> Result<Box<Connection>, TakeError> {
+    ) -> Result<Box<Connection>, CheckOutError> {
         loop {
-            if let Some(connection) = self.take_idle() {
+            if let Some(connection) = self.check_out_idle() {
                 self.stats.reused.add(1);
                 return Ok(connection);
             }
-            if self.open.get() < self.most {
+            if self.open.get() < self.max_connections {
                 return Box::pin(self.connect(deadline)).await;
             }
-            Box::pin(self.wait_for_place(deadline)).await?;
+            Box::pin(self.wait_for_permit(deadline)).await?;
         }
     }
 
-    /// Takes a connection that has carried nothing, for a request that a stale one has lost.
-    pub(crate) async fn take_fresh(
+    /// Opens a connection, for a request that was lost with a stale one.
+    pub(super) async fn check_out_fresh(
         self: &Rc<Self>,
         deadline: &Deadline,
-    ) -> Result<Box<Connection>, TakeError> {
-        while self.open.get() >= self.most {
+    ) -> Result<Box<Connection>, CheckOutError> {
+        while self.open.get() >= self.max_connections {
             let oldest = self.idle.borrow_mut().pop_front();
             match oldest {
                 Some(_) => self.stats.idle.sub(1),
-                None => self.wait_for_place(deadline).await?,
+                None => self.wait_for_permit(deadline).await?,
             }
         }
         self.connect(deadline).await
     }
 
-    fn take_idle(&self) -> Option<Box<Connection>> {
+    fn check_out_idle(&self) -> Option<Box<Connection>> {
         loop {
-            // The youngest: the others may then grow old and go.
+            // The youngest: the others may then grow old and be evicted.
             let idle = self.idle.borrow_mut().pop_back()?;
             self.stats.idle.sub(1);
             if self.is_usable(&idle) {
@@ -169,10 +159,10 @@ impl Target {
         }
     }
 
-    /// Drops connections that are too old or that the target has closed. To be called once a
-    /// second.
-    pub(crate) fn sweep(self: &Rc<Self>) {
-        self.sweeps.set(self.sweeps.get() + 1);
+    /// Evicts idle connections that are too old or that the target has closed, and looks addresses
+    /// up again if it is time to. To be called once a second.
+    pub(crate) fn tick(self: &Rc<Self>) {
+        self.ticks.set(self.ticks.get() + 1);
         let stale: VecDeque<Idle> = {
             let mut idle = self.idle.borrow_mut();
             let (keep, stale) = idle.drain(..).partition(|idle| self.is_usable(idle));
@@ -181,64 +171,67 @@ impl Target {
         };
         self.stats.idle.sub(stale.len() as u64);
         drop(stale);
-        if let Some(sessions) = &self.sessions {
-            sessions.sweep(self.sweeps.get(), self.keep_alive_time);
+        if let Some(http2) = &self.http2 {
+            http2.evict_idle(self.ticks.get(), self.keep_alive_time);
         }
         self.refresh_addresses();
     }
 
     fn is_usable(&self, idle: &Idle) -> bool {
-        let age = Duration::from_secs(self.sweeps.get() - idle.since);
+        let age = Duration::from_secs(self.ticks.get() - idle.since);
         age < self.keep_alive_time && idle.connection.is_quiet()
     }
 
-    /// Closes what is idle and keeps nothing from now on: a reload has dropped this target.
-    pub(crate) fn retire(&self) {
-        self.retired.set(true);
+    /// Closes idle connections and keeps none from now on: a reload has removed this target.
+    pub(crate) fn drain(&self) {
+        self.draining.set(true);
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         self.stats.idle.sub(idle.len() as u64);
         drop(idle);
-        if let Some(sessions) = &self.sessions {
-            sessions.clear();
+        if let Some(http2) = &self.http2 {
+            http2.drain();
         }
     }
 
-    pub(super) async fn wait_for_place(&self, deadline: &Deadline) -> Result<(), TakeError> {
-        if self.waiting.get() >= self.most_waiting() {
+    pub(super) async fn wait_for_permit(&self, deadline: &Deadline) -> Result<(), CheckOutError> {
+        if self.pending.get() >= self.max_pending() {
             self.stats.busy.add(1);
-            return Err(TakeError::Busy);
+            return Err(CheckOutError::Busy);
         }
-        self.waiting.set(self.waiting.get() + 1);
-        // Also if the client leaves meanwhile.
-        let waiting = Waiting(&self.waiting);
-        let freed = self.within_connect_timeout(deadline, self.freed.notified()).await;
-        drop(waiting);
-        freed.map_err(|_| {
+        self.pending.set(self.pending.get() + 1);
+        // Also if the client disconnects meanwhile.
+        let pending = Pending(&self.pending);
+        let released = self.within_connect_timeout(deadline, self.released.notified()).await;
+        drop(pending);
+        released.map_err(|_| {
             self.stats.busy.add(1);
-            TakeError::Busy
+            CheckOutError::Busy
         })
     }
 
-    async fn connect(self: &Rc<Self>, deadline: &Deadline) -> Result<Box<Connection>, TakeError> {
-        let (stream, mut place) = self.open_place(deadline).await?;
-        place.take();
-        Ok(Connection::new(stream, false, Owner::Target(place)))
-    }
-
-    /// Connects, without saying yet that there is a connection.
-    pub(super) async fn open_place(
+    async fn connect(
         self: &Rc<Self>,
         deadline: &Deadline,
-    ) -> Result<(Stream, Place), TakeError> {
+    ) -> Result<Box<Connection>, CheckOutError> {
+        let (stream, mut permit) = self.connect_with_permit(deadline).await?;
+        permit.occupy();
+        Ok(Connection::new(stream, false, Owner::Target(permit)))
+    }
+
+    /// Connects. The connection is not counted as open yet.
+    pub(super) async fn connect_with_permit(
+        self: &Rc<Self>,
+        deadline: &Deadline,
+    ) -> Result<(Stream, ConnectionPermit), CheckOutError> {
         self.open.set(self.open.get() + 1);
-        let place = Place { target: Rc::clone(self), taken: false };
+        let permit = ConnectionPermit { target: Rc::clone(self), is_open: false };
         self.stats.connects.add(1);
         let stream = self
-            .within_connect_timeout(deadline, self.open_stream())
+            .within_connect_timeout(deadline, self.connect_stream())
             .await
-            .map_err(TakeError::Late)?
-            .map_err(TakeError::Connect)?;
-        Ok((stream, place))
+            .map_err(CheckOutError::TimedOut)?
+            .map_err(CheckOutError::Connect)?;
+        Ok((stream, permit))
     }
 
     pub(super) async fn within_connect_timeout<T>(
@@ -257,7 +250,7 @@ impl Target {
         .await
     }
 
-    async fn open_stream(&self) -> io::Result<Stream> {
+    async fn connect_stream(&self) -> io::Result<Stream> {
         let tcp = match self.address {
             Some(address) => TcpStream::connect(address).await?,
             None => Box::pin(self.connect_by_name()).await?,
@@ -266,14 +259,14 @@ impl Target {
         let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::tcp(tcp)) };
         let connector = TlsConnector::from(std::sync::Arc::clone(connector));
         let stream = Stream::client_tls(connector.connect(name.clone(), tcp).await?);
-        if self.sessions.is_some() && stream.protocol().as_deref() != Some(b"h2") {
+        if self.http2.is_some() && stream.protocol().as_deref() != Some(b"h2") {
             return Err(io::Error::other("the server does not support HTTP/2"));
         }
         Ok(stream)
     }
 
-    /// Tries every address of the name in turn. One that does not answer costs half of the time
-    /// that is left, so that there is some for the next.
+    /// Tries every address of the name in turn. One that does not respond costs half of the time that
+    /// is left, so that there is some for the next.
     async fn connect_by_name(&self) -> io::Result<TcpStream> {
         let end = Instant::now() + self.connect_timeout;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
@@ -291,7 +284,7 @@ impl Target {
                 Err(error) => last = error,
             }
         }
-        self.doubt_addresses();
+        self.suspect_addresses();
         Err(last)
     }
 }
@@ -308,15 +301,15 @@ impl Connection {
     }
 
     /// One to a leased agent.
-    pub(crate) fn to_agent(stream: Stream, reused: bool, hold: LeaseGuard) -> Box<Self> {
-        Self::new(stream, reused, Owner::Agent(hold))
+    pub(crate) fn to_agent(stream: Stream, reused: bool, lease: LeaseGuard) -> Box<Self> {
+        Self::new(stream, reused, Owner::Agent(lease))
     }
 
-    /// What holds the agent it leads to, if it leads to one.
-    pub(crate) fn hold(&mut self) -> Option<&mut LeaseGuard> {
+    /// The lease of the agent at the other end, if there is one.
+    pub(super) fn lease(&mut self) -> Option<&mut LeaseGuard> {
         match &mut self.owner {
             Owner::Target(_) => None,
-            Owner::Agent(hold) => Some(hold),
+            Owner::Agent(lease) => Some(lease),
         }
     }
 
@@ -330,59 +323,59 @@ impl Connection {
         polled
     }
 
-    /// Another connection to the same agent takes its place.
+    /// Replaces it by another connection to the same agent.
     pub(crate) fn replace_stream(&mut self, stream: Stream) {
         (self.stream, self.reused, self.buffer) = (stream, false, Buffer::default());
     }
 
-    /// The answer did not come as it should.
+    /// The other end failed before the response was complete.
     pub(crate) fn failed(self, how: Failed) {
         match self.owner {
-            Owner::Target(place) => place.target.health.failed(Instant::now()),
-            Owner::Agent(hold) => match how {
-                Failed::Closed => hold.probe(),
-                Failed::Garbage | Failed::Late => hold.kill(),
+            Owner::Target(permit) => permit.target.health.failed(Instant::now()),
+            Owner::Agent(lease) => match how {
+                Failed::Closed => lease.probe(),
+                Failed::ProtocolError | Failed::TimedOut => lease.kill(),
             },
         }
     }
 
-    /// The answer is whole, but the connection is of no more use.
+    /// The response is complete, but the connection cannot be reused.
     pub(crate) fn close(self) {
-        if let Owner::Agent(hold) = self.owner {
-            hold.close();
+        if let Owner::Agent(lease) = self.owner {
+            lease.close();
         }
     }
 
-    /// Keeps it for the next request, if there is room.
-    pub(crate) fn keep(self: Box<Self>) {
+    /// Checks it in for the next request, unless enough are idle.
+    pub(super) fn check_in(self: Box<Self>) {
         let target = match &self.owner {
-            Owner::Target(place) => Rc::clone(&place.target),
-            Owner::Agent(_) => return self.keep_to_agent(),
+            Owner::Target(permit) => Rc::clone(&permit.target),
+            Owner::Agent(_) => return self.check_in_to_agent(),
         };
-        let room = !target.retired.get() && target.idle.borrow().len() < target.most_idle;
-        if self.buffer.is_empty() && room {
+        let has_room = !target.draining.get() && target.idle.borrow().len() < target.max_idle;
+        if self.buffer.is_empty() && has_room {
             target.stats.idle.add(1);
             target
                 .idle
                 .borrow_mut()
-                .push_back(Idle { connection: self, since: target.sweeps.get() });
-            // Somebody may be waiting for a place, which this connection can be.
-            if target.waiting.get() > 0 {
-                target.freed.notify_one();
+                .push_back(Idle { connection: self, since: target.ticks.get() });
+            // A request may wait for a connection, which can be this one.
+            if target.pending.get() > 0 {
+                target.released.notify_one();
             }
         }
     }
 
-    fn keep_to_agent(self) {
+    fn check_in_to_agent(self) {
         let Self { stream, buffer, owner, .. } = self;
         match owner {
-            Owner::Agent(hold) if buffer.is_empty() => hold.keep(stream),
-            Owner::Agent(hold) => hold.close(),
+            Owner::Agent(lease) if buffer.is_empty() => lease.check_in(stream),
+            Owner::Agent(lease) => lease.close(),
             Owner::Target(_) => {}
         }
     }
 
-    /// Neither closed nor talking out of turn. Costs no system call unless something came.
+    /// Neither closed nor sending without a request. Costs no system call unless bytes came.
     fn is_quiet(&self) -> bool {
         self.stream.is_quiet()
     }

@@ -25,7 +25,7 @@ pub(super) struct Service {
     /// Those of the system if there is none.
     pub(super) resolver: Option<SocketAddr>,
     /// How long connecting may take, which begins with the question.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// A server as a record names it.
@@ -63,14 +63,14 @@ impl Service {
     /// Its servers; none if it says itself that it is not to be had.
     pub(super) async fn look_up(&self) -> io::Result<Vec<Server>> {
         // Before whoever wants to connect gives up, so that it is counted.
-        let in_time = self.patience.mul_f64(0.9);
+        let in_time = self.timeout.mul_f64(0.9);
         tokio::time::timeout(in_time, self.ask()).await?
     }
 
     async fn ask(&self) -> io::Result<Vec<Server>> {
-        let (address, patience) = (self.resolver, self.patience);
+        let (address, timeout) = (self.resolver, self.timeout);
         // It reads the system's files, anew each time as they may change.
-        let resolver = spawn_blocking(move || resolver(address, patience)).await??;
+        let resolver = spawn_blocking(move || resolver(address, timeout)).await??;
         let answer = resolver.srv_lookup(self.name.as_str()).await.map_err(io::Error::other)?;
         let records = answer.answers().iter().filter_map(|record| match &record.data {
             RData::SRV(record) => Some(record),
@@ -95,7 +95,7 @@ impl Service {
     }
 }
 
-fn resolver(address: Option<SocketAddr>, patience: Duration) -> io::Result<TokioResolver> {
+fn resolver(address: Option<SocketAddr>, timeout: Duration) -> io::Result<TokioResolver> {
     let mut builder = match address {
         None => TokioResolver::builder_tokio().map_err(io::Error::other)?,
         Some(address) => {
@@ -116,7 +116,7 @@ fn resolver(address: Option<SocketAddr>, patience: Duration) -> io::Result<Tokio
     // `resolve` says how long answers are used.
     options.cache_size = 0;
     // So that there is time for another try.
-    options.timeout = options.timeout.min(patience / 3);
+    options.timeout = options.timeout.min(timeout / 3);
     options.attempts = 1;
     builder.build().map_err(io::Error::other)
 }

@@ -93,14 +93,14 @@ impl Live {
             next.upstreams.iter().flat_map(|u| &u.targets).any(|other| Rc::ptr_eq(target, other))
         };
         for target in self.upstreams.iter().flat_map(|u| &u.targets).filter(|t| !kept(t)) {
-            target.retire();
+            target.drain();
         }
     }
 
     /// Drops idle upstream connections that are of no more use.
     pub(crate) fn sweep(&self) {
         for target in self.upstreams.iter().flat_map(|upstream| &upstream.targets) {
-            target.sweep();
+            target.tick();
         }
     }
 

@@ -1,64 +1,53 @@
-//! A request to a target, timed from the choice of a connection to the last byte of the answer.
+//! An attempt in flight, timed from the pick of a target to the last byte of the response.
 
 use super::Target;
 use crate::clock;
 use crate::labels::method_label;
-use crate::spans::{Open, TrySpan, Went};
+use crate::spans::{AttemptSpan, Went};
 use crate::stats::CallKey;
 use crate::trace_context::SpanContext;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_wire::Method;
 
-/// A request on its way to a target, or its answer on the way back. Whoever ends it says how.
+/// A request on its way to a target, or the response on its way back. Its owner ends it.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct OpenAttempt {
     target: Rc<Target>,
     started: Instant,
-    /// Of the answer as it came; 0 until there is one.
+    /// Of the response as it came; 0 before it.
     status: u16,
-    /// Its span, if the request that it belongs to is traced.
-    span: Option<TrySpan>,
+    /// Its span, if the request is traced.
+    span: Option<AttemptSpan>,
 }
 
-impl Call {
-    /// One to `target`, of a request that may be traced.
-    pub(crate) fn new(target: Rc<Target>, started: Instant, of: Option<&Rc<Open>>) -> Self {
-        Self::traced(target, started, of.map(Open::take_try))
-    }
-
-    /// One to `target` with a span of its own, or none.
-    pub(crate) fn traced(target: Rc<Target>, started: Instant, span: Option<TrySpan>) -> Self {
+impl OpenAttempt {
+    pub(super) fn new(target: Rc<Target>, started: Instant, span: Option<AttemptSpan>) -> Self {
         Self { target, started, status: 0, span }
     }
 
-    /// Whether this is where it goes.
-    pub(crate) fn is_to(&self, target: &Rc<Target>) -> bool {
-        Rc::ptr_eq(&self.target, target)
-    }
-
-    /// When a connection for it was chosen.
-    pub(crate) fn started(&self) -> Instant {
+    /// When its target was picked.
+    pub(super) fn started(&self) -> Instant {
         self.started
     }
 
-    /// The head of the answer has come.
-    pub(crate) fn answered(&mut self, status: u16) {
+    /// The head of the response has come.
+    pub(super) fn responded(&mut self, status: u16) {
         self.status = status;
         if status == 101 {
-            // What follows is no answer, and may last for hours.
+            // No response follows, and what does may last for hours.
             self.target.health.answered(status, clock::recent);
         }
     }
 
-    pub(crate) fn is_answered(&self) -> bool {
+    pub(crate) fn has_response(&self) -> bool {
         self.status != 0
     }
 
-    /// Counts it. `error` is a word from a fixed list, empty when an answer came whole.
+    /// Counts it. `error` is a value of a fixed list, empty if the response was complete.
     pub(crate) fn end(self, method: Method, error: &'static str, now: Instant) {
-        if error.is_empty() && self.is_answered() {
-            // Only now: a target whose answers all break off does not do well.
+        if error.is_empty() && self.has_response() {
+            // Only now: a target whose responses are all aborted is not healthy.
             self.target.health.answered(self.status, clock::recent);
         }
         let duration = now.saturating_duration_since(self.started);
@@ -70,8 +59,8 @@ impl Call {
                 host: &target.host,
                 port: target.port,
                 authority: &target.authority,
-                scheme: if target.tls.is_some() { "https" } else { "http" },
-                protocol: if target.sessions.is_some() { "2" } else { "1.1" },
+                scheme: target.scheme(),
+                protocol: if target.speaks_http2() { "2" } else { "1.1" },
                 begun: self.started,
                 took: duration,
                 status: self.status,
@@ -84,11 +73,11 @@ impl Call {
 }
 
 impl Target {
-    /// Counts a request in the series of its labels, which is looked up under a lock only once.
+    /// Counts an attempt in the series of its labels, which is looked up under a lock only once.
     fn record(&self, key: CallKey, duration: Duration, span: Option<SpanContext>) {
         let mut series = self.series.borrow_mut();
         let own = series.iter().find(|(known, _)| *known == key);
-        // Once there is one for all others, there is none of its own for what is not there yet.
+        // Once there is a series for the overflow, no new one is added.
         let found = own.or_else(|| series.iter().find(|(known, _)| known.method.is_empty()));
         if let Some((_, durations)) = found {
             return durations.record(duration, span);

@@ -1,41 +1,43 @@
-//! The body of an agent's answer.
+//! The body of a response of an agent, by FastCGI or CGI.
 
-use super::feeding::Feeding;
+use super::FastCgiUpload;
 use super::output::{Output, OutputError};
 use crate::body::AnswerError;
 use crate::deadline::{Deadline, Wait};
-use crate::upstream::{Connection, Failed};
+use crate::upstream::Connection;
+use crate::upstream::attempt::{Failed, Upload as _};
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::Framing;
 
-/// How long an agent may take from the last byte of an answer to its end, and how much more it may
-/// write: its connection is then closed.
-const WINDING_UP: (Duration, usize) = (Duration::from_secs(1), 1 << 20);
+/// Limits of an agent from the last byte of a response to the end of its output, in time and in further
+/// bytes. Then its connection is closed.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_EXCESS_BYTES: usize = 1 << 20;
 
-/// Reads an answer's body, and meanwhile sends what is left of the request.
-pub(crate) struct AgentBody<'a> {
-    /// What came with the head.
+/// Reads a response's body, and meanwhile sends the rest of the request.
+pub(crate) struct FastCgiResponse<'a> {
+    /// Bytes that came with the head.
     front: Bytes,
-    /// Gone once the answer is whole.
+    /// `None` once the response is complete.
     connection: Option<Box<Connection>>,
-    feeding: Option<Box<Feeding<'a>>>,
+    upload: Option<Box<FastCgiUpload<'a>>>,
     output: Option<Output>,
     framing: Framing,
-    /// Bytes that are still to come, if that is known.
+    /// Bytes that are still to come, if known.
     left: Option<u64>,
-    /// The request was sent whole.
-    sent: bool,
+    /// The entire request was sent.
+    is_sent: bool,
     idle: Duration,
 }
 
-impl<'a> AgentBody<'a> {
+impl<'a> FastCgiResponse<'a> {
     pub(super) fn new(
         front: Bytes,
         connection: Box<Connection>,
-        feeding: Feeding<'a>,
+        upload: FastCgiUpload<'a>,
         output: Output,
         framing: Framing,
         idle: Duration,
@@ -44,43 +46,52 @@ impl<'a> AgentBody<'a> {
         let mut body = Self {
             front,
             connection: Some(connection),
-            sent: feeding.is_complete(),
-            feeding: (!feeding.is_over()).then(|| Box::new(feeding)),
+            is_sent: upload.is_complete(),
+            upload: (!upload.is_over()).then(|| Box::new(upload)),
             output: Some(output),
             framing,
             left,
             idle,
         };
         if let Some(left) = left {
-            // What is more than was said is not the client's.
+            // Bytes beyond the declared length are not the client's.
             body.front.truncate(usize::try_from(left).unwrap_or(usize::MAX));
         }
         body.finish_if_over();
         body
     }
 
-    /// An answer that is over, and whose length says nothing.
-    pub(super) fn nothing() -> AgentBody<'static> {
-        AgentBody {
+    /// A complete response without a body, as that to HEAD.
+    pub(super) fn empty() -> FastCgiResponse<'static> {
+        FastCgiResponse {
             front: Bytes::new(),
             connection: None,
-            feeding: None,
+            upload: None,
             output: None,
             framing: Framing::None,
             left: Some(0),
-            sent: true,
+            is_sent: true,
             idle: Duration::ZERO,
         }
     }
 
-    /// Lets go of the request, if nothing of it is left to send.
-    pub(crate) fn detach(self: Box<Self>) -> Result<Box<AgentBody<'static>>, Box<Self>> {
-        if self.feeding.is_some() {
+    /// Detaches the body from the request, if nothing of the request is left to send.
+    pub(crate) fn detach(self: Box<Self>) -> Result<Box<FastCgiResponse<'static>>, Box<Self>> {
+        if self.upload.is_some() {
             return Err(self);
         }
-        let Self { front, connection, output, framing, left, sent, idle, .. } = *self;
-        let feeding = None;
-        Ok(Box::new(AgentBody { front, connection, feeding, output, framing, left, sent, idle }))
+        let Self { front, connection, output, framing, left, is_sent, idle, .. } = *self;
+        let upload = None;
+        Ok(Box::new(FastCgiResponse {
+            front,
+            connection,
+            upload,
+            output,
+            framing,
+            left,
+            is_sent,
+            idle,
+        }))
     }
 
     pub(crate) fn length(&self) -> Option<u64> {
@@ -115,7 +126,7 @@ impl<'a> AgentBody<'a> {
         self.finish_if_over();
     }
 
-    /// What is at hand is known to be the rest of it.
+    /// The buffered bytes are known to be the last ones.
     pub(crate) fn is_last(&self) -> bool {
         match self.left {
             Some(left) => self.data().len() as u64 == left,
@@ -144,7 +155,7 @@ impl<'a> AgentBody<'a> {
                 Poll::Ready(Ok(true))
             }
             Poll::Ready(Ok(false)) if self.left.is_some_and(|left| left > 0) => {
-                // It said that there would be more.
+                // The declared length was more.
                 self.close();
                 Poll::Ready(Err(AnswerError::UpstreamClosed))
             }
@@ -155,24 +166,24 @@ impl<'a> AgentBody<'a> {
             Poll::Ready(Err(OutputError::Closed)) => {
                 Poll::Ready(Err(self.failed(Failed::Closed, AnswerError::UpstreamClosed)))
             }
-            Poll::Ready(Err(OutputError::Garbage(error))) => {
+            Poll::Ready(Err(OutputError::ProtocolError(error))) => {
                 let error = AnswerError::AgentGarbage(error);
-                Poll::Ready(Err(self.failed(Failed::Garbage, error)))
+                Poll::Ready(Err(self.failed(Failed::ProtocolError, error)))
             }
             Poll::Pending => {
                 let expired = ready!(deadline.poll(cx, Wait::UpstreamBody, self.idle));
-                Poll::Ready(Err(self.failed(Failed::Late, AnswerError::Late(expired))))
+                Poll::Ready(Err(self.failed(Failed::TimedOut, AnswerError::Late(expired))))
             }
         }
     }
 
-    /// Sends on what is left of the request. Its errors do not matter: the answer is there.
+    /// Continues sending the request. Its errors do not matter: the response is there.
     pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) {
-        if let (Some(feeding), Some(connection)) = (&mut self.feeding, &self.connection)
-            && let Poll::Ready(sent) = feeding.poll(&connection.stream, cx)
+        if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
+            && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
         {
-            self.sent = sent.is_ok() && feeding.is_complete();
-            self.feeding = None;
+            self.is_sent = sent.is_ok() && upload.is_complete();
+            self.upload = None;
         }
     }
 
@@ -195,12 +206,12 @@ impl<'a> AgentBody<'a> {
         }
     }
 
-    /// The answer is whole. The agent is free when it says so.
+    /// The response is complete. The agent is free when its output has ended.
     fn finish(&mut self) {
         let (Some(connection), Some(output)) = (self.connection.take(), self.output.take()) else {
             return;
         };
-        settle(connection, output, self.sent && self.feeding.is_none());
+        settle(connection, output, self.is_sent && self.upload.is_none());
     }
 
     fn close(&mut self) {
@@ -211,36 +222,37 @@ impl<'a> AgentBody<'a> {
     }
 }
 
-/// Gives an agent back whose answer is whole: at once, or when it has ended it.
-pub(super) fn settle(mut connection: Box<Connection>, mut output: Output, sent: bool) {
+/// Releases an agent whose response is complete: at once, or when its output has ended. `is_sent` if the
+/// entire request was.
+pub(super) fn settle(mut connection: Box<Connection>, mut output: Output, is_sent: bool) {
     let ended = output.ready() == 0 && matches!(output.advance(&mut connection), Ok(true));
     if ended && output.ready() == 0 {
-        return give_back(connection, &output, sent);
+        return release(connection, &output, is_sent);
     }
     tokio::task::spawn_local(async move {
-        let mut more = 0;
-        let winding_up = poll_fn(|cx| {
+        let mut excess = 0;
+        let ending = poll_fn(|cx| {
             while ready!(output.poll(&mut connection, cx))? {
                 let count = output.ready();
-                more += count;
+                excess += count;
                 output.consume(&mut connection, count);
-                if more > WINDING_UP.1 {
+                if excess > MAX_EXCESS_BYTES {
                     return Poll::Ready(Err(OutputError::Closed));
                 }
             }
             Poll::Ready(Ok(()))
         });
-        match tokio::time::timeout(WINDING_UP.0, winding_up).await {
-            Ok(Ok(())) => give_back(connection, &output, sent),
-            Ok(Err(OutputError::Garbage(_))) => connection.failed(Failed::Garbage),
+        match tokio::time::timeout(END_TIMEOUT, ending).await {
+            Ok(Ok(())) => release(connection, &output, is_sent),
+            Ok(Err(OutputError::ProtocolError(_))) => connection.failed(Failed::ProtocolError),
             Ok(Err(OutputError::Closed)) | Err(_) => connection.failed(Failed::Closed),
         }
     });
 }
 
-fn give_back(connection: Box<Connection>, output: &Output, sent: bool) {
-    if sent && output.leaves_connection() {
-        connection.keep();
+fn release(connection: Box<Connection>, output: &Output, is_sent: bool) {
+    if is_sent && output.leaves_connection() {
+        connection.check_in();
     } else {
         connection.close();
     }

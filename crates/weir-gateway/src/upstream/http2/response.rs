@@ -1,56 +1,66 @@
-//! The body of an answer that comes by HTTP/2.
+//! The body of a response that comes by HTTP/2.
 
-use super::Outflow;
+use super::{Http2Upload, StreamPermit};
 use crate::body::{AnswerError, BodyEnd};
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::grpc;
-use crate::upstream::Seat;
+use crate::upstream::attempt::Upload as _;
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use weir_wire::Framing;
 
-/// Reads an answer's body, and meanwhile sends what is left of the request.
-pub(crate) struct StreamBody<'a> {
-    seat: Seat,
-    /// What is left of the request.
-    outflow: Option<Outflow<'a>>,
+/// Reads a response's body, and meanwhile sends the rest of the request.
+pub(crate) struct Http2Response<'a> {
+    permit: StreamPermit,
+    /// The rest of the request.
+    upload: Option<Http2Upload<'a>>,
     incoming: RecvStream,
     data: Bytes,
     framing: Framing,
-    /// What has come behind it.
+    /// Trailers that have come.
     trailers: Option<HeaderMap>,
     over: bool,
     idle: Duration,
+    /// It is the response to a gRPC call.
     is_grpc: bool,
 }
 
-impl<'a> StreamBody<'a> {
+impl<'a> Http2Response<'a> {
     pub(super) fn new(
-        seat: Seat,
-        outflow: Outflow<'a>,
+        permit: StreamPermit,
+        upload: Http2Upload<'a>,
         incoming: RecvStream,
         framing: Framing,
         idle: Duration,
         is_grpc: bool,
     ) -> Self {
-        let outflow = Some(outflow).filter(|outflow| !outflow.is_over());
+        let upload = Some(upload).filter(|upload| !upload.is_over());
         let over = incoming.is_end_stream();
         let (data, trailers) = (Bytes::new(), None);
-        Self { seat, outflow, incoming, data, framing, trailers, over, idle, is_grpc }
+        Self { permit, upload, incoming, data, framing, trailers, over, idle, is_grpc }
     }
 
-    /// Lets go of the request, if nothing of it is left to send.
-    pub(crate) fn detach(self: Box<Self>) -> Result<Box<StreamBody<'static>>, Box<Self>> {
-        if self.outflow.is_some() {
+    /// Detaches the body from the request, if nothing of the request is left to send.
+    pub(crate) fn detach(self: Box<Self>) -> Result<Box<Http2Response<'static>>, Box<Self>> {
+        if self.upload.is_some() {
             return Err(self);
         }
-        let Self { seat, incoming, data, framing, trailers, over, idle, is_grpc, .. } = *self;
-        let outflow = None;
-        let body =
-            StreamBody { seat, outflow, incoming, data, framing, trailers, over, idle, is_grpc };
+        let Self { permit, incoming, data, framing, trailers, over, idle, is_grpc, .. } = *self;
+        let upload = None;
+        let body = Http2Response {
+            permit,
+            upload,
+            incoming,
+            data,
+            framing,
+            trailers,
+            over,
+            idle,
+            is_grpc,
+        };
         Ok(Box::new(body))
     }
 
@@ -62,7 +72,7 @@ impl<'a> StreamBody<'a> {
         &self.data
     }
 
-    /// Takes up to so many of the bytes at hand, without copying them.
+    /// Takes up to `most` of the buffered bytes, without copying them.
     pub(crate) fn take(&mut self, most: usize) -> Bytes {
         let count = self.data.len().min(most);
         let bytes = self.data.slice(..count);
@@ -72,7 +82,7 @@ impl<'a> StreamBody<'a> {
 
     pub(crate) fn consume(&mut self, count: usize) {
         self.data.advance(count);
-        // It fails only for more than has come.
+        // Fails only for more bytes than have come.
         let _ = self.incoming.flow_control().release_capacity(count);
     }
 
@@ -112,38 +122,44 @@ impl<'a> StreamBody<'a> {
             }
             let expired = ready!(deadline.poll(cx, Wait::UpstreamBody, self.idle));
             if expired != Expired::Request {
-                self.seat.target().health.failed(Instant::now());
+                self.permit.target().health.failed(Instant::now());
             }
             return Poll::Ready(Err(AnswerError::Late(expired)));
         }
     }
 
-    /// Sends on what is left of the request, and says whether anything moved. Its errors do not
-    /// matter: the answer is there.
+    /// Continues sending the request; whether anything moved. Its errors do not matter: the response
+    /// is there.
     pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(outflow) = &mut self.outflow else { return false };
-        let over = outflow.poll(cx).is_ready();
-        let moved = outflow.take_moved();
+        let Some(upload) = &mut self.upload else { return false };
+        let over = upload.poll(cx).is_ready();
+        let moved = upload.take_moved();
         if over {
-            self.outflow = None;
+            self.upload = None;
         }
         moved
     }
 
-    /// It is over: the trailers, and the status of a gRPC call, which is counted.
+    /// The body is over: its trailers, and the status code of a gRPC call, which is counted.
     pub(crate) fn end(&mut self) -> BodyEnd {
         let Some(trailers) = self.trailers.take() else { return BodyEnd::default() };
-        let grpc_status = grpc::code(&trailers).filter(|_| self.is_grpc);
+        let status = trailers.get("grpc-status").filter(|_| self.is_grpc);
+        let grpc_status = grpc::code(status.map(HeaderValue::as_bytes));
         if let Some(code) = grpc_status {
-            self.seat.target().stats.grpc[code].add(1);
+            self.permit.target().stats.grpc[code].add(1);
         }
         BodyEnd { trailers: Some(trailers), grpc_status }
     }
 
+    /// The response has neither a body nor trailers.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
     fn failed(&mut self, error: &h2::Error) -> AnswerError {
-        self.seat.target().health.failed(Instant::now());
+        self.permit.target().health.failed(Instant::now());
         if error.is_io() || error.is_go_away() {
-            self.seat.abandon();
+            self.permit.abandon();
         }
         AnswerError::UpstreamClosed
     }

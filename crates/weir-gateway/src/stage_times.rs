@@ -1,23 +1,23 @@
-//! How long the stages of a request took, as far as somebody measured them.
+//! Durations of the stages of a request, as far as they are measured.
 
 use std::time::{Duration, Instant};
 use weir_journal::stage;
 
-/// Most durations of one request: every stage once, but for a queue or an upstream.
-const MOST: usize = 10;
+/// Most durations of one request: every stage once, except queue and upstream.
+const MAX_DURATIONS: usize = 10;
 
 /// Durations in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stages {
-    list: [(u8, u32); MOST],
+pub(crate) struct StageTimes {
+    list: [(u8, u32); MAX_DURATIONS],
     count: u8,
     /// When the last stage that was measured ended.
     mark: Option<Instant>,
-    /// When the head of an upstream's answer had come.
-    answered: Option<Instant>,
+    /// When the head of an upstream's response had come.
+    responded: Option<Instant>,
 }
 
-impl Stages {
+impl StageTimes {
     /// A stage ended at `now`; it began when the one before it ended, or at `start`.
     pub(crate) fn ended(&mut self, code: u8, start: Instant, now: Instant) {
         let begun = self.mark.replace(now).unwrap_or(start);
@@ -29,14 +29,14 @@ impl Stages {
         self.mark
     }
 
-    /// The head of an upstream's answer has come, so long after the choice of a connection.
-    pub(crate) fn answered(&mut self, called: Instant, now: Instant) {
+    /// The head of an upstream's response has come to a request sent at `called`.
+    pub(crate) fn responded(&mut self, called: Instant, now: Instant) {
         self.add(stage::FIRST_BYTE, now.saturating_duration_since(called));
         self.mark = Some(now);
-        self.answered = Some(now);
+        self.responded = Some(now);
     }
 
-    /// Took so long.
+    /// A stage took so long.
     pub(crate) fn add(&mut self, code: u8, took: Duration) {
         if let Some(place) = self.list.get_mut(usize::from(self.count)) {
             *place = (code, took.as_micros().try_into().unwrap_or(u32::MAX));
@@ -45,9 +45,9 @@ impl Stages {
     }
 
     /// All of them, with the last, which begin in the past and end now.
-    pub(super) fn finish(&mut self, now: Instant, total: Duration) -> &[(u8, u32)] {
-        if let Some(answered) = self.answered {
-            self.add(stage::ANSWER, now.saturating_duration_since(answered));
+    pub(crate) fn finish(&mut self, now: Instant, total: Duration) -> &[(u8, u32)] {
+        if let Some(responded) = self.responded {
+            self.add(stage::ANSWER, now.saturating_duration_since(responded));
         }
         self.add(stage::TOTAL, total);
         &self.list[..usize::from(self.count)]
@@ -62,10 +62,10 @@ mod tests {
     fn each_stage_begins_where_the_last_one_ended() {
         let start = Instant::now();
         let at = |micros| start + Duration::from_micros(micros);
-        let mut stages = Stages::default();
+        let mut stages = StageTimes::default();
         stages.ended(stage::AUTH, start, at(5));
         stages.ended(stage::LIMIT, start, at(7));
-        stages.answered(at(10), at(30));
+        stages.responded(at(10), at(30));
         let all = stages.finish(at(100), Duration::from_micros(100));
         let expected = [
             (stage::AUTH, 5),
@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn more_than_there_are_stages_is_left_out() {
-        let mut stages = Stages::default();
+        let mut stages = StageTimes::default();
         (0..20).for_each(|code| stages.add(code, Duration::MAX));
-        assert_eq!(stages.finish(Instant::now(), Duration::ZERO).len(), MOST);
+        assert_eq!(stages.finish(Instant::now(), Duration::ZERO).len(), MAX_DURATIONS);
     }
 }

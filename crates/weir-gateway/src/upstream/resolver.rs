@@ -1,5 +1,5 @@
-//! Addresses of a target that has a name: looked up when the first connection needs one, and again
-//! from time to time, while the last answer is used. No request waits for a second look.
+//! The DNS resolver of a target: its name is looked up when the first connection needs an address, and
+//! again from time to time, while the known addresses are used. No request waits for a later look-up.
 
 use super::Target;
 use super::service::{Server, Service, in_turn};
@@ -10,41 +10,41 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What is known of a name.
+/// The addresses of a name.
 #[derive(Debug)]
-pub(super) struct Names {
-    /// The last good answer; empty if the service says that it is not to be had.
+pub(super) struct Resolver {
+    /// Result of the last successful look-up; empty if the service declares itself unavailable.
     known: RefCell<Option<Vec<Server>>>,
-    /// In sweeps of the target, when it was asked last.
-    asked: Cell<u64>,
-    /// Somebody is asking.
-    asking: Cell<bool>,
+    /// The last look-up, in ticks of the target.
+    looked_up: Cell<u64>,
+    /// A look-up is under way.
+    is_running: Cell<bool>,
     /// Where the next connection begins.
     turn: Cell<usize>,
-    every: Duration,
-    /// There if SRV records say where it is, else its addresses do.
+    interval: Duration,
+    /// SRV records are looked up, not addresses.
     service: Option<Service>,
 }
 
-impl Names {
-    pub(super) fn new(every: Duration, service: Option<Service>) -> Self {
+impl Resolver {
+    pub(super) fn new(interval: Duration, service: Option<Service>) -> Self {
         Self {
             known: RefCell::default(),
-            asked: Cell::new(0),
-            asking: Cell::new(false),
+            looked_up: Cell::new(0),
+            is_running: Cell::new(false),
             turn: Cell::new(0),
-            every,
+            interval,
             service,
         }
     }
 
-    /// From one question to the next, and what is asked for.
+    /// The interval, and the service that is looked up.
     pub(super) fn source(&self) -> (Duration, Option<&Service>) {
-        (self.every, self.service.as_ref())
+        (self.interval, self.service.as_ref())
     }
 
-    /// The addresses that are known, as the next connection is to try them: of several of a server
-    /// each connection begins with another one. `None` before the first answer.
+    /// The known addresses in the order in which the next connection tries them: of several of a server
+    /// each connection begins with another one. `None` before the first look-up.
     fn next(&self) -> Option<Vec<SocketAddr>> {
         let known = self.known.borrow();
         let servers = in_turn(known.as_deref()?);
@@ -71,59 +71,61 @@ impl Names {
             .any(|server| server.addresses.contains(address))
     }
 
-    /// Whether it is time to ask again.
+    /// Whether it is time for a look-up.
     fn is_due(&self, now: u64) -> bool {
-        !self.asking.get()
+        !self.is_running.get()
             && self.known.borrow().is_some()
-            && Duration::from_secs(now.saturating_sub(self.asked.get())) >= self.every
+            && Duration::from_secs(now.saturating_sub(self.looked_up.get())) >= self.interval
     }
 }
 
 impl Target {
     /// Addresses to connect to, those that are known if there are any.
     pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        let Some(names) = &self.names else { return Ok(self.address.into_iter().collect()) };
-        if let Some(known) = names.next() {
+        let Some(resolver) = &self.resolver else {
+            return Ok(self.address.into_iter().collect());
+        };
+        if let Some(known) = resolver.next() {
             return Ok(known);
         }
-        self.look_up(names).await?;
-        Ok(names.next().unwrap_or_default())
+        self.look_up(resolver).await?;
+        Ok(resolver.next().unwrap_or_default())
     }
 
-    /// None of the addresses that are known could be connected to.
-    pub(super) fn doubt_addresses(&self) {
-        if let Some(names) = &self.names {
-            names.asked.set(0);
+    /// No known address could be connected to: they are suspect, and looked up at the next tick.
+    pub(super) fn suspect_addresses(&self) {
+        if let Some(resolver) = &self.resolver {
+            resolver.looked_up.set(0);
         }
     }
 
-    /// Asks again if it is time to. To be called once a second.
+    /// Starts a look-up if it is time to. To be called once a second.
     pub(super) fn refresh_addresses(self: &Rc<Self>) {
-        let due = self.names.as_ref().is_some_and(|names| names.is_due(self.sweeps.get()));
+        let due = self.resolver.as_ref().is_some_and(|one| one.is_due(self.ticks.get()));
         if !due {
             return;
         }
         let target = Rc::clone(self);
         tokio::task::spawn_local(async move {
-            let Some(names) = &target.names else { return };
-            names.asking.set(true);
-            if target.look_up(names).await.is_ok() {
-                target.leave_addresses(names);
+            let Some(resolver) = &target.resolver else { return };
+            resolver.is_running.set(true);
+            if target.look_up(resolver).await.is_ok() {
+                target.evict_old_addresses(resolver);
             }
-            names.asking.set(false);
+            resolver.is_running.set(false);
         });
     }
 
-    /// Asks. What is known stays if there is no good answer.
-    async fn look_up(&self, names: &Names) -> io::Result<()> {
-        names.asked.set(self.sweeps.get());
-        let found = match &names.service {
+    /// Known addresses stay if it fails.
+    async fn look_up(&self, resolver: &Resolver) -> io::Result<()> {
+        resolver.looked_up.set(self.ticks.get());
+        let found = match &resolver.service {
             Some(service) => service.look_up().await,
             None => self.look_up_host().await,
         };
         let good = found.as_ref().is_ok_and(|servers| !servers.is_empty());
         self.stats.resolutions[usize::from(!good)].add(1);
-        names.known.replace(Some(found?));
+        resolver.known.replace(Some(found?));
         Ok(())
     }
 
@@ -137,10 +139,11 @@ impl Target {
         Ok(vec![Server { priority: 0, weight: 0, addresses }])
     }
 
-    /// Keeps no idle connection but to servers of the first choice: not to an address that is gone,
-    /// and not to one that was tried because another did not answer.
-    fn leave_addresses(&self, names: &Names) {
-        let may_stay = |peer: Option<SocketAddr>| peer.is_none_or(|at| names.is_first_choice(&at));
+    /// Evicts idle connections but to servers of the first choice: those to an address that is gone,
+    /// and to one that was tried because another did not respond.
+    fn evict_old_addresses(&self, resolver: &Resolver) {
+        let may_stay =
+            |peer: Option<SocketAddr>| peer.is_none_or(|at| resolver.is_first_choice(&at));
         let is_kept = |stream: &Stream| may_stay(stream.peer());
         let gone: Vec<_> = {
             let mut idle = self.idle.borrow_mut();
@@ -151,8 +154,8 @@ impl Target {
         };
         self.stats.idle.sub(gone.len() as u64);
         drop(gone);
-        if let Some(sessions) = &self.sessions {
-            sessions.retain(may_stay);
+        if let Some(http2) = &self.http2 {
+            http2.retain(may_stay);
         }
     }
 }
@@ -170,10 +173,10 @@ mod tests {
         Server { priority, weight: 0, addresses }
     }
 
-    fn knowing(servers: Vec<Server>) -> Names {
-        let names = Names::new(Duration::from_secs(5), None);
-        names.known.replace(Some(servers));
-        names
+    fn knowing(servers: Vec<Server>) -> Resolver {
+        let resolver = Resolver::new(Duration::from_secs(5), None);
+        resolver.known.replace(Some(servers));
+        resolver
     }
 
     #[test]
@@ -194,15 +197,15 @@ mod tests {
 
     #[test]
     fn it_is_asked_again_when_its_time_is_up_and_once_at_a_time() {
-        let unknown = Names::new(Duration::from_secs(5), None);
-        assert!(!unknown.is_due(100), "nobody has asked for it yet");
+        let unknown = Resolver::new(Duration::from_secs(5), None);
+        assert!(!unknown.is_due(100), "no connection has needed it yet");
         assert_eq!(unknown.next(), None);
         let names = knowing(Vec::new());
         assert_eq!(names.next(), Some(Vec::new()));
-        names.asked.set(10);
+        names.looked_up.set(10);
         assert!(!names.is_due(14));
         assert!(names.is_due(15));
-        names.asking.set(true);
+        names.is_running.set(true);
         assert!(!names.is_due(15));
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent writes: head and body of its answer, out of FastCGI records or as they come.
+//! The output of an agent, decoded from FastCGI records, or plain as that of a CGI program.
 
 use crate::upstream::Connection;
 use std::io;
@@ -7,9 +7,9 @@ use std::task::{Context, Poll, ready};
 use weir_broker::Pool;
 use weir_wire::fastcgi::{Answer, End, Event, FastCgiError};
 
-/// Takes an agent's output apart.
+/// Decodes the output of an agent.
 pub(super) struct Output {
-    /// Of FastCGI; a plain output ends where the connection does.
+    /// The decoder of records; a plain output ends with the connection.
     records: Option<Answer>,
     /// Bytes at the front of the connection's buffer that are output.
     ready: usize,
@@ -17,11 +17,11 @@ pub(super) struct Output {
     pool: Arc<Pool>,
 }
 
-/// Why there is no more of it.
+/// Why the output cannot be read on.
 #[derive(Debug)]
 pub(super) enum OutputError {
     Closed,
-    Garbage(FastCgiError),
+    ProtocolError(FastCgiError),
 }
 
 impl Output {
@@ -29,7 +29,13 @@ impl Output {
         Self { records: framed.then(Answer::default), ready: 0, end: None, pool }
     }
 
-    /// Output at hand.
+    /// That of another connection.
+    pub(super) fn reset(&mut self) {
+        self.records = self.records.is_some().then(Answer::default);
+        (self.ready, self.end) = (0, None);
+    }
+
+    /// Buffered bytes of output.
     pub(super) fn ready(&self) -> usize {
         self.ready
     }
@@ -39,12 +45,12 @@ impl Output {
         self.ready -= count;
     }
 
-    /// It has ended; how, if that was told.
+    /// It has ended, with this record if it is FastCGI.
     pub(super) fn end(&self) -> Option<Option<End>> {
         self.end
     }
 
-    /// Finds what is output among the bytes that have come; whether it found any, or the end.
+    /// Finds output among the bytes that have come; whether there is any, or the end.
     pub(super) fn advance(&mut self, connection: &mut Connection) -> Result<bool, OutputError> {
         loop {
             if self.ready > 0 || self.end.is_some() {
@@ -55,7 +61,7 @@ impl Output {
                 self.ready = bytes.len();
                 return Ok(self.ready > 0);
             };
-            let decoded = records.decode(bytes).map_err(OutputError::Garbage)?;
+            let decoded = records.decode(bytes).map_err(OutputError::ProtocolError)?;
             match decoded.event {
                 Event::Stdout => {
                     connection.buffer.consume(decoded.data.start);

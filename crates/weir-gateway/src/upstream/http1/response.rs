@@ -1,22 +1,23 @@
-//! The body of an upstream's answer.
+//! The body of a response that comes by HTTP/1.1.
 
-use super::sending::Sending;
+use super::Http1Upload;
 use crate::body::AnswerError;
 use crate::deadline::{Deadline, Wait};
-use crate::upstream::{Connection, Failed};
+use crate::upstream::Connection;
+use crate::upstream::attempt::{Failed, Scope, Upload as _};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{BodyDecoder, Framing, ResponseHead};
 
-/// Most bytes that are read of an answer nobody gets, to keep its connection.
-const DISCARDED: usize = 64 * 1024;
+/// Most bytes that are read of a discarded response, to keep its connection.
+const MAX_DISCARDED_BYTES: usize = 64 * 1024;
 
-/// Reads an answer's body, and meanwhile sends what is left of the request.
-pub(crate) struct UpstreamBody<'a> {
-    /// Gone once the answer is whole.
+/// Reads a response's body, and meanwhile sends the rest of the request.
+pub(crate) struct Http1Response<'a> {
+    /// `None` once the response is complete.
     connection: Option<Box<Connection>>,
-    /// What is left of the request; it holds the client's side until the answer is whole.
-    sending: Option<Box<Sending<'a>>>,
+    /// The rest of the request; it holds the client's side until the response is complete.
+    upload: Option<Box<Http1Upload<'a>>>,
     decoder: BodyDecoder,
     framing: Framing,
     /// Bytes at the front of the buffer that are decoded body.
@@ -26,32 +27,23 @@ pub(crate) struct UpstreamBody<'a> {
     idle: Duration,
 }
 
-impl<'a> UpstreamBody<'a> {
+impl<'a> Http1Response<'a> {
     pub(crate) fn new(
         connection: Box<Connection>,
-        sending: Sending<'a>,
+        upload: Http1Upload<'a>,
         response: &ResponseHead,
         idle: Duration,
     ) -> Self {
-        let whole = !sending.is_over() || sending.is_complete();
-        let rest = (!sending.is_over()).then(|| Box::new(sending));
-        Self::beside(connection, rest, whole, response, idle)
+        let is_complete = !upload.is_over() || upload.is_complete();
+        let rest = (!upload.is_over()).then(|| Box::new(upload));
+        Self::after(connection, rest, is_complete, response, idle)
     }
 
-    /// After a request that was sent whole, and of which nobody counts how it ended.
-    pub(crate) fn unwatched(
-        connection: Box<Connection>,
-        response: &ResponseHead,
-        idle: Duration,
-    ) -> Self {
-        Self::beside(connection, None, true, response, idle)
-    }
-
-    /// Beside `rest` of the request; `whole` unless that broke off.
-    fn beside(
+    /// With the `rest` of the request; `is_complete` unless sending it was aborted.
+    fn after(
         mut connection: Box<Connection>,
-        rest: Option<Box<Sending<'a>>>,
-        whole: bool,
+        rest: Option<Box<Http1Upload<'a>>>,
+        is_complete: bool,
         response: &ResponseHead,
         idle: Duration,
     ) -> Self {
@@ -62,11 +54,11 @@ impl<'a> UpstreamBody<'a> {
         };
         let mut body = Self {
             connection: Some(connection),
-            sending: rest,
+            upload: rest,
             decoder: BodyDecoder::new(response.framing),
             framing: response.framing,
             ready: 0,
-            keep_alive: response.keep_alive && whole,
+            keep_alive: response.keep_alive && is_complete,
             idle,
         };
         if body.decoder.is_done() {
@@ -75,22 +67,22 @@ impl<'a> UpstreamBody<'a> {
         body
     }
 
-    /// Lets go of an answer that nobody gets. Its connection is kept if all of it is there already,
-    /// and the request was `whole`.
-    pub(crate) fn discard(
+    /// Discards a response. Its connection is kept if all of it is there already, and the request
+    /// `is_complete`.
+    pub(super) fn discard(
         connection: Box<Connection>,
-        whole: bool,
+        is_complete: bool,
         response: &ResponseHead,
-        idle: Duration,
-        deadline: &Deadline,
+        scope: &Scope<'_>,
     ) {
-        let mut body = UpstreamBody::beside(connection, None, whole, response, idle);
-        let mut left = DISCARDED;
-        // Nothing is waited for, so there is nobody to wake.
+        let idle = scope.timeouts.idle;
+        let mut body = Http1Response::after(connection, None, is_complete, response, idle);
+        let mut left = MAX_DISCARDED_BYTES;
+        // Nothing is awaited: there is no task to wake.
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while body.connection.is_some()
             && left > 0
-            && matches!(body.poll_data(&mut cx, deadline), Poll::Ready(Ok(true)))
+            && matches!(body.poll_data(&mut cx, scope.deadline), Poll::Ready(Ok(true)))
         {
             let count = body.data().len().min(left);
             body.consume(count);
@@ -98,13 +90,13 @@ impl<'a> UpstreamBody<'a> {
         }
     }
 
-    /// Lets go of the request, if nothing of it is left to send.
-    pub(crate) fn detach(self) -> Result<UpstreamBody<'static>, Self> {
-        if self.sending.is_some() {
+    /// Detaches the body from the request, if nothing of the request is left to send.
+    pub(crate) fn detach(self) -> Result<Http1Response<'static>, Self> {
+        if self.upload.is_some() {
             return Err(self);
         }
         let Self { connection, decoder, framing, ready, keep_alive, idle, .. } = self;
-        Ok(UpstreamBody { connection, sending: None, decoder, framing, ready, keep_alive, idle })
+        Ok(Http1Response { connection, upload: None, decoder, framing, ready, keep_alive, idle })
     }
 
     pub(crate) fn length(&self) -> Option<u64> {
@@ -175,29 +167,29 @@ impl<'a> UpstreamBody<'a> {
         }
     }
 
-    /// Sends on what is left of the request. Its errors do not matter: the answer is there.
+    /// Continues sending the request. Its errors do not matter: the response is there.
     pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) {
-        if let (Some(sending), Some(connection)) = (&mut self.sending, &self.connection)
-            && let Poll::Ready(sent) = sending.poll(&connection.stream, cx)
+        if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
+            && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
         {
-            self.keep_alive &= sent.is_ok() && sending.is_complete();
-            self.sending = None;
+            self.keep_alive &= sent.is_ok() && upload.is_complete();
+            self.upload = None;
         }
     }
 
     fn failed(&mut self, error: AnswerError) -> AnswerError {
         if let Some(connection) = self.connection.take() {
-            let late = matches!(error, AnswerError::Late(_));
-            connection.failed(if late { Failed::Late } else { Failed::Closed });
+            let timed_out = matches!(error, AnswerError::Late(_));
+            connection.failed(if timed_out { Failed::TimedOut } else { Failed::Closed });
         }
         error
     }
 
-    /// The answer is whole: the connection is free, unless the request was never finished.
+    /// The response is complete: the connection is free, unless the request never was.
     fn finish(&mut self) {
         if let Some(connection) = self.connection.take() {
-            if self.keep_alive && self.sending.is_none() {
-                connection.keep();
+            if self.keep_alive && self.upload.is_none() {
+                connection.check_in();
             } else {
                 connection.close();
             }

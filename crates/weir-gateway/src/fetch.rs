@@ -1,0 +1,149 @@
+//! Requests of weir's own: those of scripts and composed calls, for key sets and tokens, and mirrored
+//! ones. They are complete when they are sent.
+
+use crate::body::RequestBody;
+use crate::deadline::Deadline;
+use crate::headers::strip_hop_by_hop;
+use crate::problem::Problem;
+use crate::proxy::head::sign;
+use crate::refusal::Refusal;
+use crate::response_body::Body;
+use crate::spans::Open;
+use crate::transaction_id::TransactionId;
+use crate::upstream::{
+    Http1Upload, Http2Upload, OpenAttempt, OutboundRequest, Outcome, Plan, SendReport, Timeouts,
+    Upstream, UpstreamBody, send,
+};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weir_script::{Fetch, Fetched};
+use weir_wire::{Headers, Known, Method, ResponseHead};
+
+/// A request of weir's own.
+pub(crate) struct OwnRequest {
+    pub(crate) method: String,
+    /// Path and query.
+    pub(crate) target: String,
+    /// The host, if it is not that of the target.
+    pub(crate) host: Option<String>,
+    /// All headers but those that frame the body.
+    pub(crate) headers: Headers,
+    pub(crate) body: RequestBody<'static>,
+}
+
+/// The response to one. Its body is still to be read.
+pub(crate) struct OwnResponse {
+    head: ResponseHead,
+    body: UpstreamBody<'static>,
+    method: Method,
+    attempt: Option<OpenAttempt>,
+    deadline: Deadline,
+}
+
+/// Sends a request to an upstream over the worker's connections. The body of the response has at most
+/// `limit` bytes. The caller has removed headers with an underscore. `span` is that of the transaction
+/// that it belongs to, if that is traced.
+pub(crate) async fn fetch(
+    upstream: &Upstream,
+    fetch: Fetch,
+    id: TransactionId,
+    limit: u64,
+    span: Option<Rc<Open>>,
+) -> Result<Fetched, Refusal> {
+    let mut headers = Headers::new();
+    for (name, value) in &fetch.headers {
+        headers.push(name, value.as_bytes());
+    }
+    sign(&mut headers, upstream.credential.as_ref());
+    headers.push_known(Known::WeirTransactionId, id.as_bytes());
+    if let Some(span) = span.as_ref().filter(|_| headers.known(Known::Traceparent).is_none()) {
+        span.announce(&mut headers);
+    }
+    let own = OwnRequest {
+        method: fetch.method,
+        target: fetch.target,
+        host: None,
+        headers,
+        body: fetch.body.map_or_else(RequestBody::empty, RequestBody::whole),
+    };
+    send_own(upstream, own, fetch.timeout, span.as_ref()).await?.read(limit).await
+}
+
+/// Sends a request and waits for the head of the response. `timeout` is for the response as a whole.
+pub(crate) async fn send_own(
+    upstream: &Upstream,
+    own: OwnRequest,
+    timeout: Option<Duration>,
+    span: Option<&Rc<Open>>,
+) -> Result<OwnResponse, Refusal> {
+    let OwnRequest { method, target, host, headers, body } = own;
+    let deadline = Deadline::default();
+    deadline.set_request(timeout.map(|timeout| Instant::now() + timeout));
+    let first_byte = timeout.unwrap_or(upstream.timeouts.first_byte);
+    let (name, host) = (method, host.as_deref());
+    let method = Method::of(&name);
+    let request = OutboundRequest::new(method, &name, &target, &headers);
+    let request = OutboundRequest { host, ..request };
+    let mut report = SendReport::default();
+    let mut head = ResponseHead::default();
+    let plan = Plan {
+        request,
+        upstream,
+        key: None,
+        timeouts: Timeouts { first_byte, ..upstream.timeouts },
+        deadline: &deadline,
+        retries: false,
+        interim: None,
+        span,
+        times: None,
+        report: &mut report,
+    };
+    let sent = match upstream.speaks_http2() {
+        false => send(plan, Http1Upload::new(body), &mut head).await,
+        true => Box::pin(send(plan, Http2Upload::new(body, || None), &mut head)).await,
+    };
+    match sent {
+        Ok(Outcome::Response(body)) => {
+            Ok(OwnResponse { head, body, method, attempt: report.open, deadline })
+        }
+        Ok(Outcome::Switched { .. }) => Err(Problem::UpstreamGarbage.into()),
+        Err(refusal) => {
+            if let Some(attempt) = report.open {
+                attempt.end(method, refusal.problem.slug(), Instant::now());
+            }
+            Err(refusal)
+        }
+    }
+}
+
+impl OwnResponse {
+    /// The response with its body, of at most `limit` bytes.
+    async fn read(self, limit: u64) -> Result<Fetched, Refusal> {
+        let Self { head, body, method, attempt, deadline } = self;
+        let read = Body::Upstream(body).read_whole(&deadline, limit).await;
+        end(attempt, method, &read);
+        Ok(fetched(head, read?))
+    }
+
+    /// Reads the body for nothing, up to about `most` bytes.
+    pub(crate) async fn discard(mut self, most: u64) -> Result<(), Refusal> {
+        let read = self.body.discard(&self.deadline, most).await.map_err(Refusal::from);
+        end(self.attempt, self.method, &read);
+        read.map(|_| ())
+    }
+}
+
+fn end<T>(attempt: Option<OpenAttempt>, method: Method, read: &Result<T, Refusal>) {
+    if let Some(attempt) = attempt {
+        let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
+        attempt.end(method, error, Instant::now());
+    }
+}
+
+fn fetched(mut head: ResponseHead, body: Vec<u8>) -> Fetched {
+    strip_hop_by_hop(&mut head.headers, |_| false);
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    let headers = head.headers.iter();
+    let headers = headers.map(|(_, name, value)| (name.to_ascii_lowercase(), text(value)));
+    Fetched { status: head.status, headers: headers.collect(), body }
+}

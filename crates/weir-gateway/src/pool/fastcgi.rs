@@ -1,0 +1,98 @@
+//! A request to an agent that speaks FastCGI, or to a CGI program.
+
+use super::call::Call;
+use super::{agents, variables};
+use crate::agent_connections::LeaseGuard;
+use crate::body::RequestBody;
+use crate::buffer;
+use crate::clock;
+use crate::exchange::Exchange;
+use crate::headers::strip_response;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
+use crate::script_path::Found;
+use crate::stream::Stream;
+use crate::upstream::{AgentOutcome, Connection, FastCgiUpload, Scope, Timeouts};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::sync::Arc;
+use weir_broker::{CgiStarted, Outcome, Pool};
+use weir_config::AgentProtocol;
+use weir_wire::Framing;
+use weir_wire::fastcgi::{ParamsWriter, request};
+
+/// Sends it. The head of the response is then in `exchange.response`.
+pub(super) async fn send<'a>(
+    exchange: &mut Exchange,
+    (pool, settings): (&Arc<Pool>, &weir_config::Pool),
+    program: (&Found, &Call),
+    body: &mut RequestBody<'a>,
+    timeouts: Timeouts,
+) -> Result<AgentOutcome<'a>, Refusal> {
+    let is_fastcgi = settings.protocol == AgentProtocol::FastCgi;
+    let framing = body.framing();
+    let method = program.1.verb(exchange);
+    let (connection, out) = if is_fastcgi {
+        let mut out = buffer::take_vec();
+        request::begin(&mut out, true);
+        let mut params = ParamsWriter::new(&mut out);
+        variables::each(exchange, settings, program, framing, |name, value| {
+            params.push(name, value);
+        });
+        params.finish_request();
+        (agents(exchange, pool).0.check_out().await?, out)
+    } else {
+        (start(exchange, pool, settings, program, framing).await?, Vec::new())
+    };
+    let called = clock::recent();
+    let body = std::mem::replace(body, RequestBody::empty());
+    let mut upload = FastCgiUpload::new(out, body, is_fastcgi, pool);
+    let (mut agents, response, _) = agents(exchange, pool);
+    let scope =
+        Scope { method, deadline: agents.deadline, timeouts, upgrade: false, interim: None };
+    let (connection, head) = agents.send(connection, &mut upload, response, &scope).await?;
+    let outcome = head.finish(connection, upload, response.framing, timeouts.idle);
+    if !matches!(outcome, AgentOutcome::Redirect(_)) {
+        exchange.recording.answered(called);
+        strip_response(&mut exchange.response, exchange.request.method);
+    }
+    Ok(outcome)
+}
+
+/// Starts a program for this request.
+async fn start(
+    exchange: &mut Exchange,
+    pool: &Arc<Pool>,
+    settings: &weir_config::Pool,
+    program: (&Found, &Call),
+    framing: Framing,
+) -> Result<Box<Connection>, Refusal> {
+    let mut all: Vec<(String, OsString)> = Vec::with_capacity(40);
+    variables::each(exchange, settings, program, framing, |name, value| {
+        if !value.contains(&0) {
+            all.push((name.to_owned(), OsString::from_vec(value.to_vec())));
+        }
+    });
+    let mut lease = agents(exchange, pool).0.lease().await?;
+    lease.sending();
+    let (file, broker) = (program.0.file.clone(), Arc::clone(pool));
+    // Loading a program takes longer than other requests of this worker may have to wait.
+    let started =
+        tokio::task::spawn_blocking(move || CgiStarted::start(&broker, file.as_deref(), &all));
+    let started = match started.await {
+        Ok(started) => started.and_then(|started| started.attach(pool)),
+        Err(_) => return Err(Problem::Internal.into()),
+    };
+    let mut process = match started {
+        Ok(process) => process,
+        Err(error) => {
+            pool.log(&format!("the program cannot be started: {error}"));
+            let _ = lease.settle(Outcome::Unused { connected: false });
+            return Err(Problem::PoolUnavailable.into());
+        }
+    };
+    let pipes = process.stdin.take().zip(process.stdout.take());
+    let guard = LeaseGuard::new(&exchange.worker.agents, lease, Some(process));
+    let (stdin, stdout) = pipes.ok_or(Problem::Internal)?;
+    Ok(Connection::to_agent(Stream::pipes(stdin, stdout), false, guard))
+}

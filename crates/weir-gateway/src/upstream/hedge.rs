@@ -1,0 +1,233 @@
+//! Hedging: a second attempt at another target, when the first has no response after a while (Dean and
+//! Barroso, The Tail at Scale, 2013).
+//!
+//! ```text
+//! first attempt ── no head in time ── another target, budget ── both ── the first good head
+//! ```
+//!
+//! The client's own task polls both. The one that loses is dropped: its connection is closed, or its
+//! stream reset.
+
+use super::pick::Pick;
+use super::retry::RetryPolicy;
+use super::send::{Attempted, FailedAttempt, SendContext, Sender, TargetUpload};
+use super::{OpenAttempt, Target};
+use crate::clock;
+use crate::labels::{Again, Hedged, NotAgain};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use weir_wire::{Method, ResponseHead};
+
+/// How an attempt ended whose result is not awaited any more.
+const CANCELLED: &str = "cancelled";
+
+/// The request may be hedged.
+#[derive(Clone, Copy)]
+pub(super) struct Hedge<'u> {
+    policy: &'u RetryPolicy,
+    after: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Winner {
+    First,
+    Second,
+}
+
+/// How a race ended.
+struct Raced<A> {
+    winner: Winner,
+    result: A,
+    /// The result of the loser, if it has ended: not a good one.
+    beaten: Option<A>,
+    /// There was a second attempt.
+    hedged: bool,
+}
+
+/// The second attempt, once it has begun. Unless it is taken, it is cancelled.
+struct SecondAttempt {
+    method: Method,
+    open: Cell<Option<OpenAttempt>>,
+}
+
+impl Drop for SecondAttempt {
+    /// The client disconnected during both attempts.
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.end(self.method, CANCELLED, clock::now());
+        }
+    }
+}
+
+/// How an attempt ended.
+struct Ended<U: super::attempt::Upload> {
+    attempted: Attempted<U>,
+    /// It has a response that is not retried.
+    is_good: bool,
+    /// The request and the head of the response; those of the first attempt are the caller's.
+    own: Option<(U, ResponseHead)>,
+}
+
+impl<'u> Hedge<'u> {
+    /// `None` unless the upstream has a hedge and another target, and the method is idempotent.
+    pub(super) fn new(context: &SendContext<'u>, pick: &Pick<'_>) -> Option<Self> {
+        let policy = context.retries?;
+        let after = policy.hedge()?;
+        let may = pick.upstream.targets.len() > 1
+            && context.request.method.is_idempotent()
+            && context.request.upgrade.is_none();
+        may.then_some(Self { policy, after })
+    }
+
+    /// Sends a request to a target, and `spare` to another one when the first takes too long. The
+    /// request and the head of the response are then in `upload` and `response`.
+    pub(super) async fn race<'a, U: TargetUpload<'a>>(
+        self,
+        sender: &mut Sender<'_>,
+        (target, channel): (&Rc<Target>, U::Channel),
+        upload: &mut U,
+        spare: U,
+        response: &mut ResponseHead,
+    ) -> Attempted<U> {
+        let Sender { context, pick, report, attempts, .. } = sender;
+        let (context, report) = (&*context, &mut **report);
+        let is_good = |attempted: &Attempted<U>, response: &ResponseHead| {
+            attempted.is_ok() && !self.policy.retries_status(U::retry_status(response))
+        };
+        let open = SecondAttempt { method: context.scope.method, open: Cell::new(None) };
+        let second_target = Cell::new(None);
+        // Both wait at once, for different things.
+        let deadline = context.scope.deadline.beside();
+        let mut own = *context;
+        (own.scope.deadline, own.scope.interim) = (&deadline, None);
+        let shared = &*report;
+        let first = async {
+            let attempted = context.attempt_on(target, channel, upload, response, shared).await;
+            Ended { is_good: is_good(&attempted, response), attempted, own: None }
+        };
+        let second = || {
+            let other = self.second_target(pick, target)?;
+            second_target.set(Some(Rc::clone(other)));
+            let (own, open) = (&own, &open);
+            Some(async move {
+                let (mut upload, mut response) = (spare, ResponseHead::default());
+                let begun = begin_second(own, other, &mut upload, open).await;
+                let attempted = match begun {
+                    Ok(channel) => own
+                        .attempt_on(other, channel, &mut upload, &mut response, shared)
+                        .await
+                        .map_err(|failed| failed.settle(other)),
+                    Err(failed) => Err(failed),
+                };
+                let is_good = is_good(&attempted, &response);
+                Ended { is_good, attempted, own: Some((upload, response)) }
+            })
+        };
+        let raced = self.run(first, second, |ended| ended.is_good).await;
+        if raced.hedged {
+            *attempts += 1;
+            report.count_retry();
+            let outcome = match raced.winner {
+                _ if !raced.result.is_good => Hedged::None,
+                Winner::First => Hedged::First,
+                Winner::Second => Hedged::Second,
+            };
+            target.stats.hedges[outcome as usize].add(1);
+            let beaten = match raced.winner {
+                Winner::First => open.open.take(),
+                Winner::Second => std::mem::replace(&mut report.open, open.open.take()),
+            };
+            match raced.beaten {
+                None => {
+                    if let Some(open) = beaten {
+                        open.end(context.scope.method, CANCELLED, clock::now());
+                    }
+                }
+                Some(Ended { attempted, own: Some((upload, response)), .. }) => {
+                    context.discard(beaten, &upload, attempted, &response);
+                }
+                Some(Ended { attempted, .. }) => {
+                    let attempted = attempted.map_err(|failed| failed.settle(target));
+                    context.discard(beaten, upload, attempted, response);
+                }
+            }
+        }
+        if let Some((own, head)) = raced.result.own {
+            (*upload, *response) = (own, head);
+            second_target.take().iter().for_each(|target| pick.settle(target));
+        }
+        raced.result.attempted
+    }
+
+    /// The target of the second attempt, now that the first had its time. A denied hedge is counted.
+    fn second_target<'p>(&self, pick: &mut Pick<'p>, first: &Target) -> Option<&'p Rc<Target>> {
+        let now = clock::now();
+        let other = pick.other(now)?;
+        if !self.policy.spend(now) {
+            first.stats.not_sent_again(NotAgain::Budget);
+            return None;
+        }
+        first.stats.sent_again(Again::Hedge);
+        Some(other)
+    }
+
+    /// Runs `first`, and after a while the result of `begin` with it, until one is good or both have
+    /// ended.
+    async fn run<A, S: Future<Output = A>>(
+        &self,
+        first: impl Future<Output = A>,
+        begin: impl FnOnce() -> Option<S>,
+        is_good: impl Fn(&A) -> bool,
+    ) -> Raced<A> {
+        let mut first = pin!(first);
+        let alone = |result| Raced { winner: Winner::First, result, beaten: None, hedged: false };
+        if let Ok(result) = tokio::time::timeout(self.after, first.as_mut()).await {
+            return alone(result);
+        }
+        let Some(second) = begin() else { return alone(first.await) };
+        let mut second = pin!(second);
+        // The one that has ended, and is not good.
+        let mut beaten: Option<(Winner, A)> = None;
+        poll_fn(|cx| {
+            for attempt in [Winner::First, Winner::Second] {
+                if beaten.as_ref().is_some_and(|(ended, _)| *ended == attempt) {
+                    continue;
+                }
+                let polled = match attempt {
+                    Winner::First => first.as_mut().poll(cx),
+                    Winner::Second => second.as_mut().poll(cx),
+                };
+                let Poll::Ready(result) = polled else { continue };
+                if is_good(&result) || beaten.is_some() {
+                    let beaten = beaten.take().map(|(_, result)| result);
+                    return Poll::Ready(Raced { winner: attempt, result, beaten, hedged: true });
+                }
+                beaten = Some((attempt, result));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Checks out a channel for the second attempt, and addresses the request.
+async fn begin_second<'a, U: TargetUpload<'a>>(
+    context: &SendContext<'_>,
+    target: &Rc<Target>,
+    upload: &mut U,
+    open: &SecondAttempt,
+) -> Result<U::Channel, FailedAttempt> {
+    let started = clock::now();
+    let mut channel = U::check_out(target, context.scope.deadline)
+        .await
+        .map_err(|error| context.not_checked_out(target, error, started))?;
+    let span = context.attempt_span();
+    let addressed = upload.address(&mut channel, &context.request, target, span.as_ref());
+    open.open.set(Some(OpenAttempt::new(Rc::clone(target), started, span)));
+    addressed.ok_or_else(FailedAttempt::bad_request)?;
+    Ok(channel)
+}
