@@ -3,9 +3,8 @@
 
 use crate::body::RequestBody;
 use crate::deadline::Deadline;
-use crate::headers::strip_hop_by_hop;
+use crate::headers::{sign, strip_hop_by_hop};
 use crate::problem::Problem;
-use crate::proxy::head::sign;
 use crate::refusal::Refusal;
 use crate::response_body::Body;
 use crate::spans::Open;

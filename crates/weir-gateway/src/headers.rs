@@ -2,7 +2,7 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, MaxSizeReached};
 use std::borrow::Cow;
-use weir_config::HeaderEdits;
+use weir_config::{Credential, HeaderEdits};
 use weir_wire::{Headers, Known, Method, ResponseHead};
 
 /// Removes what concerns one connection only (RFC 9110 section 7.6.1), and what `also` names.
@@ -71,6 +71,13 @@ pub(crate) fn drop_underscored(headers: &mut Headers, passed: &[String]) -> u64 
 pub(crate) fn is_underscored(name: &[u8], passed: &[String]) -> bool {
     memchr::memchr2(b'_', b'.', name).is_some()
         && !passed.iter().any(|p| p == "*" || name.eq_ignore_ascii_case(p.as_bytes()))
+}
+
+/// Sets weir's own credential, instead of what the client sent.
+pub(crate) fn sign(headers: &mut Headers, credential: Option<&Credential>) {
+    if let Some(credential) = credential {
+        headers.set(&credential.header, credential.value.as_bytes());
+    }
 }
 
 /// Removes, then sets.

@@ -8,7 +8,7 @@ pub(crate) use head::fill;
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::grpc;
-use crate::headers::{is_edited, is_underscored, strip_response};
+use crate::headers::{is_edited, is_underscored, sign, strip_response};
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 use crate::response_body::Body;
@@ -160,7 +160,7 @@ fn prepare(
     } else {
         mirror::prepare(exchange, route, proxy, passed, body);
     }
-    head::sign(&mut exchange.request.headers, settings.credential.as_ref());
+    sign(&mut exchange.request.headers, settings.credential.as_ref());
 }
 
 /// The upstream that traffic splitting selects, if one.
@@ -210,7 +210,7 @@ pub(crate) fn outline(
     let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
     let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
     head::prepare(exchange, route, Some(&proxy.headers), &settings.underscores_in_headers);
-    head::sign(&mut exchange.request.headers, settings.credential.as_ref());
+    sign(&mut exchange.request.headers, settings.credential.as_ref());
     let to = &upstream.targets[upstream.choose(&[], key)?];
     let target = head::target(exchange, proxy);
     let outbound = outbound(&exchange.request, proxy, target.as_deref());

@@ -4,12 +4,12 @@ use crate::exchange::Exchange;
 use crate::forwarded::{self, Hop};
 use crate::headers::{apply_edits, drop_underscored, strip_hop_by_hop};
 use crate::path;
-use weir_config::{Credential, HeaderEdits, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
-use weir_wire::{Headers, Known};
+use weir_config::{HeaderEdits, HostMode, PathMode, PathPart, Proxy, QueryMode, Route};
+use weir_wire::Known;
 
 /// Turns the client's headers into the upstream's, in place: removes hop-by-hop headers and those with an
 /// underscore or a dot that are not in `passed`, applies the edits of route and handler, and adds
-/// forwarding headers. Only the credential is missing: [`sign`].
+/// forwarding headers. Only the credential is missing: `headers::sign`.
 pub(crate) fn prepare(
     exchange: &mut Exchange,
     route: &Route,
@@ -45,13 +45,6 @@ pub(crate) fn prepare(
         again.mark(&route.resubmit, exchange.id.as_str(), &mut request.headers);
     }
     request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
-}
-
-/// Sets weir's own credential, instead of what the client sent.
-pub(crate) fn sign(headers: &mut Headers, credential: Option<&Credential>) {
-    if let Some(credential) = credential {
-        headers.set(&credential.header, credential.value.as_bytes());
-    }
 }
 
 /// The host that every target gets, if not its own authority. `client` is the authority that the client

@@ -12,7 +12,7 @@ use crate::body::{BodyTap, RequestBody};
 use crate::exchange::Exchange;
 use crate::fetch::{OwnRequest, send_own};
 use crate::grpc;
-use crate::headers::drop_underscored;
+use crate::headers::{drop_underscored, sign};
 use crate::labels::Mirrored;
 use crate::worker::{Live, Worker};
 use std::cell::{Cell, RefCell};
@@ -132,7 +132,7 @@ impl Draft {
         // What goes to the upstream itself need not go here.
         let dropped = drop_underscored(&mut headers, &settings.underscores_in_headers);
         exchange.worker.stats.dropped_headers.add(dropped);
-        head::sign(&mut headers, settings.credential.as_ref());
+        sign(&mut headers, settings.credential.as_ref());
         headers.set(HEADER, b"1");
         if trailers && settings.protocol == Protocol::Http2 {
             headers.push("te", b"trailers");
