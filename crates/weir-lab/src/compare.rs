@@ -1,22 +1,23 @@
-//! Two runs side by side: how much faster or slower each case is, with an interval.
+//! Comparison of two runs: the throughput ratio of each case, with an interval.
 //!
-//! The headline is the ratio of throughputs of the recorded rounds with a 95 % interval (Welch on
-//! logarithms); exact Mann-Whitney and a bootstrap by round support it. A case is **worse** if it
-//! lost more than the margin and the interval excludes 1, **the same** if the whole interval lies
-//! within the margin, and **unclear** if it does neither: then more rounds would be needed.
+//! The headline is the ratio of the throughputs of the recorded rounds with a 95 % interval (Welch
+//! on logarithms). Exact Mann-Whitney and a bootstrap by round support the ratio. A case is
+//! **worse** if its throughput fell by more than the margin and the interval excludes 1. A case is
+//! **the same** if the whole interval lies within the margin. A case is **unclear** otherwise: more
+//! rounds are needed.
 
 use crate::figures::Times;
-use crate::results::{Cell, CellComparison, Comparison, Judgement, Run, Stored, TimeRatio};
+use crate::results::{Cell, CellComparison, Comparison, Judgement, Run, StoredRun, TimeRatio};
 use crate::stats::{Ratio, bootstrap_ratio, mann_whitney, ratio};
 use crate::verdict::Verdict;
 
-/// Largest loss that is none, unless somebody says otherwise.
+/// Default margin: a loss of up to 5 % is no regression.
 pub const MARGIN: f64 = 0.05;
 const CONFIDENCE: f64 = 0.95;
 
-/// Compares two runs case by case; cases are the same if their names are.
+/// Compares two runs case by case. Cases are matched by name.
 #[must_use]
-pub fn runs(before: &Stored, after: &Stored, margin: f64) -> Comparison {
+pub fn runs(before: &StoredRun, after: &StoredRun, margin: f64) -> Comparison {
     let find = |cells: &[Cell], name: &str| cells.iter().position(|cell| cell.name == name);
     let (old, new) = (&before.summary.cells, &after.summary.cells);
     let single = old.len() == 1 && new.len() == 1;
@@ -28,7 +29,7 @@ pub fn runs(before: &Stored, after: &Stored, margin: f64) -> Comparison {
         ..Comparison::default()
     };
     for cell in new {
-        // Two runs of one case each are compared whatever their cases are called.
+        // Two runs of one case each are compared regardless of the case names.
         match find(old, &cell.name).or_else(|| single.then_some(0)) {
             Some(at) => comparison.cells.push(cells(&old[at], cell, margin)),
             None => comparison.only_after.push(cell.name.clone()),
@@ -104,8 +105,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// What differs between the runs besides what was measured.
-fn differences(before: &Stored, after: &Stored) -> Vec<String> {
+/// Differences between the runs besides the measured figures.
+fn differences(before: &StoredRun, after: &StoredRun) -> Vec<String> {
     let (old, new) = (&before.run, &after.run);
     let host = |run: &Run| {
         let host = &run.host;
@@ -126,7 +127,7 @@ fn differences(before: &Stored, after: &Stored) -> Vec<String> {
     differ("target", &old.target, &new.target);
     differ("scenario (SHA-256)", &old.scenario_sha256, &new.scenario_sha256);
     if old.quick || new.quick {
-        found.push("a quick run is in it: no comparison for a headline".to_owned());
+        found.push("one of the runs is a quick run: do not publish this comparison".to_owned());
     }
     found
 }
@@ -138,7 +139,7 @@ mod tests {
     use crate::stats::spread;
     use std::path::PathBuf;
 
-    fn stored(cells: &[(&str, f64, f64)]) -> Stored {
+    fn stored(cells: &[(&str, f64, f64)]) -> StoredRun {
         let cell = |(name, level, noise): &(&str, f64, f64)| {
             let rounds: Vec<RoundFigures> = [-1.0, 0.5, 0.0, 1.0, -0.5]
                 .iter()
@@ -158,7 +159,7 @@ mod tests {
             }
         };
         let summary = Summary { cells: cells.iter().map(cell).collect(), ..Summary::default() };
-        Stored { path: PathBuf::from("run"), run: Run::default(), summary }
+        StoredRun { path: PathBuf::from("run"), run: Run::default(), summary }
     }
 
     #[test]

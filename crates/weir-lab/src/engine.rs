@@ -1,8 +1,8 @@
 //! Runs a [`Program`].
 //!
-//! Each loop is a thread with a runtime of its own and its share of the users; loops share counters
-//! and feeders, nothing else. A user is a task that goes along its group's steps. Once a second
-//! each loop hands over what it recorded, and the caller's thread adds that up.
+//! Each loop is a thread with its own runtime and its share of the users. Loops share only counters
+//! and feeders. A user is a task that executes the steps of its group. Once per second each loop
+//! reports its recorded figures, and the caller's thread adds them up.
 
 mod arrivals;
 mod batch;
@@ -12,16 +12,16 @@ mod cookies;
 mod decode;
 mod encode;
 mod event_loop;
-mod fault;
 mod find_max;
 mod http1;
 mod http2;
 mod plan;
+mod request_error;
 mod send;
 mod tls;
 mod user;
 
-pub use find_max::{Hold, Verdict};
+pub use find_max::{RateStep, StepVerdict};
 
 use crate::program::{Executor, Label, Program, State};
 use crate::record::{Clock, Interval, Sink};
@@ -34,18 +34,18 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tls::Tls;
 
-/// How a program is run.
+/// Options of a run.
 pub struct Options {
     /// Loops: threads. 0 is [`default_loops`].
     pub loops: u32,
-    /// After the end of its time or a stop, what is under way may take so long; then it is given
-    /// up and counted as interrupted.
+    /// Time for requests in flight after the end or a stop. Requests in flight after this time are
+    /// aborted and counted as interrupted.
     pub grace: Duration,
-    /// Makes random numbers; the same seed makes the same ones.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Makes, for each loop and batch of groups, where every sample goes besides.
+    /// Creates, for each loop and batch of groups, an additional destination of every sample.
     pub sinks: Option<Box<dyn Fn() -> Sink>>,
-    /// The run's clock; samples count from it.
+    /// The run's clock: times of samples count from its start.
     pub clock: Clock,
 }
 
@@ -61,7 +61,8 @@ impl Default for Options {
     }
 }
 
-/// Half of the cores, at least one: the other half is the server's, which mostly runs beside it.
+/// Half of the cores, at least one. The other half is for the server, which usually runs on the
+/// same machine.
 pub fn default_loops() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     u32::try_from(cores / 2).unwrap_or(u32::MAX).max(1)
@@ -71,7 +72,7 @@ pub fn default_loops() -> u32 {
 #[derive(Clone, Debug, Default)]
 pub struct Control(Arc<AtomicU8>);
 
-/// Whether a run goes on.
+/// Stop level of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Run,
@@ -80,22 +81,22 @@ pub(crate) enum Level {
 }
 
 impl Control {
-    /// No step begins any more; what is under way is waited for.
+    /// Starts no further step. Requests in flight are completed.
     pub fn stop(&self) {
         self.0.fetch_max(1, Ordering::Relaxed);
     }
 
-    /// Nor is that waited for.
+    /// Aborts requests in flight, too.
     pub fn stop_now(&self) {
         self.0.fetch_max(2, Ordering::Relaxed);
     }
 
-    /// Whether it was stopped.
+    /// Whether the run was stopped.
     pub fn is_stopped(&self) -> bool {
         self.level() != Level::Run
     }
 
-    /// Stops what this controls as far as another control is stopped.
+    /// Takes over the stop level of another control.
     pub(crate) fn follow(&self, other: &Self) {
         self.0.fetch_max(other.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -109,64 +110,65 @@ impl Control {
     }
 }
 
-/// What happens while a program runs.
+/// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Groups begin, by their indexes.
+    /// Groups start: their indexes.
     Groups(&'a [usize]),
-    /// A second is over: what all loops did in it.
+    /// A second has passed: the figures of all loops.
     Second(&'a Interval),
-    /// `find-max` held a rate.
-    Hold(&'a Hold),
+    /// `find-max` completed a rate step.
+    RateStep(&'a RateStep),
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Summary {
-    /// Everything, added up.
+    /// Sum of all seconds.
     pub total: Interval,
     /// When it started.
     pub clock: Clock,
-    /// Rates that `find-max` held.
-    pub holds: Vec<Hold>,
-    /// It was stopped before its end.
+    /// Rate steps of `find-max`.
+    pub rate_steps: Vec<RateStep>,
+    /// The run was stopped before its end.
     pub stopped: bool,
-    /// Samples begun that never ended.
+    /// Samples that started and never ended.
     pub interrupted: u64,
-    /// Labels of transactions: their samples are other samples once more.
+    /// Labels of transactions, whose samples repeat the samples of their requests.
     pub transactions: Vec<Label>,
-    /// Some group is an open model: response times are not service times.
+    /// A group has an open model: response times differ from service times.
     pub open: bool,
     /// From the start of the run to its end.
     pub length: Duration,
 }
 
-/// Why a program cannot be run.
+/// Reasons why a program cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A request can never be sent.
+    /// A request is invalid.
     #[error("request {label:?} cannot be sent: {message}")]
     Request {
         /// Its label.
         label: String,
-        /// Why.
+        /// The error.
         message: String,
     },
-    /// A thread or its runtime cannot be made.
+    /// A thread or its runtime cannot be created.
     #[error("a loop cannot be started: {0}")]
     Loop(std::io::Error),
-    /// A schedule's timer cannot be made or read.
-    #[error("a schedule has no timer: {0}")]
+    /// A schedule's timer cannot be created or read.
+    #[error("a schedule's timer failed: {0}")]
     Timer(std::io::Error),
     /// Programming error: a loop panicked.
-    #[error("a loop ended before its time")]
+    #[error("a loop panicked")]
     Panicked,
 }
 
-/// Runs a program to its end; `watch` is told what happens, on this thread.
+/// Runs a program to its end. `watch` is called with the progress, on this thread.
 ///
 /// # Errors
-/// It cannot be run at all. Whatever requests give is no error, but in the summary.
+/// The program cannot be run at all. Failed requests are no error of the run; the summary counts
+/// them.
 pub fn run(
     program: Program,
     options: &Options,
@@ -193,7 +195,7 @@ pub fn run(
     });
     let loops = if options.loops == 0 { default_loops() } else { options.loops };
     let mut collector = Collector::new(program.labels.len(), loops, open);
-    let mut holds = Vec::new();
+    let mut rate_steps = Vec::new();
     for batch in batch::batches(&program) {
         if control.is_stopped() && !batch.goes_on_after_stop {
             continue;
@@ -204,11 +206,11 @@ pub fn run(
                 let mut search = Search::new(search.clone());
                 while let Some(executor) = search.next() {
                     let part = Batch { groups: vec![(*index, executor)], ..batch };
-                    let before = collector.mark();
+                    let before = collector.start_part();
                     batch::run(&common, &part, loops, options, &mut collector, watch)?;
-                    let hold = search.take(&collector.since(&before));
-                    watch(&Event::Hold(&hold));
-                    holds.push(hold);
+                    let step = search.evaluate(&collector.end_part(&before));
+                    watch(&Event::RateStep(&step));
+                    rate_steps.push(step);
                     if control.is_stopped() {
                         break;
                     }
@@ -223,7 +225,7 @@ pub fn run(
     let ended: u64 = total.labels.iter().map(crate::record::Tally::samples).sum();
     Ok(Summary {
         clock: options.clock,
-        holds,
+        rate_steps,
         stopped: control.is_stopped(),
         interrupted: started.saturating_sub(ended),
         transactions: program.transactions(),

@@ -1,5 +1,5 @@
-//! Feeders: rows of values that virtual users take one after the other, from a CSV file or as
-//! signed tokens. Everything is read or made before the load begins.
+//! Feeders: rows of values that virtual users consume, from a CSV file or as signed tokens. All
+//! rows are read or created before the load.
 
 mod csv;
 mod tokens;
@@ -9,12 +9,12 @@ pub use tokens::{Algorithm, Signed, Tokens};
 
 use std::path::PathBuf;
 
-/// Largest file of rows.
-pub const FILE_BYTES: u64 = 512 << 20;
-/// Most rows of one feeder.
-pub const ROWS: usize = 10_000_000;
+/// Largest CSV file.
+pub const MAX_FILE_BYTES: u64 = 512 << 20;
+/// Largest number of rows of a feeder.
+pub const MAX_ROWS: usize = 10_000_000;
 
-/// Rows of values, all as long as there are columns.
+/// Rows of values, one value per column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// Names of the columns.
@@ -23,62 +23,62 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// What comes after the last row.
+/// Behaviour after the last row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtEnd {
-    /// The first one again.
+    /// Start again with the first row.
     #[default]
     Recycle,
-    /// The virtual user ends.
+    /// End the virtual user.
     Stop,
-    /// Every value is `<EOF>`: what JMeter does when it neither recycles nor stops.
+    /// Every value is `<EOF>`: JMeter without recycle and stop.
     Mark,
 }
 
-/// Who takes rows from one place.
+/// Scope of the read position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
-    /// All virtual users together: each row goes to one of them.
+    /// One position for all virtual users: each row goes to one user.
     #[default]
     All,
-    /// The virtual users of a thread group together.
+    /// One position per thread group.
     Group,
-    /// Every virtual user for itself: each sees all rows.
+    /// One position per virtual user: each user gets all rows.
     User,
 }
 
-/// Why there are no rows.
+/// Why rows cannot be provided.
 #[derive(Debug, thiserror::Error)]
 pub enum FeederError {
     /// The file cannot be read.
     #[error("`{}` cannot be read: {error}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// A row that cannot be taken apart.
+    /// An invalid row.
     #[error("`{}`, line {line}: {reason}", path.display())]
     Row {
-        /// In which file.
+        /// The file.
         path: PathBuf,
-        /// Its first line, from 1.
+        /// First line of the row, from 1.
         line: u64,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
-    /// There is no row.
+    /// The file has no row.
     #[error("`{}` has no row", path.display())]
     Empty {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// More than [`ROWS`].
-    #[error("a feeder may have {ROWS} rows")]
+    #[error("a feeder may have at most {MAX_ROWS} rows")]
     TooMany,
-    /// A key that cannot sign.
-    #[error("the key of the tokens cannot sign: {0}")]
+    /// An invalid signing key.
+    #[error("the signing key of the tokens is invalid: {0}")]
     Key(String),
 }
 

@@ -1,4 +1,4 @@
-//! Figures of a label: counts, rates and times, as they are reported.
+//! Reported figures of a label: counts, rates and times.
 
 use crate::record::Tally;
 use crate::sample::ErrorKind;
@@ -51,15 +51,15 @@ pub struct Point {
 pub struct LabelFigures {
     /// The label; `TOTAL` for all samples together.
     pub label: String,
-    /// Samples that ended.
+    /// Completed samples.
     pub samples: u64,
-    /// Those that succeeded.
+    /// Successful samples.
     pub ok: u64,
-    /// Those whose status was declared as expected and is no success.
+    /// Samples with a status declared as expected.
     pub expected: u64,
-    /// Those that failed, by kind; every kind is there.
+    /// Failed samples by kind; every kind is present.
     pub errors: BTreeMap<String, u64>,
-    /// Samples a second.
+    /// Samples per second.
     pub throughput: f64,
     /// From the actual send to the end.
     pub service: Times,
@@ -69,7 +69,7 @@ pub struct LabelFigures {
     pub latency: f64,
     /// Connections opened.
     pub connects: u64,
-    /// Mean time to open one, in milliseconds.
+    /// Mean time to open a connection, in milliseconds.
     pub connect: f64,
     /// Bytes received, heads included.
     pub received: u64,
@@ -107,7 +107,7 @@ impl Times {
 
     /// Figures of a histogram of nanoseconds; zeros of an empty one.
     #[must_use]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
+    pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
@@ -144,17 +144,18 @@ impl Times {
 }
 
 impl LabelFigures {
-    /// Figures of `tally`, whose samples took `window` seconds together.
+    /// Figures of `tally` over `window` seconds.
     #[must_use]
-    pub fn of(label: &str, tally: &Tally, window: f64) -> Self {
+    pub fn new(label: &str, tally: &Tally, window: f64) -> Self {
         let samples = tally.samples();
         let mean = |sum: u128, count: u64| ms(sum as f64 / count.max(1) as f64);
-        let mut service = Times::of(&tally.service);
+        let mut service = Times::from_histogram(&tally.service);
         if samples > 0 {
-            // The sums are exact, the histogram is not.
+            // The sums are exact; the histogram is not.
             service.mean = mean(tally.service_sum, samples);
         }
-        let response = tally.response.as_ref().map_or_else(|| service.clone(), Times::of);
+        let response =
+            tally.response.as_ref().map_or_else(|| service.clone(), Times::from_histogram);
         Self {
             label: label.to_owned(),
             samples,
@@ -194,13 +195,13 @@ impl LabelFigures {
     /// The most frequent kind of failure.
     #[must_use]
     pub fn first_error(&self) -> Option<&str> {
-        let most = self.errors.iter().max_by_key(|(_, count)| **count)?;
-        (*most.1 > 0).then_some(most.0.as_str())
+        let largest = self.errors.iter().max_by_key(|(_, count)| **count)?;
+        (*largest.1 > 0).then_some(largest.0.as_str())
     }
 }
 
-/// Points of a percentile spectrum: five for each halving of what is above, as HdrHistogram's own
-/// output has them, up to the last sample.
+/// Points of a percentile spectrum: five for each halving of the remaining share, as in
+/// HdrHistogram's output, up to the last sample.
 fn spectrum(histogram: &Histogram<u64>) -> Vec<Point> {
     if histogram.is_empty() {
         return Vec::new();
@@ -210,7 +211,7 @@ fn spectrum(histogram: &Histogram<u64>) -> Vec<Point> {
         let percent = 100.0 * value.quantile_iterated_to();
         let at = ms(value.value_iterated_to() as f64);
         match points.last_mut() {
-            // Of a level stretch its end says all.
+            // Of points with the same value only the last one is needed.
             Some(last) if last.ms == at => last.percent = percent,
             _ => points.push(Point { percent, ms: at }),
         }
@@ -239,7 +240,7 @@ mod tests {
 
     #[test]
     fn figures_are_in_milliseconds_and_seconds() {
-        let figures = LabelFigures::of("echo", &tally(), 10.0);
+        let figures = LabelFigures::new("echo", &tally(), 10.0);
         assert_eq!((figures.samples, figures.failed(), figures.throughput), (1000, 3, 100.0));
         assert_eq!(figures.service.mean, 500.5);
         assert!((figures.service.p99 - 990.0).abs() < 1.0, "{:?}", figures.service);
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_spectrum_rises_to_the_last_sample() {
-        let points = LabelFigures::of("", &tally(), 1.0).service_spectrum;
+        let points = LabelFigures::new("", &tally(), 1.0).service_spectrum;
         assert!(points.len() > 20 && points.len() < 200, "{}", points.len());
         assert!(points.windows(2).all(|p| p[0].percent < p[1].percent && p[0].ms < p[1].ms));
         assert!((points.last().expect("some").ms - 1000.0).abs() < 1.0);
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn names_survive_json() {
-        let figures = LabelFigures::of("echo", &tally(), 10.0);
+        let figures = LabelFigures::new("echo", &tally(), 10.0);
         let json = serde_json::to_value(&figures).expect("plain");
         assert!(json["service"]["p99.9"].is_number());
         assert_eq!(serde_json::from_value::<LabelFigures>(json).expect("the same"), figures);

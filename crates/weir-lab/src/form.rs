@@ -1,4 +1,4 @@
-//! The encoding of forms and queries (`application/x-www-form-urlencoded`).
+//! Encoding of forms and queries (`application/x-www-form-urlencoded`).
 
 /// `application/x-www-form-urlencoded` as Java's `URLEncoder` writes it.
 pub(crate) fn form_encode(text: &str) -> String {
@@ -22,7 +22,7 @@ pub(crate) fn form_encode(text: &str) -> String {
     out
 }
 
-/// The reverse; what is no escape stays.
+/// Decodes; invalid escapes stay unchanged.
 pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

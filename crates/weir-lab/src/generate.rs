@@ -1,5 +1,4 @@
-//! Bodies made for a test: what a request sends is decided before the load begins, so that making
-//! it costs the generator nothing.
+//! Generated bodies. Bodies are generated before the load, so that they cost the generator nothing.
 
 mod corpus;
 
@@ -8,64 +7,64 @@ pub use corpus::Corpus;
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
 
-/// Largest body, and largest sum of the bodies of one pool.
-pub const LARGEST: u64 = 1 << 30;
+/// Largest body, and largest sum of the bodies of a pool.
+pub const MAX_BYTES: u64 = 1 << 30;
 
-/// What to make.
+/// Kind of body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Payload {
-    /// The JSON of WSO2's public tests, exactly so many bytes: [`array`].
+    /// The JSON of WSO2's public tests with an exact length: [`array`].
     Array {
         /// Its length in bytes.
         size: u64,
     },
     /// Rows of fields in JSON: [`grid`].
     Grid {
-        /// How many objects.
+        /// Number of objects.
         rows: u32,
-        /// How many members each.
+        /// Members of each object.
         fields: u32,
     },
-    /// Many different documents of words, some of them frequent: [`Corpus`].
+    /// Documents of words with different frequencies: [`Corpus`].
     Corpus(Corpus),
     /// The content of a file.
     File(PathBuf),
-    /// So many bytes of `x`: for what only counts bytes.
+    /// Bytes of `x`.
     Filler {
         /// Its length in bytes.
         size: u64,
     },
 }
 
-/// Why a payload cannot be made.
+/// Why a body cannot be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
-    /// An array cannot be that short.
-    #[error("an array payload of {size} bytes is not possible: the shortest has {shortest}")]
+    /// The array is too short.
+    #[error("an array body of {size} bytes is too short: the minimum is {shortest} bytes")]
     TooShort {
-        /// What was asked for.
+        /// The requested size.
         size: u64,
-        /// The shortest there is.
+        /// The minimum.
         shortest: usize,
     },
     /// More than [`LARGEST`].
-    #[error("payloads may have {LARGEST} bytes in all")]
+    #[error("bodies may have at most {MAX_BYTES} bytes in total")]
     TooLarge,
     /// The file cannot be read.
     #[error("`{}` cannot be read: {error}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
 }
 
 impl Payload {
-    /// Makes the bodies: one, or as many as a corpus has documents. The same every time.
+    /// Generates the bodies: one, or as many as a corpus has documents. The result is reproducible.
     ///
     /// # Errors
-    /// It is too large, too short for its kind, or its file cannot be read.
+    /// The body is too large, too short for its kind, or its file cannot be read.
     pub fn make(&self) -> Result<Vec<Bytes>, GenerateError> {
         Ok(match self {
             Self::Array { size } => vec![array(*size)?.into()],
@@ -78,24 +77,24 @@ impl Payload {
 }
 
 fn checked(size: u64) -> Result<usize, GenerateError> {
-    let fits = usize::try_from(size).ok().filter(|_| size <= LARGEST);
+    let fits = usize::try_from(size).ok().filter(|_| size <= MAX_BYTES);
     fits.ok_or(GenerateError::TooLarge)
 }
 
 fn file(path: &Path) -> Result<Vec<u8>, GenerateError> {
     let fault = |error| GenerateError::File { path: path.to_owned(), error };
     let metadata = std::fs::metadata(path).map_err(fault)?;
-    // A pipe or a device has no end.
+    // A pipe or a device may be endless.
     if !metadata.is_file() {
-        return Err(fault(std::io::Error::other("it is no file")));
+        return Err(fault(std::io::Error::other("not a regular file")));
     }
     checked(metadata.len())?;
     std::fs::read(path).map_err(fault)
 }
 
-/// Characters of an item of an array payload.
-const ITEM: usize = 10;
-/// What items of an array payload are made of, over and over.
+/// Characters of an item of an array body.
+const ITEM_CHARS: usize = 10;
+/// Characters of the items, cyclically.
 const CYCLE: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// `{"size":"50B","payload":["0123456789","ABCDEFGHIJ",…]}`, exactly `size` bytes: items of ten
@@ -103,7 +102,7 @@ const CYCLE: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 /// of WSO2's published performance tests (their payload generator, type `array`).
 ///
 /// # Errors
-/// `size` is less than the frame takes, or more than [`LARGEST`].
+/// `size` is below the minimum, or above [`MAX_BYTES`].
 pub fn array(size: u64) -> Result<Vec<u8>, GenerateError> {
     let length = checked(size)?;
     let mut body = format!("{{\"size\":\"{size}B\",\"payload\":[\"").into_bytes();
@@ -119,7 +118,7 @@ pub fn array(size: u64) -> Result<Vec<u8>, GenerateError> {
         body.extend(characters.next());
         left -= 1;
         in_item += 1;
-        if in_item == ITEM {
+        if in_item == ITEM_CHARS {
             in_item = 0;
             if left > between.len() {
                 body.extend_from_slice(between);
@@ -133,13 +132,13 @@ pub fn array(size: u64) -> Result<Vec<u8>, GenerateError> {
 
 /// Characters of a grid's value: a field takes 44 bytes with its name, so that 10 × 10 fields are
 /// 4.4 KB, as in the published tests with dynamic grids.
-const VALUE: usize = 34;
+const VALUE_CHARS: usize = 34;
 
-/// `[{"f001":"…",…},…]`: so many rows of so many fields, each value 34 characters long and
-/// different from its neighbours.
+/// `[{"f001":"…",…},…]`: rows of fields, each value 34 characters long and different from its
+/// neighbours.
 ///
 /// # Errors
-/// It would be more than [`LARGEST`].
+/// The body would exceed [`MAX_BYTES`].
 pub fn grid(rows: u32, fields: u32) -> Result<Vec<u8>, GenerateError> {
     checked(u64::from(rows).saturating_mul(u64::from(fields)).saturating_mul(50))?;
     let mut body = vec![b'['];
@@ -151,7 +150,7 @@ pub fn grid(rows: u32, fields: u32) -> Result<Vec<u8>, GenerateError> {
                 .iter()
                 .cycle()
                 .skip(start % CYCLE.len())
-                .take(VALUE)
+                .take(VALUE_CHARS)
                 .map(|byte| char::from(*byte))
                 .collect();
             let comma = if field > 0 { "," } else { "" };

@@ -1,12 +1,12 @@
-//! JMeter's test plans (`.jmx`), translated into a [`Program`].
+//! JMeter test plans (`.jmx`), translated into a [`Program`].
 //!
 //! ```text
 //! XML → tree (elements, properties, lines) → texts and variables → thread groups → steps
 //! ```
 //!
-//! Everything that cannot be run is said at once, with element and line. What a translation would
-//! have to guess is refused as well: a plan that runs does what JMeter 5.6 does with it. With
-//! `lenient` elements of unknown kinds are skipped, and said.
+//! All unsupported elements are reported at once, with element and line. A plan that would require
+//! guessing is rejected: an accepted plan does what JMeter 5.6 does. With `lenient`, elements of
+//! unknown kinds are skipped and reported.
 
 mod assertions;
 mod control;
@@ -26,36 +26,36 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Largest plan.
-const FILE_BYTES: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// How a plan is read.
+/// Options of reading a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `-Jname=value`, the last of a name holds.
+    /// `-Jname=value`; the last value of a name counts.
     pub properties: Vec<(String, String)>,
-    /// Elements and functions that the Lab does not have are skipped.
+    /// Skip unsupported elements and functions.
     pub lenient: bool,
 }
 
-/// A plan, translated.
+/// A translated plan.
 #[derive(Debug)]
 pub struct Plan {
-    /// What its users do.
+    /// The program.
     pub program: Program,
-    /// What was skipped.
+    /// Skipped elements.
     pub skipped: Vec<Problem>,
-    /// Files that its listeners write results to.
+    /// Result files of its listeners.
     pub results: Vec<PathBuf>,
 }
 
-/// Something that is wrong with a plan, or that the Lab does not have.
+/// An invalid or unsupported element of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Line of the element, from 1.
     pub line: u64,
     /// The element: ``HTTPSamplerProxy `login` ``; empty for the plan as a whole.
     pub element: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// `lenient` skips it.
     pub skippable: bool,
@@ -77,18 +77,18 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a plan cannot be run.
+/// Why a plan is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum JmxError {
     /// The file cannot be read.
     #[error("`{}` cannot be read: {error}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// Everything that is wrong with it.
+    /// All problems of the plan.
     #[error("{}", list(.0))]
     Problems(Vec<Problem>),
 }
@@ -97,25 +97,25 @@ fn list(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads and translates a plan. Files that it names are looked for beside it.
+/// Reads and translates a plan. Relative files are resolved against its folder.
 ///
 /// # Errors
 /// See [`JmxError`].
 pub fn load(path: &Path, options: &Options) -> Result<Plan, JmxError> {
     let fault = |error| JmxError::File { path: path.to_owned(), error };
     let metadata = std::fs::metadata(path).map_err(fault)?;
-    if !metadata.is_file() || metadata.len() > FILE_BYTES {
-        return Err(fault(std::io::Error::other("it is no file, or larger than 64 MiB")));
+    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+        return Err(fault(std::io::Error::other("not a regular file, or larger than 64 MiB")));
     }
     let bytes = std::fs::read(path).map_err(fault)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     load_text(&String::from_utf8_lossy(&bytes), folder, options)
 }
 
-/// Translates a plan; files that it names are looked for in `folder`.
+/// Translates a plan. Relative files are resolved against `folder`.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems of the plan.
 pub fn load_text(text: &str, folder: &Path, options: &Options) -> Result<Plan, JmxError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let roots = tree::read(text).map_err(|problem| JmxError::Problems(vec![problem]))?;

@@ -1,5 +1,5 @@
-//! JMeter's results file (`.jtl`) as CSV: one row a sample, in the columns that JMeter 5.6 writes
-//! when nothing else is set (`jmeter.save.saveservice.*`).
+//! JMeter results file (`.jtl`) as CSV: one row per sample, with the default columns of JMeter 5.6
+//! (`jmeter.save.saveservice.*`).
 
 mod reader;
 mod writer;
@@ -9,23 +9,23 @@ pub use writer::Writer;
 
 use std::borrow::Cow;
 
-/// The first line.
+/// The header line.
 pub const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,\
                           dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads,\
                           URL,Latency,IdleTime,Connect\n";
 
-/// One sample. Times are whole milliseconds, as JMeter has them.
+/// One sample. Times are integer milliseconds, as in JMeter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row<'r> {
-    /// When it started, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub time_stamp: u64,
-    /// Until the last byte of the answer.
+    /// Time to the last byte of the response.
     pub elapsed: u64,
     /// Name of the request.
     pub label: Cow<'r, str>,
     /// Status, or `Non HTTP response code: <class>`.
     pub code: Cow<'r, str>,
-    /// Reason phrase, or why there is no answer.
+    /// Reason phrase, or the error.
     pub message: Cow<'r, str>,
     /// Thread group and virtual user: `Users 1-17`.
     pub thread: Cow<'r, str>,
@@ -35,26 +35,26 @@ pub struct Row<'r> {
     pub success: bool,
     /// The first check that failed.
     pub failure: Cow<'r, str>,
-    /// Bytes of the answer, head included.
+    /// Bytes of the response, including the head.
     pub bytes: u64,
-    /// Bytes of the request, head included.
+    /// Bytes of the request, including the head.
     pub sent_bytes: u64,
     /// Virtual users of the group.
     pub group_threads: u32,
     /// Virtual users of all groups.
     pub all_threads: u32,
-    /// What was asked for.
+    /// The URL.
     pub url: Cow<'r, str>,
-    /// Until the first byte of the answer.
+    /// Time to the first byte of the response.
     pub latency: u64,
-    /// Time within the sample in which nothing was done.
+    /// Idle time within the sample.
     pub idle: u64,
-    /// Until the connection stood; 0 on one that did.
+    /// Time to open the connection; 0 for a reused one.
     pub connect: u64,
 }
 
 impl Row<'_> {
-    /// Appends it with its line end.
+    /// Appends the row with its line end.
     pub fn write(&self, out: &mut Vec<u8>) {
         number(self.time_stamp, out);
         out.push(b',');
@@ -85,7 +85,7 @@ impl Row<'_> {
     }
 }
 
-/// A text; in quotation marks if it holds what would end it.
+/// Appends a text, quoted if necessary.
 pub(crate) fn field(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     if !bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {

@@ -1,4 +1,4 @@
-//! The Lab: a load generator and a measuring protocol.
+//! The Lab: a load generator with a measurement protocol.
 //!
 //! ```text
 //! scenario file ┐
@@ -6,10 +6,10 @@
 //! command line  ┘                    ↑ observe (processes, host, gauges)
 //! ```
 //!
-//! A [`program::Program`] says what virtual users do; the engine runs it over the network like any
-//! client would; every request becomes one [`sample::Sample`], which a [`record::Recorder`] of its
-//! core adds to histograms and counts. The Lab reaches weir over the network, as it reaches any other
-//! HTTP server; of weir itself it knows how to start it, and names of its metrics.
+//! A [`program::Program`] describes the steps of virtual users. The engine runs the program over
+//! the network. Every request becomes one [`sample::Sample`], which the [`record::Recorder`] of its
+//! core adds to histograms and counts. The Lab uses weir like any other HTTP server; the Lab only
+//! knows how to start weir, and the names of weir's metrics.
 
 pub mod compare;
 pub mod engine;

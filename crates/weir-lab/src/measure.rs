@@ -1,245 +1,245 @@
 //! From seconds of load to the summary of a run.
 //!
 //! ```text
-//! turn → (server idle) → begin → engine::run: second, observe … → end ─┐
-//!   ↑                                                                  │
-//!   └────────── until no case has a round left ─────────── finish ←────┘
+//! next_round → (server idle) → start_round → engine::run: second, observe … → end_round ─┐
+//!   ↑                                                                                    │
+//!   └────────────────── until no case has further rounds ─────────────── finish ←────────┘
 //! ```
 //!
-//! A [`Measurement`] holds the protocol of every case, says whose round is next, writes what happens
-//! into the folder, and judges. Whoever runs it starts servers and the engine; nothing here does.
+//! A [`Measurement`] has the protocol of every case, chooses the next round, writes events into the
+//! folder and determines the verdicts. Its caller starts the servers and the engine.
 
 mod capped;
 mod case;
-mod seen;
-mod size;
-mod stretches;
+mod observed;
+mod round_size;
+mod windows;
 
-pub use capped::capped;
+pub use capped::with_max_rate;
 pub use case::Case;
-pub use size::{extent, offered, rate, sized};
+pub use round_size::{offered, rate, resized, size};
 
 use crate::compare;
-use crate::engine::Hold;
-use crate::protocol::{Arrangement, Extent, Order, Rules, Schedule, Stage};
+use crate::engine::RateStep;
+use crate::protocol::{CaseOrder, PlannedRound, RoundSize, Rules, Schedule, Stage};
 use crate::record::Interval;
 use crate::report;
 use crate::results::{
-    Event, EventKind, Folder, FolderError, Place, Run, ServerRow, Stored, Summary,
+    Event, EventKind, Folder, FolderError, RoundContext, Run, ServerRow, StoredRun, Summary,
 };
 use crate::threshold::Threshold;
-use case::{Progress, Rest};
+use case::{Progress, Remaining};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The subject of `server.csv` that is the server under test.
+/// The subject of `server.csv` of the server under test.
 pub const SERVER: &str = "server";
-/// The subject whose value is how long a JVM paused to collect garbage since its row before, in
+/// The subject whose value is the garbage collection pauses of a JVM since the previous row, in
 /// milliseconds.
 pub const PAUSES: &str = "gc pauses";
 
-/// How every case is measured.
+/// Measurement method of every case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Method {
-    /// The load once; nothing is cut off.
+    /// One run, nothing cut off.
     Once,
-    /// The load once, without its beginning.
+    /// One run without its beginning.
     Fixed {
-        /// How much is cut off; whole seconds.
+        /// Length of the beginning that is cut off, in whole seconds.
         cut: Duration,
     },
-    /// Rounds until the server is stable, then further ones.
+    /// Rounds until the server is stable, then recorded rounds.
     Stabilise(Rules),
 }
 
-/// How a run is measured.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How every case is.
+    /// Measurement method of every case.
     pub method: Method,
-    /// How rounds of the cases follow each other.
-    pub arrangement: Arrangement,
-    /// Decides the order where it is random.
+    /// Order of the rounds of the cases.
+    pub case_order: CaseOrder,
+    /// Seed of a random order.
     pub seed: u64,
-    /// Promises.
+    /// Thresholds.
     pub thresholds: Vec<Threshold>,
     /// Reduced rounds: PASS becomes QUICK.
     pub quick: bool,
 }
 
-/// A round that is to be run.
+/// The next round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turn {
-    /// The case, by its place.
+pub struct NextRound {
+    /// Index of the case.
     pub cell: usize,
-    /// How much, and what for.
-    pub order: Order,
+    /// Number, size and stage of the round.
+    pub round: PlannedRound,
 }
 
-/// What is known of a round at its end, beside its seconds.
+/// Conditions of a round besides its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Circumstances {
-    /// The server's queues were not empty before it, although they were waited for.
+pub struct RoundConditions {
+    /// The server's queues were not empty before the round, despite the wait.
     pub undrained: bool,
-    /// Requests sent and requests that the server counted, where they differ.
-    pub miscounted: Option<(u64, u64)>,
+    /// Sent requests and requests counted by the server, if they differ.
+    pub count_mismatch: Option<(u64, u64)>,
 }
 
-/// A run on its way.
+/// A run in progress.
 #[derive(Debug)]
 pub struct Measurement {
     settings: Settings,
     schedule: Schedule,
     cases: Vec<Progress>,
     folder: Option<Folder>,
-    current: Option<Place>,
+    current: Option<RoundContext>,
     interrupted: Option<String>,
 }
 
 impl Measurement {
-    /// Begins a run. Without a folder nothing is written.
+    /// Starts a run. Without a folder nothing is written.
     #[must_use]
     pub fn new(settings: Settings, cases: Vec<Case>, folder: Option<Folder>) -> Self {
-        let schedule = Schedule::new(settings.arrangement, settings.seed);
+        let schedule = Schedule::new(settings.case_order, settings.seed);
         let cases = cases.into_iter().map(|case| Progress::new(case, &settings.method)).collect();
         Self { settings, schedule, cases, folder, current: None, interrupted: None }
     }
 
-    /// The next round; `None` once every case has its outcome. Cases of the first block that has
-    /// one left are in turn, then those of the next.
-    pub fn turn(&mut self) -> Option<Turn> {
-        let open = |case: &Progress| case.order().is_some();
+    /// The next round; `None` once every case has its outcome. The cases of the first incomplete
+    /// block alternate, then those of the next block.
+    pub fn next_round(&mut self) -> Option<NextRound> {
+        let open = |case: &Progress| case.next_round().is_some();
         let block = self.cases.iter().find(|case| open(case))?.case.block;
         let open: Vec<bool> =
             self.cases.iter().map(|case| case.case.block == block && open(case)).collect();
         let cell = self.schedule.next(&open)?;
-        Some(Turn { cell, order: self.cases[cell].order()? })
+        Some(NextRound { cell, round: self.cases[cell].next_round()? })
     }
 
-    /// Whether a case has a round left.
+    /// Whether a case has further rounds.
     #[must_use]
     pub fn is_open(&self, cell: usize) -> bool {
-        self.cases.get(cell).is_some_and(|case| case.order().is_some())
+        self.cases.get(cell).is_some_and(|case| case.next_round().is_some())
     }
 
-    /// Begins a round, `start` seconds after the run did.
+    /// Starts a round, `start` seconds after the run.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn begin(&mut self, turn: Turn, start: f64) -> Result<(), FolderError> {
+    pub fn start_round(&mut self, next: NextRound, start: f64) -> Result<(), FolderError> {
         let stage =
-            matches!(self.settings.method, Method::Stabilise(_)).then_some(turn.order.stage);
-        let Turn { cell, order } = turn;
-        self.current = Some(Place { cell, round: order.number, stage, warm_up: false, start });
+            matches!(self.settings.method, Method::Stabilise(_)).then_some(next.round.stage);
+        let NextRound { cell, round } = next;
+        self.current =
+            Some(RoundContext { cell, round: round.number, stage, warm_up: false, start });
         self.cases[cell].begin();
-        let what = match order.extent {
-            Extent::Iterations(n) => format!("{n} iterations"),
-            Extent::Seconds(seconds) => format!("{seconds:.1} s"),
+        let what = match round.size {
+            RoundSize::Iterations(n) => format!("{n} iterations"),
+            RoundSize::Seconds(seconds) => format!("{seconds:.1} s"),
         };
         let name = &self.cases[cell].case.name;
-        let text = format!("round {} of {name}: {what}", order.number);
+        let text = format!("round {} of {name}: {what}", round.number);
         self.event(start, Some(cell), EventKind::Round, text.trim_end().to_owned())
     }
 
-    /// A second of the round that was begun.
+    /// Adds a second of the current round.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn second(&mut self, second: &Interval) -> Result<(), FolderError> {
-        let Some(mut place) = self.current else { return Ok(()) };
-        let progress = &mut self.cases[place.cell];
-        place.warm_up = second.second < cut(&self.settings.method);
-        progress.second(second, place.warm_up);
+        let Some(mut current) = self.current else { return Ok(()) };
+        let progress = &mut self.cases[current.cell];
+        current.warm_up = second.second < cut(&self.settings.method);
+        progress.second(second, current.warm_up);
         let case = &progress.case;
         match &mut self.folder {
             Some(folder) => {
-                folder.second(place, &case.name, second, &case.labels, &case.transactions)
+                folder.second(current, &case.name, second, &case.labels, &case.transactions)
             }
             None => Ok(()),
         }
     }
 
-    /// What was seen of server, host and gauges in the round that was begun; `time` of the rows is
-    /// since its start.
+    /// Adds the observed figures of server, host and gauges in the current round. The `time` of the
+    /// rows counts from the start of the round.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn observe(&mut self, rows: Vec<ServerRow>) -> Result<(), FolderError> {
-        let Some(place) = self.current else { return Ok(()) };
-        self.cases[place.cell].observe(&rows, cut(&self.settings.method));
+        let Some(current) = self.current else { return Ok(()) };
+        self.cases[current.cell].observe(&rows, cut(&self.settings.method));
         for mut row in rows {
-            row.time += place.start;
+            row.time += current.start;
             if let Some(folder) = &mut self.folder {
-                folder.server(&row)?;
+                folder.server_row(&row)?;
             }
         }
         Ok(())
     }
 
-    /// A rate that `find-max` held in the round that was begun: what comes next is of another one.
+    /// Adds a rate step of `find-max` in the current round. The following samples belong to the
+    /// next step.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn hold(&mut self, hold: &Hold, time: f64) -> Result<(), FolderError> {
-        let Some(place) = self.current else { return Ok(()) };
-        self.cases[place.cell].hold(hold);
-        self.event(time, Some(place.cell), EventKind::Note, hold.to_string())
+    pub fn rate_step(&mut self, step: &RateStep, time: f64) -> Result<(), FolderError> {
+        let Some(current) = self.current else { return Ok(()) };
+        self.cases[current.cell].rate_step(step);
+        self.event(time, Some(current.cell), EventKind::Note, step.to_string())
     }
 
     /// Ends the round.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn end(&mut self, circumstances: Circumstances) -> Result<(), FolderError> {
-        let Some(place) = self.current.take() else { return Ok(()) };
+    pub fn end_round(&mut self, conditions: RoundConditions) -> Result<(), FolderError> {
+        let Some(current) = self.current.take() else { return Ok(()) };
         let method = &self.settings.method;
-        let progress = &mut self.cases[place.cell];
-        progress.end(circumstances, method);
+        let progress = &mut self.cases[current.cell];
+        progress.end(conditions, method);
         let case = &progress.case;
         if let Some(folder) = &mut self.folder {
             folder.end_round(&case.name, &case.labels)?;
         }
-        let end = place.start + progress.last_length();
-        let decided =
-            progress.outcome().map(|outcome| (outcome.because.clone(), case.name.clone()));
-        let stopped = progress.order().is_none();
-        for (at, text) in progress.take_failures(place.start) {
-            self.event(at, Some(place.cell), EventKind::Error, text)?;
+        let end = current.start + progress.last_length();
+        let decided = progress.outcome().map(|outcome| (outcome.reason.clone(), case.name.clone()));
+        let stopped = progress.next_round().is_none();
+        for (at, text) in progress.take_failures(current.start) {
+            self.event(at, Some(current.cell), EventKind::Error, text)?;
         }
         match decided {
-            Some((because, name)) if stopped => {
-                let text = if name.is_empty() { because } else { format!("{name}: {because}") };
-                self.event(end, Some(place.cell), EventKind::Decided, text)
+            Some((reason, name)) if stopped => {
+                let text = if name.is_empty() { reason } else { format!("{name}: {reason}") };
+                self.event(end, Some(current.cell), EventKind::Decided, text)
             }
             _ => Ok(()),
         }
     }
 
-    /// Gives a case up, because its server cannot be started, for instance: it is INVALID, and says
-    /// why.
-    pub fn give_up(&mut self, cell: usize, why: &str) {
+    /// Makes a case INVALID for the reason `why`, for instance reason its server did not start.
+    pub fn fail_case(&mut self, cell: usize, why: &str) {
         self.current = None;
         if let Some(case) = self.cases.get_mut(cell) {
-            case.given_up = Some(why.to_owned());
+            case.failure = Some(why.to_owned());
         }
     }
 
-    /// Ends the run before its end: cases that are not measured to theirs are INVALID, for `why`.
+    /// Ends the run early: incomplete cases are INVALID for the reason `why`.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn interrupt(&mut self, time: f64, why: &str) -> Result<(), FolderError> {
-        let under_way = self.current.take().map(|place| place.cell);
+        let under_way = self.current.take().map(|current| current.cell);
         for (at, case) in self.cases.iter_mut().enumerate() {
-            if under_way == Some(at) || case.order().is_some() {
-                case.given_up = Some(why.to_owned());
+            if under_way == Some(at) || case.next_round().is_some() {
+                case.failure = Some(why.to_owned());
             }
         }
         self.interrupted = Some(why.to_owned());
         self.event(time, None, EventKind::Note, why.to_owned())
     }
 
-    /// Writes down that something happened.
+    /// Writes an event.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -256,8 +256,8 @@ impl Measurement {
         }
     }
 
-    /// Ends the run: judges every case, compares with `baseline` (a folder, and the largest loss
-    /// that is none), writes the summary. Gives it, and where the folder is.
+    /// Ends the run: determines the verdict of every case, compares with `baseline` (a folder and
+    /// the margin), and writes summary and report. Returns the summary and the folder.
     ///
     /// # Errors
     /// The baseline cannot be read, or the folder not be written.
@@ -272,10 +272,10 @@ impl Measurement {
         summary.cells = self.cases.into_iter().map(|case| case.cell(settings)).collect();
         summary.conclude();
         if let Some((before, margin)) = baseline {
-            let before = Stored::read(before)?;
+            let before = StoredRun::read(before)?;
             let path = self.folder.as_ref().map(|folder| folder.path().to_owned());
             let path = path.unwrap_or_else(|| PathBuf::from("this run"));
-            let after = Stored { path, run: run.clone(), summary: summary.clone() };
+            let after = StoredRun { path, run: run.clone(), summary: summary.clone() };
             summary.comparison = Some(compare::runs(&before, &after, margin));
             summary.conclude();
         }
@@ -287,7 +287,7 @@ impl Measurement {
     }
 }
 
-/// Seconds cut off.
+/// Seconds that are cut off.
 fn cut(method: &Method) -> u64 {
     match method {
         Method::Fixed { cut } => cut.as_secs(),
@@ -295,17 +295,17 @@ fn cut(method: &Method) -> u64 {
     }
 }
 
-/// The one order of a run without the protocol.
-fn only(extent: Extent) -> Order {
-    Order { number: 1, extent, stage: Stage::Recording }
+/// The only round of a run without protocol.
+fn only(size: RoundSize) -> PlannedRound {
+    PlannedRound { number: 1, size, stage: Stage::Recording }
 }
 
-impl Rest {
-    /// How a case begins to be measured.
-    fn of(method: &Method, extent: Extent) -> Self {
+impl Remaining {
+    /// The rounds of a case at the start.
+    fn new(method: &Method, size: RoundSize) -> Self {
         match method {
-            Method::Once | Method::Fixed { .. } => Self::Single(Some(only(extent))),
-            Method::Stabilise(rules) => Self::stabilise(rules.clone(), extent),
+            Method::Once | Method::Fixed { .. } => Self::Single(Some(only(size))),
+            Method::Stabilise(rules) => Self::stabilise(rules.clone(), size),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What is seen of the server and the machine while a load runs: processes and the host (`/proc`),
-//! gauges of a metrics page, pauses of a JVM's garbage collector.
+//! Observation of server and machine during a load: processes and the host (`/proc`), gauges of a
+//! metrics page, garbage collection pauses of a JVM.
 //!
-//! An [`Observer`] looks at everything at once; a [`Watch`] has it do so again and again while a load
-//! runs, on the load's time axis.
+//! An [`Observer`] takes one sample of everything; a [`Watch`] takes samples regularly, on the time
+//! axis of the load.
 
 mod gauges;
 mod gc;
@@ -19,7 +19,7 @@ pub use watch::Watch;
 use crate::results::ServerRow;
 use std::time::Instant;
 
-/// Everything that is observed in a run.
+/// All observed subjects of a run.
 #[derive(Debug, Default)]
 pub struct Observer {
     processes: Vec<(String, Processes)>,
@@ -29,31 +29,31 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Nothing but the host.
+    /// Observes only the host.
     pub fn new() -> Self {
         Self { host: Host::new(), ..Self::default() }
     }
 
-    /// Processes under one name: a server with its workers. Those that end are left out from then
-    /// on; children that they make are not added.
+    /// Adds processes under one name: a server with its workers. Ended processes are left out;
+    /// later child processes are not added.
     pub fn add_processes(&mut self, name: &str, pids: &[i32]) {
         self.processes.push((name.to_owned(), Processes::new(pids)));
     }
 
-    /// Gauges of a metrics page.
+    /// Sets the gauges of a metrics page.
     pub fn set_gauges(&mut self, gauges: Gauges) {
         self.gauges = Some(gauges);
     }
 
-    /// Pauses of a JVM, as its log tells them from now on.
+    /// Sets the log with the pauses of a JVM, read from now on.
     pub fn set_pauses(&mut self, log: GcLog) {
         self.pauses = Some(log);
     }
 
-    /// Looks at everything; `time` is that of the rows, seconds since the run's start. The first
-    /// time gives no CPU figures, which are differences.
+    /// Takes a sample. `time` is the time of the rows, in seconds since the start of the run. The
+    /// first sample has no CPU figures, which are differences.
     ///
-    /// It may take as long as a metrics page takes to answer, up to its timeout.
+    /// This call may take as long as the metrics page needs to respond, up to its timeout.
     pub fn sample(&mut self, time: f64) -> Vec<ServerRow> {
         let now = Instant::now();
         let mut rows = Vec::new();
@@ -63,7 +63,7 @@ impl Observer {
         if let Some(host) = &mut self.host {
             rows.push(ServerRow { time, subject: "host".to_owned(), ..host.sample(now) });
         }
-        // A page that does not answer is seen as missing rows.
+        // The rows of an unavailable page are missing.
         for (name, value) in self.gauges.as_ref().and_then(|g| g.scrape().ok()).unwrap_or_default()
         {
             rows.push(ServerRow {
@@ -74,7 +74,7 @@ impl Observer {
             });
         }
         if let Some(log) = &mut self.pauses {
-            // Of a log that cannot be read any more nothing is known.
+            // Pauses are unknown once the log is unreadable.
             let pauses = log.read().unwrap_or_default();
             let paused: f64 = pauses.iter().map(|pause| pause.length.as_secs_f64() * 1e3).sum();
             let subject = crate::measure::PAUSES.to_owned();

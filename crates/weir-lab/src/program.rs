@@ -1,8 +1,8 @@
-//! What virtual users do: the one form into which scenario files, JMeter plans and the command
-//! line are translated, and which the engine runs.
+//! Programs: the steps of virtual users. Scenario files, JMeter plans and the command line are
+//! translated into a program, which the engine runs.
 //!
-//! Names are resolved: a variable, a label, a feeder or a counter is an index into the program's
-//! list of them. A request whose texts have no variables and functions is put together once.
+//! Names are resolved: a variable, a label, a feeder or a counter is an index into a list of the
+//! program. A request without variables and functions is encoded once.
 
 mod check;
 mod extract;
@@ -11,12 +11,12 @@ mod request;
 mod scope;
 mod text;
 
-pub use check::{Check, CheckKind, Comparison, Field, Reply, SizeOrder, StatusSet};
-pub use extract::{Extract, Extractor, Further};
+pub use check::{Check, CheckKind, Comparison, Field, Response, SizeOperator, StatusSet};
+pub use extract::{DerivedVariable, Extraction, Extractor};
 pub use load::{Executor, FindMax, Stage, Users};
 pub use request::{Body, Origin, Part, Redirects, Request, Timeouts, Url, UrlError, target};
 pub use scope::{Scope, State, Values};
-pub use text::{Function, Piece, Text};
+pub use text::{Function, Text, TextPart};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,84 +37,84 @@ pub struct CounterId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeederId(pub u32);
 
-/// A load, whole.
+/// A complete load.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Groups of virtual users, in the order of the file. All of [`Phase::Setup`] run first, then
     /// all of [`Phase::Main`], then all of [`Phase::Teardown`].
     pub groups: Vec<Group>,
-    /// Main groups one after the other instead of all at once.
+    /// Main groups run one after the other instead of all at once.
     pub consecutive: bool,
-    /// Names under which samples are counted; each once.
+    /// Labels of samples, without duplicates.
     pub labels: Vec<String>,
-    /// Names of variables; every virtual user has values of its own.
+    /// Names of variables; every virtual user has its own values.
     pub variables: Vec<String>,
-    /// Values that variables have at first, put together once for all users, in this order.
+    /// Initial values of variables, rendered once for all users, in this order.
     pub initial: Vec<(Variable, Text)>,
-    /// Rows that are handed out to users.
+    /// Rows for users.
     pub feeders: Vec<Arc<Feeder>>,
     /// Counters.
     pub counters: Vec<Counter>,
-    /// Properties at the start, which `Function::Property` reads and `Function::SetProperty`
-    /// writes; shared by all users.
+    /// Initial properties, read by `Function::Property` and written by `Function::SetProperty`;
+    /// shared by all users.
     pub properties: Vec<(String, String)>,
-    /// Certificates of `https` targets are not verified (as JMeter, wrk and ab do it).
+    /// Certificates of `https` targets are not verified (like JMeter, wrk and ab).
     pub insecure: bool,
 }
 
-/// When a group runs.
+/// Phase of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Before all others.
     Setup,
-    /// The load itself.
+    /// The measured load.
     #[default]
     Main,
     /// After all others, also after a stop.
     Teardown,
 }
 
-/// Virtual users that do the same steps.
+/// Virtual users with the same steps.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// Its name, in thread names of samples.
     pub name: String,
-    /// When it runs.
+    /// Phase.
     pub phase: Phase,
-    /// How many users or iterations, and when.
+    /// Number of users or iterations, and their start.
     pub executor: Executor,
-    /// From the start of its phase to its first user.
+    /// Time from the start of the phase to the first user.
     pub delay: Duration,
-    /// One iteration.
+    /// Steps of an iteration.
     pub steps: Vec<Step>,
-    /// What a failed sample does.
+    /// Behaviour after a failed sample.
     pub on_error: OnError,
-    /// Whether users keep cookies.
+    /// Cookies of users.
     pub cookies: Cookies,
-    /// Every iteration is a new user's: cookies are forgotten, connections closed.
-    pub fresh_user: bool,
+    /// Every iteration starts without cookies and with new connections.
+    pub new_user: bool,
 }
 
-/// What a failed sample does (JMeter's "action to be taken after a sampler error").
+/// Behaviour after a failed sample (JMeter's "action to be taken after a sampler error").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Nothing: go on.
+    /// Continue.
     #[default]
     Continue,
-    /// The next iteration begins.
+    /// Start the next iteration.
     NextIteration,
-    /// The user ends.
+    /// End the user.
     StopUser,
-    /// The whole run ends after the samples under way.
+    /// Stop the run after the samples in flight.
     StopRun,
-    /// The whole run ends at once.
+    /// Stop the run immediately.
     StopNow,
 }
 
 /// Cookies of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cookies {
-    /// None are kept or sent.
+    /// No cookies.
     #[default]
     Ignored,
     /// Kept until the user ends.
@@ -123,101 +123,100 @@ pub enum Cookies {
     KeptForIteration,
 }
 
-/// One thing a user does.
+/// A step of a user.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Sends a request and waits for its answer: one sample.
+    /// Sends a request and waits for its response: one sample.
     Request(Arc<Request>),
-    /// Does steps again and again.
+    /// Repeats steps.
     Loop {
-        /// How often.
-        times: Times,
-        /// What.
+        /// Number of iterations.
+        times: LoopCount,
+        /// The steps.
         steps: Vec<Step>,
     },
-    /// Does steps in the first iteration of each user only.
+    /// Executes steps only in the first iteration of each user.
     Once(Vec<Step>),
-    /// Samples of these steps together are one sample more, under a label of its own: its time
-    /// is theirs, it fails if one fails.
+    /// Counts the samples of these steps as one additional sample with its own label. The sample
+    /// has their total time, and fails if one of them fails.
     Transaction {
         /// Its label.
         label: Label,
-        /// Whether pauses inside count (JMeter's `includeTimers`); otherwise the time is the sum of
-        /// the samples' own.
+        /// Include pauses (JMeter's `includeTimers`); otherwise the time is the sum of the samples.
         with_pauses: bool,
-        /// The samples of the steps themselves are not counted (JMeter's `parent`).
-        instead: bool,
-        /// What belongs to it.
+        /// Do not count the samples of the steps separately (JMeter's `parent`).
+        parent_only: bool,
+        /// The steps.
         steps: Vec<Step>,
     },
-    /// Waits: think time, timers.
+    /// Pauses: think time, timers.
     Pause(Pause),
-    /// Waits until this long after the last time this step was passed by the same user.
+    /// Waits until this time after the previous execution of this step by the same user.
     Pacing(Duration),
-    /// Waits so that samples come at this rate (JMeter's ConstantThroughputTimer).
+    /// Waits for a rate of samples (JMeter's ConstantThroughputTimer).
     Throughput {
-        /// Samples a minute; text, for it may be a function.
+        /// Samples per minute; a text, since a function is allowed.
         per_minute: Text,
-        /// Of whom.
+        /// Scope of the rate.
         of: ThroughputOf,
     },
-    /// Gives variables a value.
+    /// Sets variables.
     Set(Vec<(Variable, Text)>),
-    /// Gives variables a value by the number of the user in its group: user 0 takes the first row,
-    /// and after the last row comes the first again (JMeter's UserParameters).
+    /// Sets variables by the number of the user in its group: user 0 gets the first row; after the
+    /// last row the first one follows (JMeter's UserParameters).
     SetByUser(Vec<Vec<(Variable, Text)>>),
-    /// Takes the next row of a feeder into its variables.
+    /// Sets the variables of the next row of a feeder.
     Feed(FeederId),
-    /// Takes the next value of a counter into its variable.
+    /// Sets the variable of a counter to its next value.
     Count(CounterId),
 }
 
-/// How often a loop goes round.
+/// Number of iterations of a loop.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Times {
-    /// Until the user ends.
+pub enum LoopCount {
+    /// Endless.
     Forever,
-    /// So often, put together when the loop is entered; what is no number is 0.
+    /// Evaluated when the loop is entered; 0 for an invalid number.
     Count(Text),
 }
 
-/// How long a pause is; milliseconds, put together each time. What is no number is 0.
+/// Length of a pause in milliseconds, evaluated each time; 0 for an invalid number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pause {
-    /// Always the same.
+    /// Constant.
     Constant(Text),
-    /// `offset` and evenly up to `range` more.
+    /// Uniform from `offset` to `offset` + `range`.
     Uniform {
-        /// Least.
+        /// Minimum.
         offset: Text,
-        /// Width.
+        /// Range.
         range: Text,
     },
-    /// Around `offset`, with this standard deviation; never below 0.
+    /// Normal around `offset` with this standard deviation, at least 0.
     Gaussian {
         /// Mean.
         offset: Text,
         /// Standard deviation.
         deviation: Text,
     },
-    /// `offset` and Poisson distributed with this mean more.
+    /// `offset` plus a Poisson distributed part.
     Poisson {
-        /// Least.
+        /// Minimum.
         offset: Text,
-        /// Mean of what comes on top.
+        /// Mean of the Poisson distributed part.
         mean: Text,
     },
 }
 
-/// Whose rate [`Step::Throughput`] holds (JMeter's `calcMode`).
+/// Scope of the rate of [`Step::Throughput`] (JMeter's `calcMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThroughputOf {
-    /// Each user by itself.
+    /// Each user.
     #[default]
     User,
-    /// All users of the run divide it: each waits for its share, from its own last sample.
+    /// Divided by all users of the run: each waits for its share, from its own last sample.
     AllUsers,
-    /// All users of the group divide it, likewise.
+    /// Divided by all users of the group, likewise.
     Group,
     /// All users of the run, on one shared schedule.
     AllUsersShared,
@@ -228,23 +227,23 @@ pub enum ThroughputOf {
 /// Rows for variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Feeder {
-    /// Its name, for messages.
+    /// Name for messages.
     pub name: String,
-    /// The variables of its columns.
+    /// Variables of the columns.
     pub variables: Vec<Variable>,
-    /// The rows; a short one leaves the rest of the variables unset.
+    /// The rows; a short row leaves the remaining variables unset.
     pub rows: Vec<Vec<Box<str>>>,
-    /// After the last row comes the first.
+    /// The first row follows after the last one.
     pub recycle: bool,
-    /// Without `recycle`, a user that finds no row ends; otherwise its variables become `<EOF>`.
+    /// Without `recycle`, a user without a row ends; otherwise its variables become `<EOF>`.
     pub stop_user: bool,
-    /// Who shares a position in it.
+    /// Scope of the position.
     pub share: Share,
-    /// Rows come in random order, each drawn anew.
+    /// Random rows, each chosen independently.
     pub random: bool,
 }
 
-/// Who shares a feeder's or a counter's position.
+/// Scope of the position of a feeder or counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
     /// All users.
@@ -252,33 +251,33 @@ pub enum Share {
     All,
     /// The users of a group.
     Group,
-    /// Nobody: each user begins at the first row.
+    /// One position per user.
     User,
 }
 
-/// A number that goes up.
+/// An increasing number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
-    /// Where its value goes.
+    /// The variable.
     pub variable: Variable,
-    /// First value; put together once a run (a user with [`Share::User`]).
+    /// First value, evaluated once per run (once per user with [`Share::User`]).
     pub start: Text,
     /// Step.
     pub increment: Text,
-    /// After it comes the first value again; an empty text is no end.
+    /// Largest value, followed by the first value; endless if empty.
     pub maximum: Text,
-    /// Least number of digits, filled up with zeros (JMeter's format `000`).
+    /// Minimum number of digits, zero-padded (JMeter's format `000`).
     pub digits: u8,
-    /// What stands before the digits.
+    /// Prefix of the digits.
     pub prefix: String,
-    /// Whose it is.
+    /// Scope.
     pub share: Share,
-    /// Each iteration of the group begins at the first value again; with [`Share::User`] only.
+    /// Reset at each iteration of the group; only with [`Share::User`].
     pub reset_each_iteration: bool,
 }
 
 impl Program {
-    /// Labels of transactions: their samples are other samples once more.
+    /// Labels of transactions, whose samples repeat the samples of their requests.
     #[must_use]
     pub fn transactions(&self) -> Vec<Label> {
         let mut found = Vec::new();
@@ -288,15 +287,14 @@ impl Program {
         found
     }
 
-    /// Sends what goes to one server to another one.
+    /// Redirects requests from one origin to another.
     pub fn retarget(&mut self, from: &Origin, to: &Origin) {
         if from != to {
             self.groups.iter_mut().for_each(|group| retarget(&mut group.steps, from, to));
         }
     }
 
-    /// Users of its main groups, if their number is known: of groups that follow each other the
-    /// most.
+    /// Users of the main groups, if known; for consecutive groups the maximum.
     #[must_use]
     pub fn users(&self) -> Option<u64> {
         let main = self.groups.iter().filter(|group| group.phase == Phase::Main);
@@ -311,14 +309,14 @@ impl Program {
         })
     }
 
-    /// The label of this name, added if it is not there.
+    /// The label of this name; added if missing.
     pub fn label(&mut self, name: &str) -> Label {
-        Label(place(&mut self.labels, name))
+        Label(index_of(&mut self.labels, name))
     }
 
-    /// The variable of this name, added if it is not there.
+    /// The variable of this name; added if missing.
     pub fn variable(&mut self, name: &str) -> Variable {
-        Variable(place(&mut self.variables, name))
+        Variable(index_of(&mut self.variables, name))
     }
 }
 
@@ -355,8 +353,8 @@ fn find_transactions(steps: &[Step], found: &mut Vec<Label>) {
     }
 }
 
-/// Where `name` is in `names`, at the end if it was not there.
-fn place(names: &mut Vec<String>, name: &str) -> u32 {
+/// Index of `name` in `names`; added if missing.
+fn index_of(names: &mut Vec<String>, name: &str) -> u32 {
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| {
         names.push(name.to_owned());
         names.len() - 1

@@ -1,19 +1,20 @@
-//! The measuring protocol: which round comes next, and what all of them amount to.
+//! The measurement protocol: chooses the next round and evaluates all rounds.
 //!
-//! Pure: whoever runs the load asks for an [`Order`], runs it, and hands back a [`Round`]. Nothing
-//! here knows time, threads or servers, so that the whole protocol is tested by simulation.
+//! Pure: the caller asks for a [`PlannedRound`], runs it and returns a [`MeasuredRound`]. The
+//! protocol uses no clock, thread or server, so that it is tested completely by simulation.
 //!
-//! [`Stabilise`] repeats rounds until the server no longer changes and then records fresh ones;
-//! [`fixed`] is the other way, one long run with its beginning cut off, kept because published
-//! figures were measured so.
+//! [`Stabilise`] repeats rounds until a steady state and then records further rounds. [`fixed`]
+//! evaluates one long run whose beginning is cut off, as in published tests.
 
 pub mod fixed;
 mod rounds;
 mod schedule;
 mod stabilise;
 
-pub use rounds::{Ending, Entry, Extent, Order, Outcome, Round, Stage, Use};
-pub use schedule::{Arrangement, Schedule};
+pub use rounds::{
+    LoggedRound, MeasuredRound, Outcome, PlannedRound, ProtocolResult, RoundSize, RoundUse, Stage,
+};
+pub use schedule::{CaseOrder, Schedule};
 pub use stabilise::{Rules, Stabilise};
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What is kept of samples: histograms and counts a second, memory that does not grow with the
-//! number of samples.
+//! Recording of samples: histograms and counts per second. Memory does not grow with the number of
+//! samples.
 //!
-//! Every core has a [`Recorder`]. Once a second it hands an [`Interval`] over; those of all cores
-//! of the same second are added, and the sum goes to whoever watches the run.
+//! Every core has a [`Recorder`], which reports an [`Interval`] once per second. The intervals of
+//! all cores of the same second are added up.
 
 mod recorder;
 
@@ -13,18 +13,18 @@ use crate::sample::{ErrorKind, Sample};
 use hdrhistogram::Histogram;
 use std::time::{Duration, SystemTime};
 
-/// Highest time that histograms tell apart: an hour. Longer ones count as that.
-pub const HIGHEST: Duration = Duration::from_secs(3_600);
+/// Largest time of histograms: an hour. Longer times count as an hour.
+pub const MAX_TIME: Duration = Duration::from_secs(3_600);
 
-/// Significant digits of histograms: values are right within 0.1 %.
+/// Significant digits of histograms: values are accurate to 0.1 %.
 pub const DIGITS: u8 = 3;
 
-/// When the run started.
+/// Start of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// In wall time.
+    /// Wall time.
     pub wall: SystemTime,
-    /// The same moment on the clock that does not jump.
+    /// The same moment of the monotonic clock.
     pub steady: std::time::Instant,
 }
 
@@ -34,7 +34,7 @@ impl Clock {
         Self { wall: SystemTime::now(), steady: std::time::Instant::now() }
     }
 
-    /// Milliseconds since 1970 of a moment of a [`Sample`].
+    /// Milliseconds since 1970 of a time of a [`Sample`].
     pub fn epoch_millis(&self, nanoseconds: u64) -> u64 {
         let start = self.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let moment = start + Duration::from_nanos(nanoseconds);
@@ -42,98 +42,97 @@ impl Clock {
     }
 }
 
-/// Samples of one label, added up.
+/// Sums of the samples of one label.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Samples begun.
+    /// Started samples.
     pub started: u64,
-    /// Samples that ended with success.
+    /// Successful samples.
     pub ok: u64,
-    /// Samples whose status was declared as expected.
+    /// Samples with a status declared as expected.
     pub expected: u64,
-    /// Samples that failed, by kind ([`ErrorKind::index`]).
+    /// Failed samples by kind ([`ErrorKind::index`]).
     pub errors: [u64; ErrorKind::ALL.len()],
     /// Bytes received.
     pub received: u64,
-    /// Bytes of bodies as they came.
+    /// Bytes of bodies, encoded.
     pub body: u64,
     /// Bytes of bodies, decoded.
     pub decoded: u64,
     /// Bytes sent.
     pub sent: u64,
-    /// Service times, nanoseconds: of all samples that ended, failed ones included.
+    /// Service times of all completed samples, including failed ones, in nanoseconds.
     pub service: Histogram<u64>,
-    /// Response times, nanoseconds, likewise; `None` in a closed model, where they are the service
-    /// times.
+    /// Response times, likewise; `None` in a closed model, where they equal the service times.
     pub response: Option<Histogram<u64>>,
     /// Sum of service times, nanoseconds.
     pub service_sum: u128,
     /// Sum of squares of service times, microseconds².
     pub service_squares: u128,
-    /// Time to the first byte of the answer, sum, nanoseconds.
+    /// Sum of the times to the first byte of the response, in nanoseconds.
     pub latency_sum: u128,
     /// Connections opened.
     pub connects: u64,
-    /// Time to open them, sum, nanoseconds.
+    /// Sum of the times to open them, in nanoseconds.
     pub connect_sum: u128,
-    /// Start of the first sample, nanoseconds since the run's start; [`u64::MAX`] if there is none.
+    /// Start of the first sample, in nanoseconds since the start of the run; [`u64::MAX`] without
+    /// samples.
     pub first_start: u64,
     /// End of the last sample.
     pub last_end: u64,
 }
 
-/// What happened in a second, or in several.
+/// Figures of one or several seconds.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
-    /// Which second since the run's start.
+    /// Number of the second since the start of the run.
     pub second: u64,
-    /// By label ([`crate::program::Label`]), as long as the program's list of them.
+    /// By label ([`crate::program::Label`]), one entry for each label of the program.
     pub labels: Vec<Tally>,
-    /// Iterations that the schedules of open models asked for.
+    /// Iterations offered by the schedules of open models.
     pub offered: u64,
     /// Iterations dropped.
     pub dropped: u64,
-    /// How much later than it could have the generator sent, nanoseconds; open models only.
+    /// Send lag of the generator in nanoseconds; open models only.
     pub send_lag: Option<Histogram<u64>>,
-    /// Samples under way at its end.
+    /// Samples in flight at the end.
     pub in_flight: u64,
-    /// Users active at its end.
+    /// Active users at the end.
     pub users: u64,
     /// CPU time of the generator's loops, nanoseconds.
     pub generator_cpu: u64,
-    /// Largest share of one loop's core, 0 to 1.
+    /// CPU of the busiest loop, as a share of a core.
     pub busiest_loop: f64,
-    /// How long a loop could not run though it had something to do, nanoseconds: the process was
-    /// stopped, or had no core. That of the loop with the most.
-    pub held_up: u64,
-    /// First failed samples of each label and kind, a few.
+    /// Largest stalled time of a loop in nanoseconds: the process was stopped, or had no core.
+    pub stalled: u64,
+    /// First failed samples of each label and kind.
     pub first_errors: Vec<FirstError>,
 }
 
-/// A failed sample that is shown.
+/// A failed sample for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstError {
     /// Its label.
     pub label: Label,
     /// Its kind.
     pub kind: ErrorKind,
-    /// When it ended, nanoseconds since the run's start.
+    /// End of the sample, in nanoseconds since the start of the run.
     pub at: u64,
-    /// Its status; 0 if no answer came.
+    /// Status; 0 without a response.
     pub status: u16,
-    /// What was wrong.
+    /// The error.
     pub message: String,
     /// The URL.
     pub url: String,
-    /// The beginning of the answer's body, as text.
+    /// Beginning of the body of the response, as text.
     pub body: String,
 }
 
-/// Where each sample of one core goes besides: a JTL writer, for instance.
+/// Additional destination of each sample of a core, for instance a JTL writer.
 pub type Sink = Box<dyn FnMut(&Sample<'_>) + Send>;
 
 impl Interval {
-    /// Nothing yet, with so many labels.
+    /// An empty interval with this number of labels.
     pub fn new(second: u64, labels: usize, open: bool) -> Self {
         Self {
             second,
@@ -143,8 +142,8 @@ impl Interval {
         }
     }
 
-    /// Adds what other loops did in the same second, or what happened in another one. What is
-    /// under way is added with `same_second` and replaced without.
+    /// Adds the figures of other loops in the same second, or of another second. Gauges such as
+    /// samples in flight are added with `same_second` and replaced otherwise.
     pub fn add(&mut self, other: &Self, same_second: bool) {
         while self.labels.len() < other.labels.len() {
             self.labels.push(Tally::new(false));
@@ -164,21 +163,21 @@ impl Interval {
         }
         self.generator_cpu += other.generator_cpu;
         self.busiest_loop = self.busiest_loop.max(other.busiest_loop);
-        self.held_up = if same_second {
-            self.held_up.max(other.held_up)
+        self.stalled = if same_second {
+            self.stalled.max(other.stalled)
         } else {
-            self.held_up + other.held_up
+            self.stalled + other.stalled
         };
         for error in &other.first_errors {
             let same = |known: &&FirstError| (known.label, known.kind) == (error.label, error.kind);
-            if self.first_errors.iter().filter(same).count() < FIRST_ERRORS {
+            if self.first_errors.iter().filter(same).count() < MAX_FIRST_ERRORS {
                 self.first_errors.push(error.clone());
             }
         }
     }
 
-    /// All labels but `leave_out` in one; transactions are among those to leave out, as their
-    /// requests have labels of their own.
+    /// The sum of all labels except `leave_out`, which includes transactions: their requests have
+    /// labels of their own.
     pub fn all(&self, leave_out: &[Label]) -> Tally {
         let mut all = Tally::new(false);
         for (index, tally) in self.labels.iter().enumerate() {
@@ -191,7 +190,7 @@ impl Interval {
 }
 
 impl Tally {
-    /// Nothing yet; `open` keeps response times apart.
+    /// An empty tally; with `open`, response times are recorded separately.
     pub fn new(open: bool) -> Self {
         Self {
             started: 0,
@@ -214,17 +213,17 @@ impl Tally {
         }
     }
 
-    /// Samples that ended.
+    /// Completed samples.
     pub fn samples(&self) -> u64 {
         self.ok + self.expected + self.failed()
     }
 
-    /// Samples that failed.
+    /// Failed samples.
     pub fn failed(&self) -> u64 {
         self.errors.iter().sum()
     }
 
-    /// Adds another one.
+    /// Adds another tally.
     pub fn add(&mut self, other: &Self) {
         self.started += other.started;
         self.ok += other.ok;
@@ -237,7 +236,7 @@ impl Tally {
         self.decoded += other.decoded;
         self.sent += other.sent;
         if other.response.is_some() && self.response.is_none() {
-            // What was added before had no other response times than these.
+            // Response times so far are the service times.
             self.response = Some(self.service.clone());
         }
         if let Some(mine) = &mut self.response {
@@ -253,17 +252,17 @@ impl Tally {
         self.last_end = self.last_end.max(other.last_end);
     }
 
-    /// Response times: the service times in a closed model.
+    /// Response times; in a closed model the service times.
     pub fn response(&self) -> &Histogram<u64> {
         self.response.as_ref().unwrap_or(&self.service)
     }
 }
 
-/// Failed samples of each label and kind that are shown.
-pub const FIRST_ERRORS: usize = 3;
+/// Largest number of failed samples of each label and kind.
+pub const MAX_FIRST_ERRORS: usize = 3;
 
 fn add(mine: &mut Histogram<u64>, other: &Histogram<u64>) {
-    // Both have the same digits, and mine grows: nothing can be out of its range.
+    // Both have the same digits, and the target grows: no value is out of range.
     let added = mine.add(other);
     debug_assert!(added.is_ok(), "histograms of the same kind");
 }
@@ -274,7 +273,7 @@ fn add_optional(mine: &mut Option<Histogram<u64>>, other: Option<&Histogram<u64>
     }
 }
 
-/// An empty histogram of nanoseconds, which grows with the largest time in it.
+/// An empty histogram of nanoseconds, which grows with its largest time.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("three digits are possible")
 }

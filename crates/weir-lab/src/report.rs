@@ -1,8 +1,8 @@
-//! `report.html`: one file that says everything about a run, without a network.
+//! `report.html`: the complete report of a run in one offline file.
 //!
-//! Verdict, tables and the charts of cases and rounds are there without a script ([`page`],
-//! [`tables`], [`drawing`]). Charts over time are drawn by uPlot from what [`data`] puts into the
-//! page; if weir was built without it (see [`LIBRARY`]), the page says how to get them.
+//! Verdict, tables and the charts of cases and rounds need no script ([`page`], [`tables`],
+//! [`drawing`]). uPlot draws the charts over time with the embedded [`data`]. If weir was built
+//! without uPlot (see [`LIBRARY`]), the page says how to add it.
 
 mod data;
 mod drawing;
@@ -10,7 +10,7 @@ mod html;
 mod page;
 mod tables;
 
-use crate::results::{FolderError, Stored};
+use crate::results::{FolderError, StoredRun};
 use std::fs;
 use std::path::Path;
 
@@ -23,19 +23,19 @@ struct Library {
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
-/// Whether this build has the library that draws charts over time.
+/// Whether this build includes the chart library.
 #[must_use]
 pub fn has_charts() -> bool {
     LIBRARY.is_some()
 }
 
-/// Makes the report of a finished run, from what its folder holds. Files that a run may lack
-/// (series, observations, events) leave their part of the report empty.
+/// Writes the report of a finished run from its folder. Missing files (series, observations,
+/// events) leave their part of the report empty.
 ///
 /// # Errors
 /// The folder has no finished run, or the report cannot be written.
 pub fn write(folder: &Path) -> Result<(), FolderError> {
-    let stored = Stored::read(folder)?;
+    let stored = StoredRun::read(folder)?;
     let path = folder.join("report.html");
     fs::write(&path, page::page(&stored)).map_err(|source| FolderError::File { path, source })
 }

@@ -1,20 +1,20 @@
-//! What a run leaves behind: a folder that says everything about it, in open formats.
+//! The results folder of a run, in open formats.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
-//! | `run.json` | what was run, by which version, where ([`Run`]) |
-//! | `series.csv` | a row a second and label ([`series`]) |
-//! | `heat.csv` | how many response times fell into which range, a row a second ([`series`]) |
+//! | `run.json` | command, scenario, version and host ([`Run`]) |
+//! | `series.csv` | one row per second and label ([`series`]) |
+//! | `heat.csv` | counts of response times by range, one row per second ([`series`]) |
 //! | `hist.hlog` | histograms, HdrHistogram's log format V2, tagged ([`hlog`]) |
 //! | `server.csv` | observed processes and gauges, on the same time axis ([`ServerRow`]) |
-//! | `events.jsonl` | what happened when, a JSON object a line ([`Event`]) |
+//! | `events.jsonl` | events, one JSON object per line ([`Event`]) |
 //! | `summary.json` | the result ([`Summary`]) |
 //! | `summary.csv` | the same with the columns of WSO2's published tables ([`table`]) |
-//! | `summary-report.csv`, `aggregate-report.csv` | the same as JMeter's reports have it |
+//! | `summary-report.csv`, `aggregate-report.csv` | the same as JMeter's reports |
 //! | `junit.xml` | cases and thresholds for continuous integration ([`junit`]) |
-//! | `report.html` | for people, written last ([`crate::report`]) |
+//! | `report.html` | the report, written last ([`crate::report`]) |
 //!
-//! While a run is under way, [`Folder`] appends; what a crash leaves can still be read.
+//! [`Folder`] appends during a run, so that the files stay readable after a crash.
 
 mod comparison;
 mod effects;
@@ -33,13 +33,13 @@ mod total;
 
 pub use comparison::{CellComparison, Comparison, Judgement, TimeRatio};
 pub use event::{Event, EventKind};
-pub use folder::{Folder, FolderError, Stored};
+pub use folder::{Folder, FolderError, StoredRun};
 pub use published::Published;
 pub use run::{Host, Run};
-pub use series::Place;
+pub use series::RoundContext;
 pub use server::{ServerRow, server_rows};
 pub use summary::{
-    Cell, Factor, FactorEffects, Failure, Generator, Held, Open, RoundFigures, Server, Summary,
-    Traits,
+    CaseAttributes, Cell, Factor, FactorEffects, Failure, Generator, Open, RateStepResult,
+    RoundFigures, Server, Summary,
 };
 pub use total::Total;

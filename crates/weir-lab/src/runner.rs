@@ -1,101 +1,101 @@
-//! Runs a scenario: servers and backends, rounds in their order, what is watched beside them.
+//! Runs a scenario: servers and backends, the order of rounds, and observation.
 //!
 //! ```text
-//! turn → backend → server → drained? → round: engine, watch → end → turn …
+//! next_round → backend → server → drained? → round: engine, watch → end_round → next_round …
 //! ```
 //!
-//! Each case has a server of its own, with its own port and data folder, and only one at a time is
-//! loaded. What servers print stays in the results folder, their data does not.
+//! Each case has its own server with its own port and data folder; only one server at a time is
+//! under load. The output of servers stays in the results folder, their data is deleted.
 
 mod backend;
 mod idle;
-mod place;
+mod placeholders;
 mod process;
 mod round;
 mod server;
 
 use crate::engine::{self, Control};
-use crate::measure::{Case, Measurement, Settings, Turn};
+use crate::measure::{Case, Measurement, NextRound, Settings};
 use crate::program::Origin;
 use crate::results::{EventKind, Factor, Folder, FolderError, Run, Summary};
 use crate::scenario::{Cell, Idle, Scenario};
 use backend::Backends;
-use server::{Live, Servers};
+use server::{RunningServer, Servers};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Longest wait for queues to be empty.
-const DRAINED: Duration = Duration::from_secs(180);
+/// Longest wait for empty queues.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How a scenario is run.
+/// Options of a run.
 #[derive(Debug)]
 pub struct Options {
-    /// This program: servers of weir and echo backends are started from it.
+    /// The weir binary, which starts servers and echo backends.
     pub weir: PathBuf,
-    /// Where results go.
+    /// Results folder.
     pub folder: PathBuf,
-    /// What is written into `run.json`.
+    /// Content of `run.json`.
     pub run: Run,
     /// Short rounds: PASS becomes QUICK.
     pub quick: bool,
-    /// A run that it is compared with, and the largest loss that is none.
+    /// Baseline run, and margin.
     pub baseline: Option<(PathBuf, f64)>,
     /// Loops of the engine; 0 is half of the cores.
     pub loops: u32,
-    /// Decides what is random.
+    /// Seed of random numbers.
     pub seed: u64,
 }
 
-/// What happens while a scenario runs.
+/// Progress of a scenario.
 #[derive(Debug)]
 pub enum Step<'s> {
-    /// What is being done now, in words.
-    Doing(&'s str),
-    /// A round begins: the case, and what is done.
+    /// Current activity, as text.
+    Activity(&'s str),
+    /// A round starts: its case and number.
     Round(&'s str),
-    /// What the engine tells.
+    /// Progress of the engine.
     Load(&'s engine::Event<'s>),
 }
 
-/// Why a scenario could not be run to an end, whatever that is.
+/// Why a scenario failed to run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The results folder.
+    /// An error of the results folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A file that a server needs could not be written.
+    /// A required file of a server cannot be written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
-    /// A thread could not be made.
-    #[error("nothing can be watched: {0}")]
+    /// A thread cannot be started.
+    #[error("the observer cannot be started: {0}")]
     Watch(std::io::Error),
 }
 
-/// A run on its way.
+/// A run in progress.
 struct Runner<'r> {
     scenario: &'r Scenario,
     options: &'r Options,
     control: &'r Control,
     watch: &'r mut dyn FnMut(&Step<'_>),
     measurement: Measurement,
-    /// Where the target is, unless a server is started elsewhere.
+    /// Origin of the target, unless a server is started elsewhere.
     base: Origin,
     servers: Servers,
     backends: Backends,
     start: Instant,
-    /// The server that was loaded last has not been waited for yet.
-    loaded: Option<Live>,
-    /// Why it ends before its end, if it does.
-    ended: &'static str,
+    /// The last loaded server, until its queues are empty.
+    last_loaded: Option<RunningServer>,
+    /// Reason of an early end.
+    end_reason: &'static str,
 }
 
-/// Runs a scenario to its end, or until it is stopped; gives its summary, and where its results
-/// are. Servers that do not start, errors and hangs are in the summary.
+/// Runs a scenario to its end, or until it is stopped. Returns its summary and the results folder.
+/// Failed server starts, errors and timeouts are part of the summary.
 ///
 /// # Errors
 /// Results cannot be written.
@@ -111,7 +111,7 @@ pub fn run(
     let folder = Folder::create(&options.folder, &options.run, SystemTime::now())?;
     let settings = Settings {
         method: scenario.method.clone(),
-        arrangement: scenario.order,
+        case_order: scenario.order,
         seed: options.seed,
         thresholds: scenario.thresholds.clone(),
         quick: options.quick,
@@ -119,7 +119,7 @@ pub fn run(
     let measurement = Measurement::new(settings, cases(&scenario.cells), Some(folder));
     let place = options.folder.join("servers");
     let Ok((base, _)) = Origin::parse(&scenario.target.base) else {
-        // It was parsed when the scenario was read.
+        // The URL was checked when the scenario was read.
         return Ok((Summary::default(), None));
     };
     let mut runner = Runner {
@@ -136,12 +136,12 @@ pub fn run(
         ended: "interrupted",
     };
     while !runner.control.is_stopped() {
-        let Some(turn) = runner.measurement.turn() else { break };
-        runner.turn(turn)?;
+        let Some(next) = runner.measurement.next_round() else { break };
+        runner.run_round(next)?;
     }
     if runner.control.is_stopped() {
         let time = runner.now();
-        runner.measurement.interrupt(time, runner.ended)?;
+        runner.measurement.interrupt(time, runner.end_reason)?;
     }
     runner.servers.stop();
     runner.backends.stop();
@@ -151,7 +151,7 @@ pub fn run(
     Ok(measurement.finish(&run, baseline)?)
 }
 
-/// The cells as the measurement has them; those with the same values of the matrix are a block.
+/// Cases of the measurement; cells with the same values of the matrix form a block.
 fn cases(cells: &[Cell]) -> Vec<Case> {
     let mut block = 0;
     let mut before: Option<&Cell> = None;
@@ -163,11 +163,11 @@ fn cases(cells: &[Cell]) -> Vec<Case> {
         before = Some(cell);
         let factor =
             |(name, value): &(String, String)| Factor { name: name.clone(), value: value.clone() };
-        let mut case = Case::of(&cell.name(), &cell.program);
+        let mut case = Case::new(&cell.name(), &cell.program);
         case.factors = cell.values.iter().chain(&cell.case).map(factor).collect();
         case.published = cell.published.clone();
-        case.traits = cell.traits.clone();
-        case.traits.users = case.traits.users.or_else(|| cell.program.users());
+        case.attributes = cell.attributes.clone();
+        case.attributes.users = case.attributes.users.or_else(|| cell.program.users());
         case.block = block;
         cases.push(case);
     }
@@ -175,7 +175,7 @@ fn cases(cells: &[Cell]) -> Vec<Case> {
 }
 
 impl Runner<'_> {
-    /// Seconds since the run's start.
+    /// Seconds since the start of the run.
     fn now(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
@@ -184,16 +184,16 @@ impl Runner<'_> {
         self.measurement.event(self.now(), Some(cell), kind, text)
     }
 
-    /// One round of a case, and what is needed for it.
-    fn turn(&mut self, turn: Turn) -> Result<(), RunError> {
-        let cell = &self.scenario.cells[turn.cell];
-        let server = match self.serve(turn.cell, cell) {
+    /// Prepares and runs one round of a case.
+    fn run_round(&mut self, next: NextRound) -> Result<(), RunError> {
+        let cell = &self.scenario.cells[next.cell];
+        let server = match self.start_server(next.cell, cell) {
             Ok(server) => server,
-            // A signal ends whatever was waited for.
+            // A signal ends every wait.
             Err(_) if self.control.is_stopped() => return Ok(()),
             Err(why) => {
-                self.event(turn.cell, EventKind::Error, why.clone())?;
-                self.measurement.give_up(turn.cell, &why);
+                self.event(next.cell, EventKind::Error, why.clone())?;
+                self.measurement.fail_case(next.cell, &why);
                 return Ok(());
             }
         };
@@ -201,65 +201,65 @@ impl Runner<'_> {
         if self.control.is_stopped() {
             return Ok(());
         }
-        self.round(turn, &server, undrained)?;
-        self.loaded = Some(server);
+        self.round(next, &server, undrained)?;
+        self.last_loaded = Some(server);
         Ok(())
     }
 
-    /// The server of a cell, with what is behind it: there and ready.
-    fn serve(&mut self, index: usize, cell: &Cell) -> Result<Live, String> {
+    /// Provides the ready server of a cell, and its backend.
+    fn start_server(&mut self, index: usize, cell: &Cell) -> Result<RunningServer, String> {
         let cells = &self.scenario.cells;
         let Some(server) = &self.scenario.server else {
-            self.backends.need(cell.backend.as_ref(), self.control)?;
-            return Ok(Live::there(self.base.clone()));
+            self.backends.ensure(cell.backend.as_ref(), self.control)?;
+            return Ok(RunningServer::existing_server(self.base.clone()));
         };
         let open = |at: &usize| self.measurement.is_open(*at);
         let needed: Vec<_> =
             (0..cells.len()).filter(open).map(|at| server::key(server, at, &cells[at])).collect();
-        if self.servers.stop_but(&needed) {
-            // It may be the one that was loaded last.
-            self.loaded = None;
+        if self.servers.stop_unneeded(&needed) {
+            // The stopped server may be the last loaded one.
+            self.last_loaded = None;
         }
         let name = match cell.name() {
             name if name.is_empty() => "the server".to_owned(),
             name => format!("the server of {name}"),
         };
-        if self.backends.is_new(cell.backend.as_ref()) {
-            (self.watch)(&Step::Doing("starting the backend"));
+        if self.backends.must_start(cell.backend.as_ref()) {
+            (self.watch)(&Step::Activity("starting the backend"));
         }
-        let address = self.backends.need(cell.backend.as_ref(), self.control)?;
+        let address = self.backends.ensure(cell.backend.as_ref(), self.control)?;
         let key = server::key(server, index, cell);
-        if let Some(live) = self.servers.live(&key) {
+        if let Some(live) = self.servers.running(&key) {
             return Ok(live);
         }
-        (self.watch)(&Step::Doing(&format!("starting {name}")));
+        (self.watch)(&Step::Activity(&format!("starting {name}")));
         let live = self
             .servers
             .start(server, key, address.as_deref(), self.control)
             .map_err(|why| format!("{name} did not start: {why}"))?;
         let text = format!("{name} started at {}", live.origin.authority());
-        // An event that cannot be written is told of by the next one.
+        // A write error is reported by the next event.
         let _ = self.event(index, EventKind::Started, text);
         Ok(live)
     }
 
-    /// Waits until what was loaded last is idle again, and what is loaded next; `true` if one never
-    /// was.
-    fn drain(&mut self, next: &Live) -> bool {
-        let before = self.loaded.take();
+    /// Waits until the last loaded server and the next one are idle. Returns `true` after a
+    /// timeout.
+    fn drain(&mut self, next: &RunningServer) -> bool {
+        let before = self.last_loaded.take();
         let first = before.is_none();
         let mut undrained = false;
         for live in before.iter().chain([next]) {
-            // A server that was never loaded needs no rest.
+            // A server without previous load is idle.
             if first && matches!(self.scenario.idle, Idle::Time(_)) {
                 continue;
             }
             let metrics = self.scenario.observe.metrics.as_deref();
             let wait = idle::Wait::new(&self.scenario.idle, live, metrics);
             if wait.is_long() {
-                (self.watch)(&Step::Doing("waiting until the server is idle"));
+                (self.watch)(&Step::Activity("waiting until the server is idle"));
             }
-            undrained |= !wait.until_idle(DRAINED, self.control);
+            undrained |= !wait.until_idle(DRAIN_TIMEOUT, self.control);
             if matches!(self.scenario.idle, Idle::Time(_)) {
                 break;
             }
@@ -276,7 +276,7 @@ fn write_file(path: &Path, text: &str) -> Result<(), RunError> {
     written.map_err(|source| RunError::File { path: path.to_owned(), source })
 }
 
-/// This moment, RFC 3339.
+/// Current time, RFC 3339.
 pub fn now_text() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

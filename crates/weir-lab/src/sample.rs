@@ -1,99 +1,100 @@
-//! What one request gave.
+//! Samples: results of requests.
 
 use crate::program::Label;
 
 /// One sample: a request, or a transaction of several.
 ///
-/// Times are nanoseconds since the run's start; [`crate::record::Clock`] has that in wall time.
+/// Times are nanoseconds since the start of the run; [`crate::record::Clock`] converts them to wall
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    /// Under which name it is counted.
+    /// Label.
     pub label: Label,
     /// Index of the group in the program.
     pub group: u32,
     /// Number of the user in its group, from 0.
     pub user: u32,
-    /// When it should have begun: by the schedule in an open model, else `start`.
+    /// Intended start: by the schedule in an open model, otherwise `start`.
     pub intended: u64,
-    /// When it began.
+    /// Start.
     pub start: u64,
-    /// Nanoseconds to open the connection, with TLS; 0 if there was one.
+    /// Nanoseconds to open the connection, including TLS; 0 for a reused one.
     pub connect: u64,
-    /// When the first byte of the answer came; `end` if none came.
+    /// Time of the first byte of the response; `end` without a response.
     pub first_byte: u64,
-    /// When the answer was whole, or it was clear that it would not come.
+    /// Time of the complete response, or of the error.
     pub end: u64,
-    /// Nanoseconds of pauses inside, of a transaction.
+    /// Nanoseconds of pauses inside a transaction.
     pub idle: u64,
-    /// How it went.
+    /// Outcome.
     pub outcome: Outcome,
-    /// Status of the answer; 0 if none came.
+    /// Status of the response; 0 without one.
     pub status: u16,
-    /// Bytes received: head and body, as they came, of all answers that belong to it.
+    /// Received bytes of heads and bodies of all its responses.
     pub received: u64,
-    /// Bytes of the body as they came.
+    /// Bytes of the body, encoded.
     pub body: u64,
     /// Bytes of the body, decoded.
     pub decoded: u64,
     /// Bytes sent.
     pub sent: u64,
-    /// Reason phrase of the answer, or the text of the failure.
+    /// Reason phrase of the response, or text of the error.
     pub message: &'a str,
-    /// Which check failed, and why; empty if none.
+    /// The failed check and its message; empty if none.
     pub check: &'a str,
     /// The URL; empty for a transaction.
     pub url: &'a str,
-    /// `Content-Type` of the answer; empty if it had none.
+    /// `Content-Type` of the response; empty if missing.
     pub content_type: &'a str,
-    /// Users of the group that were active when it ended.
+    /// Active users of the group at the end of the sample.
     pub group_users: u32,
-    /// Users of all groups, likewise.
+    /// Active users of all groups at the end of the sample.
     pub all_users: u32,
-    /// It is a transaction of other samples.
+    /// A transaction of other samples.
     pub transaction: bool,
 }
 
-/// How a sample went.
+/// Outcome of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded.
+    /// Success.
     Ok,
-    /// Its status was declared as expected, and is no success.
+    /// A status declared as expected, which is no success.
     Expected,
-    /// It failed.
+    /// Failure.
     Error(ErrorKind),
 }
 
-/// Why a sample failed.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorKind {
-    /// Nobody listens there.
+    /// Connection refused.
     Refused,
-    /// The connection was reset.
+    /// Connection reset.
     Reset,
-    /// It was closed before the answer was whole.
+    /// Connection closed before the response was complete.
     Closed,
-    /// It could not be opened in time.
+    /// Connect timeout.
     ConnectTimeout,
-    /// The answer did not come in time.
+    /// Response timeout.
     Timeout,
-    /// The host's name is not known.
+    /// The host name cannot be resolved.
     Resolve,
-    /// TLS failed.
+    /// TLS error.
     Tls,
-    /// What came is no HTTP.
+    /// The response is not HTTP.
     Protocol,
-    /// The request could not be made: no valid URL, or a part too large.
+    /// The request is invalid: its URL, or a part that is too large.
     Request,
-    /// Any other fault of the network or this machine, such as no free port.
+    /// Any other error of the network or this machine, such as no free port.
     Network,
     /// Statuses 100 to 199 and those above 599.
     HttpOther,
-    /// 200 to 299, which was not among those wanted.
+    /// 200 to 299 outside of the successful statuses.
     Http2xx,
     /// 300 to 399, likewise.
     Http3xx,
-    /// 400 to 499 but 429.
+    /// 400 to 499 except 429.
     Http4xx,
     /// 429.
     Http429,
@@ -105,7 +106,7 @@ pub enum ErrorKind {
     Http503,
     /// 504.
     Http504,
-    /// 500 to 599 but those.
+    /// 500 to 599 except those above.
     Http5xx,
     /// A check failed.
     Check,
@@ -114,7 +115,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// All of them, in order.
+    /// All kinds, in order.
     pub const ALL: [Self; 22] = [
         Self::Refused,
         Self::Reset,
@@ -168,8 +169,8 @@ impl ErrorKind {
         }
     }
 
-    /// The kind of a status that is no success.
-    pub fn of_status(status: u16) -> Self {
+    /// The kind of an unsuccessful status.
+    pub fn from_status(status: u16) -> Self {
         match status {
             200..=299 => Self::Http2xx,
             300..=399 => Self::Http3xx,
@@ -184,7 +185,7 @@ impl ErrorKind {
         }
     }
 
-    /// Its place in [`Self::ALL`].
+    /// Index in [`Self::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }

@@ -1,11 +1,11 @@
-//! Scenario files: what is sent to which server, by how many users, and how it is measured.
+//! Scenario files: requests, target, load and measurement.
 //!
 //! ```text
 //! YAML with places → cells (matrix × cases, `${name}` filled in) → check → one program a cell
 //! ```
 //!
-//! Everything that is wrong is found at once, with line and remedy, as in weir's configuration.
-//! `${…}` is filled in in scenario files and nowhere else; `$${` is a `${` that is meant.
+//! All errors are reported at once, with line and remedy, as in weir's configuration. `${…}` is
+//! replaced only in scenario files; `$${` is a literal `${`.
 
 mod body;
 mod cells;
@@ -13,7 +13,7 @@ mod checks;
 mod fields;
 mod keys;
 mod load;
-mod over;
+mod overrides;
 mod published;
 mod request;
 mod resolve;
@@ -22,8 +22,8 @@ mod texts;
 
 use crate::measure::Method;
 use crate::program::Program;
-use crate::protocol::Arrangement;
-use crate::results::{Published, Traits};
+use crate::protocol::CaseOrder;
+use crate::results::{CaseAttributes, Published};
 use crate::threshold::Threshold;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -37,19 +37,19 @@ pub struct Scenario {
     pub name: String,
     /// The server under test.
     pub target: Target,
-    /// How it is started; `None` if it is there already.
+    /// How the server is started; `None` for a running server.
     pub server: Option<Server>,
-    /// How rounds of the cases follow each other.
-    pub order: Arrangement,
-    /// How a cell is measured.
+    /// Order of the rounds of the cases.
+    pub order: CaseOrder,
+    /// Measurement method of a cell.
     pub method: Method,
-    /// What is waited for between rounds.
+    /// Idle condition between rounds.
     pub idle: Idle,
-    /// What is watched.
+    /// Observed subjects.
     pub observe: Observe,
-    /// Promises.
+    /// Thresholds.
     pub thresholds: Vec<Threshold>,
-    /// Files that have to be there before a server starts: key sets of tokens.
+    /// Files that are required before a server starts: key sets of tokens.
     pub files: Vec<(PathBuf, String)>,
     /// Cells, one for each combination of matrix and cases.
     pub cells: Vec<Cell>,
@@ -58,19 +58,19 @@ pub struct Scenario {
 /// The server under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// `http://127.0.0.1:8080`, without a slash at the end.
+    /// Base URL such as `http://127.0.0.1:8080`, without a trailing slash.
     pub base: String,
     /// HTTP/2.
     pub http2: bool,
-    /// Its certificate is not verified.
+    /// Do not verify the certificate.
     pub insecure: bool,
-    /// Longest time to open a connection.
+    /// Connect timeout.
     pub connect_timeout: Duration,
-    /// Longest time to the end of an answer.
+    /// Timeout to the end of a response.
     pub timeout: Duration,
 }
 
-/// A combination of values.
+/// A combination of values of matrix and cases.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Values of the matrix, in its order.
@@ -83,18 +83,18 @@ pub struct Cell {
     pub env: Vec<(String, String)>,
     /// Arguments added to the server's command.
     pub args: Vec<String>,
-    /// What is behind the server.
+    /// The backend.
     pub backend: Option<Backend>,
-    /// What others measured.
+    /// Published figures.
     pub published: Vec<Published>,
-    /// What published tables have columns for.
-    pub traits: Traits,
-    /// What its users do.
+    /// Attributes for the columns of published tables.
+    pub attributes: CaseAttributes,
+    /// The program.
     pub program: Program,
 }
 
 impl Cell {
-    /// `users=100 payload=1KiB tracker=true`; empty if there is only one.
+    /// Name such as `users=100 payload=1KiB tracker=true`; empty for a single cell.
     pub fn name(&self) -> String {
         named(self.values.iter().chain(&self.case))
     }
@@ -105,26 +105,26 @@ fn named<'a>(values: impl Iterator<Item = &'a (String, String)>) -> String {
     values.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// How a server is started.
+/// How the server is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// What is started.
+    /// Program or configuration.
     pub start: Start,
     /// `--set` of weir, for every case.
     pub sets: Vec<(String, String)>,
-    /// Where it runs.
+    /// Working directory.
     pub folder: PathBuf,
-    /// Its environment, beside the Lab's own.
+    /// Additional environment.
     pub env: Vec<(String, String)>,
-    /// Path that answers 2xx once it is ready; without, its port is open.
+    /// Path with a 2xx response once the server is ready; without, its port is open.
     pub ready: Option<String>,
-    /// How long that may take.
-    pub patience: Duration,
-    /// When it is started anew.
+    /// Time to become ready.
+    pub ready_timeout: Duration,
+    /// When the server is restarted.
     pub restart: Restart,
 }
 
-/// What is started.
+/// Program or configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
     /// This weir with a configuration.
@@ -133,7 +133,7 @@ pub enum Start {
     Command(Vec<String>),
 }
 
-/// When a server is started anew.
+/// When a server is restarted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Restart {
     /// For each case.
@@ -141,33 +141,33 @@ pub enum Restart {
     Case,
     /// For each cell.
     Cell,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// What is behind the server.
+/// The backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// weir's echo backend.
     Echo {
-        /// Where it listens; 0 is any free one.
+        /// Its port; 0 chooses a free one.
         port: u16,
-        /// How long it waits before each answer.
+        /// Delay of each response.
         delay: Duration,
     },
     /// A program and its arguments.
     Command {
-        /// They.
+        /// Program and arguments.
         command: Vec<String>,
-        /// URL that answers 2xx once it is ready.
+        /// URL with a 2xx response once the backend is ready.
         ready: Option<String>,
     },
 }
 
-/// What is waited for between rounds.
+/// Idle condition between rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// Until weir's queues are empty: journal indexed and counted, no event waiting.
+    /// Until weir's queues are empty: the journal is indexed and counted, and no event waits.
     Drained,
     /// Until these gauges are 0.
     Zero(Vec<String>),
@@ -175,14 +175,14 @@ pub enum Idle {
     Time(Duration),
 }
 
-/// What is watched.
+/// Observed subjects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observe {
-    /// How often.
+    /// Interval.
     pub every: Duration,
     /// Processes.
     pub processes: Vec<Process>,
-    /// URL of the server's Prometheus metrics.
+    /// URL of the Prometheus metrics of the server.
     pub metrics: Option<String>,
     /// Names of metrics.
     pub gauges: Vec<String>,
@@ -190,46 +190,46 @@ pub struct Observe {
     pub gc_log: Option<PathBuf>,
 }
 
-/// A process that is watched.
+/// An observed process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// The server that the Lab started.
+    /// The server started by the Lab.
     Server,
-    /// The backend that the Lab started.
+    /// The backend started by the Lab.
     Backend,
-    /// Any other.
+    /// Any other process.
     Pid(u32),
 }
 
-/// How much effort a run is worth.
+/// Extent of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// Short rounds of a reduced matrix: to see that things work.
+    /// Short rounds of a reduced matrix.
     Quick,
-    /// As the file says.
+    /// The file without changes.
     #[default]
     Usual,
-    /// The whole.
+    /// The complete run.
     Full,
 }
 
-/// What is set over a scenario file.
+/// Overrides of a scenario file.
 #[derive(Clone, Debug, Default)]
-pub struct Over {
-    /// How much effort.
+pub struct Overrides {
+    /// Extent of the run.
     pub level: Level,
-    /// Base URL of another server, which is there already, with what is behind it: `server`,
-    /// `backend` and `cases` of the file are left out.
+    /// Base URL of another, running server with its backend: `server`, `backend` and `cases` of the
+    /// file are ignored.
     pub target: Option<String>,
-    /// Paths and values, as YAML, over everything else.
+    /// Paths and values, as YAML, which override everything else.
     pub sets: Vec<(String, String)>,
 }
 
-/// Reads a scenario. Files that it names are looked for beside it.
+/// Reads a scenario. Relative files are resolved against its folder.
 ///
 /// # Errors
-/// Every finding at once, at least one of them an error. On success the findings are warnings.
-pub fn load(path: &Path, over: &Over) -> Result<(Scenario, Findings), Findings> {
+/// All findings, at least one of them an error. On success the findings are warnings.
+pub fn load(path: &Path, over: &Overrides) -> Result<(Scenario, Findings), Findings> {
     match read(path) {
         Ok(text) => load_text(path, &text, over),
         Err(error) => {
@@ -247,24 +247,28 @@ const FILE_BYTES: u64 = 16 << 20;
 fn read(path: &Path) -> std::io::Result<String> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() || metadata.len() > FILE_BYTES {
-        return Err(std::io::Error::other("it is no file, or larger than 16 MiB"));
+        return Err(std::io::Error::other("not a regular file, or larger than 16 MiB"));
     }
     std::fs::read_to_string(path)
 }
 
-/// Reads a scenario from a text; `path` stands for it in findings, and files that it names are
-/// looked for beside that.
+/// Reads a scenario from a text. `path` is used in findings, and relative files are resolved
+/// against its folder.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_text(path: &Path, text: &str, over: &Over) -> Result<(Scenario, Findings), Findings> {
+pub fn load_text(
+    path: &Path,
+    text: &str,
+    over: &Overrides,
+) -> Result<(Scenario, Findings), Findings> {
     resolve::resolve(path, text, over)
 }
 
 /// The JSON Schema of scenario files.
 pub fn schema() -> Value {
     let mut schema = weir_config::document::schema(&keys::ROOT, "weir lab scenario");
-    cells::loosen(&mut schema);
+    cells::allow_placeholders(&mut schema);
     schema
 }
 

@@ -1,10 +1,9 @@
-//! The statistics that decide what a measurement says: intervals, comparisons, trends, steady
-//! state.
+//! Statistics of measurements: intervals, comparisons, trends, steady state.
 //!
-//! Everything here is a pure function of numbers. An observation is one **round** (or one stretch
-//! of a long run), never one request: requests of a round share its warm caches, its queue and its
-//! neighbours on the machine, so that thousands of them say little more than one. Comparisons are
-//! made on logarithms, because what differs between servers is a factor.
+//! All functions are pure. An observation is one **round** (or one window of a long run), never one
+//! request: requests of a round share warm caches, queue and disturbances, so that thousands of
+//! them carry little more information than one. Comparisons use logarithms, because differences
+//! between servers are factors.
 
 mod change;
 mod contrast;
@@ -14,7 +13,7 @@ mod spread;
 mod steady;
 mod trend;
 
-pub use change::{Course, course};
+pub use change::{WarmUpTrend, warm_up_trend};
 pub use contrast::{Effects, Equivalence, Ratio, contrast, effects, equivalence, ratio};
 pub use rank::{Ranks, mann_whitney};
 pub use resample::bootstrap_ratio;
@@ -24,7 +23,7 @@ pub use trend::{Trend, mann_kendall};
 
 use serde::{Deserialize, Serialize};
 
-/// From where to where a value lies, with the confidence it was asked for.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.

@@ -1,5 +1,4 @@
-//! Suites: the published tests that this Lab was made to repeat, as scenarios, with the examples'
-//! configurations that they are run against.
+//! Suites: published tests as scenarios, with the configurations of their examples.
 
 use crate::scenario::Level;
 use std::fs;
@@ -11,9 +10,9 @@ use std::path::{Path, PathBuf};
 pub struct Suite {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Description in one sentence.
     pub about: &'static str,
-    /// About how long it takes: quick, usual, full.
+    /// Approximate duration: quick, usual, full.
     pub lengths: [&'static str; 3],
     /// Its scenario.
     pub scenario: &'static str,
@@ -29,18 +28,18 @@ macro_rules! example {
 }
 
 impl Suite {
-    /// All of them.
+    /// All suites.
     pub const ALL: [Self; 5] = [
         Self {
             name: "toro",
-            about: "TORO Integrate: what recording and counting cost a service of 52 bytes",
+            about: "TORO Integrate: cost of recording and metering for a response of 52 bytes",
             lengths: ["1 min", "8 min", "10 min"],
             scenario: include_str!("../suites/toro.yaml"),
             files: MARTINI,
         },
         Self {
             name: "martini",
-            about: "Martini: the same with a service of 54 bytes",
+            about: "Martini: the same with a response of 54 bytes",
             lengths: ["1 min", "8 min", "10 min"],
             scenario: include_str!("../suites/martini.yaml"),
             files: MARTINI,
@@ -54,7 +53,7 @@ impl Suite {
         },
         Self {
             name: "linx",
-            about: "Linx RESTHost: four endpoints, one after the other, all at once, and the most they take",
+            about: "Linx RESTHost: four endpoints, sequentially, in parallel, and their maximum load",
             lengths: ["1 min", "7 min", "20 min"],
             scenario: include_str!("../suites/linx.yaml"),
             files: &[
@@ -64,7 +63,7 @@ impl Suite {
         },
         Self {
             name: "openedge",
-            about: "OpenEdge: users that come at once, to a file, to agents behind a broker, to CGI, to a script",
+            about: "OpenEdge: simultaneous users for a file, agents behind a broker, CGI and a script",
             lengths: ["1 min", "11 min", "40 min"],
             scenario: include_str!("../suites/openedge.yaml"),
             files: &[
@@ -82,7 +81,7 @@ impl Suite {
         Self::ALL.into_iter().find(|suite| suite.name == name)
     }
 
-    /// About how long it takes.
+    /// Approximate duration.
     #[must_use]
     pub fn length(&self, level: Level) -> &'static str {
         let [quick, usual, full] = self.lengths;
@@ -93,10 +92,10 @@ impl Suite {
         }
     }
 
-    /// Writes scenario and files into a folder; gives the scenario's file.
+    /// Writes scenario and files into a folder. Returns the path of the scenario.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// A file cannot be written.
     pub fn unpack(&self, folder: &Path) -> io::Result<PathBuf> {
         for (name, content) in self.files {
             let path = folder.join(name);
@@ -109,17 +108,17 @@ impl Suite {
     }
 }
 
-/// Both suites of the same example.
+/// Files of both suites of this example.
 const MARTINI: &[(&str, &[u8])] =
     &[example!("weir.yaml", "martini/weir.yaml"), example!("sayHello.js", "martini/sayHello.js")];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Over, load};
+    use crate::scenario::{Overrides, load};
 
     /// Cells of a suite at each level, by name.
-    fn cells(suite: Suite, over: &Over) -> Vec<String> {
+    fn cells(suite: Suite, over: &Overrides) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let file = suite.unpack(folder.path()).unwrap();
         match load(&file, over) {
@@ -140,12 +139,12 @@ mod tests {
             let sets = if suite.name == "mware" { few_tokens.clone() } else { Vec::new() };
             for (level, count) in [Level::Quick, Level::Usual, Level::Full].into_iter().zip(counts)
             {
-                let over = Over { level, sets: sets.clone(), target: None };
+                let over = Overrides { level, sets: sets.clone(), target: None };
                 let found = cells(suite, &over);
                 assert_eq!(found.len(), count, "{} {level:?}: {found:?}", suite.name);
             }
             let target = Some("http://127.0.0.1:1".to_owned());
-            let over = Over { level: Level::Quick, sets, target };
+            let over = Overrides { level: Level::Quick, sets, target };
             assert!(!cells(suite, &over).is_empty(), "{}", suite.name);
         }
     }

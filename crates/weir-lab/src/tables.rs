@@ -1,5 +1,5 @@
-//! JMeter's Summary Report and Aggregate Report, figure by figure as JMeter computes and prints
-//! them (its `SamplingStatCalculator`), so that a table of ours can stand beside one of its.
+//! JMeter's Summary Report and Aggregate Report, with the same computation and format as JMeter
+//! (`SamplingStatCalculator`), for comparison with its tables.
 
 use crate::jtl::{self, Row};
 use std::collections::BTreeMap;
@@ -37,10 +37,10 @@ pub const AGGREGATE: [&str; 13] = [
     "Sent KB/sec",
 ];
 
-/// Most labels that are told apart; samples of further ones count in the total only.
-const LABELS: usize = 10_000;
+/// Largest number of labels; samples of further labels count only in the total.
+const MAX_LABELS: usize = 10_000;
 
-/// Which of the two.
+/// Kind of report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Average, deviation and bytes.
@@ -52,7 +52,7 @@ pub enum Report {
 /// Samples of one label, or of all.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// Milliseconds and how many samples took so many.
+    /// Counts of samples by milliseconds.
     times: BTreeMap<u64, u64>,
     count: u64,
     errors: u64,
@@ -64,8 +64,8 @@ pub struct Line {
     window: Option<(u64, u64)>,
 }
 
-/// Both reports of one run. Memory grows with the number of different milliseconds, not with the
-/// number of samples.
+/// Both reports of a run. Memory grows with the number of different times, not with the number of
+/// samples.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// Labels in the order of their first sample.
@@ -80,7 +80,7 @@ impl Tables {
         self.total.add(row);
         if let Some(line) = self.lines.get_mut(&*row.label) {
             line.add(row);
-        } else if self.labels.len() < LABELS {
+        } else if self.labels.len() < MAX_LABELS {
             self.labels.push(row.label.to_string());
             self.lines.entry(row.label.to_string()).or_default().add(row);
         }
@@ -102,7 +102,7 @@ impl Tables {
         all.map(|(label, line)| line.row(label, report)).collect()
     }
 
-    /// A report as CSV, as JMeter saves it.
+    /// A report as CSV, like JMeter.
     pub fn csv(&self, report: Report) -> String {
         let mut out = format!("{}\n", report.columns().join(",")).into_bytes();
         for row in self.rows(report) {
@@ -117,14 +117,14 @@ impl Tables {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// A report for a terminal: columns in line, figures to the right.
+    /// A report for a terminal: aligned columns, figures to the right.
     pub fn text(&self, report: Report) -> String {
         let columns: Vec<String> = report.columns().iter().map(|&name| name.to_owned()).collect();
         aligned(&columns, &self.rows(report))
     }
 }
 
-/// A table for a terminal: columns of words to the left, of figures to the right.
+/// A table for a terminal: text columns to the left, figures to the right.
 pub fn aligned(columns: &[String], rows: &[Vec<String>]) -> String {
     let lines = || std::iter::once(columns).chain(rows.iter().map(Vec::as_slice));
     let is_word = |text: &String| text.starts_with(char::is_alphabetic);
@@ -138,7 +138,7 @@ pub fn aligned(columns: &[String], rows: &[Vec<String>]) -> String {
     for row in lines() {
         let mut line = String::new();
         for (value, (width, words)) in row.iter().zip(&shapes) {
-            // Writing to a text does not fail.
+            // Writing to a string cannot fail.
             let _ = match words {
                 true => write!(line, "{value:<width$}  "),
                 false => write!(line, "{value:>width$}  "),
@@ -198,7 +198,7 @@ impl Line {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
-    /// Deviation of all samples (not of a sample of them), in milliseconds.
+    /// Population standard deviation in milliseconds.
     pub fn deviation(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -211,13 +211,13 @@ impl Line {
         self.window.map_or(0.0, |(first, last)| (last - first) as f64 / 1000.0)
     }
 
-    /// Samples a second; none where the window is less than a millisecond long.
+    /// Samples per second; `None` for a window below one millisecond.
     pub fn throughput(&self) -> Option<f64> {
         let seconds = self.seconds();
         (seconds > 0.0).then(|| self.count as f64 / seconds)
     }
 
-    /// The smallest time such that `round(n·p)` samples took as long or less, in milliseconds.
+    /// The smallest time with a cumulative count of at least `round(n·p)`, in milliseconds.
     pub fn percentile(&self, p: f64) -> u64 {
         let target = (self.count as f64 * p).round() as u64;
         let mut seen = 0;
@@ -228,11 +228,11 @@ impl Line {
         found.map_or(0, |(time, _)| *time)
     }
 
-    fn least(&self) -> u64 {
+    fn min(&self) -> u64 {
         self.times.first_key_value().map_or(0, |(time, _)| *time)
     }
 
-    fn most(&self) -> u64 {
+    fn max(&self) -> u64 {
         self.times.last_key_value().map_or(0, |(time, _)| *time)
     }
 
@@ -247,7 +247,7 @@ impl Line {
         let received = format!("{:.2}", per_second(self.bytes as f64 / 1024.0));
         let sent = format!("{:.2}", per_second(self.sent as f64 / 1024.0));
         let head = [label.to_owned(), self.count.to_string(), (self.mean() as u64).to_string()];
-        let range = [self.least().to_string(), self.most().to_string()];
+        let range = [self.min().to_string(), self.max().to_string()];
         let mut row = head.to_vec();
         match report {
             Report::Summary => {

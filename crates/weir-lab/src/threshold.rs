@@ -1,4 +1,4 @@
-//! Promises a run has to keep, such as `p99<500ms for echo`.
+//! Thresholds of a run, such as `p99<500ms for echo`.
 //!
 //! ```text
 //! METRIC OPERATOR VALUE [for LABEL]
@@ -12,31 +12,32 @@ use crate::figures::{LabelFigures, Times};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A promise.
+/// A threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// As it was written.
+    /// As written.
     pub text: String,
-    /// For this label only; all samples together without.
+    /// Label; `None` for all samples.
     pub label: Option<String>,
     metric: Metric,
     operator: Operator,
-    /// Milliseconds for times, a share for rates.
+    /// Milliseconds for times, a share for error rates.
     value: f64,
 }
 
-/// Whether it was kept.
+/// Result of a threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
-    /// The threshold as it was written.
+pub struct ThresholdResult {
+    /// The threshold as written.
     pub threshold: String,
-    /// The case it was looked at in.
+    /// The case.
     pub cell: String,
-    /// Whether it was kept.
-    pub kept: bool,
-    /// What was found, in words.
+    /// Result of a threshold.
+    #[serde(rename = "kept")]
+    pub met: bool,
+    /// The measured value as text.
     pub found: String,
-    /// Whether it is about counts of errors, which stay true in a run that is not valid otherwise.
+    /// Whether the threshold is about error counts, which are valid even in an invalid measurement.
     pub about_errors: bool,
 }
 
@@ -67,20 +68,20 @@ enum Operator {
     Equal,
 }
 
-/// Why a text is no threshold.
+/// Why a threshold is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ThresholdError {
-    /// It has no operator.
+    /// No operator.
     #[error("a threshold needs one of <, <=, >, >=, =, as in p99<500ms")]
     Operator,
-    /// The metric is not known.
+    /// Unknown metric.
     #[error(
-        "{0:?} is no metric; there are error-rate, errors, rps, samples, mean, min, max, p50 to \
-         p99.99, and service- before a time"
+        "{0:?} is not a metric; metrics are error-rate, errors, rps, samples, mean, min, max, p50 to \
+         p99.99; times may have the prefix service-"
     )]
     Metric(String),
-    /// The value does not fit the metric.
-    #[error("{0:?} is no {1}")]
+    /// Invalid value of the metric.
+    #[error("{0:?} is not a {1}")]
     Value(String, &'static str),
 }
 
@@ -88,7 +89,7 @@ impl Threshold {
     /// Reads a threshold.
     ///
     /// # Errors
-    /// The text is none.
+    /// The text is not a threshold.
     pub fn parse(text: &str) -> Result<Self, ThresholdError> {
         let text = text.trim();
         let at = text.find(['<', '>', '=']).ok_or(ThresholdError::Operator)?;
@@ -105,19 +106,19 @@ impl Threshold {
         Ok(Self { text: text.to_owned(), label, metric, operator, value })
     }
 
-    /// Whether `labels` of a case keep it; the first of them is all samples together. A label that
-    /// did not occur has not kept anything.
+    /// Checks the threshold with the `labels` of a case, of which the first one is the total. A
+    /// label without samples does not meet it.
     #[must_use]
-    pub fn check(&self, cell: &str, labels: &[LabelFigures]) -> Kept {
+    pub fn check(&self, cell: &str, labels: &[LabelFigures]) -> ThresholdResult {
         let figures = match &self.label {
             None => labels.first(),
             Some(label) => labels.iter().skip(1).find(|figures| figures.label == *label),
         };
         let found = figures.and_then(|figures| self.metric.of(figures));
-        Kept {
+        ThresholdResult {
             threshold: self.text.clone(),
             cell: cell.to_owned(),
-            kept: found.is_some_and(|found| self.operator.holds(found, self.value)),
+            met: found.is_some_and(|found| self.operator.is_met(found, self.value)),
             found: found.map_or_else(|| "no sample".to_owned(), |found| self.metric.show(found)),
             about_errors: matches!(self.metric, Metric::ErrorRate | Metric::Errors),
         }
@@ -211,7 +212,7 @@ impl Metric {
 }
 
 impl Operator {
-    fn holds(self, found: f64, value: f64) -> bool {
+    fn is_met(self, found: f64, value: f64) -> bool {
         match self {
             Self::Below => found < value,
             Self::AtMost => found <= value,
@@ -247,34 +248,32 @@ mod tests {
         vec![figures("TOTAL", 198, 2, 20.0), figures("echo", 99, 1, 30.0)]
     }
 
-    fn kept(text: &str) -> bool {
-        Threshold::parse(text).expect("a threshold").check("", &labels()).kept
+    fn met(text: &str) -> bool {
+        Threshold::parse(text).expect("a threshold").check("", &labels()).met
     }
 
     #[test]
     fn kept_and_broken() {
-        assert!(kept("error-rate<=1%") && !kept("error-rate<=0") && kept("error-rate < 0.011"));
-        assert!(
-            kept("p99<25ms") && !kept("p99<25ms for echo") && kept("service-p99<=15ms for echo")
-        );
-        assert!(kept("rps>=1000") && !kept("rps>1.2e3") && kept("max<0.05s") && kept("errors=2"));
-        assert!(kept("mean<3001us"));
+        assert!(met("error-rate<=1%") && !met("error-rate<=0") && met("error-rate < 0.011"));
+        assert!(met("p99<25ms") && !met("p99<25ms for echo") && met("service-p99<=15ms for echo"));
+        assert!(met("rps>=1000") && !met("rps>1.2e3") && met("max<0.05s") && met("errors=2"));
+        assert!(met("mean<3001us"));
     }
 
     #[test]
     fn a_label_without_samples_keeps_nothing() {
         let absent = Threshold::parse("errors<=5 for nobody").expect("a threshold");
         let absent = absent.check("case", &labels());
-        assert_eq!((absent.kept, absent.found.as_str()), (false, "no sample"));
+        assert_eq!((absent.met, absent.found.as_str()), (false, "no sample"));
     }
 
     #[test]
     fn what_is_none_is_refused_in_words() {
         let words = |text| Threshold::parse(text).expect_err("none").to_string();
         assert!(words("p99 500ms").contains("needs one of"));
-        assert!(words("p97<5ms").contains("no metric"));
+        assert!(words("p97<5ms").contains("not a metric"));
         assert!(words("p99<500").contains("unit"));
-        assert!(words("rps>fast").contains("no number"));
-        assert!(words("error-rate<-1").contains("no share"));
+        assert!(words("rps>fast").contains("not a number"));
+        assert!(words("error-rate<-1").contains("not a share"));
     }
 }

@@ -1,164 +1,167 @@
-//! What makes a measurement one that cannot be believed.
+//! Validity rules of measurements.
 //!
-//! A figure is INVALID when the generator, the machine or the arithmetic had a part in it, however
-//! good it looks. Each rule is a variant of [`Flaw`] that says in words what was found.
+//! A figure is INVALID if the generator, the machine or inconsistent counts influenced it. Each
+//! rule is a variant of [`Violation`] with its measured values.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Largest share of requests with unexpected errors in a run. A round of the protocol counts only
-/// with none at all.
-pub const ERRORS: f64 = 0.001;
-/// Share of a core beyond which the generator's own threads hold the load up.
-const GENERATOR: f64 = 0.90;
-/// Of a shorter run shares of time say nothing: the clocks that they are of tick every 10 ms.
-const LONG_ENOUGH: Duration = Duration::from_millis(100);
-/// Share of a core beyond which a server's thread is saturated: whoever drives it in a closed
-/// model may then be busy as well.
-const SATURATED: f64 = 0.95;
-/// Largest share of time in which the generator could not run.
-const HELD_UP: f64 = 0.05;
-/// Largest share of time that the host took away.
-const STEAL: f64 = 0.05;
-/// Largest send lag, whatever the latency.
-const LAG: Duration = Duration::from_millis(5);
-/// How far offered and achieved rate may be apart, and requests ÷ throughput and the window.
-const APART: f64 = 0.01;
+/// Largest share of requests with unexpected errors in a run. A round of the protocol must have
+/// none.
+pub const MAX_ERROR_SHARE: f64 = 0.001;
+/// CPU from which on a thread of the generator is a bottleneck, as a share of a core.
+const MAX_GENERATOR_CPU: f64 = 0.90;
+/// CPU shares of shorter runs are meaningless: CPU clocks tick every 10 ms.
+const MIN_CPU_WINDOW: Duration = Duration::from_millis(100);
+/// CPU from which on a thread of the server is saturated, as a share of a core. A closed model may
+/// then saturate the generator, too.
+const SATURATED_CPU: f64 = 0.95;
+/// Largest share of stalled time of the generator.
+const MAX_STALLED_SHARE: f64 = 0.05;
+/// Largest share of time taken by the hypervisor.
+const MAX_STEAL_SHARE: f64 = 0.05;
+/// Largest send lag.
+const MAX_SEND_LAG: Duration = Duration::from_millis(5);
+/// Largest relative difference of offered and achieved rate, and of requests ÷ throughput and
+/// window.
+const MAX_DEVIATION: f64 = 0.01;
 
-/// What is known about a round or a run that has to be judged.
+/// Evidence about a round or run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Requests sent in the window.
+    /// Sent requests in the window.
     pub requests: u64,
-    /// Those of them that failed; statuses declared as expected are none.
+    /// Failed requests; expected statuses are not failed.
     pub errors: u64,
     /// The most frequent kind of failure.
     pub first_error: Option<String>,
-    /// Length of the window that counts.
+    /// Length of the measured window.
     pub window: Duration,
-    /// Requests a second, as reported.
+    /// Reported requests per second.
     pub throughput: f64,
-    /// In an open model, the rate that was asked for, in requests a second.
+    /// Offered requests per second of an open model.
     pub offered: Option<f64>,
-    /// Iterations that an open model left out because too many were in flight.
+    /// Dropped iterations of an open model.
     pub dropped: u64,
-    /// 99th percentile of how much later than intended requests were sent.
+    /// 99th percentile of the send lag.
     pub send_lag: Duration,
-    /// Grid on which an open model sends: lag up to it is meant.
+    /// Pacing quantum of an open model: lag up to the quantum is allowed.
     pub quantum: Duration,
     /// 99th percentile of the response time.
     pub p99: Duration,
-    /// CPU of the generator's busiest thread, 1 for a whole core.
+    /// CPU of the busiest thread of the generator, 1 for a whole core.
     pub generator: f64,
-    /// How long the generator could not run: it was stopped, or had no core.
-    pub held_up: Duration,
-    /// CPU of the server's busiest thread, if it was observed.
+    /// Stalled time of the generator: stopped, or without a core.
+    pub stalled: Duration,
+    /// CPU of the busiest thread of the server, if observed.
     pub server: Option<f64>,
-    /// Share of the host's time that its hypervisor gave to others.
+    /// Share of the host's time taken by its hypervisor.
     pub steal: f64,
-    /// Whether queues were still not empty when they should have been.
+    /// Queues were not empty before the round.
     pub undrained: bool,
-    /// Requests sent and requests that the server counted, where they differ.
+    /// Sent requests and requests counted by the server, if they differ.
     pub miscounted: Option<(u64, u64)>,
 }
 
-/// Why a measurement cannot be believed.
+/// A violated validity rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Flaw {
-    /// Requests were sent later than intended.
+pub enum Violation {
+    /// Requests were sent late.
     SendLag {
         /// 99th percentile of the lag, in milliseconds.
         lag_ms: f64,
-        /// How much was allowed, in milliseconds.
+        /// Limit in milliseconds.
         allowed_ms: f64,
     },
-    /// The generator was at its limit.
+    /// The generator was the bottleneck.
     Generator {
         /// Share of a core.
         cpu: f64,
     },
-    /// The generator was stopped, or had no core.
-    HeldUp {
-        /// For how long, in seconds.
+    /// The generator was stalled: stopped, or without a core.
+    #[serde(rename = "held-up")]
+    Stalled {
+        /// Stalled seconds.
         seconds: f64,
-        /// Of how long.
+        /// Seconds of the window.
         of: f64,
     },
-    /// The hypervisor gave the host's time to others.
+    /// The hypervisor took time of the host.
     Steal {
         /// Share of the time.
         share: f64,
     },
-    /// An open model left iterations out.
+    /// An open model dropped iterations.
     Dropped {
-        /// How many.
+        /// Dropped iterations.
         iterations: u64,
     },
-    /// An open model did not reach the rate it was asked for.
+    /// An open model did not reach the offered rate.
     Offered {
-        /// Requests a second asked for.
+        /// Offered requests per second.
         offered: f64,
-        /// Requests a second reached.
+        /// Achieved requests per second.
         achieved: f64,
     },
-    /// Requests ÷ throughput is not the time that was measured.
+    /// Requests ÷ throughput differs from the measured time.
     Window {
-        /// Seconds that requests ÷ throughput gives.
+        /// Requests ÷ throughput, in seconds.
         implied: f64,
         /// Seconds measured.
         seconds: f64,
     },
     /// Too many requests failed.
     Errors {
-        /// How many failed.
+        /// Failed requests.
         errors: u64,
-        /// Of how many.
+        /// All requests.
         requests: u64,
         /// The most frequent kind.
         first: String,
     },
-    /// Nothing was answered at all.
-    Nothing,
-    /// Queues were not empty before it began.
+    /// No request got a response.
+    #[serde(rename = "nothing")]
+    NoResponse,
+    /// Queues were not empty before the round.
     Undrained,
-    /// Requests sent and requests counted by the server differ.
+    /// Sent requests and requests counted by the server differ.
     Miscounted {
-        /// Requests that the generator sent.
+        /// Requests sent by the generator.
         sent: u64,
-        /// Requests that the server counted.
+        /// Requests counted by the server.
         counted: u64,
     },
 }
 
-impl Flaw {
-    /// Whether it is about what the server answered, not about how it was measured: counts of
-    /// errors stay true where latencies do not.
+impl Violation {
+    /// Whether only responses of the server are concerned: error counts are valid even if latencies
+    /// are not.
     #[must_use]
-    pub fn is_the_servers(&self) -> bool {
-        matches!(self, Self::Errors { .. } | Self::Nothing)
+    pub fn is_server_error(&self) -> bool {
+        matches!(self, Self::Errors { .. } | Self::NoResponse)
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for Violation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SendLag { lag_ms, allowed_ms } => write!(
                 out,
-                "requests were sent late: p99 of the send lag is {lag_ms:.2} ms, at most {allowed_ms:.2} ms are allowed"
+                "requests were sent late: p99 of the send lag is {lag_ms:.2} ms, the limit is {allowed_ms:.2} ms"
             ),
             Self::Generator { cpu } => write!(
                 out,
                 "the generator was at its limit: its busiest thread used {:.0} % of a core",
                 100.0 * cpu
             ),
-            Self::HeldUp { seconds, of } => write!(
+            Self::Stalled { seconds, of } => write!(
                 out,
-                "the generator could not run for {seconds:.2} of {of:.2} s: it was stopped, or had no core"
+                "the generator was stalled for {seconds:.2} of {of:.2} s: it was stopped, or had no core"
             ),
             Self::Steal { share } => {
-                write!(out, "the hypervisor took {:.1} % of the machine's time away", 100.0 * share)
+                write!(out, "the hypervisor took {:.1} % of the machine's time", 100.0 * share)
             }
             Self::Dropped { iterations } => {
                 write!(
@@ -176,8 +179,8 @@ impl fmt::Display for Flaw {
             Self::Errors { errors, requests, first } => {
                 write!(out, "{errors} of {requests} requests failed, most of them: {first}")
             }
-            Self::Nothing => write!(out, "no request was answered"),
-            Self::Undrained => write!(out, "queues were not empty before it began"),
+            Self::NoResponse => write!(out, "no request got a response"),
+            Self::Undrained => write!(out, "queues were not empty before the round"),
             Self::Miscounted { sent, counted } => {
                 write!(out, "{sent} requests were sent, the server counted {counted}")
             }
@@ -185,64 +188,66 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Everything that is wrong with a round or run of which at most `allowed_errors` (a share, such as
-/// [`ERRORS`]) may fail.
+/// All violated rules of a round or run with at most `allowed_errors` (a share, such as
+/// [`MAX_ERROR_SHARE`]) of failed requests.
 #[must_use]
-pub fn flaws(evidence: &Evidence, allowed_errors: f64) -> Vec<Flaw> {
+pub fn violations(evidence: &Evidence, allowed_errors: f64) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut check = |wrong: bool, flaw: Flaw| {
+    let mut check = |wrong: bool, violation: Violation| {
         if wrong {
-            found.push(flaw);
+            found.push(violation);
         }
     };
     let Evidence { requests, errors, window, throughput, .. } = *evidence;
     let share = errors as f64 / requests.max(1) as f64;
-    let first = evidence.first_error.clone().unwrap_or_else(|| "not known".to_owned());
-    check(requests == 0, Flaw::Nothing);
-    check(share > allowed_errors, Flaw::Errors { errors, requests, first });
-    check(evidence.undrained, Flaw::Undrained);
+    let first = evidence.first_error.clone().unwrap_or_else(|| "unknown".to_owned());
+    check(requests == 0, Violation::NoResponse);
+    check(share > allowed_errors, Violation::Errors { errors, requests, first });
+    check(evidence.undrained, Violation::Undrained);
     let (sent, counted) = evidence.miscounted.unwrap_or_default();
-    check(sent != counted, Flaw::Miscounted { sent, counted });
-    check(evidence.dropped > 0, Flaw::Dropped { iterations: evidence.dropped });
+    check(sent != counted, Violation::Miscounted { sent, counted });
+    check(evidence.dropped > 0, Violation::Dropped { iterations: evidence.dropped });
     if let Some(offered) = evidence.offered {
-        // The window ends with the last answer, which is later than the last request by its time.
+        // The window ends with the last response, which is later than the last request by its
+        // response time.
         let rate = |window: Duration| requests as f64 / window.as_secs_f64().max(f64::MIN_POSITIVE);
         let achieved = rate(window);
         let at_most = rate(window.saturating_sub(evidence.p99));
         let reached = achieved <= offered && offered <= at_most;
-        let wrong = !reached && apart(achieved, offered) && apart(at_most, offered);
-        check(wrong, Flaw::Offered { offered, achieved });
+        let wrong = !reached && deviates(achieved, offered) && deviates(at_most, offered);
+        check(wrong, Violation::Offered { offered, achieved });
     }
     if throughput > 0.0 {
         let (implied, seconds) = (requests as f64 / throughput, window.as_secs_f64());
-        check(apart(implied, seconds), Flaw::Window { implied, seconds });
+        check(deviates(implied, seconds), Violation::Window { implied, seconds });
     }
-    let allowed = evidence.quantum.max(LAG.min(evidence.p99 / 10));
+    let allowed = evidence.quantum.max(MAX_SEND_LAG.min(evidence.p99 / 10));
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     check(
         evidence.send_lag > allowed,
-        Flaw::SendLag {
+        Violation::SendLag {
             lag_ms: milliseconds(evidence.send_lag),
             allowed_ms: milliseconds(allowed),
         },
     );
-    // In a closed model a generator waits for the server: if that was saturated, it held nothing up.
-    let excused =
-        evidence.offered.is_none() && evidence.server.is_some_and(|busiest| busiest >= SATURATED);
-    if evidence.window >= LONG_ENOUGH {
-        let at_its_limit = evidence.generator > GENERATOR && !excused;
-        check(at_its_limit, Flaw::Generator { cpu: evidence.generator });
-        // However busy the server was: while nobody sends, nothing is measured.
-        let (seconds, of) = (evidence.held_up.as_secs_f64(), evidence.window.as_secs_f64());
-        check(seconds > HELD_UP * of, Flaw::HeldUp { seconds, of });
-        check(evidence.steal > STEAL, Flaw::Steal { share: evidence.steal });
+    // In a closed model the generator waits for the server: with a saturated server the generator
+    // is no bottleneck.
+    let excused = evidence.offered.is_none()
+        && evidence.server.is_some_and(|busiest| busiest >= SATURATED_CPU);
+    if evidence.window >= MIN_CPU_WINDOW {
+        let at_its_limit = evidence.generator > MAX_GENERATOR_CPU && !excused;
+        check(at_its_limit, Violation::Generator { cpu: evidence.generator });
+        // A stalled generator is invalid even with a saturated server.
+        let (seconds, of) = (evidence.stalled.as_secs_f64(), evidence.window.as_secs_f64());
+        check(seconds > MAX_STALLED_SHARE * of, Violation::Stalled { seconds, of });
+        check(evidence.steal > MAX_STEAL_SHARE, Violation::Steal { share: evidence.steal });
     }
     found
 }
 
-/// Whether `found` is more than 1 % off `expected`.
-fn apart(found: f64, expected: f64) -> bool {
-    (found - expected).abs() > APART * expected.abs()
+/// Whether `found` differs from `expected` by more than 1 %.
+fn deviates(found: f64, expected: f64) -> bool {
+    (found - expected).abs() > MAX_DEVIATION * expected.abs()
 }
 
 #[cfg(test)]
@@ -266,23 +271,26 @@ mod tests {
     fn kinds(change: impl FnOnce(&mut Evidence)) -> Vec<String> {
         let mut evidence = fine();
         change(&mut evidence);
-        let kind = |flaw: &Flaw| {
-            serde_json::to_value(flaw).expect("plain")["kind"].as_str().unwrap_or("").to_owned()
+        let kind = |violation: &Violation| {
+            serde_json::to_value(violation).expect("plain")["kind"]
+                .as_str()
+                .unwrap_or("")
+                .to_owned()
         };
-        flaws(&evidence, ERRORS).iter().map(kind).collect()
+        violations(&evidence, MAX_ERROR_SHARE).iter().map(kind).collect()
     }
 
     #[test]
     fn nothing_is_wrong_with_a_good_run() {
-        assert_eq!(flaws(&fine(), ERRORS), Vec::new());
+        assert_eq!(violations(&fine(), MAX_ERROR_SHARE), Vec::new());
         assert!(kinds(|e| e.errors = 10).is_empty(), "0.1 % is still allowed");
     }
 
     #[test]
     fn a_round_may_be_judged_more_strictly() {
         let one = Evidence { errors: 1, ..fine() };
-        assert_eq!(flaws(&one, 0.0).len(), 1);
-        assert!(flaws(&one, ERRORS).is_empty());
+        assert_eq!(violations(&one, 0.0).len(), 1);
+        assert!(violations(&one, MAX_ERROR_SHARE).is_empty());
     }
 
     #[test]
@@ -290,8 +298,8 @@ mod tests {
         assert_eq!(kinds(|e| e.send_lag = Duration::from_millis(2)), ["send-lag"]);
         assert_eq!(kinds(|e| e.generator = 0.91), ["generator"]);
         assert_eq!(kinds(|e| e.steal = 0.06), ["steal"]);
-        assert_eq!(kinds(|e| e.held_up = Duration::from_millis(501)), ["held-up"]);
-        assert!(kinds(|e| e.held_up = Duration::from_millis(499)).is_empty());
+        assert_eq!(kinds(|e| e.stalled = Duration::from_millis(501)), ["held-up"]);
+        assert!(kinds(|e| e.stalled = Duration::from_millis(499)).is_empty());
         assert_eq!(kinds(|e| e.dropped = 1), ["dropped"]);
         assert_eq!(kinds(|e| e.offered = Some(1020.0)), ["offered"]);
         assert_eq!(kinds(|e| e.throughput = 900.0), ["window"]);

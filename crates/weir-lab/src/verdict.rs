@@ -1,31 +1,31 @@
-//! What a run says in one word, and with which exit code.
+//! The verdict of a run, and its exit code.
 
-use crate::threshold::Kept;
-use crate::validity::Flaw;
+use crate::threshold::ThresholdResult;
+use crate::validity::Violation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The word.
+/// The verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
-    /// Measured, and every threshold kept.
+    /// Valid, and all thresholds met.
     #[default]
     Pass,
-    /// Measured quickly: good to see that things work, never a headline number.
+    /// A quick run: not for publication.
     Quick,
     /// Slower than the baseline.
     Regression,
-    /// A threshold was broken.
+    /// A threshold was not met.
     Fail,
-    /// The server never became steady.
+    /// The server reached no steady state.
     Unstable,
-    /// What was measured cannot be believed.
+    /// The measurement is invalid.
     Invalid,
 }
 
 impl Verdict {
-    /// The exit code of a command that ends with it. 2 is left to errors of the configuration.
+    /// The exit code of a command with this verdict. 2 is reserved for configuration errors.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -37,7 +37,7 @@ impl Verdict {
         }
     }
 
-    /// The word, as it is printed.
+    /// The printed name.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -57,47 +57,48 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What is known of a case when it is judged.
+/// Input of a verdict.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Grounds<'a> {
-    /// What is wrong with the measurement.
-    pub flaws: &'a [Flaw],
-    /// Why the protocol found no steady state, if it did not.
+pub struct VerdictInput<'a> {
+    /// Violated validity rules.
+    pub violations: &'a [Violation],
+    /// Why the protocol found no steady state.
     pub unstable: Option<&'a str>,
-    /// Thresholds that were looked at.
-    pub thresholds: &'a [Kept],
+    /// Results of the thresholds.
+    pub thresholds: &'a [ThresholdResult],
     /// Reduced rounds.
     pub quick: bool,
 }
 
-/// The verdict on a case, and the reasons.
+/// The verdict on a case, and its reasons.
 ///
-/// INVALID comes first, for whatever else would be said rests on figures that cannot be believed;
-/// but if all that is wrong are errors, and a threshold on errors was set and broken, the run did
-/// what it was asked to do: it is a FAIL.
+/// INVALID has priority, because no other verdict can rest on invalid figures. Exception: if errors
+/// are the only violation, and a threshold on errors was not met, the verdict is FAIL.
 #[must_use]
-pub fn judge(grounds: &Grounds<'_>) -> (Verdict, Vec<String>) {
-    let broken: Vec<&Kept> = grounds.thresholds.iter().filter(|kept| !kept.kept).collect();
-    let words = |kept: &&Kept| format!("{} is broken: {}", kept.threshold, kept.found);
-    let of_server = grounds.flaws.iter().all(Flaw::is_the_servers);
-    let failed = of_server && broken.iter().any(|kept| kept.about_errors);
-    if !grounds.flaws.is_empty() {
-        let mut reasons: Vec<String> = grounds.flaws.iter().map(ToString::to_string).collect();
+pub fn judge(input: &VerdictInput<'_>) -> (Verdict, Vec<String>) {
+    let missed: Vec<&ThresholdResult> =
+        input.thresholds.iter().filter(|result| !result.met).collect();
+    let words =
+        |result: &&ThresholdResult| format!("{} is not met: {}", result.threshold, result.found);
+    let of_server = input.violations.iter().all(Violation::is_server_error);
+    let failed = of_server && missed.iter().any(|result| result.about_errors);
+    if !input.violations.is_empty() {
+        let mut reasons: Vec<String> = input.violations.iter().map(ToString::to_string).collect();
         if failed {
-            reasons.extend(broken.iter().map(words));
+            reasons.extend(missed.iter().map(words));
         }
         return (if failed { Verdict::Fail } else { Verdict::Invalid }, reasons);
     }
-    if let Some(because) = grounds.unstable {
-        return (Verdict::Unstable, vec![because.to_owned()]);
+    if let Some(reason) = input.unstable {
+        return (Verdict::Unstable, vec![reason.to_owned()]);
     }
-    if !broken.is_empty() {
-        return (Verdict::Fail, broken.iter().map(words).collect());
+    if !missed.is_empty() {
+        return (Verdict::Fail, missed.iter().map(words).collect());
     }
-    (if grounds.quick { Verdict::Quick } else { Verdict::Pass }, Vec::new())
+    (if input.quick { Verdict::Quick } else { Verdict::Pass }, Vec::new())
 }
 
-/// The worst of several verdicts: that of a run with several cases.
+/// The worst of several verdicts, for a run with several cases.
 #[must_use]
 pub fn worst(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     verdicts.into_iter().max_by_key(|verdict| *verdict as u8).unwrap_or_default()
@@ -107,33 +108,37 @@ pub fn worst(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
 mod tests {
     use super::*;
 
-    fn kept(kept: bool, about_errors: bool) -> Kept {
-        Kept {
+    fn result(met: bool, about_errors: bool) -> ThresholdResult {
+        ThresholdResult {
             threshold: "p99<5ms".to_owned(),
             cell: String::new(),
-            kept,
+            met,
             found: "7.00 ms".to_owned(),
             about_errors,
         }
     }
 
-    fn verdict(flaws: &[Flaw], unstable: Option<&str>, thresholds: &[Kept]) -> Verdict {
-        judge(&Grounds { flaws, unstable, thresholds, quick: false }).0
+    fn verdict(
+        violations: &[Violation],
+        unstable: Option<&str>,
+        thresholds: &[ThresholdResult],
+    ) -> Verdict {
+        judge(&VerdictInput { violations, unstable, thresholds, quick: false }).0
     }
 
     #[test]
     fn the_worst_reason_decides() {
-        let errors = [Flaw::Errors { errors: 5, requests: 10, first: "refused".to_owned() }];
-        let steal = [Flaw::Steal { share: 0.2 }];
+        let errors = [Violation::Errors { errors: 5, requests: 10, first: "refused".to_owned() }];
+        let steal = [Violation::Steal { share: 0.2 }];
         let both = [errors[0].clone(), steal[0].clone()];
-        assert_eq!(verdict(&[], None, &[kept(true, false)]), Verdict::Pass);
-        assert_eq!(verdict(&[], None, &[kept(false, false)]), Verdict::Fail);
-        assert_eq!(verdict(&[], Some("it drifts"), &[kept(false, false)]), Verdict::Unstable);
+        assert_eq!(verdict(&[], None, &[result(true, false)]), Verdict::Pass);
+        assert_eq!(verdict(&[], None, &[result(false, false)]), Verdict::Fail);
+        assert_eq!(verdict(&[], Some("it drifts"), &[result(false, false)]), Verdict::Unstable);
         assert_eq!(verdict(&steal, Some("it drifts"), &[]), Verdict::Invalid);
         assert_eq!(verdict(&errors, None, &[]), Verdict::Invalid);
-        assert_eq!(verdict(&errors, None, &[kept(false, true)]), Verdict::Fail);
-        assert_eq!(verdict(&errors, None, &[kept(false, false)]), Verdict::Invalid);
-        assert_eq!(verdict(&both, None, &[kept(false, true)]), Verdict::Invalid);
+        assert_eq!(verdict(&errors, None, &[result(false, true)]), Verdict::Fail);
+        assert_eq!(verdict(&errors, None, &[result(false, false)]), Verdict::Invalid);
+        assert_eq!(verdict(&both, None, &[result(false, true)]), Verdict::Invalid);
     }
 
     #[test]
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn reasons_are_words() {
         let (_, reasons) =
-            judge(&Grounds { thresholds: &[kept(false, false)], ..Grounds::default() });
-        assert_eq!(reasons, ["p99<5ms is broken: 7.00 ms"]);
+            judge(&VerdictInput { thresholds: &[result(false, false)], ..VerdictInput::default() });
+        assert_eq!(reasons, ["p99<5ms is not met: 7.00 ms"]);
     }
 }

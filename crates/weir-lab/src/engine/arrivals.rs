@@ -1,6 +1,6 @@
-//! Open models: iterations begin when a schedule says so.
+//! Open models: iterations start by a schedule.
 
-use super::closed::{Crew, finish, nanos};
+use super::closed::{UserGroup, finish, nanos};
 use super::event_loop::Loop;
 use super::user::{Flow, User};
 use super::{EngineError, Level};
@@ -19,25 +19,25 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinSet;
 
-/// An open model of one group.
+/// Open model of one group.
 #[derive(Clone, Debug)]
-pub(super) struct Model {
-    pub(super) schedule: Schedule,
+pub(super) struct OpenModel {
+    pub(super) schedule: ArrivalSchedule,
     pub(super) quantum: Duration,
-    /// Of all loops.
+    /// Users of all loops.
     pub(super) max_in_flight: u32,
     pub(super) backlog: u64,
 }
 
-/// When iterations are due.
+/// Due times of iterations.
 #[derive(Clone, Debug)]
-pub(super) struct Schedule {
+pub(super) struct ArrivalSchedule {
     pub(super) start: f64,
     pub(super) stages: Vec<Stage>,
 }
 
-impl Schedule {
-    /// How many iterations are due up to this time: the area below the rate.
+impl ArrivalSchedule {
+    /// Number of iterations due up to this time: the area under the rate.
     fn due(&self, passed: Duration) -> u64 {
         let mut rate = self.start;
         let mut left = passed;
@@ -53,7 +53,7 @@ impl Schedule {
             }
             rate = stage.target;
         }
-        // What is whole but for rounding is whole.
+        // Rounding errors do not delay an iteration.
         (due + 1e-6).floor().max(0.0) as u64
     }
 
@@ -62,49 +62,49 @@ impl Schedule {
     }
 }
 
-/// Work for the users of a group on one loop.
+/// Assigns iterations to the users of a group on one loop.
 #[derive(Default)]
-struct Desk {
-    /// Users that wait, the last one first: few connections are busy rather than many.
-    idle: RefCell<Vec<Rc<Seat>>>,
-    /// Iterations that wait for a user.
+struct Dispatcher {
+    /// Idle users, the last one first: few connections are busy instead of many.
+    idle: RefCell<Vec<Rc<IdleUser>>>,
+    /// Due times of iterations that wait for a user.
     backlog: RefCell<VecDeque<u64>>,
     closed: Cell<bool>,
 }
 
-/// Where a user waits for work.
+/// A user without an iteration.
 #[derive(Default)]
-struct Seat {
-    work: Cell<Option<u64>>,
+struct IdleUser {
+    iteration: Cell<Option<u64>>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Desk {
-    /// Waits for an iteration: when it was due, and since when the user waited.
-    async fn next(&self, seat: &Rc<Seat>, now: u64) -> Option<(u64, u64)> {
+impl Dispatcher {
+    /// Waits for an iteration. Returns its due time, and the time since which the user was idle.
+    async fn next(&self, idle_user: &Rc<IdleUser>, now: u64) -> Option<(u64, u64)> {
         if let Some(late) = self.backlog.borrow_mut().pop_front() {
             return Some((late, now));
         }
         if self.closed.get() {
             return None;
         }
-        self.idle.borrow_mut().push(seat.clone());
-        poll_fn(|cx| match seat.work.take() {
+        self.idle.borrow_mut().push(idle_user.clone());
+        poll_fn(|cx| match idle_user.iteration.take() {
             Some(due) => Poll::Ready(Some((due, now))),
             None if self.closed.get() => Poll::Ready(None),
             None => {
-                seat.waker.replace(Some(cx.waker().clone()));
+                idle_user.waker.replace(Some(cx.waker().clone()));
                 Poll::Pending
             }
         })
         .await
     }
 
-    /// Gives an iteration to a waiting user.
-    fn give(&self, due: u64) -> bool {
-        let Some(seat) = self.idle.borrow_mut().pop() else { return false };
-        seat.work.set(Some(due));
-        if let Some(waker) = seat.waker.take() {
+    /// Assigns an iteration to an idle user; `false` without an idle user.
+    fn assign(&self, due: u64) -> bool {
+        let Some(idle_user) = self.idle.borrow_mut().pop() else { return false };
+        idle_user.iteration.set(Some(due));
+        if let Some(waker) = idle_user.waker.take() {
             waker.wake();
         }
         true
@@ -112,8 +112,8 @@ impl Desk {
 
     fn close(&self) {
         self.closed.set(true);
-        for seat in self.idle.take() {
-            if let Some(waker) = seat.waker.take() {
+        for idle_user in self.idle.take() {
+            if let Some(waker) = idle_user.waker.take() {
                 waker.wake();
             }
         }
@@ -123,68 +123,68 @@ impl Desk {
 /// `constant-arrival-rate`, `ramping-arrival-rate`.
 pub(super) async fn run(
     events: &Rc<Loop>,
-    crew: &Rc<Crew>,
-    model: &Model,
+    group: &Rc<UserGroup>,
+    model: &OpenModel,
 ) -> Result<(), EngineError> {
     let mut timer = Timer::start(model.quantum).map_err(EngineError::Timer)?;
-    let mut pace = Pace::new(events, crew, model);
-    while !pace.ended {
+    let mut pacer = Pacer::new(events, group, model);
+    while !pacer.ended {
         timer.tick().await.map_err(EngineError::Timer)?;
-        if events.level.get() != Level::Run && !crew.goes_on_after_stop {
+        if events.level.get() != Level::Run && !group.goes_on_after_stop {
             break;
         }
-        pace.catch_up();
+        pacer.catch_up();
     }
-    let Pace { desk, tasks, .. } = pace;
-    desk.close();
-    finish(events, crew, tasks, events.now()).await;
-    let left = desk.backlog.take().len() as u64;
-    events.recorder.borrow_mut().offer(0, left);
+    let Pacer { dispatcher, tasks, .. } = pacer;
+    dispatcher.close();
+    finish(events, group, tasks, events.now()).await;
+    let left = dispatcher.backlog.take().len() as u64;
+    events.recorder.borrow_mut().add_offered(0, left);
     Ok(())
 }
 
-/// A schedule under way.
-struct Pace<'m> {
+/// Starts the due iterations of a schedule.
+struct Pacer<'m> {
     events: Rc<Loop>,
-    crew: Rc<Crew>,
-    model: &'m Model,
-    desk: Rc<Desk>,
+    group: Rc<UserGroup>,
+    model: &'m OpenModel,
+    dispatcher: Rc<Dispatcher>,
     tasks: JoinSet<()>,
-    /// Users and waiting iterations that this loop may have.
-    most: (usize, usize),
-    /// Quanta that are dealt with.
+    /// Largest number of users and of waiting iterations on this loop.
+    limits: (usize, usize),
+    /// Processed quanta.
     tick: u64,
-    /// Iterations that are dealt with, of all loops.
-    begun: u64,
-    /// Users made.
+    /// Processed iterations, of all loops.
+    started: u64,
+    /// Created users.
     users: u32,
     ended: bool,
 }
 
-impl<'m> Pace<'m> {
-    fn new(events: &Rc<Loop>, crew: &Rc<Crew>, model: &'m Model) -> Self {
+impl<'m> Pacer<'m> {
+    fn new(events: &Rc<Loop>, group: &Rc<UserGroup>, model: &'m OpenModel) -> Self {
         let users = model.max_in_flight.div_ceil(events.loops) as usize;
         let backlog = model.backlog.div_ceil(events.loops.into());
         Self {
             events: events.clone(),
-            crew: crew.clone(),
+            group: group.clone(),
             model,
-            desk: Rc::default(),
+            dispatcher: Rc::default(),
             tasks: JoinSet::new(),
-            most: (users, usize::try_from(backlog).unwrap_or(usize::MAX)),
+            limits: (users, usize::try_from(backlog).unwrap_or(usize::MAX)),
             tick: 0,
-            begun: 0,
+            started: 0,
             users: 0,
             ended: false,
         }
     }
 
-    /// Begins what is due by now. Each quantum that was missed is made up for with the moment at
-    /// which it was due, so that being late shows.
+    /// Starts all iterations that are due by now. A missed quantum is processed with its own due
+    /// time, so that the lag is visible.
     fn catch_up(&mut self) {
         let length = self.model.schedule.length();
         let quantum = nanos(self.model.quantum).max(1);
-        let passed = self.events.now().saturating_sub(self.crew.began);
+        let passed = self.events.now().saturating_sub(self.group.start);
         let passed = Duration::from_nanos(passed).min(length);
         self.ended = passed >= length;
         let last =
@@ -192,41 +192,41 @@ impl<'m> Pace<'m> {
         while self.tick < last {
             self.tick += 1;
             let at = Duration::from_nanos(self.tick.saturating_mul(quantum)).min(length);
-            self.begin(at);
+            self.start_due(at);
         }
     }
 
-    /// Begins what is due at a quantum.
-    fn begin(&mut self, at: Duration) {
+    /// Starts the iterations that are due at a quantum.
+    fn start_due(&mut self, at: Duration) {
         let (loops, mine) = (u64::from(self.events.loops), u64::from(self.events.index));
-        let due = self.crew.began.saturating_add(nanos(at));
-        let until = self.model.schedule.due(at).max(self.begun);
+        let due = self.group.start.saturating_add(nanos(at));
+        let until = self.model.schedule.due(at).max(self.started);
         let (mut offered, mut dropped) = (0, 0);
-        for _ in (self.begun..until).filter(|iteration| iteration % loops == mine) {
+        for _ in (self.started..until).filter(|iteration| iteration % loops == mine) {
             offered += 1;
-            dropped += u64::from(!self.begin_one(due));
+            dropped += u64::from(!self.dispatch(due));
         }
-        self.begun = until;
+        self.started = until;
         if offered > 0 {
-            self.events.recorder.borrow_mut().offer(offered, dropped);
+            self.events.recorder.borrow_mut().add_offered(offered, dropped);
         }
     }
 
-    /// Has a user do an iteration, or lets it wait for one; `false` if there is no room to wait.
-    fn begin_one(&mut self, due: u64) -> bool {
-        if self.desk.give(due) {
+    /// Assigns an iteration to a user, or adds it to the backlog; `false` if the backlog is full.
+    fn dispatch(&mut self, due: u64) -> bool {
+        if self.dispatcher.assign(due) {
             return true;
         }
         while self.tasks.try_join_next().is_some() {}
-        let (users, backlog) = self.most;
+        let (users, backlog) = self.limits;
         if self.tasks.len() < users {
             let number = self.users * self.events.loops + self.events.index;
             self.users += 1;
-            let user = User::new(self.events.clone(), self.crew.clone(), number);
-            self.tasks.spawn_local(serve(user, self.desk.clone(), due));
+            let user = User::new(self.events.clone(), self.group.clone(), number);
+            self.tasks.spawn_local(run_user(user, self.dispatcher.clone(), due));
             return true;
         }
-        let mut waiting = self.desk.backlog.borrow_mut();
+        let mut waiting = self.dispatcher.backlog.borrow_mut();
         if waiting.len() < backlog {
             waiting.push_back(due);
             return true;
@@ -235,30 +235,30 @@ impl<'m> Pace<'m> {
     }
 }
 
-/// A user that does the iterations it is given.
-async fn serve(mut user: User, desk: Rc<Desk>, first: u64) {
-    let seat = Rc::new(Seat::default());
-    // It could not have begun earlier: nothing but the generator was late.
-    let mut work = (first, 0);
+/// Runs a user, which executes its assigned iterations.
+async fn run_user(mut user: User, dispatcher: Rc<Dispatcher>, first: u64) {
+    let idle_user = Rc::new(IdleUser::default());
+    // The user is new: only the generator can have delayed the first iteration.
+    let mut next = (first, 0);
     loop {
-        let (due, free_since) = work;
+        let (due, idle_since) = next;
         user.now = user.events.now();
-        user.rested = true;
+        user.paused = true;
         user.intended = Some(due);
-        user.free_since = free_since;
+        user.idle_since = idle_since;
         if user.iteration().await == Flow::EndUser {
             return;
         }
-        match desk.next(&seat, user.now).await {
-            Some(next) => work = next,
+        match dispatcher.next(&idle_user, user.now).await {
+            Some(iteration) => next = iteration,
             None => return,
         }
     }
 }
 
-/// Ticks; finer than tokio's own timers, which know milliseconds.
+/// Ticks with a finer resolution than tokio's timers, which have milliseconds.
 ///
-/// A timer's descriptor is read like a pipe's; there is no safer way to have tokio wait for one.
+/// The timer's descriptor is read as a pipe: there is no safer way to wait for it with tokio.
 struct Timer(Receiver);
 
 impl Timer {
@@ -276,7 +276,7 @@ impl Timer {
     }
 
     async fn tick(&mut self) -> std::io::Result<()> {
-        // Eight bytes come; in a buffer with more room that tells that no more are left.
+        // A read returns eight bytes. A larger buffer shows tokio that no more bytes are left.
         let mut count = [0; 16];
         self.0.read(&mut count).await.map(drop)
     }
@@ -286,9 +286,9 @@ impl Timer {
 mod tests {
     use super::*;
 
-    fn schedule(start: f64, stages: &[(u64, f64)]) -> Schedule {
+    fn schedule(start: f64, stages: &[(u64, f64)]) -> ArrivalSchedule {
         let stage = |&(seconds, target)| Stage { duration: Duration::from_secs(seconds), target };
-        Schedule { start, stages: stages.iter().map(stage).collect() }
+        ArrivalSchedule { start, stages: stages.iter().map(stage).collect() }
     }
 
     #[test]

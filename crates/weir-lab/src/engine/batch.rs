@@ -1,7 +1,7 @@
 //! Groups that run at the same time, on all loops.
 
-use super::arrivals::{self, Model, Schedule};
-use super::closed::{self, Crew, nanos};
+use super::arrivals::{self, ArrivalSchedule, OpenModel};
+use super::closed::{self, UserGroup, nanos};
 use super::event_loop::{Common, Loop};
 use super::{EngineError, Event, Options};
 use crate::program::{Executor, Phase, Program};
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
-/// Groups that begin at the same moment.
+/// Groups that start at the same moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
     /// Index and executor of each.
@@ -28,7 +28,7 @@ impl Batch {
     }
 }
 
-/// The program's groups in the order in which they run.
+/// The program's groups in their order of execution.
 pub(super) fn batches(program: &Program) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for phase in [Phase::Setup, Phase::Main, Phase::Teardown] {
@@ -39,7 +39,7 @@ pub(super) fn batches(program: &Program) -> Vec<Batch> {
             }
             let goes_on_after_stop = phase == Phase::Teardown;
             let entry = (index, group.executor.clone());
-            // A search looks at what all of its batch does.
+            // A search evaluates all samples of its batch.
             if program.consecutive || matches!(group.executor, Executor::FindMax(_)) {
                 batches.push(Batch { groups: vec![entry], goes_on_after_stop });
             } else {
@@ -54,10 +54,10 @@ pub(super) fn batches(program: &Program) -> Vec<Batch> {
     batches
 }
 
-/// Adds up what loops hand over.
+/// Adds up the figures of all loops.
 pub(super) struct Collector {
     loops: u32,
-    /// Seconds that not every loop has handed over.
+    /// Seconds that are not yet complete: with the number of loops that reported.
     waiting: BTreeMap<u64, (Interval, u32)>,
     pub(super) total: Interval,
     labels: usize,
@@ -70,15 +70,15 @@ impl Collector {
         Self { loops, waiting: BTreeMap::new(), total, labels, open }
     }
 
-    /// Takes what a loop did in a second.
-    fn take(&mut self, interval: &Interval, watch: &mut dyn FnMut(&Event<'_>)) {
+    /// Adds the figures of a loop for one second.
+    fn add(&mut self, interval: &Interval, watch: &mut dyn FnMut(&Event<'_>)) {
         self.total.add(interval, false);
         let (labels, open) = (self.labels, self.open);
         let empty = || (Interval::new(interval.second, labels, open), 0);
         let (sum, parts) = self.waiting.entry(interval.second).or_insert_with(empty);
         sum.add(interval, true);
         *parts += 1;
-        // A loop hands over one second after the other: earlier ones are whole, too.
+        // Each loop reports its seconds in order: earlier seconds are complete, too.
         if *parts >= self.loops {
             let later = self.waiting.split_off(&(interval.second + 1));
             for (_, (whole, _)) in std::mem::replace(&mut self.waiting, later) {
@@ -87,20 +87,20 @@ impl Collector {
         }
     }
 
-    /// What is left at the end of the run.
+    /// Reports the incomplete seconds at the end of the run.
     pub(super) fn end(&mut self, watch: &mut dyn FnMut(&Event<'_>)) {
         for (_, (rest, _)) in std::mem::take(&mut self.waiting) {
             watch(&Event::Second(&rest));
         }
     }
 
-    /// Begins a part of the run that is looked at by itself; gives what was before.
-    pub(super) fn mark(&mut self) -> Interval {
+    /// Starts a part of the run that is evaluated separately. Returns the sum so far.
+    pub(super) fn start_part(&mut self) -> Interval {
         std::mem::replace(&mut self.total, Interval::new(0, self.labels, self.open))
     }
 
-    /// Ends that part: gives it, and adds it to what was before.
-    pub(super) fn since(&mut self, before: &Interval) -> Interval {
+    /// Ends that part and adds `before` to the sum again. Returns the part.
+    pub(super) fn end_part(&mut self, before: &Interval) -> Interval {
         let part = std::mem::replace(&mut self.total, before.clone());
         self.total.add(&part, false);
         part
@@ -117,17 +117,17 @@ pub(super) fn run(
     watch: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
     let (sender, receiver) = channel();
-    let began = nanos(common.clock.steady.elapsed());
-    // What users of all loops share of an executor.
-    let begun: Vec<Arc<AtomicU64>> = batch.groups.iter().map(|_| Arc::default()).collect();
+    let start = nanos(common.clock.steady.elapsed());
+    // Started iterations, shared by the users of all loops.
+    let started: Vec<Arc<AtomicU64>> = batch.groups.iter().map(|_| Arc::default()).collect();
     let mut threads = Vec::new();
     for index in 0..loops {
-        let share = Share {
+        let share = LoopShare {
             common: common.clone(),
             batch: batch.clone(),
-            begun: begun.clone(),
-            began,
-            place: (index, loops),
+            started: started.clone(),
+            start,
+            loop_of: (index, loops),
             sink: options.sinks.as_ref().map(|make| make()),
             sender: sender.clone(),
         };
@@ -151,22 +151,22 @@ fn receive(
     watch: &mut dyn FnMut(&Event<'_>),
 ) {
     while let Ok(interval) = receiver.recv() {
-        collector.take(&interval, watch);
+        collector.add(&interval, watch);
     }
 }
 
-/// What one loop does of a batch.
-struct Share {
+/// One loop's share of a batch.
+struct LoopShare {
     common: Arc<Common>,
     batch: Batch,
-    begun: Vec<Arc<AtomicU64>>,
-    began: u64,
-    place: (u32, u32),
+    started: Vec<Arc<AtomicU64>>,
+    start: u64,
+    loop_of: (u32, u32),
     sink: Option<Sink>,
     sender: Sender<Interval>,
 }
 
-impl Share {
+impl LoopShare {
     fn run(self) -> Result<(), EngineError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -181,23 +181,23 @@ impl Share {
         let open = self.batch.groups.iter().any(|(_, executor)| super::is_open(executor));
         let now = nanos(self.common.clock.steady.elapsed());
         let recorder = Recorder::new(program.labels.len(), open, now, self.sink);
-        let events = Rc::new(Loop::new(self.common.clone(), self.place, recorder));
+        let events = Rc::new(Loop::new(self.common.clone(), self.loop_of, recorder));
         let watching = {
             let events = events.clone();
             tokio::task::spawn_local(async move { events.watch_control().await })
         };
         let handing = {
             let (events, sender) = (events.clone(), self.sender.clone());
-            tokio::task::spawn_local(hand_over(events, sender))
+            tokio::task::spawn_local(report_seconds(events, sender))
         };
         let groups: Vec<_> = self
             .batch
             .groups
             .into_iter()
-            .zip(self.begun)
-            .map(|((index, executor), begun)| {
-                let crew = crew(&self.common, index, &executor, self.began);
-                tokio::task::spawn_local(group(events.clone(), crew, executor, begun))
+            .zip(self.started)
+            .map(|((index, executor), started)| {
+                let group = user_group(&self.common, index, &executor, self.start);
+                tokio::task::spawn_local(run_group(events.clone(), group, executor, started))
             })
             .collect();
         let mut result = Ok(());
@@ -207,25 +207,25 @@ impl Share {
         }
         watching.abort();
         handing.abort();
-        let interval = events.recorder.borrow_mut().hand_over(
+        let interval = events.recorder.borrow_mut().take_interval(
             events.now(),
             events.in_flight.get(),
             events.users.get(),
         );
-        // Nobody listens any more if the run failed.
+        // The receiver is gone if the run failed.
         let _ = self.sender.send(interval);
         result
     }
 }
 
-/// Tasks polled before the kernel is asked for events: with many busy connections a larger number
-/// means fewer calls, and answers found a little later.
+/// Tasks polled before the kernel is queried for events. With many busy connections a larger number
+/// means fewer calls and slightly later responses.
 const EVENT_INTERVAL: u32 = 256;
 
 /// The users of a group on this loop.
-fn crew(common: &Common, index: usize, executor: &Executor, began: u64) -> Crew {
+fn user_group(common: &Common, index: usize, executor: &Executor, start: u64) -> UserGroup {
     let group = &common.plan.program.groups[index];
-    let began = began.saturating_add(nanos(group.delay));
+    let start = start.saturating_add(nanos(group.delay));
     let limit = match executor {
         Executor::Users(users) => users.duration,
         Executor::SharedIterations { limit, .. } => *limit,
@@ -234,46 +234,46 @@ fn crew(common: &Common, index: usize, executor: &Executor, began: u64) -> Crew 
         }
         Executor::ArrivalRate { .. } | Executor::FindMax(_) => None,
     };
-    let deadline = limit.map_or(u64::MAX, |limit| began.saturating_add(nanos(limit)));
-    Crew { index, began, deadline, goes_on_after_stop: group.phase == Phase::Teardown }
+    let deadline = limit.map_or(u64::MAX, |limit| start.saturating_add(nanos(limit)));
+    UserGroup { index, start, deadline, goes_on_after_stop: group.phase == Phase::Teardown }
 }
 
-async fn group(
+async fn run_group(
     events: Rc<Loop>,
-    crew: Crew,
+    group: UserGroup,
     executor: Executor,
-    begun: Arc<AtomicU64>,
+    started: Arc<AtomicU64>,
 ) -> Result<(), EngineError> {
-    let crew = Rc::new(crew);
-    if !closed::wait(&events, &crew, crew.began).await {
+    let group = Rc::new(group);
+    if !closed::wait(&events, &group, group.start).await {
         return Ok(());
     }
     match executor {
-        Executor::Users(users) => closed::users(&events, &crew, &users).await,
+        Executor::Users(users) => closed::users(&events, &group, &users).await,
         Executor::RampingVus { start, stages } => {
-            closed::ramping(&events, &crew, start, &stages).await;
+            closed::ramping(&events, &group, start, &stages).await;
         }
         Executor::SharedIterations { vus, iterations, .. } => {
-            closed::shared(&events, &crew, vus, (iterations, &begun)).await;
+            closed::shared(&events, &group, vus, (iterations, &started)).await;
         }
         Executor::ArrivalRate { start, stages, quantum, max_in_flight, backlog } => {
-            let schedule = Schedule { start, stages };
-            let model = Model { schedule, quantum, max_in_flight, backlog };
-            arrivals::run(&events, &crew, &model).await?;
+            let schedule = ArrivalSchedule { start, stages };
+            let model = OpenModel { schedule, quantum, max_in_flight, backlog };
+            arrivals::run(&events, &group, &model).await?;
         }
-        // It runs as a row of arrival rates.
+        // A search runs as a sequence of arrival rates.
         Executor::FindMax(_) => {}
     }
     Ok(())
 }
 
-/// Hands over at every full second of the run's clock.
-async fn hand_over(events: Rc<Loop>, sender: Sender<Interval>) {
+/// Reports at every full second of the run's clock.
+async fn report_seconds(events: Rc<Loop>, sender: Sender<Interval>) {
     const SECOND: u64 = 1_000_000_000;
     loop {
         let next = (events.now() / SECOND + 1) * SECOND;
         tokio::time::sleep_until(events.instant(next)).await;
-        let interval = events.recorder.borrow_mut().hand_over(
+        let interval = events.recorder.borrow_mut().take_interval(
             events.now(),
             events.in_flight.get(),
             events.users.get(),
@@ -284,7 +284,7 @@ async fn hand_over(events: Rc<Loop>, sender: Sender<Interval>) {
     }
 }
 
-/// How long a constant rate is held, as one stage.
-pub(super) fn hold(rate: f64, duration: Duration) -> Vec<crate::program::Stage> {
+/// A constant rate, as one stage.
+pub(super) fn constant_rate(rate: f64, duration: Duration) -> Vec<crate::program::Stage> {
     vec![crate::program::Stage { duration, target: rate }]
 }

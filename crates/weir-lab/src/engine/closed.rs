@@ -1,4 +1,4 @@
-//! Closed models: users that do iteration after iteration.
+//! Closed models: users that execute one iteration after the other.
 
 use super::Level;
 use super::event_loop::Loop;
@@ -11,20 +11,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How often the number of ramping users is adjusted, and how often it is looked whether what is
-/// under way has to be given up.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval in which the number of ramping users is adjusted and the grace period is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The users of a group on one loop.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct UserGroup {
     /// Index of the group.
     pub(super) index: usize,
-    /// When the group's time began, nanoseconds since the run's start.
-    pub(super) began: u64,
-    /// No step begins later.
+    /// Start of the group, in nanoseconds since the start of the run.
+    pub(super) start: u64,
+    /// No step starts after this time.
     pub(super) deadline: u64,
-    /// A stop of the run does not stop it: it cleans up.
+    /// The group runs even after a stop, to clean up.
     pub(super) goes_on_after_stop: bool,
 }
 
@@ -34,56 +33,61 @@ pub(super) fn nanos(duration: Duration) -> u64 {
 }
 
 /// `constant-vus`, `ramp-users`, JMeter's thread group.
-pub(super) async fn users(events: &Rc<Loop>, crew: &Rc<Crew>, users: &Users) {
+pub(super) async fn users(events: &Rc<Loop>, group: &Rc<UserGroup>, users: &Users) {
     let mut tasks = JoinSet::new();
-    let most = users.iterations.unwrap_or(u64::MAX);
+    let max = users.iterations.unwrap_or(u64::MAX);
     for number in (events.index..users.users).step_by(events.loops as usize) {
         let share = f64::from(number) / f64::from(users.users);
-        let at = crew.began.saturating_add((nanos(users.ramp) as f64 * share) as u64);
-        if !wait(events, crew, at).await {
+        let at = group.start.saturating_add((nanos(users.ramp) as f64 * share) as u64);
+        if !wait(events, group, at).await {
             break;
         }
-        let user = User::new(events.clone(), crew.clone(), number);
-        tasks.spawn_local(user.iterate(move |done, _| done < most));
+        let user = User::new(events.clone(), group.clone(), number);
+        tasks.spawn_local(user.iterate(move |done, _| done < max));
     }
-    finish(events, crew, tasks, crew.deadline).await;
+    finish(events, group, tasks, group.deadline).await;
 }
 
-/// `shared-iterations`: `begun` counts those of all loops.
+/// `shared-iterations`: `started` counts the iterations of all loops.
 pub(super) async fn shared(
     events: &Rc<Loop>,
-    crew: &Rc<Crew>,
+    group: &Rc<UserGroup>,
     vus: u32,
-    (iterations, begun): (u64, &std::sync::Arc<AtomicU64>),
+    (iterations, started): (u64, &std::sync::Arc<AtomicU64>),
 ) {
     let mut tasks = JoinSet::new();
     for number in (events.index..vus).step_by(events.loops as usize) {
-        let begun = begun.clone();
-        let user = User::new(events.clone(), crew.clone(), number);
+        let started = started.clone();
+        let user = User::new(events.clone(), group.clone(), number);
         tasks.spawn_local(
-            user.iterate(move |_, _| begun.fetch_add(1, Ordering::Relaxed) < iterations),
+            user.iterate(move |_, _| started.fetch_add(1, Ordering::Relaxed) < iterations),
         );
     }
-    finish(events, crew, tasks, crew.deadline).await;
+    finish(events, group, tasks, group.deadline).await;
 }
 
 /// `ramping-vus`.
-pub(super) async fn ramping(events: &Rc<Loop>, crew: &Rc<Crew>, start: u32, stages: &[Stage]) {
+pub(super) async fn ramping(
+    events: &Rc<Loop>,
+    group: &Rc<UserGroup>,
+    start: u32,
+    stages: &[Stage],
+) {
     let mut tasks = JoinSet::new();
     let allowed = Rc::new(Cell::new(0));
     let running: Rc<RefCell<HashSet<u32>>> = Rc::default();
-    let end = crew.began.saturating_add(stages.iter().map(|stage| nanos(stage.duration)).sum());
+    let end = group.start.saturating_add(stages.iter().map(|stage| nanos(stage.duration)).sum());
     let mut next = events.now();
-    while events.now() < end && wait(events, crew, next).await {
-        next = events.now().saturating_add(nanos(LOOK));
-        let passed = Duration::from_nanos(events.now().saturating_sub(crew.began));
+    while events.now() < end && wait(events, group, next).await {
+        next = events.now().saturating_add(nanos(POLL_INTERVAL));
+        let passed = Duration::from_nanos(events.now().saturating_sub(group.start));
         allowed.set(value_at(f64::from(start), stages, passed).round() as u32);
         for number in (events.index..allowed.get()).step_by(events.loops as usize) {
             if !running.borrow_mut().insert(number) {
                 continue;
             }
             let (allowed, running) = (allowed.clone(), running.clone());
-            let user = User::new(events.clone(), crew.clone(), number);
+            let user = User::new(events.clone(), group.clone(), number);
             tasks.spawn_local(async move {
                 user.iterate(move |_, _| number < allowed.get()).await;
                 running.borrow_mut().remove(&number);
@@ -91,10 +95,10 @@ pub(super) async fn ramping(events: &Rc<Loop>, crew: &Rc<Crew>, start: u32, stag
         }
         while tasks.try_join_next().is_some() {}
     }
-    finish(events, crew, tasks, end).await;
+    finish(events, group, tasks, end).await;
 }
 
-/// Where a value that follows stages is after some time.
+/// The value at a time, interpolated along the stages.
 pub(super) fn value_at(start: f64, stages: &[Stage], passed: Duration) -> f64 {
     let mut before = start;
     let mut left = passed;
@@ -109,14 +113,14 @@ pub(super) fn value_at(start: f64, stages: &[Stage], passed: Duration) -> f64 {
     before
 }
 
-/// Waits until a moment of the run; `false` if the group is to begin nothing more before it.
-pub(super) async fn wait(events: &Loop, crew: &Crew, until: u64) -> bool {
+/// Waits until a moment of the run; `false` if the group is stopped before.
+pub(super) async fn wait(events: &Loop, group: &UserGroup, until: u64) -> bool {
     loop {
-        if events.level.get() != Level::Run && !crew.goes_on_after_stop {
+        if events.level.get() != Level::Run && !group.goes_on_after_stop {
             return false;
         }
         let now = events.now();
-        if now >= crew.deadline {
+        if now >= group.deadline {
             return false;
         }
         if now >= until {
@@ -124,22 +128,22 @@ pub(super) async fn wait(events: &Loop, crew: &Crew, until: u64) -> bool {
         }
         let stops = events.wake.notified();
         tokio::select! {
-            () = tokio::time::sleep_until(events.instant(until.min(crew.deadline))) => {}
+            () = tokio::time::sleep_until(events.instant(until.min(group.deadline))) => {}
             () = stops => {}
         }
     }
 }
 
-/// Waits for users to end; gives up what is still under way a grace after `end` or a stop.
-pub(super) async fn finish(events: &Loop, crew: &Crew, mut tasks: JoinSet<()>, end: u64) {
+/// Waits for the users to end. Aborts them a grace period after `end` or a stop.
+pub(super) async fn finish(events: &Loop, group: &UserGroup, mut tasks: JoinSet<()>, end: u64) {
     while !tasks.is_empty() {
         tokio::select! {
             _ = tasks.join_next() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
-        let stopped = if crew.goes_on_after_stop { u64::MAX } else { events.stopped_at.get() };
+        let stopped = if group.goes_on_after_stop { u64::MAX } else { events.stopped_at.get() };
         let last = end.min(stopped).saturating_add(nanos(events.common.grace));
-        let at_once = events.level.get() == Level::StopNow && !crew.goes_on_after_stop;
+        let at_once = events.level.get() == Level::StopNow && !group.goes_on_after_stop;
         if at_once || events.now() > last {
             tasks.abort_all();
         }

@@ -1,9 +1,9 @@
 //! Connections of a user.
 
 use super::event_loop::Loop;
-use super::fault::Fault;
 use super::http1::Http1;
 use super::http2::Http2;
+use super::request_error::RequestError;
 use crate::program::Origin;
 use crate::sample::ErrorKind;
 use rustls_pki_types::ServerName;
@@ -16,8 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Most origins one user keeps a connection to; the oldest is closed for another one.
-const KEPT: usize = 16;
+/// Largest number of open connections of a user, one per origin. The oldest one is closed for a new
+/// one.
+const MAX_CONNECTIONS: usize = 16;
 
 /// An open connection.
 pub(super) enum Connection {
@@ -32,40 +33,40 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Where the connection to an origin is, if there is one. After time has passed (`rested`) it
-    /// is looked whether the server has closed it meanwhile, and then there is none.
+    /// Index of the connection to an origin. After a pause (`paused`), a connection that the server
+    /// closed meanwhile is removed and not returned.
     pub(super) fn find(
         &mut self,
         origin: &Arc<Origin>,
         http2: bool,
-        rested: bool,
+        paused: bool,
     ) -> Option<usize> {
         let same = |(known, kind, _): &(Arc<Origin>, bool, Connection)| {
             *kind == http2 && (Arc::ptr_eq(known, origin) || known == origin)
         };
         let at = self.open.iter().position(same)?;
-        if !rested || self.open[at].2.is_open() {
+        if !paused || self.open[at].2.is_open() {
             return Some(at);
         }
         self.open.swap_remove(at);
         None
     }
 
-    /// Keeps a connection; gives where it is.
-    pub(super) fn put(
+    /// Stores a connection and returns its index.
+    pub(super) fn insert(
         &mut self,
         origin: Arc<Origin>,
         http2: bool,
         connection: Connection,
     ) -> usize {
-        if self.open.len() >= KEPT {
+        if self.open.len() >= MAX_CONNECTIONS {
             self.open.remove(0);
         }
         self.open.push((origin, http2, connection));
         self.open.len() - 1
     }
 
-    /// The connection that [`Self::find`] or [`Self::put`] gave.
+    /// The connection with an index of [`Self::find`] or [`Self::insert`].
     pub(super) fn at(&mut self, at: usize) -> &mut Connection {
         &mut self.open[at].2
     }
@@ -82,7 +83,7 @@ impl Connections {
 }
 
 impl Connection {
-    /// Whether the server has left it open, as far as is known without asking the kernel.
+    /// Whether the connection is open, as far as known without a system call.
     fn is_open(&mut self) -> bool {
         match self {
             Self::Http1(connection) => connection.is_open(),
@@ -90,58 +91,68 @@ impl Connection {
         }
     }
 
-    /// Opens one.
+    /// Opens a connection.
     pub(super) async fn open(
         events: &Loop,
         origin: &Origin,
         http2: bool,
         limit: Duration,
-    ) -> Result<Self, Fault> {
-        let late = || Fault::new(ErrorKind::ConnectTimeout, format!("no connection in {limit:?}"));
+    ) -> Result<Self, RequestError> {
+        let late = || {
+            RequestError::new(ErrorKind::ConnectTimeout, format!("no connection within {limit:?}"))
+        };
         tokio::time::timeout(limit, Self::connect(events, origin, http2))
             .await
             .unwrap_or_else(|_| Err(late()))
     }
 
-    async fn connect(events: &Loop, origin: &Origin, http2: bool) -> Result<Self, Fault> {
+    async fn connect(events: &Loop, origin: &Origin, http2: bool) -> Result<Self, RequestError> {
         let unknown = |why: &str| {
-            Fault::new(ErrorKind::Resolve, format!("{} is not known: {why}", origin.host))
+            RequestError::new(
+                ErrorKind::Resolve,
+                format!("{} cannot be resolved: {why}", origin.host),
+            )
         };
         let addresses = events.resolve(origin).await.map_err(|e| unknown(&e.to_string()))?;
-        let mut last = unknown("it has no address");
+        let mut last = unknown("no address");
         for address in addresses.iter() {
             match TcpStream::connect(address).await {
                 Ok(stream) => {
-                    stream.set_nodelay(true).map_err(|error| Fault::of_connect(&error))?;
-                    return Self::over(events, origin, http2, stream).await;
+                    stream.set_nodelay(true).map_err(|error| RequestError::from_connect(&error))?;
+                    return Self::handshake(events, origin, http2, stream).await;
                 }
-                Err(error) => last = Fault::of_connect(&error),
+                Err(error) => last = RequestError::from_connect(&error),
             }
         }
         Err(last)
     }
 
-    async fn over(
+    async fn handshake(
         events: &Loop,
         origin: &Origin,
         http2: bool,
         stream: TcpStream,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, RequestError> {
         let stream = if origin.tls {
-            let name = ServerName::try_from(origin.host.clone())
-                .map_err(|_| Fault::new(ErrorKind::Tls, "the host is no name TLS can ask for"))?;
+            let name = ServerName::try_from(origin.host.clone()).map_err(|_| {
+                RequestError::new(ErrorKind::Tls, "the host is not a valid TLS server name")
+            })?;
             let connector = events.common.tls.connector(http2);
-            let connector = connector.map_err(|e| Fault::new(ErrorKind::Tls, e.to_string()))?;
+            let connector =
+                connector.map_err(|e| RequestError::new(ErrorKind::Tls, e.to_string()))?;
             let stream = connector.connect(name, stream).await.map_err(|error| {
-                let fault = Fault::of_connect(&error);
-                // Closed in the middle of a handshake: it is TLS that failed.
+                let fault = RequestError::from_connect(&error);
+                // A connection closed during the handshake is a TLS error.
                 match fault.kind {
-                    ErrorKind::Closed => Fault { kind: ErrorKind::Tls, ..fault },
+                    ErrorKind::Closed => RequestError { kind: ErrorKind::Tls, ..fault },
                     _ => fault,
                 }
             })?;
             if http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-                return Err(Fault::new(ErrorKind::Protocol, "the server does not speak HTTP/2"));
+                return Err(RequestError::new(
+                    ErrorKind::Protocol,
+                    "the server does not support HTTP/2",
+                ));
             }
             Stream::Tls(Box::new(stream))
         } else {
@@ -162,7 +173,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Reads into `buffer` as [`AsyncRead::poll_read`] does; gives the number of bytes.
+    /// Reads into `buffer` like [`AsyncRead::poll_read`] and returns the number of bytes.
     #[inline]
     pub(super) fn poll_bytes(
         &mut self,

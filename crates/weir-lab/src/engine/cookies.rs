@@ -21,7 +21,7 @@ impl Jar {
         self.0.clear();
     }
 
-    /// Value of `Cookie` for a request; `None` if there is none to send.
+    /// Value of `Cookie` for a request; `None` without a matching cookie.
     pub(super) fn header(&self, origin: &Origin, target: &str) -> Option<String> {
         if self.is_empty() {
             return None;

@@ -1,12 +1,12 @@
-//! Content codings of answers.
+//! Content codings of responses.
 
-use super::http1::LARGEST_KEPT;
+use super::http1::MAX_CAPTURED_BODY_BYTES;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use std::io::Read;
 use weir_wire::{Headers, Known};
 
-/// Decodes a body; `None` if it is not encoded. What cannot be decoded, or is longer than what is
-/// kept of bodies, ends there.
+/// Decodes a body; `None` if the body is not encoded. The result ends at an error, or at the limit
+/// for captured bodies.
 pub(super) fn decode(headers: &Headers, body: &[u8]) -> Option<Vec<u8>> {
     let coding = headers.known(Known::ContentEncoding)?;
     let mut out = Vec::new();
@@ -14,7 +14,7 @@ pub(super) fn decode(headers: &Headers, body: &[u8]) -> Option<Vec<u8>> {
     if is("gzip") || is("x-gzip") {
         read(MultiGzDecoder::new(body), &mut out);
     } else if is("deflate") {
-        // RFC 9110 section 8.4.1.2 means zlib; some servers leave its wrapping out.
+        // RFC 9110 section 8.4.1.2 means zlib. Some servers send raw deflate.
         read(ZlibDecoder::new(body), &mut out);
         if out.is_empty() {
             read(DeflateDecoder::new(body), &mut out);
@@ -26,8 +26,8 @@ pub(super) fn decode(headers: &Headers, body: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn read(decoder: impl Read, out: &mut Vec<u8>) {
-    // What came until a fault is what there is.
-    let _ = decoder.take(LARGEST_KEPT as u64).read_to_end(out);
+    // Bytes before an error are kept.
+    let _ = decoder.take(MAX_CAPTURED_BODY_BYTES as u64).read_to_end(out);
 }
 
 #[cfg(test)]

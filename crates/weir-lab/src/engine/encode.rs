@@ -1,12 +1,12 @@
-//! A request as it is sent.
+//! Encoding of requests.
 
-use super::fault::Fault;
-use super::http2::{self, Whole};
+use super::http2::{self, FullBody};
+use super::request_error::RequestError;
 use crate::program::{Body, Origin, Part, Request, Scope, Text, Url, target};
 use bytes::Bytes;
 use weir_wire::{encode, is_token};
 
-/// A request without variables, put together once.
+/// A request without variables, encoded before the run.
 pub(super) struct Encoded {
     /// Index into the plan's origins.
     pub(super) origin: usize,
@@ -16,49 +16,53 @@ pub(super) struct Encoded {
     pub(super) messages: Vec<Message>,
 }
 
-/// Head and body, as they are sent.
+/// Head and body, encoded.
 #[derive(Debug, Default)]
 pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
     /// Length of the head.
     pub(super) head: usize,
-    /// The same for HTTP/2, if it is sent so and was put together before the run.
-    pub(super) http2: Option<http::Request<Whole>>,
+    /// The same for HTTP/2, if encoded before the run.
+    pub(super) http2: Option<http::Request<FullBody>>,
 }
 
-/// What a request's head says besides its own fields.
+/// Additions to the fields of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Extra<'a> {
+pub(super) struct ExtraFields<'a> {
     /// Value of `Cookie`.
     pub(super) cookie: Option<&'a str>,
     /// A redirect made it a GET without body.
     pub(super) redirected: bool,
 }
 
-/// Separates the parts of a `multipart/form-data` body. Constant, so that a run can be repeated;
-/// no part may have it.
+/// Separates the parts of a `multipart/form-data` body. Constant, so that a run is reproducible; no
+/// part may contain this text.
 const BOUNDARY: &str = "weir-lab-7d4a6d158c9b4a4f";
 
-/// Where the request goes at this moment.
-pub(super) fn place(request: &Request, scope: &mut Scope<'_>) -> Result<(Origin, String), Fault> {
+/// Origin and target of the request, with the current values of its variables.
+pub(super) fn destination(
+    request: &Request,
+    scope: &mut Scope<'_>,
+) -> Result<(Origin, String), RequestError> {
     match &request.url {
         Url::Parts { origin, target: text } => Ok((origin.clone(), target(&text.render(scope)))),
         Url::Whole(text) => {
             let url = text.render(scope);
             let shown: String = url.chars().take(200).collect();
-            Origin::parse(&url).map_err(|error| Fault::request(format!("{error}: {shown:?}")))
+            Origin::parse(&url)
+                .map_err(|error| RequestError::request(format!("{error}: {shown:?}")))
         }
     }
 }
 
-/// Puts a request together with its body number `body` into `message`, whose memory is used again.
+/// Encodes a request with its body number `body` into `message`, whose memory is reused.
 pub(super) fn write(
     request: &Request,
     (origin, target): (&Origin, &str),
-    (body, extra): (usize, Extra<'_>),
+    (body, extra): (usize, ExtraFields<'_>),
     scope: &mut Scope<'_>,
     message: &mut Message,
-) -> Result<(), Fault> {
+) -> Result<(), RequestError> {
     let out = &mut message.bytes;
     out.clear();
     let method = if extra.redirected { "GET" } else { request.method.as_str() };
@@ -99,7 +103,7 @@ impl Message {
         &self,
         origin: &Origin,
         target: &str,
-    ) -> Result<http::Request<Whole>, Fault> {
+    ) -> Result<http::Request<FullBody>, RequestError> {
         let (head, body) = self.bytes.split_at(self.head);
         let authority = origin.authority();
         let url = (origin.scheme(), authority.as_str(), target);
@@ -107,7 +111,7 @@ impl Message {
     }
 }
 
-/// Which fields the request brings itself.
+/// Fields that the request defines itself.
 #[derive(Default)]
 struct Fields {
     host: bool,
@@ -119,10 +123,10 @@ struct Fields {
 impl Fields {
     fn write(
         request: &Request,
-        extra: Extra<'_>,
+        extra: ExtraFields<'_>,
         scope: &mut Scope<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, RequestError> {
         let mut fields = Self::default();
         for (name, value) in &request.headers {
             let name = name.render(scope);
@@ -131,7 +135,9 @@ impl Fields {
             let valid = |byte: u8| byte == b'\t' || !byte.is_ascii_control();
             if name.is_empty() || !name.bytes().all(is_token) || !value.bytes().all(valid) {
                 let shown: String = name.chars().take(100).collect();
-                return Err(Fault::request(format!("the header field {shown:?} is not valid")));
+                return Err(RequestError::request(format!(
+                    "the header field {shown:?} is invalid"
+                )));
             }
             let is = |other: &str| name.eq_ignore_ascii_case(other);
             if extra.redirected && (is("content-type") || is("content-length")) {
@@ -157,7 +163,7 @@ fn content<'a>(
     match body {
         Body::None => None,
         Body::Bytes(bytes) => Some(Cow::Borrowed(bytes)),
-        Body::Each(all) => {
+        Body::Cycle(all) => {
             Some(Cow::Borrowed(all.get(number % all.len().max(1)).map_or(&[], |bytes| bytes)))
         }
         Body::Text(text) => Some(match text.render(scope) {
@@ -200,7 +206,7 @@ fn multipart(parts: &[Part], scope: &mut Scope<'_>) -> Vec<u8> {
     out
 }
 
-/// Whether a request is always the same.
+/// Whether a request has no variables.
 pub(super) fn is_fixed(request: &Request) -> bool {
     let fixed = |text: &Text| text.as_fixed().is_some();
     let url = match &request.url {
@@ -209,7 +215,7 @@ pub(super) fn is_fixed(request: &Request) -> bool {
     };
     let body = match &request.body {
         Body::None | Body::Bytes(_) => true,
-        Body::Each(all) => !all.is_empty(),
+        Body::Cycle(all) => !all.is_empty(),
         Body::Text(text) => fixed(text),
         Body::Multipart(parts) => parts.iter().all(|part| match part {
             Part::Field { name, value, .. } => fixed(name) && fixed(value),

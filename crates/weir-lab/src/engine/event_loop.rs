@@ -1,4 +1,4 @@
-//! One core's loop: what all its users share.
+//! One core's loop: the state shared by its users.
 
 use super::plan::Plan;
 use super::tls::Tls;
@@ -16,27 +16,26 @@ use tokio::sync::Notify;
 use weir_wire::ResponseHead;
 
 /// Bytes of each read. All connections of a loop share one buffer: a user needs memory of its own
-/// only for an answer that does not come in one piece.
-const READ: usize = 128 * 1024;
+/// only for a response that arrives in several reads.
+const READ_CHUNK_BYTES: usize = 128 * 1024;
 
-/// How often a loop looks whether the run is to stop.
-const LOOK: Duration = Duration::from_millis(20);
-/// A loop that is this late was held up; its own work takes less.
-const HELD_UP: Duration = Duration::from_millis(100);
+/// Interval in which a loop checks whether the run is stopped.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A loop that wakes up this late was stalled; its own work takes less time.
+const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// What all loops share.
+/// State shared by all loops.
 pub(super) struct Common {
     pub(super) plan: Plan,
     pub(super) state: State,
     pub(super) clock: Clock,
     pub(super) tls: Tls,
     pub(super) control: Control,
-    /// Users active, of each group.
+    /// Active users of each group.
     pub(super) active: Vec<AtomicU64>,
-    /// When the next sample of a shared rate may come, nanoseconds: of all users, then of each
-    /// group.
+    /// Time of the next sample of a shared rate, in nanoseconds: of all users, then of each group.
     pub(super) next_sample: Vec<AtomicU64>,
-    /// After a stop or the end of its time, what is under way may take so long.
+    /// Time for requests in flight after a stop or the end.
     pub(super) grace: Duration,
     pub(super) seed: u64,
 }
@@ -44,22 +43,22 @@ pub(super) struct Common {
 /// One core's loop.
 pub(super) struct Loop {
     pub(super) common: Arc<Common>,
-    /// Which of how many.
+    /// Index of this loop, and number of loops.
     pub(super) index: u32,
     pub(super) loops: u32,
     pub(super) recorder: RefCell<Recorder>,
-    /// Users write every answer with its sample somewhere: more of it is needed.
+    /// Samples are also written elsewhere: heads of responses must be captured.
     pub(super) has_sink: bool,
-    /// What was read last; valid within one poll.
+    /// Buffer of the last read; valid within one poll.
     pub(super) scratch: RefCell<Box<[u8]>>,
-    /// The head parsed last; valid within one poll.
+    /// The last parsed head; valid within one poll.
     pub(super) head: RefCell<ResponseHead>,
     pub(super) in_flight: Cell<u64>,
     pub(super) users: Cell<u64>,
     /// Wakes users that pause.
     pub(super) wake: Notify,
     pub(super) level: Cell<Level>,
-    /// When it was told to stop, nanoseconds since the run's start.
+    /// Time of the stop, in nanoseconds since the start of the run.
     pub(super) stopped_at: Cell<u64>,
     pub(super) addresses: RefCell<Addresses>,
 }
@@ -74,7 +73,7 @@ impl Loop {
             loops,
             has_sink: recorder.has_sink(),
             recorder: RefCell::new(recorder),
-            scratch: RefCell::new(vec![0; READ].into_boxed_slice()),
+            scratch: RefCell::new(vec![0; READ_CHUNK_BYTES].into_boxed_slice()),
             head: RefCell::default(),
             in_flight: Cell::new(0),
             users: Cell::new(0),
@@ -93,7 +92,7 @@ impl Loop {
         self.common.clock.steady.elapsed().as_nanos() as u64
     }
 
-    /// Users active: those of a group, and all.
+    /// Active users: of a group, and of all groups.
     pub(super) fn active(&self, group: usize) -> (u32, u32) {
         let active = |users: &AtomicU64| users.load(Ordering::Relaxed) as u32;
         let all = &self.common.active;
@@ -107,11 +106,11 @@ impl Loop {
         tokio::time::Instant::from_std(steady.checked_add(far).unwrap_or(steady))
     }
 
-    /// Looks from time to time whether the run is to stop, and tells the users. A look that comes
-    /// late says that this thread was stopped, or had no core.
+    /// Checks regularly whether the run is stopped, and notifies the users. A late check shows that
+    /// this thread was stalled.
     pub(super) async fn watch_control(&self) {
         loop {
-            let due = self.now() + LOOK.as_nanos() as u64;
+            let due = self.now() + POLL_INTERVAL.as_nanos() as u64;
             let level = self.common.control.level();
             if level != self.level.get() {
                 if self.level.get() == Level::Run {
@@ -120,15 +119,15 @@ impl Loop {
                 self.level.set(level);
                 self.wake.notify_waiters();
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let late = Duration::from_nanos(self.now().saturating_sub(due));
-            if late > HELD_UP {
-                self.recorder.borrow_mut().held_up(late);
+            if late > STALL_THRESHOLD {
+                self.recorder.borrow_mut().stalled(late);
             }
         }
     }
 
-    /// Addresses of a host, asked for once.
+    /// Addresses of a host, resolved once.
     pub(super) async fn resolve(&self, origin: &Origin) -> std::io::Result<Rc<[SocketAddr]>> {
         let key = (origin.host.clone(), origin.port);
         if let Some(known) = self.addresses.borrow().get(&key) {

@@ -1,74 +1,74 @@
-//! `find-max`: the highest rate at which the server keeps a promise.
+//! `find-max`: the highest rate at which the server meets the objective.
 
-use super::batch::hold;
+use super::batch::constant_rate;
 use crate::program::{Executor, FindMax};
 use crate::record::Interval;
 use std::time::Duration;
 
-/// Holds at most: a search that has not ended by then never will.
-const HOLDS: usize = 60;
+/// A search without a result after this number of steps is ended.
+const MAX_STEPS: usize = 60;
 
-/// A rate that was held.
+/// A rate step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hold {
-    /// Iterations a second asked for.
+pub struct RateStep {
+    /// Offered iterations per second.
     pub rate: f64,
-    /// Samples a second that succeeded.
+    /// Successful samples per second.
     pub achieved: f64,
     /// Share of samples that failed, 0 to 1.
     pub errors: f64,
     /// Iterations dropped.
     pub dropped: u64,
-    /// Response times at the promised percentiles.
+    /// Response times at the percentiles of the objective.
     pub times: Vec<Duration>,
-    /// Whether it was the last one, which confirms the rate found.
+    /// Whether the step confirmed the found rate.
     pub confirms: bool,
-    /// How it was judged.
-    pub verdict: Verdict,
+    /// The verdict.
+    pub verdict: StepVerdict,
 }
 
-/// How a rate was judged.
+/// Verdict on a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The promise was kept.
-    Kept,
+pub enum StepVerdict {
+    /// The objective was met.
+    Met,
     /// Too many errors.
     Errors,
     /// Too slow.
     Slow,
-    /// The server fell behind: iterations were dropped.
+    /// Iterations were dropped: the server fell behind.
     Behind,
-    /// Nothing was answered.
-    Silent,
+    /// No request got a response.
+    NoResponse,
 }
 
-impl std::fmt::Display for Verdict {
+impl std::fmt::Display for StepVerdict {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Self::Kept => "kept",
+            Self::Met => "kept",
             Self::Errors => "too many errors",
             Self::Slow => "too slow",
             Self::Behind => "fell behind",
-            Self::Silent => "no answer",
+            Self::NoResponse => "no response",
         })
     }
 }
 
-impl std::fmt::Display for Hold {
+impl std::fmt::Display for RateStep {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{:.0}/s: {}", self.rate, self.verdict)
     }
 }
 
-/// What is tried next: pure, so that it can be tested without a server.
+/// Chooses the next rate. Pure, so that it is testable without a server.
 pub(super) struct Search {
-    what: FindMax,
-    /// Highest rate that kept the promise, lowest that broke it.
-    kept: f64,
-    broken: f64,
-    current: f64,
+    settings: FindMax,
+    /// Highest rate that met the objective, lowest rate that did not.
+    highest_met: f64,
+    lowest_missed: f64,
+    rate: f64,
     confirming: bool,
-    holds: usize,
+    steps: usize,
     done: bool,
 }
 
@@ -76,55 +76,55 @@ impl Search {
     pub(super) fn new(what: FindMax) -> Self {
         let current = what.start.max(1.0);
         Self {
-            what,
-            kept: 0.0,
-            broken: f64::INFINITY,
-            current,
+            settings: what,
+            highest_met: 0.0,
+            lowest_missed: f64::INFINITY,
+            rate: current,
             confirming: false,
-            holds: 0,
+            steps: 0,
             done: false,
         }
     }
 
-    /// The next hold; `None` at the end.
+    /// The next step; `None` at the end.
     pub(super) fn next(&mut self) -> Option<Executor> {
-        if self.done || self.holds >= HOLDS {
+        if self.done || self.steps >= MAX_STEPS {
             return None;
         }
-        self.holds += 1;
-        let duration = if self.confirming { self.what.confirm } else { self.what.hold };
+        self.steps += 1;
+        let duration = if self.confirming { self.settings.confirm } else { self.settings.hold };
         Some(Executor::ArrivalRate {
-            start: self.current,
-            stages: hold(self.current, duration),
-            quantum: self.what.quantum,
-            max_in_flight: self.what.max_in_flight,
+            start: self.rate,
+            stages: constant_rate(self.rate, duration),
+            quantum: self.settings.quantum,
+            max_in_flight: self.settings.max_in_flight,
             backlog: 0,
         })
     }
 
-    /// Takes what the hold gave.
-    pub(super) fn take(&mut self, part: &Interval) -> Hold {
+    /// Takes what the step gave.
+    pub(super) fn evaluate(&mut self, part: &Interval) -> RateStep {
         let all = part.all(&[]);
         let (samples, failed) = (all.samples(), all.failed());
         let errors = failed as f64 / samples.max(1) as f64;
         let at = |percentile: f64| all.response().value_at_quantile(percentile / 100.0);
         let times: Vec<Duration> =
-            self.what.limits.iter().map(|(p, _)| Duration::from_nanos(at(*p))).collect();
-        let slow = self.what.limits.iter().zip(&times).any(|((_, limit), time)| time > limit);
+            self.settings.limits.iter().map(|(p, _)| Duration::from_nanos(at(*p))).collect();
+        let slow = self.settings.limits.iter().zip(&times).any(|((_, limit), time)| time > limit);
         let verdict = if samples == 0 {
-            Verdict::Silent
-        } else if errors > self.what.errors {
-            Verdict::Errors
+            StepVerdict::NoResponse
+        } else if errors > self.settings.errors {
+            StepVerdict::Errors
         } else if slow {
-            Verdict::Slow
+            StepVerdict::Slow
         } else if part.dropped > 0 {
-            Verdict::Behind
+            StepVerdict::Behind
         } else {
-            Verdict::Kept
+            StepVerdict::Met
         };
         let length = all.last_end.saturating_sub(all.first_start) as f64 / 1e9;
-        let hold = Hold {
-            rate: self.current,
+        let step = RateStep {
+            rate: self.rate,
             achieved: (samples - failed) as f64 / length.max(1e-9),
             errors,
             dropped: part.dropped,
@@ -132,33 +132,36 @@ impl Search {
             confirms: self.confirming,
             verdict,
         };
-        self.judge(verdict == Verdict::Kept);
-        hold
+        self.judge(verdict == StepVerdict::Met);
+        step
     }
 
-    fn judge(&mut self, kept: bool) {
+    fn judge(&mut self, met: bool) {
         if self.confirming {
-            // What held for a short time need not hold for a long one: less is asked for.
-            self.done = kept || self.current < 1.0;
-            self.current *= 1.0 - (2.0 * self.what.precision).max(0.05);
+            // A rate that was met for a short time may fail for a long time: continue with a lower
+            // rate.
+            self.done = met || self.rate < 1.0;
+            self.rate *= 1.0 - (2.0 * self.settings.precision).max(0.05);
             return;
         }
-        if kept {
-            self.kept = self.current;
+        if met {
+            self.highest_met = self.rate;
         } else {
-            self.broken = self.current;
+            self.lowest_missed = self.rate;
         }
-        if self.broken < 1.0 {
+        if self.lowest_missed < 1.0 {
             self.done = true;
-        } else if self.broken.is_infinite() {
-            self.current = self.kept * 2.0;
-        } else if self.kept == 0.0 {
-            self.current = self.broken / 2.0;
-        } else if self.broken - self.kept <= self.broken * self.what.precision {
+        } else if self.lowest_missed.is_infinite() {
+            self.rate = self.highest_met * 2.0;
+        } else if self.highest_met == 0.0 {
+            self.rate = self.lowest_missed / 2.0;
+        } else if self.lowest_missed - self.highest_met
+            <= self.lowest_missed * self.settings.precision
+        {
             self.confirming = true;
-            self.current = self.kept;
+            self.rate = self.highest_met;
         } else {
-            self.current = self.kept.midpoint(self.broken);
+            self.rate = self.highest_met.midpoint(self.lowest_missed);
         }
     }
 }
@@ -170,8 +173,8 @@ mod tests {
     use crate::record::Tally;
     use crate::sample::ErrorKind;
 
-    /// Searches a server that answers up to `knee` a second without an error; gives all holds.
-    fn search(start: f64, knee: impl Fn(bool) -> f64) -> Vec<Hold> {
+    /// Searches a server that handles up to `knee` requests per second. Returns all steps.
+    fn search(start: f64, knee: impl Fn(bool) -> f64) -> Vec<RateStep> {
         let mut search = Search::new(FindMax {
             start,
             errors: 0.0,
@@ -182,7 +185,7 @@ mod tests {
             quantum: Duration::from_millis(1),
             max_in_flight: 100,
         });
-        let mut holds = Vec::new();
+        let mut steps = Vec::new();
         while let Some(Executor::ArrivalRate { start, stages, .. }) = search.next() {
             let mut part = Interval::new(0, 1, true);
             let tally: &mut Tally = &mut part.labels[Label(0).0 as usize];
@@ -191,35 +194,35 @@ mod tests {
             if start > knee(confirms) {
                 tally.errors[ErrorKind::Http503.index()] = 1;
             }
-            holds.push(search.take(&part));
+            steps.push(search.evaluate(&part));
         }
-        holds
+        steps
     }
 
     #[test]
     fn the_knee_is_found_and_confirmed() {
         for (start, knee) in [(100.0, 5_000.0), (8_000.0, 777.0), (1_000.0, 1_000.0)] {
-            let holds = search(start, |_| knee);
-            let last = holds.last().unwrap();
-            assert!(last.confirms && last.verdict == Verdict::Kept, "{last:?}");
+            let steps = search(start, |_| knee);
+            let last = steps.last().unwrap();
+            assert!(last.confirms && last.verdict == StepVerdict::Met, "{last:?}");
             assert!(last.rate <= knee && last.rate >= knee * 0.97, "{} for {knee}", last.rate);
-            assert!(holds.len() < 25, "{}", holds.len());
+            assert!(steps.len() < 25, "{}", steps.len());
         }
     }
 
     #[test]
     fn what_does_not_last_is_given_up() {
-        let holds = search(100.0, |confirms| if confirms { 700.0 } else { 1_000.0 });
-        let last = holds.last().unwrap();
+        let steps = search(100.0, |confirms| if confirms { 700.0 } else { 1_000.0 });
+        let last = steps.last().unwrap();
         assert!(
-            last.verdict == Verdict::Kept && last.rate <= 700.0 && last.rate > 550.0,
+            last.verdict == StepVerdict::Met && last.rate <= 700.0 && last.rate > 550.0,
             "{last:?}"
         );
     }
 
     #[test]
     fn a_server_that_never_answers_ends_the_search() {
-        let holds = search(64.0, |_| 0.0);
-        assert!(holds.len() <= 10 && holds.iter().all(|hold| hold.verdict != Verdict::Kept));
+        let steps = search(64.0, |_| 0.0);
+        assert!(steps.len() <= 10 && steps.iter().all(|step| step.verdict != StepVerdict::Met));
     }
 }

@@ -1,13 +1,13 @@
-//! HTTP/1.1: one request and its answer on an open connection.
+//! HTTP/1.1: one request and its response on an open connection.
 //!
-//! A small answer costs one send and one receive: the request is written at once, and a read that
-//! did not fill the buffer tells tokio that nothing is left, so that the next one waits without
-//! asking the kernel. The answer is parsed in the loop's buffer, where it was read.
+//! A small response costs one send and one receive. The request is written at once, and a read that
+//! did not fill the buffer tells tokio that no bytes are left, so that the next read waits without
+//! a system call. The response is parsed in the read buffer of the loop.
 
 use super::connection::Stream;
 use super::event_loop::Loop;
-use super::fault::Fault;
-use super::plan::Keep;
+use super::plan::Capture;
+use super::request_error::RequestError;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -16,52 +16,52 @@ use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 use weir_wire::{BodyDecoder, HeadLimits, Headers, Method, ResponseHead, Scan};
 
-/// Most bytes of a body that are kept for checks and extractors.
-pub(super) const LARGEST_KEPT: usize = 16 * 1024 * 1024;
+/// Largest captured part of a body, for checks and extractors.
+pub(super) const MAX_CAPTURED_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-/// Memory that a user keeps between answers.
-const ROOM_KEPT: usize = 64 * 1024;
+/// Largest buffer that a user keeps between responses.
+const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Limits of an answer's head.
-const LIMITS: HeadLimits = HeadLimits { bytes: 256 * 1024, fields: 1000, target: 0 };
+/// Limits of the head of a response.
+const HEAD_LIMITS: HeadLimits = HeadLimits { bytes: 256 * 1024, fields: 1000, target: 0 };
 
 /// An open HTTP/1.1 connection.
 pub(super) struct Http1 {
     stream: Stream,
-    /// Of the request under way, what the kernel has not taken yet.
+    /// Bytes of the current request that are not yet sent.
     unsent: Vec<u8>,
-    /// Of the answer's head under way, what has come.
+    /// Bytes of an incomplete response head.
     partial: Vec<u8>,
     timer: Timer,
 }
 
-/// What is asked of a connection.
+/// Options of an exchange.
 #[derive(Clone, Copy)]
-pub(super) struct Ask {
+pub(super) struct ExchangeOptions {
     pub(super) method: Method,
     pub(super) start: u64,
     pub(super) timeout: Duration,
-    pub(super) keep: Keep,
+    pub(super) capture: Capture,
 }
 
-/// What is kept of an answer.
+/// The captured part of a response.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct CapturedResponse {
     pub(super) head: ResponseHead,
-    /// Status line and fields, as they came.
+    /// Status line and fields, as received.
     pub(super) text: Vec<u8>,
     pub(super) body: Vec<u8>,
-    /// The body is longer than what is kept of it.
-    pub(super) cut: bool,
+    /// The body is longer than the captured part.
+    pub(super) truncated: bool,
 }
 
-/// An answer, whole.
+/// Status, sizes and times of a complete response.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct ResponseSummary {
     pub(super) status: u16,
-    /// The connection can be used again.
+    /// The connection can be reused.
     pub(super) reusable: bool,
-    /// Bytes received, and those of the body.
+    /// Received bytes, and received bytes of the body.
     pub(super) received: u64,
     pub(super) body: u64,
     pub(super) sent: u64,
@@ -69,15 +69,15 @@ pub(super) struct Answer {
     pub(super) end: u64,
 }
 
-/// Where an answer under way is.
+/// Progress of an exchange.
 struct Progress {
-    ask: Ask,
+    options: ExchangeOptions,
     written: bool,
-    waited: bool,
-    /// Of the body, once the head is there.
+    polled_timer: bool,
+    /// Decoder of the body, after the head.
     body: Option<BodyDecoder>,
     reusable: bool,
-    answer: Answer,
+    response: ResponseSummary,
 }
 
 impl Http1 {
@@ -85,26 +85,31 @@ impl Http1 {
         Self { stream, unsent: Vec::new(), partial: Vec::new(), timer: Timer::default() }
     }
 
-    /// Whether the server has left it open: what the last turn of the loop found out is looked at,
-    /// the kernel is not asked.
+    /// Whether the connection is open, as far as the event loop knows: without a system call.
     pub(super) fn is_open(&mut self) -> bool {
         let mut byte = [0];
         let mut cx = Context::from_waker(Waker::noop());
         self.stream.poll_bytes(&mut cx, &mut byte).is_pending()
     }
 
-    /// Sends a request and waits for its answer to be whole.
+    /// Sends a request and waits for the complete response.
     pub(super) async fn exchange(
         &mut self,
         events: &Loop,
         message: &[u8],
-        ask: Ask,
-        kept: &mut Kept,
-    ) -> Result<Answer, Fault> {
-        let answer = Answer { sent: message.len() as u64, ..Answer::default() };
-        let mut progress =
-            Progress { ask, written: false, waited: false, body: None, reusable: true, answer };
-        poll_fn(|cx| self.poll(cx, events, message, &mut progress, kept)).await
+        options: ExchangeOptions,
+        captured: &mut CapturedResponse,
+    ) -> Result<ResponseSummary, RequestError> {
+        let response = ResponseSummary { sent: message.len() as u64, ..ResponseSummary::default() };
+        let mut progress = Progress {
+            options,
+            written: false,
+            polled_timer: false,
+            body: None,
+            reusable: true,
+            response,
+        };
+        poll_fn(|cx| self.poll(cx, events, message, &mut progress, captured)).await
     }
 
     #[inline]
@@ -114,38 +119,38 @@ impl Http1 {
         events: &Loop,
         message: &[u8],
         progress: &mut Progress,
-        kept: &mut Kept,
-    ) -> Poll<Result<Answer, Fault>> {
+        captured: &mut CapturedResponse,
+    ) -> Poll<Result<ResponseSummary, RequestError>> {
         if !progress.written {
             progress.written = true;
             match Pin::new(&mut self.stream).poll_write(cx, message) {
                 Poll::Ready(Ok(sent)) if sent == message.len() => {}
                 Poll::Ready(Ok(sent)) => self.unsent.extend_from_slice(&message[sent..]),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::of(&error))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(RequestError::from_io(&error))),
                 Poll::Pending => self.unsent.extend_from_slice(message),
             }
             if let Stream::Tls(_) = self.stream {
-                self.poll_rest(cx)?;
+                self.poll_unsent(cx)?;
             }
         } else if !self.unsent.is_empty() || matches!(self.stream, Stream::Tls(_)) {
-            self.poll_rest(cx)?;
+            self.poll_unsent(cx)?;
         }
         let mut buffer = events.scratch.borrow_mut();
         loop {
             let read = match self.stream.poll_bytes(cx, &mut buffer) {
                 Poll::Ready(Ok(read)) => read,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::of(&error))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(RequestError::from_io(&error))),
                 Poll::Pending => return self.timer.poll(cx, events, progress),
             };
             let input = &buffer[..read];
             let whole = if read == 0 {
                 progress.close()
             } else if self.partial.is_empty() {
-                progress.take(events, input, kept, &mut self.partial)
+                progress.read(events, input, captured, &mut self.partial)
             } else {
                 self.partial.extend_from_slice(input);
                 let input = std::mem::take(&mut self.partial);
-                progress.take(events, &input, kept, &mut self.partial)
+                progress.read(events, &input, captured, &mut self.partial)
             };
             match whole {
                 Ok(true) => {
@@ -154,20 +159,20 @@ impl Http1 {
                 Ok(false) => {}
                 Err(fault) => return Poll::Ready(Err(fault)),
             }
-            if progress.answer.first_byte == 0 {
-                progress.answer.first_byte = events.now();
+            if progress.response.first_byte == 0 {
+                progress.response.first_byte = events.now();
             }
         }
     }
 
-    /// Sends what the kernel did not take; that it takes nothing is no error.
-    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+    /// Sends the unsent bytes. A full socket buffer is no error.
+    fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Result<(), RequestError> {
         let mut sent = 0;
         while sent < self.unsent.len() {
             match Pin::new(&mut self.stream).poll_write(cx, &self.unsent[sent..]) {
-                Poll::Ready(Ok(0)) => return Err(Fault::closed()),
+                Poll::Ready(Ok(0)) => return Err(RequestError::closed()),
                 Poll::Ready(Ok(more)) => sent += more,
-                Poll::Ready(Err(error)) => return Err(Fault::of(&error)),
+                Poll::Ready(Err(error)) => return Err(RequestError::from_io(&error)),
                 Poll::Pending => break,
             }
         }
@@ -175,10 +180,10 @@ impl Http1 {
         if let Stream::Tls(_) = self.stream {
             let flushed = Pin::new(&mut self.stream).poll_flush(cx);
             if let Poll::Ready(Err(error)) = flushed {
-                return Err(Fault::of(&error));
+                return Err(RequestError::from_io(&error));
             }
         }
-        if self.unsent.is_empty() && self.unsent.capacity() > ROOM_KEPT {
+        if self.unsent.is_empty() && self.unsent.capacity() > MAX_IDLE_BUFFER_BYTES {
             self.unsent = Vec::new();
         }
         Ok(())
@@ -186,114 +191,119 @@ impl Http1 {
 }
 
 impl Progress {
-    /// Takes bytes of the answer; whether it is whole. Bytes of an unfinished head go to `partial`.
+    /// Reads bytes of the response. Returns whether the response is complete. Bytes of an
+    /// incomplete head go to `partial`.
     #[inline]
-    fn take(
+    fn read(
         &mut self,
         events: &Loop,
         input: &[u8],
-        kept: &mut Kept,
+        captured: &mut CapturedResponse,
         partial: &mut Vec<u8>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, RequestError> {
         let mut rest = input;
         while self.body.is_none() {
             let mut head = events.head.borrow_mut();
             let length = head
-                .parse(rest, self.ask.method, &mut Scan::new(), &LIMITS)
-                .map_err(|error| Fault::protocol(&error))?;
+                .parse(rest, self.options.method, &mut Scan::new(), &HEAD_LIMITS)
+                .map_err(|error| RequestError::protocol(&error))?;
             let Some(length) = length else {
                 partial.extend_from_slice(rest);
                 return Ok(false);
             };
-            self.answer.received += length as u64;
+            self.response.received += length as u64;
             if (100..200).contains(&head.status) && head.status != 101 {
-                // An interim answer.
+                // An interim response.
                 rest = &rest[length..];
                 continue;
             }
-            self.answer.status = head.status;
+            self.response.status = head.status;
             self.reusable = head.keep_alive && head.status != 101;
             self.body = Some(BodyDecoder::new(head.framing));
-            if self.ask.keep >= Keep::Head {
-                kept.text.clear();
-                kept.text.extend_from_slice(&rest[..length]);
-                kept.body.clear();
-                kept.cut = false;
-                std::mem::swap(&mut *head, &mut kept.head);
+            if self.options.capture >= Capture::Head {
+                captured.text.clear();
+                captured.text.extend_from_slice(&rest[..length]);
+                captured.body.clear();
+                captured.truncated = false;
+                std::mem::swap(&mut *head, &mut captured.head);
             }
             rest = &rest[length..];
         }
-        self.take_body(rest, kept)
+        self.read_body(rest, captured)
     }
 
     #[inline]
-    fn take_body(&mut self, mut rest: &[u8], kept: &mut Kept) -> Result<bool, Fault> {
+    fn read_body(
+        &mut self,
+        mut rest: &[u8],
+        captured: &mut CapturedResponse,
+    ) -> Result<bool, RequestError> {
         let Some(body) = &mut self.body else { return Ok(false) };
         loop {
             if body.is_done() {
-                // More than one answer: what follows cannot be told from the next one.
+                // Surplus bytes could be read as the next response: do not reuse the connection.
                 self.reusable &= rest.is_empty();
-                self.answer.received += rest.len() as u64;
+                self.response.received += rest.len() as u64;
                 return Ok(true);
             }
-            let found = body.decode(rest).map_err(|error| Fault::protocol(&error))?;
+            let found = body.decode(rest).map_err(|error| RequestError::protocol(&error))?;
             if found.consumed == 0 {
                 return Ok(false);
             }
-            self.answer.received += found.consumed as u64;
-            self.answer.body += found.data.len() as u64;
-            if self.ask.keep == Keep::Body {
-                kept.add(&rest[found.data]);
+            self.response.received += found.consumed as u64;
+            self.response.body += found.data.len() as u64;
+            if self.options.capture == Capture::Body {
+                captured.add(&rest[found.data]);
             }
             rest = &rest[found.consumed..];
         }
     }
 
-    /// The server closed the connection; whether that ends the answer.
-    fn close(&mut self) -> Result<bool, Fault> {
+    /// The server closed the connection. Returns whether the response is complete.
+    fn close(&mut self) -> Result<bool, RequestError> {
         self.reusable = false;
         let whole = self.body.as_mut().is_some_and(|body| body.close().is_ok());
-        if whole { Ok(true) } else { Err(Fault::closed()) }
+        if whole { Ok(true) } else { Err(RequestError::closed()) }
     }
 
-    fn finish(&mut self, events: &Loop, all_sent: bool) -> Answer {
+    fn finish(&mut self, events: &Loop, all_sent: bool) -> ResponseSummary {
         let end = events.now();
-        let first_byte = if self.answer.first_byte == 0 { end } else { self.answer.first_byte };
-        // An answer before the request was whole: the rest of it must not follow.
-        Answer { reusable: self.reusable && all_sent, end, first_byte, ..self.answer }
+        let first_byte = if self.response.first_byte == 0 { end } else { self.response.first_byte };
+        // A response before the end of the request: the rest of the request must not follow.
+        ResponseSummary { reusable: self.reusable && all_sent, end, first_byte, ..self.response }
     }
 }
 
-impl Kept {
+impl CapturedResponse {
     /// Adds bytes of a body, up to the limit.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        let room = LARGEST_KEPT - self.body.len().min(LARGEST_KEPT);
-        self.cut |= bytes.len() > room;
+        let room = MAX_CAPTURED_BODY_BYTES - self.body.len().min(MAX_CAPTURED_BODY_BYTES);
+        self.truncated |= bytes.len() > room;
         self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// Forgets what was kept, and gives memory back that few answers need.
+    /// Clears the captured response and frees large buffers.
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.body.clear();
-        if self.body.capacity() > ROOM_KEPT {
+        if self.body.capacity() > MAX_IDLE_BUFFER_BYTES {
             self.body = Vec::new();
         }
-        self.cut = false;
+        self.truncated = false;
     }
 
-    /// The answer's fields.
+    /// The fields of the response.
     pub(super) fn headers(&self) -> &Headers {
         &self.head.headers
     }
 }
 
-/// The limit in time of a connection's answers: one timer that is set again only when it has run
-/// off, as nearly every answer comes long before it.
+/// The response timeout of a connection. The timer is only reset after it expired, since almost
+/// every response arrives long before.
 #[derive(Default)]
 struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
-    /// What it is set to, nanoseconds since the run's start.
+    /// Deadline of the timer, in nanoseconds since the start of the run.
     until: u64,
 }
 
@@ -303,16 +313,16 @@ impl Timer {
         cx: &mut Context<'_>,
         events: &Loop,
         progress: &mut Progress,
-    ) -> Poll<Result<Answer, Fault>> {
-        let start = progress.ask.start;
-        let limit = u64::try_from(progress.ask.timeout.as_nanos()).unwrap_or(u64::MAX);
+    ) -> Poll<Result<ResponseSummary, RequestError>> {
+        let start = progress.options.start;
+        let limit = u64::try_from(progress.options.timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline = start.saturating_add(limit);
         let is_set = self.sleep.is_some() && self.until > start && self.until <= deadline;
-        if is_set && !std::mem::replace(&mut progress.waited, true) {
-            // It runs off later than now, and wakes this task, which then comes by here again.
+        if is_set && !std::mem::replace(&mut progress.polled_timer, true) {
+            // The timer expires later and polls this task again.
             return Poll::Pending;
         }
-        progress.waited = true;
+        progress.polled_timer = true;
         if !is_set {
             self.set(events, deadline);
         }
@@ -322,7 +332,7 @@ impl Timer {
             }
             if events.now() >= deadline {
                 self.until = 0;
-                return Poll::Ready(Err(Fault::late()));
+                return Poll::Ready(Err(RequestError::timed_out()));
             }
             self.set(events, deadline);
         }

@@ -1,10 +1,10 @@
-//! HTTP/2: one request at a time on a connection of hyper's.
+//! HTTP/2: one request at a time on a hyper connection.
 
 use super::connection::Stream;
 use super::event_loop::Loop;
-use super::fault::Fault;
-use super::http1::{Answer, Ask, Kept};
-use super::plan::Keep;
+use super::http1::{CapturedResponse, ExchangeOptions, ResponseSummary};
+use super::plan::Capture;
+use super::request_error::RequestError;
 use crate::sample::ErrorKind;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
@@ -21,35 +21,35 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 use weir_wire::encode;
 
-/// Flow-control window of a stream and of the connection: no answer of a test waits for one.
-const WINDOW: u32 = 16 * 1024 * 1024;
+/// Flow-control window of stream and connection: large enough that no response waits for an update.
+const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
 /// An open HTTP/2 connection.
 pub(super) struct Http2 {
-    sender: SendRequest<Whole>,
-    bytes: Rc<Counted>,
+    sender: SendRequest<FullBody>,
+    bytes: Rc<ByteCounts>,
     driver: JoinHandle<()>,
 }
 
-/// Bytes that went over a connection.
+/// Sent and received bytes of a connection.
 #[derive(Debug, Default)]
-struct Counted {
+struct ByteCounts {
     received: Cell<u64>,
     sent: Cell<u64>,
 }
 
 impl Http2 {
-    pub(super) async fn start(stream: Stream) -> Result<Self, Fault> {
-        let bytes = Rc::new(Counted::default());
-        let stream = Counting { stream, bytes: bytes.clone() };
+    pub(super) async fn start(stream: Stream) -> Result<Self, RequestError> {
+        let bytes = Rc::new(ByteCounts::default());
+        let stream = CountingStream { stream, bytes: bytes.clone() };
         let (sender, connection) = http2::Builder::new(LocalExecutor)
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| fault(&error))?;
         let driver = tokio::task::spawn_local(async move {
-            // How it ends is told to whoever waits for an answer.
+            // Errors are reported to the pending request.
             let _ = connection.await;
         });
         Ok(Self { sender, bytes, driver })
@@ -59,52 +59,52 @@ impl Http2 {
         !self.sender.is_closed()
     }
 
-    /// Sends a request and waits for its answer to be whole.
+    /// Sends a request and waits for its response to be whole.
     pub(super) async fn exchange(
         &mut self,
         events: &Loop,
-        request: http::Request<Whole>,
-        ask: Ask,
-        kept: &mut Kept,
-    ) -> Result<Answer, Fault> {
-        tokio::time::timeout(ask.timeout, self.answer(events, request, ask, kept))
+        request: http::Request<FullBody>,
+        options: ExchangeOptions,
+        captured: &mut CapturedResponse,
+    ) -> Result<ResponseSummary, RequestError> {
+        tokio::time::timeout(options.timeout, self.receive(events, request, options, captured))
             .await
-            .unwrap_or_else(|_| Err(Fault::late()))
+            .unwrap_or_else(|_| Err(RequestError::timed_out()))
     }
 
-    async fn answer(
+    async fn receive(
         &mut self,
         events: &Loop,
-        request: http::Request<Whole>,
-        ask: Ask,
-        kept: &mut Kept,
-    ) -> Result<Answer, Fault> {
+        request: http::Request<FullBody>,
+        options: ExchangeOptions,
+        captured: &mut CapturedResponse,
+    ) -> Result<ResponseSummary, RequestError> {
         let before = (self.bytes.received.get(), self.bytes.sent.get());
         self.sender.ready().await.map_err(|error| fault(&error))?;
-        let response = self.sender.send_request(request).await.map_err(|error| fault(&error))?;
-        let mut answer = Answer {
-            status: response.status().as_u16(),
+        let head = self.sender.send_request(request).await.map_err(|error| fault(&error))?;
+        let mut response = ResponseSummary {
+            status: head.status().as_u16(),
             reusable: true,
             first_byte: events.now(),
-            ..Answer::default()
+            ..ResponseSummary::default()
         };
-        if ask.keep >= Keep::Head {
-            kept.take_head(&response);
+        if options.capture >= Capture::Head {
+            captured.set_head(&head);
         }
-        let mut body = pin!(response.into_body());
+        let mut body = pin!(head.into_body());
         while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             let frame = frame.map_err(|error| fault(&error))?;
             if let Some(data) = frame.data_ref() {
-                answer.body += data.len() as u64;
-                if ask.keep == Keep::Body {
-                    kept.add(data);
+                response.body += data.len() as u64;
+                if options.capture == Capture::Body {
+                    captured.add(data);
                 }
             }
         }
-        answer.end = events.now();
-        answer.received = self.bytes.received.get() - before.0;
-        answer.sent = self.bytes.sent.get() - before.1;
-        Ok(answer)
+        response.end = events.now();
+        response.received = self.bytes.received.get() - before.0;
+        response.sent = self.bytes.sent.get() - before.1;
+        Ok(response)
     }
 }
 
@@ -114,9 +114,9 @@ impl Drop for Http2 {
     }
 }
 
-impl Kept {
-    /// Takes a head over, in the form it would have in HTTP/1.1.
-    fn take_head<B>(&mut self, response: &http::Response<B>) {
+impl CapturedResponse {
+    /// Stores a head in HTTP/1.1 form.
+    fn set_head<B>(&mut self, response: &http::Response<B>) {
         self.clear();
         self.head.clear();
         self.head.status = response.status().as_u16();
@@ -129,13 +129,13 @@ impl Kept {
     }
 }
 
-/// A request for HTTP/2 of one that was put together for HTTP/1.1.
+/// Converts a request encoded for HTTP/1.1.
 pub(super) fn request(
     head: &[u8],
     (scheme, authority, target): (&str, &str, &str),
     body: Bytes,
-) -> Result<http::Request<Whole>, Fault> {
-    let wrong = |_| Fault::request("the request cannot be put into HTTP/2");
+) -> Result<http::Request<FullBody>, RequestError> {
+    let wrong = |_| RequestError::request("the request cannot be sent over HTTP/2");
     let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let method = lines.next().unwrap_or_default().split(|&byte| byte == b' ').next();
     let mut request = http::Request::builder()
@@ -144,7 +144,7 @@ pub(super) fn request(
     for line in lines.filter(|line| !line.is_empty()) {
         let Some(colon) = memchr::memchr(b':', line) else { continue };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii_start());
-        // RFC 9113 section 8.2.2: fields of the connection are not for HTTP/2.
+        // RFC 9113 section 8.2.2: no connection-specific fields.
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         if !["host", "connection", "keep-alive", "transfer-encoding", "upgrade"]
             .iter()
@@ -153,28 +153,28 @@ pub(super) fn request(
             request = request.header(name, value);
         }
     }
-    request.body(Whole(Some(body))).map_err(wrong)
+    request.body(FullBody(Some(body))).map_err(wrong)
 }
 
-fn fault(error: &hyper::Error) -> Fault {
+fn fault(error: &hyper::Error) -> RequestError {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         if let Some(error) = cause.downcast_ref::<io::Error>() {
-            return Fault::of(error);
+            return RequestError::from_io(error);
         }
         source = cause.source();
     }
     if error.is_closed() || error.is_canceled() || error.is_incomplete_message() {
-        return Fault::closed();
+        return RequestError::closed();
     }
-    Fault::new(ErrorKind::Protocol, error.to_string())
+    RequestError::new(ErrorKind::Protocol, error.to_string())
 }
 
-/// A body that is there whole.
+/// A complete body.
 #[derive(Clone, Debug)]
-pub(super) struct Whole(Option<Bytes>);
+pub(super) struct FullBody(Option<Bytes>);
 
-impl http_body::Body for Whole {
+impl http_body::Body for FullBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -205,13 +205,13 @@ impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExecu
     }
 }
 
-/// Counts what goes over a connection.
-struct Counting {
+/// Counts the bytes of a connection.
+struct CountingStream {
     stream: Stream,
-    bytes: Rc<Counted>,
+    bytes: Rc<ByteCounts>,
 }
 
-impl AsyncRead for Counting {
+impl AsyncRead for CountingStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -225,7 +225,7 @@ impl AsyncRead for Counting {
     }
 }
 
-impl AsyncWrite for Counting {
+impl AsyncWrite for CountingStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,57 +1,57 @@
-//! A program made ready: steps in one row, requests without variables as bytes.
+//! Compiled programs: steps as a list with jumps, requests without variables as bytes.
 
-use super::encode::{self, Encoded, Extra, Message};
-use super::fault::Fault;
+use super::encode::{self, Encoded, ExtraFields, Message};
+use super::request_error::RequestError;
 use crate::program::{
-    Body, Check, CheckKind, Cookies, CounterId, FeederId, Label, OnError, Origin, Pause, Program,
-    Request, Scope, State, Step, Text, ThroughputOf, Times, Values, Variable,
+    Body, Check, CheckKind, Cookies, CounterId, FeederId, Label, LoopCount, OnError, Origin, Pause,
+    Program, Request, Scope, State, Step, Text, ThroughputOf, Values, Variable,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use weir_wire::Method;
 
-/// A program made ready.
+/// A compiled program.
 pub(super) struct Plan {
     pub(super) program: Arc<Program>,
     pub(super) groups: Vec<GroupPlan>,
-    pub(super) requests: Vec<Prepared>,
+    pub(super) requests: Vec<PreparedRequest>,
     pub(super) origins: Vec<Arc<Origin>>,
 }
 
-/// A group's steps in one row, with jumps: users go along it without recursion.
+/// The steps of a group as a list with jumps: executed without recursion.
 #[derive(Default)]
 pub(super) struct GroupPlan {
     pub(super) ops: Vec<Op>,
-    /// How many numbers its users keep for loops and paces.
+    /// Number of loop and pacing counters of each user.
     pub(super) slots: usize,
     pub(super) cookies: Cookies,
     pub(super) on_error: OnError,
-    pub(super) fresh_user: bool,
+    pub(super) new_user: bool,
 }
 
 /// A step.
 pub(super) enum Op {
     /// Index into [`Plan::requests`].
     Request(usize),
-    /// Goes to `end` if it is not to be gone round.
+    /// Jumps to `end` if the loop has no iteration.
     LoopBegin {
-        times: Times,
+        times: LoopCount,
         slot: usize,
         end: usize,
     },
-    /// Goes to `begin` if it is to be gone round once more.
+    /// Jumps to `begin` if iterations remain.
     LoopEnd {
         slot: usize,
         begin: usize,
     },
-    /// Goes to `end` unless it is the first iteration.
+    /// Jumps to `end` except in the first iteration.
     Once {
         end: usize,
     },
     TransactionBegin {
         label: Label,
         with_pauses: bool,
-        instead: bool,
+        parent_only: bool,
     },
     TransactionEnd,
     Pause(Pause),
@@ -70,30 +70,30 @@ pub(super) enum Op {
     Count(CounterId),
 }
 
-/// A request made ready.
-pub(super) struct Prepared {
+/// A compiled request.
+pub(super) struct PreparedRequest {
     pub(super) request: Arc<Request>,
     pub(super) method: Method,
     pub(super) encoded: Option<Encoded>,
-    pub(super) keep: Keep,
-    /// A check of the status stands in for the set of successful ones.
+    pub(super) capture: Capture,
+    /// A check of the status replaces the set of successful statuses.
     pub(super) status_is_checked: bool,
 }
 
-/// What of an answer is kept until it is whole.
+/// Captured part of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Keep {
-    Nothing,
+pub(super) enum Capture {
+    None,
     Head,
     Body,
 }
 
 impl Plan {
-    /// Makes a program ready.
+    /// Compiles a program.
     ///
     /// # Errors
-    /// A request without variables can never be sent.
-    pub(super) fn new(program: Arc<Program>) -> Result<Self, (Label, Fault)> {
+    /// A request without variables is invalid.
+    pub(super) fn new(program: Arc<Program>) -> Result<Self, (Label, RequestError)> {
         let mut plan = Self {
             groups: Vec::new(),
             requests: Vec::new(),
@@ -104,16 +104,20 @@ impl Plan {
             let mut row = GroupPlan {
                 cookies: group.cookies,
                 on_error: group.on_error,
-                fresh_user: group.fresh_user,
+                new_user: group.new_user,
                 ..GroupPlan::default()
             };
-            plan.lay(&group.steps, &mut row)?;
+            plan.flatten(&group.steps, &mut row)?;
             plan.groups.push(row);
         }
         Ok(plan)
     }
 
-    fn lay(&mut self, steps: &[Step], row: &mut GroupPlan) -> Result<(), (Label, Fault)> {
+    fn flatten(
+        &mut self,
+        steps: &[Step],
+        row: &mut GroupPlan,
+    ) -> Result<(), (Label, RequestError)> {
         for step in steps {
             match step {
                 Step::Request(request) => {
@@ -124,7 +128,7 @@ impl Plan {
                 Step::Loop { times, steps } => {
                     let (begin, slot) = (row.ops.len(), row.slot());
                     row.ops.push(Op::LoopBegin { times: times.clone(), slot, end: 0 });
-                    self.lay(steps, row)?;
+                    self.flatten(steps, row)?;
                     row.ops.push(Op::LoopEnd { slot, begin: begin + 1 });
                     let behind = row.ops.len();
                     row.ops[begin] = Op::LoopBegin { times: times.clone(), slot, end: behind };
@@ -132,13 +136,13 @@ impl Plan {
                 Step::Once(steps) => {
                     let begin = row.ops.len();
                     row.ops.push(Op::Once { end: 0 });
-                    self.lay(steps, row)?;
+                    self.flatten(steps, row)?;
                     row.ops[begin] = Op::Once { end: row.ops.len() };
                 }
-                Step::Transaction { label, with_pauses, instead, steps } => {
+                Step::Transaction { label, with_pauses, parent_only: instead, steps } => {
                     let (label, with_pauses, instead) = (*label, *with_pauses, *instead);
-                    row.ops.push(Op::TransactionBegin { label, with_pauses, instead });
-                    self.lay(steps, row)?;
+                    row.ops.push(Op::TransactionBegin { label, with_pauses, parent_only: instead });
+                    self.flatten(steps, row)?;
                     row.ops.push(Op::TransactionEnd);
                 }
                 Step::Pause(pause) => row.ops.push(Op::Pause(pause.clone())),
@@ -160,52 +164,61 @@ impl Plan {
         Ok(())
     }
 
-    fn prepare(&mut self, request: &Arc<Request>) -> Result<Prepared, Fault> {
+    fn prepare(&mut self, request: &Arc<Request>) -> Result<PreparedRequest, RequestError> {
         let body = |check: &Check| check.needs_body();
         let keep = if request.decode
             || request.checks.iter().any(body)
             || request.extractors.iter().any(crate::program::Extractor::needs_body)
         {
-            Keep::Body
+            Capture::Body
         } else if !request.checks.is_empty() || !request.extractors.is_empty() {
-            Keep::Head
+            Capture::Head
         } else {
-            Keep::Nothing
+            Capture::None
         };
         let is_status = |check: &Check| match &check.kind {
             CheckKind::Status(_) => true,
             CheckKind::Text { ignore_status, .. } => *ignore_status,
             _ => false,
         };
-        Ok(Prepared {
+        Ok(PreparedRequest {
             method: Method::of(&request.method),
             encoded: self.encode(request)?,
-            keep,
+            capture: keep,
             status_is_checked: request.checks.iter().any(is_status),
             request: request.clone(),
         })
     }
 
-    /// The request as bytes, if it is always the same.
-    fn encode(&mut self, request: &Request) -> Result<Option<Encoded>, Fault> {
+    /// The request as bytes, if it has no variables.
+    fn encode(&mut self, request: &Request) -> Result<Option<Encoded>, RequestError> {
         if !request.method.bytes().all(weir_wire::is_token) || request.method.is_empty() {
-            return Err(Fault::request(format!("{:?} is no method", request.method)));
+            return Err(RequestError::request(format!(
+                "{:?} is not a valid method",
+                request.method
+            )));
         }
         if !encode::is_fixed(request) {
             return Ok(None);
         }
         let program = self.program.clone();
-        // Nothing in it asks for a state or a user: there are no variables.
+        // The request has no variables: state and values are unused.
         let state = State::default();
         let mut values = Values::new(&program, &state, 0, 0, 0);
         let mut scope = Scope { program: &program, state: &state, values: &mut values };
-        let (origin, target) = encode::place(request, &mut scope)?;
-        let bodies = if let Body::Each(all) = &request.body { all.len() } else { 1 };
+        let (origin, target) = encode::destination(request, &mut scope)?;
+        let bodies = if let Body::Cycle(all) = &request.body { all.len() } else { 1 };
         let mut messages = Vec::with_capacity(bodies);
         for body in 0..bodies {
             let mut message = Message::default();
             let place = (&origin, target.as_str());
-            encode::write(request, place, (body, Extra::default()), &mut scope, &mut message)?;
+            encode::write(
+                request,
+                place,
+                (body, ExtraFields::default()),
+                &mut scope,
+                &mut message,
+            )?;
             message.bytes.shrink_to_fit();
             if request.http2 {
                 message.http2 = Some(message.to_http2(&origin, &target)?);

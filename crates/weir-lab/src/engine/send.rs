@@ -1,14 +1,14 @@
-//! One request of a user: made, sent, answered, checked, counted.
+//! One request of a user: encoding, sending, checks, counts.
 
 use super::connection::Connection;
 use super::decode::decode;
-use super::encode::{self, Encoded, Extra};
+use super::encode::{self, Encoded, ExtraFields};
 use super::event_loop::Loop;
-use super::fault::Fault;
-use super::http1::Ask;
-use super::plan::{Keep, Prepared};
+use super::http1::ExchangeOptions;
+use super::plan::{Capture, PreparedRequest};
+use super::request_error::RequestError;
 use super::user::User;
-use crate::program::{CheckKind, Cookies, Origin, Redirects, Reply, Scope};
+use crate::program::{CheckKind, Cookies, Origin, Redirects, Response, Scope};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -17,39 +17,39 @@ use std::time::Duration;
 use url::Url;
 use weir_wire::Method;
 
-/// Redirects followed for one sample (as JMeter and browsers).
-const REDIRECTS: usize = 20;
+/// Largest number of redirects of one sample (like JMeter and browsers).
+const MAX_REDIRECTS: usize = 20;
 
-/// Where a request goes and what is sent.
-enum Place<'p> {
-    /// It was put together before the run: number of the message.
+/// Destination and message of a request.
+enum Destination<'p> {
+    /// Encoded before the run: index of the message.
     Fixed(&'p Encoded, &'p Arc<Origin>, usize),
-    /// It is in the user's buffer.
-    Made { origin: Arc<Origin>, target: String, method: Method },
+    /// Encoded in the user's buffer.
+    Built { origin: Arc<Origin>, target: String, method: Method },
 }
 
-/// What all exchanges of a sample were together.
+/// Sum of all exchanges of a sample.
 #[derive(Default)]
-struct Sum {
+struct ExchangeTotals {
     connect: u64,
     first_byte: u64,
     end: u64,
     received: u64,
     body: u64,
     sent: u64,
-    /// URL of the last one, unless it was put together before the run.
+    /// URL of the last exchange, unless encoded before the run.
     url: Option<String>,
     status: u16,
 }
 
-/// How a sample is judged.
-struct Judged {
+/// Result of a sample.
+struct SampleResult {
     outcome: Outcome,
     check: Option<String>,
     decoded: u64,
 }
 
-/// Counts a sample as under way.
+/// Counts a sample in flight.
 struct InFlight<'l>(&'l Loop);
 
 impl<'l> InFlight<'l> {
@@ -66,59 +66,59 @@ impl Drop for InFlight<'_> {
 }
 
 impl User {
-    /// Does a request: one sample. Whether it succeeded.
+    /// Executes a request as one sample. Returns whether the sample succeeded.
     pub(super) async fn request(&mut self, events: &Loop, at: usize) -> bool {
         let prepared = &events.common.plan.requests[at];
         let label = prepared.request.label;
-        let hidden = self.transactions.iter().any(|transaction| transaction.instead);
+        let hidden = self.transactions.iter().any(|transaction| transaction.parent_only);
         let start = self.now;
         let intended = match self.intended.take() {
             Some(intended) => {
-                let late = start.saturating_sub(intended.max(self.free_since));
-                events.recorder.borrow_mut().lag(late);
+                let late = start.saturating_sub(intended.max(self.idle_since));
+                events.recorder.borrow_mut().add_send_lag(late);
                 intended
             }
             None => start,
         };
         if !hidden {
-            events.recorder.borrow_mut().begin(label);
+            events.recorder.borrow_mut().start_sample(label);
         }
         let flight = InFlight::new(events);
-        let mut sum = Sum::default();
+        let mut sum = ExchangeTotals::default();
         let sent = self.send(events, prepared, &mut sum).await;
         drop(flight);
         let judged = match &sent {
-            Ok(()) => self.judge(prepared, &sum, start),
+            Ok(()) => self.evaluate(prepared, &sum, start),
             Err(fault) => {
                 sum.end = events.now();
                 let outcome = Outcome::Error(fault.kind);
-                Judged { outcome, check: None, decoded: 0 }
+                SampleResult { outcome, check: None, decoded: 0 }
             }
         };
         self.now = sum.end;
         let good = !matches!(judged.outcome, Outcome::Error(_));
         self.record(events, prepared, &sum, (intended, start), judged, (sent.err(), hidden));
-        if prepared.keep != Keep::Nothing || events.has_sink {
-            // That took time which is not the next request's.
+        if prepared.capture != Capture::None || events.has_sink {
+            // Checks took time, which is not part of the next request.
             self.now = events.now();
-            self.kept.clear();
+            self.captured.clear();
         }
         good
     }
 
-    /// Sends it, and what it is redirected to.
+    /// Sends a request and follows its redirects.
     async fn send(
         &mut self,
         events: &Loop,
-        prepared: &Prepared,
-        sum: &mut Sum,
-    ) -> Result<(), Fault> {
-        let mut place = self.place(events, prepared)?;
-        for _ in 0..=REDIRECTS {
+        prepared: &PreparedRequest,
+        sum: &mut ExchangeTotals,
+    ) -> Result<(), RequestError> {
+        let mut place = self.destination(events, prepared)?;
+        for _ in 0..=MAX_REDIRECTS {
             self.exchange(events, prepared, &place, sum).await?;
             if self.keeps_cookies() {
-                let (origin, target) = place.named();
-                self.jar.store(origin, target, self.kept.headers());
+                let (origin, target) = place.origin_and_target();
+                self.jar.store(origin, target, self.captured.headers());
             }
             if prepared.request.redirects == Redirects::Ignore {
                 return Ok(());
@@ -126,15 +126,19 @@ impl User {
             let Some(next) = self.redirect(prepared, &place, sum)? else { return Ok(()) };
             place = next;
         }
-        Err(Fault::new(ErrorKind::Protocol, format!("more than {REDIRECTS} redirects")))
+        Err(RequestError::new(ErrorKind::Protocol, format!("more than {MAX_REDIRECTS} redirects")))
     }
 
     fn keeps_cookies(&self) -> bool {
-        self.events.common.plan.groups[self.crew.index].cookies != Cookies::Ignored
+        self.events.common.plan.groups[self.group.index].cookies != Cookies::Ignored
     }
 
-    /// Where the request goes now; puts it together if it has variables.
-    fn place<'p>(&mut self, events: &'p Loop, prepared: &'p Prepared) -> Result<Place<'p>, Fault> {
+    /// The destination of a request. Encodes a request with variables.
+    fn destination<'p>(
+        &mut self,
+        events: &'p Loop,
+        prepared: &'p PreparedRequest,
+    ) -> Result<Destination<'p>, RequestError> {
         let body = self.body;
         self.body = self.body.wrapping_add(1);
         if let Some(encoded) = &prepared.encoded {
@@ -142,23 +146,23 @@ impl User {
             if self.jar.is_empty() {
                 let number =
                     if encoded.messages.len() == 1 { 0 } else { body % encoded.messages.len() };
-                return Ok(Place::Fixed(encoded, origin, number));
+                return Ok(Destination::Fixed(encoded, origin, number));
             }
         }
-        let (origin, target) = encode::place(&prepared.request, &mut self.scope())?;
-        self.make(prepared, Arc::new(origin), target, (body, false))
+        let (origin, target) = encode::destination(&prepared.request, &mut self.scope())?;
+        self.build(prepared, Arc::new(origin), target, (body, false))
     }
 
-    /// Puts the request together in the user's buffer.
-    fn make<'p>(
+    /// Encodes the request in the user's buffer.
+    fn build<'p>(
         &mut self,
-        prepared: &Prepared,
+        prepared: &PreparedRequest,
         origin: Arc<Origin>,
         target: String,
         (body, redirected): (usize, bool),
-    ) -> Result<Place<'p>, Fault> {
+    ) -> Result<Destination<'p>, RequestError> {
         let cookie = self.jar.header(&origin, &target);
-        let extra = Extra { cookie: cookie.as_deref(), redirected };
+        let extra = ExtraFields { cookie: cookie.as_deref(), redirected };
         let common = &self.events.common;
         let mut scope =
             Scope { program: &common.plan.program, state: &common.state, values: &mut self.values };
@@ -170,115 +174,122 @@ impl User {
             &mut self.message,
         )?;
         let method = if redirected { Method::Get } else { prepared.method };
-        Ok(Place::Made { origin, target, method })
+        Ok(Destination::Built { origin, target, method })
     }
 
-    /// Sends it once.
+    /// Sends a request once.
     async fn exchange(
         &mut self,
         events: &Loop,
-        prepared: &Prepared,
-        place: &Place<'_>,
-        sum: &mut Sum,
-    ) -> Result<(), Fault> {
+        prepared: &PreparedRequest,
+        place: &Destination<'_>,
+        sum: &mut ExchangeTotals,
+    ) -> Result<(), RequestError> {
         let request = &*prepared.request;
         let (origin, message, method) = match place {
-            Place::Fixed(encoded, origin, number) => {
+            Destination::Fixed(encoded, origin, number) => {
                 (*origin, &encoded.messages[*number], prepared.method)
             }
-            Place::Made { origin, method, target } => {
+            Destination::Built { origin, method, target } => {
                 sum.url = Some(origin.url(target));
                 (origin, &self.message, *method)
             }
         };
         let mut start = self.now;
-        let rested = std::mem::take(&mut self.rested);
+        let rested = std::mem::take(&mut self.paused);
         let at = match self.connections.find(origin, request.http2, rested) {
             Some(at) => at,
             None => {
                 let before = events.now();
                 let limit = request.timeouts.connect;
                 let opening = Connection::open(events, origin, request.http2, limit);
-                // Boxed: it is rare and large, and every user has room for it otherwise.
+                // Boxed: rare and large, and otherwise part of the memory of every user.
                 let opened = Box::pin(opening).await;
                 start = events.now();
                 sum.connect += start - before;
-                self.connections.put(origin.clone(), request.http2, opened?)
+                self.connections.insert(origin.clone(), request.http2, opened?)
             }
         };
-        let mut keep = prepared.keep;
-        if keep == Keep::Nothing
+        let mut keep = prepared.capture;
+        if keep == Capture::None
             && (events.has_sink || request.redirects == Redirects::Follow || self.keeps_cookies())
         {
-            keep = Keep::Head;
+            keep = Capture::Head;
         }
-        let ask = Ask { method, start, timeout: request.timeouts.response, keep };
-        let answered = match self.connections.at(at) {
+        let options =
+            ExchangeOptions { method, start, timeout: request.timeouts.response, capture: keep };
+        let result = match self.connections.at(at) {
             Connection::Http1(connection) => {
-                connection.exchange(events, &message.bytes, ask, &mut self.kept).await
+                connection.exchange(events, &message.bytes, options, &mut self.captured).await
             }
             Connection::Http2(connection) => {
                 let request = match &message.http2 {
                     Some(request) => request.clone(),
-                    None => message.to_http2(origin, place.named().1)?,
+                    None => message.to_http2(origin, place.origin_and_target().1)?,
                 };
-                connection.exchange(events, request, ask, &mut self.kept).await
+                connection.exchange(events, request, options, &mut self.captured).await
             }
         };
-        if answered.as_ref().is_ok_and(|answer| !answer.reusable || !request.keep_alive)
-            || answered.is_err()
+        if result.as_ref().is_ok_and(|response| !response.reusable || !request.keep_alive)
+            || result.is_err()
         {
             self.connections.close(at);
         }
-        let answer = answered?;
-        sum.status = answer.status;
-        sum.first_byte = answer.first_byte;
-        sum.end = answer.end;
-        sum.received += answer.received;
-        sum.body += answer.body;
-        sum.sent += answer.sent;
+        let response = result?;
+        sum.status = response.status;
+        sum.first_byte = response.first_byte;
+        sum.end = response.end;
+        sum.received += response.received;
+        sum.body += response.body;
+        sum.sent += response.sent;
         Ok(())
     }
 
-    /// Where the answer redirects to, if it does.
+    /// The destination of a redirect.
     fn redirect<'p>(
         &mut self,
-        prepared: &Prepared,
-        place: &Place<'_>,
-        sum: &Sum,
-    ) -> Result<Option<Place<'p>>, Fault> {
+        prepared: &PreparedRequest,
+        place: &Destination<'_>,
+        sum: &ExchangeTotals,
+    ) -> Result<Option<Destination<'p>>, RequestError> {
         if !matches!(sum.status, 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
         }
-        let location = self.kept.headers().get("location").map(String::from_utf8_lossy);
+        let location = self.captured.headers().get("location").map(String::from_utf8_lossy);
         let Some(location) = location.filter(|location| !location.is_empty()) else {
             return Ok(None);
         };
-        let (origin, current) = place.named();
+        let (origin, current) = place.origin_and_target();
         let (origin, target) = resolve(origin, current, &location)?;
         let changes = matches!(sum.status, 301..=303) && prepared.method != Method::Head;
         let body = self.body.wrapping_sub(1);
-        self.make(prepared, origin, target, (body, changes)).map(Some)
+        self.build(prepared, origin, target, (body, changes)).map(Some)
     }
 
-    /// Checks an answer, and takes out of it what is asked for.
-    fn judge(&mut self, prepared: &Prepared, sum: &Sum, start: u64) -> Judged {
+    /// Runs the checks and extractors of a response.
+    fn evaluate(
+        &mut self,
+        prepared: &PreparedRequest,
+        sum: &ExchangeTotals,
+        start: u64,
+    ) -> SampleResult {
         let request = &*prepared.request;
-        let success = prepared.status_is_checked || request.success.has(sum.status);
-        let outcome = if !success && request.expected.has(sum.status) {
+        let success = prepared.status_is_checked || request.success.contains(sum.status);
+        let outcome = if !success && request.expected.contains(sum.status) {
             Outcome::Expected
         } else if success {
             Outcome::Ok
         } else {
-            Outcome::Error(ErrorKind::of_status(sum.status))
+            Outcome::Error(ErrorKind::from_status(sum.status))
         };
-        let mut judged = Judged { outcome, check: None, decoded: sum.body };
-        if prepared.keep == Keep::Nothing || outcome == Outcome::Expected {
+        let mut judged = SampleResult { outcome, check: None, decoded: sum.body };
+        if prepared.capture == Capture::None || outcome == Outcome::Expected {
             return judged;
         }
-        let encoded: &[u8] = &self.kept.body;
-        let body = decode(self.kept.headers(), encoded).map_or(Cow::Borrowed(encoded), Cow::Owned);
-        if prepared.keep == Keep::Body {
+        let encoded: &[u8] = &self.captured.body;
+        let body =
+            decode(self.captured.headers(), encoded).map_or(Cow::Borrowed(encoded), Cow::Owned);
+        if prepared.capture == Capture::Body {
             judged.decoded = body.len() as u64;
         }
         let (message, head, url) = match (&prepared.encoded, &sum.url) {
@@ -292,10 +303,10 @@ impl User {
                 (&self.message.bytes, self.message.head, url)
             }
         };
-        let reply = Reply {
+        let reply = Response {
             status: sum.status,
-            head: &self.kept.text,
-            headers: self.kept.headers(),
+            head: &self.captured.text,
+            headers: self.captured.headers(),
             body: &body,
             bytes: sum.received,
             url,
@@ -310,15 +321,15 @@ impl User {
             extractor.apply(&reply, &mut scope);
         }
         for check in &request.checks {
-            if self.kept.cut && check.needs_body() {
-                judged.check = Some("the body is too long to be checked".to_owned());
+            if self.captured.truncated && check.needs_body() {
+                judged.check = Some("the body is too large for checks".to_owned());
             } else {
                 judged.check = check.verify(&reply, &mut scope);
             }
             if judged.check.is_some() {
                 if judged.outcome == Outcome::Ok {
                     judged.outcome = Outcome::Error(match check.kind {
-                        CheckKind::Status(_) => ErrorKind::of_status(sum.status),
+                        CheckKind::Status(_) => ErrorKind::from_status(sum.status),
                         _ => ErrorKind::Check,
                     });
                 }
@@ -328,15 +339,15 @@ impl User {
         judged
     }
 
-    /// Counts the sample.
+    /// Records the sample.
     fn record(
         &mut self,
         events: &Loop,
-        prepared: &Prepared,
-        sum: &Sum,
+        prepared: &PreparedRequest,
+        sum: &ExchangeTotals,
         (intended, start): (u64, u64),
-        judged: Judged,
-        (fault, hidden): (Option<Fault>, bool),
+        judged: SampleResult,
+        (fault, hidden): (Option<RequestError>, bool),
     ) {
         let failed = matches!(judged.outcome, Outcome::Error(_));
         let url = match (&sum.url, &prepared.encoded) {
@@ -346,7 +357,7 @@ impl User {
         };
         let mut sample = Sample {
             label: prepared.request.label,
-            group: self.crew.index as u32,
+            group: self.group.index as u32,
             user: self.number,
             intended,
             start,
@@ -370,14 +381,14 @@ impl User {
         };
         let reason;
         if failed || events.has_sink {
-            (sample.group_users, sample.all_users) = events.active(self.crew.index);
+            (sample.group_users, sample.all_users) = events.active(self.group.index);
             reason = match &fault {
                 Some(fault) => Cow::Borrowed(fault.message.as_str()),
-                None => String::from_utf8_lossy(reason_of(&self.kept.text)),
+                None => String::from_utf8_lossy(reason_of(&self.captured.text)),
             };
             sample.message = &reason;
-            let content_type = self.kept.headers().known(weir_wire::Known::ContentType);
-            if fault.is_none() && !self.kept.text.is_empty() {
+            let content_type = self.captured.headers().known(weir_wire::Known::ContentType);
+            if fault.is_none() && !self.captured.text.is_empty() {
                 sample.content_type = content_type
                     .and_then(|text| std::str::from_utf8(text).ok())
                     .unwrap_or_default();
@@ -387,18 +398,18 @@ impl User {
             transaction.add(&sample);
         }
         if !hidden {
-            let body = if fault.is_none() { self.kept.body.as_slice() } else { b"" };
+            let body = if fault.is_none() { self.captured.body.as_slice() } else { b"" };
             events.recorder.borrow_mut().add(&sample, body);
         }
     }
 }
 
-impl Place<'_> {
+impl Destination<'_> {
     /// Origin and target.
-    fn named(&self) -> (&Arc<Origin>, &str) {
+    fn origin_and_target(&self) -> (&Arc<Origin>, &str) {
         match self {
             Self::Fixed(encoded, origin, _) => (origin, &encoded.target),
-            Self::Made { origin, target, .. } => (origin, target),
+            Self::Built { origin, target, .. } => (origin, target),
         }
     }
 }
@@ -410,9 +421,14 @@ fn reason_of(head: &[u8]) -> &[u8] {
 }
 
 /// Resolves `Location` against the URL of the request (RFC 3986 section 5.2).
-fn resolve(origin: &Origin, current: &str, location: &str) -> Result<(Arc<Origin>, String), Fault> {
-    let fault =
-        |error: &dyn Display| Fault::new(ErrorKind::Protocol, format!("redirected: {error}"));
+fn resolve(
+    origin: &Origin,
+    current: &str,
+    location: &str,
+) -> Result<(Arc<Origin>, String), RequestError> {
+    let fault = |error: &dyn Display| {
+        RequestError::new(ErrorKind::Protocol, format!("redirected: {error}"))
+    };
     let base = Url::parse(&origin.url(current)).map_err(|error| fault(&error))?;
     let url = base.join(location).map_err(|error| fault(&error))?;
     let (origin, target) = Origin::parse(url.as_str()).map_err(|error| fault(&error))?;

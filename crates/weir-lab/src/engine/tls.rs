@@ -7,7 +7,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::sync::{Arc, OnceLock};
 use tokio_rustls::TlsConnector;
 
-/// How `https` targets are talked to; made when it is needed first.
+/// TLS configuration of `https` targets, created on first use.
 pub(super) struct Tls {
     insecure: bool,
     http1: OnceLock<Result<TlsConnector, rustls::Error>>,
@@ -40,7 +40,7 @@ fn config(insecure: bool) -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()?;
     if insecure {
-        let anything = Arc::new(Anything { provider });
+        let anything = Arc::new(AcceptAnyCertificate { provider });
         let builder = builder.dangerous().with_custom_certificate_verifier(anything);
         return Ok(builder.with_no_client_auth());
     }
@@ -49,14 +49,14 @@ fn config(insecure: bool) -> Result<ClientConfig, rustls::Error> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Accepts every certificate: the target of a load test is known, its certificate often made for
-/// the test. Signatures are verified, so that a handshake costs what it costs others.
+/// Accepts every certificate: the target of a load test is known, and its certificate is often made
+/// for the test. Signatures are verified, so that a handshake has its usual cost.
 #[derive(Debug)]
-struct Anything {
+struct AcceptAnyCertificate {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Anything {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! A virtual user: goes along its group's steps.
+//! A virtual user, which executes the steps of its group.
 
 mod transaction;
 
@@ -6,60 +6,60 @@ use super::connection::Connections;
 use super::cookies::Jar;
 use super::encode::Message;
 use super::event_loop::Loop;
-use super::http1::Kept;
+use super::http1::CapturedResponse;
 use super::plan::Op;
-use super::{Level, closed::Crew};
-use crate::program::{Cookies, OnError, Pause, Scope, Text, ThroughputOf, Times, Values, Variable};
+use super::{Level, closed::UserGroup};
+use crate::program::{
+    Cookies, LoopCount, OnError, Pause, Scope, Text, ThroughputOf, Values, Variable,
+};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use transaction::Transaction;
 
 /// Nanoseconds in a millisecond.
-const MILLI: f64 = 1e6;
-/// Steps after which a user that has neither sent nor paused lets others have their turn, the clock
-/// and signals among them.
-const STEPS: u32 = 1000;
-/// Turns in a row that it has given away so, after which each is a rest: an endless group that sends
-/// nothing would use all of a core.
-const TURNS: u32 = 100;
-const REST: f64 = 10.0 * MILLI;
+const NANOS_PER_MILLI: f64 = 1e6;
+/// Steps without a request or pause after which a user yields to other tasks.
+const MAX_STEPS_WITHOUT_YIELD: u32 = 1000;
+/// Consecutive yields after which each further one is a pause: an endless group without requests
+/// would use a whole core.
+const MAX_YIELDS: u32 = 100;
+const IDLE_PAUSE_NANOS: f64 = 10.0 * NANOS_PER_MILLI;
 
 /// A virtual user.
 pub(super) struct User {
     pub(super) events: Rc<Loop>,
-    pub(super) crew: Rc<Crew>,
+    pub(super) group: Rc<UserGroup>,
     /// Number in the group, from 0.
     pub(super) number: u32,
     pub(super) values: Values,
     pub(super) connections: Connections,
     pub(super) jar: Jar,
-    /// The moment, as far as it was asked for: the end of the last sample or pause.
+    /// Time of the last clock read: the end of the last sample or pause.
     pub(super) now: u64,
-    /// When the schedule wanted the next request; of the first one of an iteration in an open
-    /// model.
+    /// Due time of the next request, for the first request of an iteration in an open model.
     pub(super) intended: Option<u64>,
-    /// Since when it could have begun the iteration, in an open model.
-    pub(super) free_since: u64,
-    /// Time has passed since its last sample: servers may have closed its connections.
-    pub(super) rested: bool,
-    /// Bodies sent.
+    /// Time since which the user was idle, in an open model.
+    pub(super) idle_since: u64,
+    /// The user paused since its last sample: servers may have closed its connections.
+    pub(super) paused: bool,
+    /// Number of sent bodies.
     pub(super) body: usize,
     pub(super) message: Message,
-    pub(super) kept: Kept,
+    pub(super) captured: CapturedResponse,
     pub(super) transactions: Vec<Transaction>,
-    /// Iterations begun.
+    /// Started iterations.
     iterations: u64,
-    /// Steps since the last request, pause or turn of others.
+    /// Steps since the last request, pause or yield.
     steps: u32,
-    /// Turns given away since the last request or pause.
-    turns: u32,
-    /// There was a request or a pause in this iteration.
-    acted: bool,
-    /// Numbers of loops and paces.
+    /// Yields since the last request or pause.
+    yields: u32,
+    /// This iteration had a request or a pause.
+    progressed: bool,
+    /// Counters of loops and pacing.
     slots: Vec<u64>,
 }
 
-/// Where a user goes after a step.
+/// Control flow after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     Next,
@@ -68,16 +68,16 @@ pub(super) enum Flow {
 }
 
 impl User {
-    pub(super) fn new(events: Rc<Loop>, crew: Rc<Crew>, number: u32) -> Self {
+    pub(super) fn new(events: Rc<Loop>, group: Rc<UserGroup>, number: u32) -> Self {
         let common = &events.common;
-        // Splitmix's constant keeps users' random numbers apart whatever the seed.
+        // Splitmix's constant separates the random numbers of users for every seed.
         let seed = common.seed.wrapping_add(
-            (u64::from(number) << 20 | crew.index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            (u64::from(number) << 20 | group.index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
-        let values = Values::new(&common.plan.program, &common.state, crew.index, number, seed);
-        let slots = common.plan.groups[crew.index].slots;
+        let values = Values::new(&common.plan.program, &common.state, group.index, number, seed);
+        let slots = common.plan.groups[group.index].slots;
         events.users.set(events.users.get() + 1);
-        common.active[crew.index].fetch_add(1, Ordering::Relaxed);
+        common.active[group.index].fetch_add(1, Ordering::Relaxed);
         let now = events.now();
         Self {
             values,
@@ -85,24 +85,24 @@ impl User {
             jar: Jar::default(),
             now,
             intended: None,
-            free_since: now,
-            rested: false,
+            idle_since: now,
+            paused: false,
             body: number as usize,
             message: Message::default(),
-            kept: Kept::default(),
+            captured: CapturedResponse::default(),
             transactions: Vec::new(),
             iterations: 0,
             steps: 0,
-            turns: 0,
-            acted: false,
+            yields: 0,
+            progressed: false,
             slots: vec![0; slots],
             events,
-            crew,
+            group: group,
             number,
         }
     }
 
-    /// Does iteration after iteration, as long as `next` allows one.
+    /// Executes iterations as long as `next` allows one.
     pub(super) async fn iterate(mut self, mut next: impl FnMut(u64, u64) -> bool) {
         while !self.must_end() && next(self.iterations, self.now) {
             if self.iteration().await == Flow::EndUser {
@@ -111,27 +111,27 @@ impl User {
         }
     }
 
-    /// Whether it may not begin another step.
+    /// Whether no further step may start.
     pub(super) fn must_end(&self) -> bool {
-        self.events.level.get() != Level::Run && !self.crew.goes_on_after_stop
-            || self.now >= self.crew.deadline
+        self.events.level.get() != Level::Run && !self.group.goes_on_after_stop
+            || self.now >= self.group.deadline
     }
 
-    /// Does one iteration.
+    /// Executes one iteration.
     pub(super) async fn iteration(&mut self) -> Flow {
         let events = self.events.clone();
-        let group = &events.common.plan.groups[self.crew.index];
+        let group = &events.common.plan.groups[self.group.index];
         if self.iterations > 0 {
-            self.begin_again();
+            self.reset_user();
         }
         self.values.begin_iteration(&events.common.plan.program);
         self.iterations += 1;
-        self.acted = false;
+        self.progressed = false;
         let mut at = 0;
         while let Some(op) = group.ops.get(at) {
             self.steps += 1;
-            if self.steps >= STEPS {
-                self.take_turns(&events).await;
+            if self.steps >= MAX_STEPS_WITHOUT_YIELD {
+                self.yield_now(&events).await;
             }
             if self.must_end() {
                 return Flow::EndUser;
@@ -139,7 +139,7 @@ impl User {
             at += 1;
             let flow = match op {
                 Op::Request(request) => {
-                    (self.steps, self.turns, self.acted) = (0, 0, true);
+                    (self.steps, self.yields, self.progressed) = (0, 0, true);
                     if self.request(&events, *request).await {
                         Flow::Next
                     } else {
@@ -147,7 +147,7 @@ impl User {
                     }
                 }
                 Op::LoopBegin { times, slot, end } => {
-                    self.slots[*slot] = self.times(times);
+                    self.slots[*slot] = self.loop_count(times);
                     if self.slots[*slot] == 0 {
                         at = *end;
                     }
@@ -179,46 +179,46 @@ impl User {
                 Flow::EndUser => return Flow::EndUser,
             }
         }
-        if !self.acted {
-            self.take_turns(&events).await;
+        if !self.progressed {
+            self.yield_now(&events).await;
         }
         Flow::Next
     }
 
-    /// Lets others have their turn; rests if nothing but that has happened for long.
-    async fn take_turns(&mut self, events: &Loop) {
+    /// Yields to other tasks; pauses after many consecutive yields.
+    async fn yield_now(&mut self, events: &Loop) {
         self.steps = 0;
-        if self.turns >= TURNS {
-            let turns = self.turns;
-            self.pause(REST).await;
-            self.turns = turns;
+        if self.yields >= MAX_YIELDS {
+            let turns = self.yields;
+            self.pause(IDLE_PAUSE_NANOS).await;
+            self.yields = turns;
         } else {
-            self.turns += 1;
+            self.yields += 1;
             tokio::task::yield_now().await;
             self.now = events.now();
         }
     }
 
-    fn begin_again(&mut self) {
-        let group = &self.events.common.plan.groups[self.crew.index];
-        if group.fresh_user {
+    fn reset_user(&mut self) {
+        let group = &self.events.common.plan.groups[self.group.index];
+        if group.new_user {
             self.connections.clear();
         }
-        if group.fresh_user || group.cookies == Cookies::KeptForIteration {
+        if group.new_user || group.cookies == Cookies::KeptForIteration {
             self.jar.clear();
         }
     }
 
-    /// A step that is neither a request nor a jump.
+    /// Executes a step other than a request or a jump.
     async fn step(&mut self, op: &Op) -> Flow {
         match op {
-            Op::TransactionBegin { label, with_pauses, instead } => {
+            Op::TransactionBegin { label, with_pauses, parent_only: instead } => {
                 self.begin_transaction(*label, *with_pauses, *instead);
             }
             Op::TransactionEnd => self.end_transaction(),
             Op::Pause(pause) => {
-                let millis = self.length(pause);
-                self.pause(millis * MILLI).await;
+                let millis = self.pause_millis(pause);
+                self.pause(millis * NANOS_PER_MILLI).await;
             }
             Op::Pacing { every, slot } => {
                 let until = self.slots[*slot];
@@ -284,19 +284,19 @@ impl User {
         Scope { program: &common.plan.program, state: &common.state, values: &mut self.values }
     }
 
-    fn times(&mut self, times: &Times) -> u64 {
+    fn loop_count(&mut self, times: &LoopCount) -> u64 {
         match times {
-            Times::Forever => u64::MAX,
-            Times::Count(text) => {
-                // JMeter takes -1 for no end.
+            LoopCount::Forever => u64::MAX,
+            LoopCount::Count(text) => {
+                // JMeter's -1 means endless.
                 let count = text.integer(&mut self.scope());
                 u64::try_from(count).unwrap_or(u64::MAX)
             }
         }
     }
 
-    /// How long a pause is now, milliseconds.
-    fn length(&mut self, pause: &Pause) -> f64 {
+    /// Length of a pause in milliseconds.
+    fn pause_millis(&mut self, pause: &Pause) -> f64 {
         let mut scope = self.scope();
         match pause {
             Pause::Constant(text) => text.number(&mut scope),
@@ -315,7 +315,7 @@ impl User {
         }
     }
 
-    /// Nanoseconds to wait so that samples come at this rate a minute.
+    /// Nanoseconds to wait for a rate of samples per minute.
     fn throughput_wait(&mut self, rate: f64, of: ThroughputOf, slot: usize) -> f64 {
         if rate <= 0.0 {
             return 0.0;
@@ -326,7 +326,7 @@ impl User {
         let active = |at: usize| common.active[at].load(Ordering::Relaxed);
         let all = || (0..common.active.len()).map(active).sum();
         let shared = |at: usize| {
-            // The next free moment of the shared schedule, which this user takes.
+            // Takes the next free time slot of the shared schedule.
             let (next, apart) = (&common.next_sample[at], apart as u64);
             let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
                 Some(next.max(self.now).saturating_add(apart))
@@ -335,10 +335,10 @@ impl User {
         };
         let apart = match of {
             ThroughputOf::AllUsersShared => return shared(0),
-            ThroughputOf::GroupShared => return shared(self.crew.index + 1),
+            ThroughputOf::GroupShared => return shared(self.group.index + 1),
             ThroughputOf::User => apart,
             ThroughputOf::AllUsers => share(all()),
-            ThroughputOf::Group => share(active(self.crew.index)),
+            ThroughputOf::Group => share(active(self.group.index)),
         };
         let last = self.slots[slot];
         let next =
@@ -347,13 +347,13 @@ impl User {
         (next - self.now) as f64
     }
 
-    /// Waits so many nanoseconds, unless the user is to end earlier.
+    /// Waits this number of nanoseconds, or until the user has to end.
     pub(super) async fn pause(&mut self, nanoseconds: f64) {
         if nanoseconds < 1.0 {
             return;
         }
         let before = self.now;
-        let until = self.now.saturating_add(nanoseconds as u64).min(self.crew.deadline);
+        let until = self.now.saturating_add(nanoseconds as u64).min(self.group.deadline);
         let stops = self.events.wake.notified();
         if !self.must_end() {
             let until = self.events.instant(until);
@@ -362,8 +362,8 @@ impl User {
                 () = stops => {}
             }
         }
-        self.rested = true;
-        (self.steps, self.turns, self.acted) = (0, 0, true);
+        self.paused = true;
+        (self.steps, self.yields, self.progressed) = (0, 0, true);
         self.now = self.events.now();
         let passed = self.now.saturating_sub(before);
         for transaction in &mut self.transactions {
@@ -375,7 +375,7 @@ impl User {
 impl Drop for User {
     fn drop(&mut self) {
         self.events.users.set(self.events.users.get() - 1);
-        self.events.common.active[self.crew.index].fetch_sub(1, Ordering::Relaxed);
+        self.events.common.active[self.group.index].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -385,8 +385,8 @@ fn normal(random: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }
 
-/// A Poisson number: by multiplying up to a mean of 500, above that by the normal distribution it
-/// is close to.
+/// A Poisson number: by multiplication up to a mean of 500, above approximated by the normal
+/// distribution.
 fn poisson(random: &mut fastrand::Rng, mean: f64) -> f64 {
     if mean > 500.0 {
         return (mean + mean.sqrt() * normal(random)).round().max(0.0);

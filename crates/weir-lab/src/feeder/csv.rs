@@ -1,25 +1,25 @@
 //! Rows from a CSV file (RFC 4180, or without quotes as JMeter reads them).
 
-use super::{FILE_BYTES, FeederError, ROWS, Table};
+use super::{FeederError, MAX_FILE_BYTES, MAX_ROWS, Table};
 use std::path::{Path, PathBuf};
 
-/// A file and how its rows are written.
+/// A file and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvFile {
     /// The file.
     pub path: PathBuf,
-    /// Names of the columns; without any the first line has them.
+    /// Names of the columns; if empty, the first line has the names.
     pub columns: Vec<String>,
-    /// What stands between two values.
+    /// The delimiter.
     pub delimiter: char,
-    /// Values may stand in quotation marks.
+    /// Values may be quoted.
     pub quoted: bool,
-    /// The first line is a head, though the columns are named.
+    /// The first line is a header and is skipped.
     pub skip_first: bool,
 }
 
 impl CsvFile {
-    /// A file with a head, commas and quotation marks.
+    /// A file with a header line, commas and quotation marks.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -30,14 +30,15 @@ impl CsvFile {
         }
     }
 
-    /// Reads all rows. Values beyond the columns are dropped, missing ones are empty, as in
-    /// JMeter. Bytes that are no UTF-8 are replaced.
+    /// Reads all rows. Surplus values are dropped, missing values are empty, as in JMeter. Invalid
+    /// UTF-8 is replaced.
     ///
     /// # Errors
     /// The file cannot be read or is too large, a quoted value does not end, or there is no row.
     pub fn read(&self) -> Result<Table, FeederError> {
         let text = read(&self.path)?;
-        let mut records = if self.quoted { self.with_quotes(&text)? } else { self.plain(&text) };
+        let mut records =
+            if self.quoted { self.with_quotes(&text)? } else { self.without_quotes(&text) };
         let columns = if self.columns.is_empty() {
             if records.is_empty() {
                 return Err(FeederError::Empty { path: self.path.clone() });
@@ -53,22 +54,22 @@ impl CsvFile {
         if records.is_empty() {
             return Err(FeederError::Empty { path: self.path.clone() });
         }
-        if records.len() > ROWS {
+        if records.len() > MAX_ROWS {
             return Err(FeederError::TooMany);
         }
         records.iter_mut().for_each(|row| row.resize(columns.len(), String::new()));
         Ok(Table { columns, rows: records })
     }
 
-    fn plain(&self, text: &str) -> Vec<Vec<String>> {
+    fn without_quotes(&self, text: &str) -> Vec<Vec<String>> {
         let row = |line: &str| line.split(self.delimiter).map(str::to_owned).collect();
-        text.lines().take(ROWS + 2).map(row).collect()
+        text.lines().take(MAX_ROWS + 2).map(row).collect()
     }
 
     fn with_quotes(&self, text: &str) -> Result<Vec<Vec<String>>, FeederError> {
         let mut rows = Vec::new();
         let mut rest = Cursor { text, line: 1 };
-        while !rest.text.is_empty() && rows.len() < ROWS + 2 {
+        while !rest.text.is_empty() && rows.len() < MAX_ROWS + 2 {
             let line = rest.line;
             let fault = |reason: &str| FeederError::Row {
                 path: self.path.clone(),
@@ -84,26 +85,26 @@ impl CsvFile {
 fn read(path: &Path) -> Result<String, FeederError> {
     let fault = |error| FeederError::File { path: path.to_owned(), error };
     let metadata = std::fs::metadata(path).map_err(fault)?;
-    // A pipe or a device has no end.
+    // A pipe or a device may be endless.
     if !metadata.is_file() {
-        return Err(fault(std::io::Error::other("it is no file")));
+        return Err(fault(std::io::Error::other("not a regular file")));
     }
-    if metadata.len() > FILE_BYTES {
-        return Err(fault(std::io::Error::other(format!("it has more than {FILE_BYTES} bytes"))));
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(fault(std::io::Error::other(format!("larger than {MAX_FILE_BYTES} bytes"))));
     }
     let bytes = std::fs::read(path).map_err(fault)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-/// What of a text is not read yet.
+/// The unread part of a text.
 struct Cursor<'t> {
     text: &'t str,
     line: u64,
 }
 
 impl Cursor<'_> {
-    /// One record, with the end of its line. An empty line is a record with one empty value.
+    /// Reads one record with its line end. An empty line is a record with one empty value.
     fn record(&mut self, delimiter: char) -> Result<Vec<String>, &'static str> {
         let mut values = Vec::new();
         loop {
@@ -115,7 +116,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// One value, and whether another one follows on this line.
+    /// Reads one value. Returns whether another one follows on this line.
     fn value(&mut self, delimiter: char) -> Result<(String, bool), &'static str> {
         let mut value = String::new();
         let mut characters = self.text.char_indices().peekable();

@@ -1,6 +1,6 @@
-//! Signed tokens (RFC 7519), one a row: what the clients of an API with JWT present in turn.
+//! Signed tokens (RFC 7519), one per row, for APIs that require JWT.
 
-use super::{FeederError, ROWS, Table};
+use super::{FeederError, MAX_ROWS, Table};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
@@ -12,10 +12,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// How tokens are signed.
+/// Signature algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// RSA with 2048 bits, the usual one of identity servers.
+    /// RSA with 2048 bits, the most common algorithm of identity servers.
     #[default]
     Rs256,
     /// The curve P-256.
@@ -24,26 +24,27 @@ pub enum Algorithm {
     Hs256,
 }
 
-/// Tokens to make. Without a key a new one is made, and [`Signed::jwks`] tells it to the server.
+/// Tokens to create. Without a key a new one is generated; [`Signed::jwks`] has its public part for
+/// the server.
 #[derive(Clone)]
 pub struct Tokens {
-    /// How many.
+    /// Number of tokens.
     pub count: u32,
-    /// How they are signed.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// Private key in PEM (PKCS #8), or the shared secret.
     pub key: Option<String>,
     /// `kid` in the head.
     pub key_id: String,
-    /// Claims of all tokens; `sub`, `jti`, `iat` and `exp` are set unless they are here.
+    /// Claims of all tokens. `sub`, `jti`, `iat` and `exp` are added unless given.
     pub claims: Map<String, Value>,
-    /// When they are made, in seconds since 1970.
+    /// Time of issue, in seconds since 1970.
     pub now: u64,
-    /// How long they are good for, in seconds.
+    /// Lifetime in seconds.
     pub lifetime: u64,
 }
 
-/// Tokens, and what verifies them.
+/// Tokens and the key set that verifies them.
 #[derive(Clone)]
 pub struct Signed {
     /// One column, `token`.
@@ -52,7 +53,7 @@ pub struct Signed {
     pub jwks: Value,
 }
 
-/// Tokens and keys are secrets.
+/// Hides tokens and keys.
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tokens {{ count: {}, algorithm: {:?} }}", self.count, self.algorithm)
@@ -72,12 +73,12 @@ enum Key {
 }
 
 impl Tokens {
-    /// Makes them.
+    /// Creates the tokens.
     ///
     /// # Errors
-    /// There are too many, or the key is none of this algorithm.
+    /// Too many tokens, or the key does not match the algorithm.
     pub fn make(&self) -> Result<Signed, FeederError> {
-        if self.count as usize > ROWS {
+        if self.count as usize > MAX_ROWS {
             return Err(FeederError::TooMany);
         }
         let key = self.key()?;
@@ -117,9 +118,9 @@ impl Tokens {
     }
 
     fn key(&self) -> Result<Key, FeederError> {
-        // What a library says of a rejected key is not of use to a reader.
-        let no_rsa = |_| FeederError::Key("it is no RSA key in PKCS #8".to_owned());
-        let no_ec = |_| FeederError::Key("it is no P-256 key in PKCS #8".to_owned());
+        // Error texts of the library do not help a user.
+        let no_rsa = |_| FeederError::Key("not an RSA key in PKCS #8".to_owned());
+        let no_ec = |_| FeederError::Key("not a P-256 key in PKCS #8".to_owned());
         Ok(match (self.algorithm, &self.key) {
             (Algorithm::Hs256, Some(secret)) => Key::Secret(secret.clone().into_bytes()),
             (Algorithm::Hs256, None) => {
@@ -146,7 +147,7 @@ impl Tokens {
 }
 
 fn unspecified(_: aws_lc_rs::error::Unspecified) -> FeederError {
-    FeederError::Key("the cryptographic library refused".to_owned())
+    FeederError::Key("rejected by the cryptographic library".to_owned())
 }
 
 fn sign(key: &Key, random: &SystemRandom, message: &[u8]) -> Result<Vec<u8>, FeederError> {
@@ -163,13 +164,13 @@ fn sign(key: &Key, random: &SystemRandom, message: &[u8]) -> Result<Vec<u8>, Fee
     })
 }
 
-/// The key as RFC 7517 and 7518 write it.
+/// The key as JWK (RFC 7517, 7518).
 fn jwk(key: &Key) -> Result<Value, FeederError> {
     let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
     Ok(match key {
         Key::Rsa(pair) => {
             let (modulus, exponent) = rsa_parts(pair.public_key().as_ref())
-                .ok_or_else(|| FeederError::Key("its public half is odd".to_owned()))?;
+                .ok_or_else(|| FeederError::Key("invalid public key".to_owned()))?;
             json!({"kty": "RSA", "n": encode(modulus), "e": encode(exponent)})
         }
         Key::Ec(pair) => {
@@ -178,7 +179,7 @@ fn jwk(key: &Key) -> Result<Value, FeederError> {
             let (x, y) = point
                 .get(1..65)
                 .map(|xy| xy.split_at(32))
-                .ok_or_else(|| FeederError::Key("its public half is odd".to_owned()))?;
+                .ok_or_else(|| FeederError::Key("invalid public key".to_owned()))?;
             json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)})
         }
         Key::Secret(secret) => json!({"kty": "oct", "k": encode(secret)}),
@@ -190,12 +191,12 @@ fn rsa_parts(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (sequence, _) = element(der, 0x30)?;
     let (modulus, rest) = element(sequence, 0x02)?;
     let (exponent, _) = element(rest, 0x02)?;
-    // A leading zero keeps a number positive; JWK leaves it out.
+    // DER adds a leading zero to keep a number positive; JWK omits it.
     let plain = |number| <[u8]>::strip_prefix(number, &[0]).unwrap_or(number);
     Some((plain(modulus), plain(exponent)))
 }
 
-/// The content of the first element, which has this tag, and what follows it.
+/// The content of the first element, which has this tag, and the remaining bytes.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = der.split_first()?;
     let (length, rest) = rest.split_first()?;
@@ -213,5 +214,5 @@ fn der(pem: &str) -> Result<Vec<u8>, FeederError> {
     let body: String = pem.lines().filter(|line| !line.contains("-----")).map(str::trim).collect();
     base64::engine::general_purpose::STANDARD
         .decode(body)
-        .map_err(|_| FeederError::Key("it is no PEM".to_owned()))
+        .map_err(|_| FeederError::Key("not PEM".to_owned()))
 }

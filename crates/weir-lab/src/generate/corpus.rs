@@ -1,21 +1,21 @@
-//! Documents of words, a few of them frequent and most of them rare, as in real texts.
+//! Documents of words, few of them frequent and most of them rare, as in natural texts.
 
-use super::{GenerateError, LARGEST};
+use super::{GenerateError, MAX_BYTES};
 use bytes::Bytes;
 
-/// A pool of documents whose words follow Zipf's law: the word of rank `k` comes with a weight of
-/// `1 / k^exponent`. Every document has a number of its own, so that each can be searched for.
+/// A pool of documents whose words follow Zipf's law: the word of rank `k` has a weight of `1 /
+/// k^exponent`. Every document has a unique number, so that it can be searched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Corpus {
-    /// How many documents.
+    /// Number of documents.
     pub documents: u32,
-    /// Words in each.
+    /// Words of each document.
     pub words: u32,
-    /// Different words there are.
+    /// Number of different words.
     pub vocabulary: u32,
     /// Exponent of the law; natural languages are near 1.
     pub exponent: f64,
-    /// What chance starts from.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -25,18 +25,18 @@ impl Default for Corpus {
     }
 }
 
-/// Bytes a word takes at most, with its space.
-const WORD: u64 = 12;
+/// Largest size of a word with its space, in bytes.
+const MAX_WORD_BYTES: u64 = 12;
 
 impl Corpus {
     /// `{"id":"doc-000017","text":"…"}`, all of them.
     ///
     /// # Errors
-    /// They would be more than a gigabyte.
+    /// The documents would exceed a gigabyte.
     pub(super) fn documents(&self) -> Result<Vec<Bytes>, GenerateError> {
-        let each = u64::from(self.words).saturating_mul(WORD).saturating_add(64);
+        let each = u64::from(self.words).saturating_mul(MAX_WORD_BYTES).saturating_add(64);
         let all = u64::from(self.documents).saturating_mul(each);
-        if all.saturating_add(u64::from(self.vocabulary).saturating_mul(8)) > LARGEST {
+        if all.saturating_add(u64::from(self.vocabulary).saturating_mul(8)) > MAX_BYTES {
             return Err(GenerateError::TooLarge);
         }
         let ranks = self.cumulated();
@@ -55,7 +55,7 @@ impl Corpus {
         Ok(documents.collect())
     }
 
-    /// For each rank the share of all words that have this rank or a lower one.
+    /// Cumulative share of the words up to each rank.
     fn cumulated(&self) -> Vec<f64> {
         let mut sum = 0.0;
         let mut sums: Vec<f64> = (1..=self.vocabulary.max(1))
@@ -69,12 +69,12 @@ impl Corpus {
     }
 }
 
-/// The rank (from 0) that a number in 0..1 falls on.
+/// The rank (from 0) of a number in 0..1.
 fn pick(cumulated: &[f64], at: f64) -> usize {
     cumulated.partition_point(|part| *part < at).min(cumulated.len() - 1)
 }
 
-/// The word of a rank: syllables, so that no word is the beginning of a number or a keyword.
+/// The word of a rank: syllables, so that no word starts a number or a keyword.
 fn word(rank: usize, out: &mut String) {
     const FIRST: &[u8; 16] = b"bdfghjklmnprstvz";
     const SECOND: &[u8; 5] = b"aeiou";

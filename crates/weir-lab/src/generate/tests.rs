@@ -24,7 +24,7 @@ fn arrays_have_exactly_the_size_asked_for_and_say_so() {
 #[test]
 fn what_cannot_be_made_is_refused() {
     assert!(matches!(array(10), Err(GenerateError::TooShort { shortest: 29, .. })));
-    assert!(matches!(array(LARGEST + 1), Err(GenerateError::TooLarge)));
+    assert!(matches!(array(MAX_BYTES + 1), Err(GenerateError::TooLarge)));
     assert!(matches!(grid(u32::MAX, u32::MAX), Err(GenerateError::TooLarge)));
     let huge = Corpus { documents: u32::MAX, words: u32::MAX, ..Corpus::default() };
     assert!(matches!(Payload::Corpus(huge).make(), Err(GenerateError::TooLarge)));

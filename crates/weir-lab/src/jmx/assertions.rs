@@ -1,13 +1,13 @@
-//! Assertions: checks of a sampler's answer.
+//! Assertions: checks of a sampler's response.
 
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, Lookup as _, Property};
-use crate::program::{Check, CheckKind, Comparison, Field, SizeOrder, Text};
+use crate::program::{Check, CheckKind, Comparison, Field, SizeOperator, Text};
 use serde_json_path::JsonPath;
 use std::time::Duration;
 
-/// All assertions that apply to a sampler, the outermost first.
+/// All assertions of a sampler, the outermost first.
 pub(super) fn checks(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Vec<Check> {
     let mut checks = Vec::new();
     for element in scope.outer_first() {
@@ -18,12 +18,12 @@ pub(super) fn checks(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Ve
             "JSONPathAssertion" => json(translation, element),
             class if class.contains("JSR223") || class.contains("BeanShell") => {
                 if class.ends_with("Assertion") {
-                    translation.missing(element, "the Lab runs no scripts");
+                    translation.unsupported(element, "the Lab does not run scripts");
                 }
                 None
             }
             class if class.ends_with("Assertion") => {
-                translation.missing(element, "the Lab does not have this assertion");
+                translation.unsupported(element, "the Lab does not support this assertion");
                 None
             }
             _ => None,
@@ -33,13 +33,15 @@ pub(super) fn checks(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Ve
     checks
 }
 
-/// Assertions of a variable or of sub-samples are not there.
+/// Assertions of variables and sub-samples are not supported.
 fn applies(translation: &mut Translation<'_>, element: &Element, property: &str) -> bool {
     match element.text(property) {
         "" | "all" | "parent" => true,
         other => {
-            translation
-                .missing(element, &format!("`{property}` has `{other}`, which the Lab has not"));
+            translation.unsupported(
+                element,
+                &format!("`{property}` has `{other}`, which the Lab does not support"),
+            );
             false
         }
     }
@@ -54,12 +56,12 @@ fn response(translation: &mut Translation<'_>, element: &Element) -> Option<Chec
         "Assertion.response_code" => Field::Status,
         "Assertion.response_message" => Field::Reason,
         "Assertion.response_headers" => Field::Headers,
-        // Its name is that of a field of long ago; it is the URL.
+        // The URL; the name is historical.
         "Assertion.sample_label" => Field::Url,
         "Assertion.request_headers" => Field::RequestHeaders,
         "Assertion.request_data" => Field::RequestBody,
         other => {
-            translation.missing(element, &format!("the Lab does not look at `{other}`"));
+            translation.unsupported(element, &format!("the Lab does not support `{other}`"));
             return None;
         }
     };
@@ -71,7 +73,7 @@ fn response(translation: &mut Translation<'_>, element: &Element) -> Option<Chec
         8 => Comparison::Equals,
         16 => Comparison::Substring,
         _ => {
-            translation.wrong(element, &format!("`Assertion.test_type` is none: {bits}"));
+            translation.invalid(element, &format!("`Assertion.test_type` is invalid: {bits}"));
             return None;
         }
     };
@@ -87,7 +89,7 @@ fn response(translation: &mut Translation<'_>, element: &Element) -> Option<Chec
     if matches!(comparison, Comparison::Contains | Comparison::Matches) {
         for pattern in patterns.iter().filter_map(Text::as_fixed) {
             if let Err(error) = regex::bytes::Regex::new(pattern) {
-                translation.missing(element, &expression(pattern, &error));
+                translation.unsupported(element, &expression(pattern, &error));
                 return None;
             }
         }
@@ -104,12 +106,12 @@ fn response(translation: &mut Translation<'_>, element: &Element) -> Option<Chec
     Some(Check { message: (message.as_fixed() != Some("")).then_some(message), kind })
 }
 
-/// What is said of a regular expression that cannot be used.
+/// Message for an unsupported regular expression.
 pub(super) fn expression(pattern: &str, error: &regex::Error) -> String {
     let reason = error.to_string();
     let reason = reason.lines().last().unwrap_or_default().trim();
     let reason = reason.trim_start_matches("error: ");
-    format!("the Lab does not have such a regular expression: `{pattern}`: {reason}")
+    format!("the Lab does not support this regular expression: `{pattern}`: {reason}")
 }
 
 fn duration(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
@@ -129,19 +131,19 @@ fn size(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
         "SizeAssertion.response_code" => Some(Field::Status),
         "SizeAssertion.response_message" => Some(Field::Reason),
         other => {
-            translation.missing(element, &format!("the Lab does not measure `{other}`"));
+            translation.unsupported(element, &format!("the Lab does not measure `{other}`"));
             return None;
         }
     };
     let order = match translation.number(element, "SizeAssertion.operator", 1) {
-        1 => SizeOrder::Equal,
-        2 => SizeOrder::NotEqual,
-        3 => SizeOrder::Greater,
-        4 => SizeOrder::Less,
-        5 => SizeOrder::GreaterOrEqual,
-        6 => SizeOrder::LessOrEqual,
+        1 => SizeOperator::Equal,
+        2 => SizeOperator::NotEqual,
+        3 => SizeOperator::Greater,
+        4 => SizeOperator::Less,
+        5 => SizeOperator::GreaterOrEqual,
+        6 => SizeOperator::LessOrEqual,
         other => {
-            translation.wrong(element, &format!("`SizeAssertion.operator` is none: {other}"));
+            translation.invalid(element, &format!("`SizeAssertion.operator` is invalid: {other}"));
             return None;
         }
     };
@@ -161,7 +163,7 @@ fn json(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
         && let Some(pattern) = expected.as_fixed()
         && let Err(error) = regex::bytes::Regex::new(pattern)
     {
-        translation.missing(element, &expression(pattern, &error));
+        translation.unsupported(element, &expression(pattern, &error));
         return None;
     }
     let not = translation.switch(element, "INVERT", false);
@@ -169,7 +171,7 @@ fn json(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
     Some(Check { message: None, kind: CheckKind::Json { path, expected, regex, null, not } })
 }
 
-/// A JSON path of a plan, which may begin without `$.`.
+/// A JSON path of a plan; the prefix `$.` is optional.
 pub(super) fn json_path(
     translation: &mut Translation<'_>,
     element: &Element,
@@ -183,8 +185,9 @@ pub(super) fn json_path(
     match JsonPath::parse(&whole) {
         Ok(path) => Some(path),
         Err(error) => {
-            let message = format!("the Lab has no such JSON path (RFC 9535): `{written}`: {error}");
-            translation.missing(element, &message);
+            let message =
+                format!("the Lab does not support this JSON path (RFC 9535): `{written}`: {error}");
+            translation.unsupported(element, &message);
             None
         }
     }

@@ -5,11 +5,12 @@ use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, Lookup as _, Property};
 use crate::program::{
-    Counter, CounterId, Function, Pause, Piece, Share, Step, Text, ThroughputOf, Times, Variable,
+    Counter, CounterId, Function, LoopCount, Pause, Share, Step, Text, TextPart, ThroughputOf,
+    Variable,
 };
 
-/// Elements that are no step of their own and that the Lab has, or need not have.
-const BESIDE: [&str; 24] = [
+/// Elements that are no steps, and that are supported or irrelevant.
+const PASSIVE_ELEMENTS: [&str; 24] = [
     "Arguments",
     "ConfigTestElement",
     "ConstantThroughputTimer",
@@ -29,7 +30,7 @@ const BESIDE: [&str; 24] = [
     "SizeAssertion",
     "UniformRandomTimer",
     "UserParameters",
-    // What listens does not change the load.
+    // Listeners do not change the load.
     "ResultCollector",
     "Summariser",
     // Never run by themselves.
@@ -38,13 +39,13 @@ const BESIDE: [&str; 24] = [
     "WorkBench",
 ];
 
-/// Whether an element stands beside samplers without being one.
-pub(super) fn is_known_beside_samplers(element: &Element) -> bool {
-    BESIDE.contains(&element.class.as_str())
+/// Whether an element is allowed beside samplers without being a step.
+pub(super) fn is_passive(element: &Element) -> bool {
+    PASSIVE_ELEMENTS.contains(&element.class.as_str())
 }
 
-/// The steps of a controller or thread group: what is done at the start of each of its iterations,
-/// then its children. The innermost level of `scope` is its own.
+/// The steps of a controller or thread group: actions at the start of each iteration, then its
+/// children. The innermost level of `scope` belongs to it.
 pub(super) fn steps<'e>(
     translation: &mut Translation<'_>,
     controller: &'e Element,
@@ -52,7 +53,7 @@ pub(super) fn steps<'e>(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     starts(translation, scope.level(), &mut steps);
-    // JMeter asks those that come last first.
+    // JMeter evaluates the last ones first.
     steps.reverse();
     for child in controller.children.iter().filter(|child| child.enabled) {
         step(translation, child, scope, &mut steps);
@@ -76,13 +77,16 @@ fn step<'e>(
         }
         "TestAction" => {
             before(translation, &inner, steps);
-            // 1 is a pause; the others stop or break threads.
+            // 1 is a pause; other actions stop or break threads.
             match translation.number(element, "ActionProcessor.action", 0) {
                 1 => {
                     let pause = translation.property(element, "ActionProcessor.duration");
                     steps.push(Step::Pause(Pause::Constant(pause)));
                 }
-                _ => translation.missing(element, "of flow control the Lab has only the pause"),
+                _ => translation.unsupported(
+                    element,
+                    "the Lab supports only the pause of flow control actions",
+                ),
             }
         }
         "GenericController" => steps.extend(self::steps(translation, element, &inner)),
@@ -99,20 +103,20 @@ fn step<'e>(
                     "TransactionController.includeTimers",
                     true,
                 ),
-                instead: translation.switch(element, "TransactionController.parent", false),
+                parent_only: translation.switch(element, "TransactionController.parent", false),
                 steps: self::steps(translation, element, &inner),
             });
         }
         class if class.contains("JSR223") || class.contains("BeanShell") => {
-            translation.missing(element, "the Lab runs no scripts");
+            translation.unsupported(element, "the Lab does not run scripts");
         }
-        _ if is_known_beside_samplers(element) => {}
-        _ => translation.missing(element, "the Lab does not have this element"),
+        _ if is_passive(element) => {}
+        _ => translation.unsupported(element, "the Lab does not support this element"),
     }
 }
 
-/// A loop. What stands directly in it and is done only once is done in the first round each time
-/// the loop is entered; so the first round is taken out of it.
+/// A loop. Once Only elements directly inside are executed in the first iteration each time the
+/// loop is entered, so the first iteration is unrolled.
 fn repeat<'e>(
     translation: &mut Translation<'_>,
     element: &'e Element,
@@ -125,15 +129,15 @@ fn repeat<'e>(
     let count = loops.as_fixed().map(|text| text.trim().parse::<i64>().unwrap_or(0));
     if !body.iter().any(|step| matches!(step, Step::Once(_))) {
         let times = match count {
-            Some(count) if count < 0 => Times::Forever,
-            _ => Times::Count(loops),
+            Some(count) if count < 0 => LoopCount::Forever,
+            _ => LoopCount::Count(loops),
         };
         steps.push(Step::Loop { times, steps: body });
         return;
     }
     let Some(count) = count else {
         let message = "a number of loops that changes, with a Once Only Controller in it";
-        return translation.missing(element, message);
+        return translation.unsupported(element, message);
     };
     if count == 0 {
         return;
@@ -149,19 +153,19 @@ fn repeat<'e>(
         }
     }
     let times = match count {
-        ..0 => Times::Forever,
-        count => Times::Count(Text::fixed((count - 1).to_string())),
+        ..0 => LoopCount::Forever,
+        count => LoopCount::Count(Text::fixed((count - 1).to_string())),
     };
     steps.push(Step::Loop { times, steps: rest });
 }
 
-/// What is done before a sampler: pre-processors, then timers.
+/// Steps before a sampler: pre-processors, then timers.
 fn before(translation: &mut Translation<'_>, scope: &Scope<'_>, steps: &mut Vec<Step>) {
     for element in scope.outer_first() {
         if element.class == "UserParameters" && !element.is("UserParameters.per_iteration") {
             user_parameters(translation, element, steps);
         } else if element.class.contains("PreProcessor") {
-            translation.missing(element, "the Lab does not have this element");
+            translation.unsupported(element, "the Lab does not support this element");
         }
     }
     for element in scope.outer_first() {
@@ -193,22 +197,22 @@ fn timer(translation: &mut Translation<'_>, element: &Element, steps: &mut Vec<S
                 2 => ThroughputOf::Group,
                 3 => ThroughputOf::AllUsersShared,
                 4 => ThroughputOf::GroupShared,
-                _ => return translation.wrong(element, "`calcMode` is none of its values"),
+                _ => return translation.invalid(element, "`calcMode` is invalid"),
             };
             let per_minute = translation.property(element, "throughput");
             steps.push(Step::Throughput { per_minute, of });
             return;
         }
         class if class.ends_with("Timer") => {
-            return translation.missing(element, "the Lab does not have this timer");
+            return translation.unsupported(element, "the Lab does not support this timer");
         }
         _ => return,
     };
     steps.push(Step::Pause(pause));
 }
 
-/// What is done when an iteration of a controller begins: rows, counters and random values that
-/// stand in it or at one of its samplers.
+/// Steps at the start of an iteration of a controller: rows, counters and random values inside the
+/// controller or at one of its samplers.
 fn starts(translation: &mut Translation<'_>, level: &[&Element], steps: &mut Vec<Step>) {
     for element in level {
         match element.class.as_str() {
@@ -235,11 +239,14 @@ fn starts(translation: &mut Translation<'_>, level: &[&Element], steps: &mut Vec
 fn counter(translation: &mut Translation<'_>, element: &Element, steps: &mut Vec<Step>) {
     let name = translation.fixed(element, "CounterConfig.name");
     let format = translation.fixed(element, "CounterConfig.format");
-    // A pattern of Java's DecimalFormat; zeros with something in front is what is used.
+    // A pattern of Java's DecimalFormat. Only zeros with a prefix are supported.
     let digits = format.chars().rev().take_while(|c| *c == '0').count();
     let prefix = format[..format.len() - digits].to_owned();
     if prefix.contains(['#', ',', '.', ';', '%', '\'']) {
-        translation.missing(element, &format!("the Lab has no counter format `{format}`"));
+        translation.unsupported(
+            element,
+            &format!("the Lab does not support the counter format `{format}`"),
+        );
     }
     let per_user = translation.switch(element, "CounterConfig.per_user", false);
     let counter = Counter {
@@ -269,19 +276,19 @@ fn or(text: Text, default: &str) -> Text {
 fn random(translation: &mut Translation<'_>, element: &Element, steps: &mut Vec<Step>) {
     let name = translation.fixed(element, "variableName");
     if !translation.fixed(element, "outputFormat").is_empty() {
-        translation.missing(element, "the Lab has random numbers without a format only");
+        translation.unsupported(element, "the Lab does not support formats of random numbers");
     }
     let function = Function::Random {
-        least: or(translation.property(element, "minimumValue"), "1"),
-        most: translation.property(element, "maximumValue"),
+        min: or(translation.property(element, "minimumValue"), "1"),
+        max: translation.property(element, "maximumValue"),
         keep: None,
     };
-    let value = Text::from_pieces([Piece::Function(Box::new(function))]);
+    let value = Text::from_parts([TextPart::Function(Box::new(function))]);
     let variable = translation.variables.variable(&name);
     steps.push(Step::Set(vec![(variable, value)]));
 }
 
-/// Values by user: the first user has the first column, and so on round.
+/// Values by user: the first user has the first column, and so on, cyclically.
 fn user_parameters(translation: &mut Translation<'_>, element: &Element, steps: &mut Vec<Step>) {
     let names = element.properties.items("UserParameters.names");
     let names: Vec<String> =

@@ -1,12 +1,12 @@
-//! Post-processors: what is taken out of an answer.
+//! Post-processors: extraction of values from a response.
 
 use super::assertions::{expression, json_path};
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::Element;
-use crate::program::{Extract, Extractor, Field, Further, Text, Variable};
+use crate::program::{DerivedVariable, Extraction, Extractor, Field, Text, Variable};
 
-/// All extractors that apply to a sampler, the outermost first.
+/// All extractors of a sampler, the outermost first.
 pub(super) fn extractors(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Vec<Extractor> {
     let mut extractors = Vec::new();
     for element in scope.outer_first() {
@@ -14,10 +14,10 @@ pub(super) fn extractors(translation: &mut Translation<'_>, scope: &Scope<'_>) -
             "RegexExtractor" => extractors.extend(regex(translation, element)),
             "JSONPostProcessor" => json(translation, element, &mut extractors),
             "JSR223PostProcessor" | "BeanShellPostProcessor" => {
-                translation.missing(element, "the Lab runs no scripts");
+                translation.unsupported(element, "the Lab does not run scripts");
             }
             class if class.ends_with("Extractor") || class.ends_with("PostProcessor") => {
-                translation.missing(element, "the Lab does not have this extractor");
+                translation.unsupported(element, "the Lab does not support this extractor");
             }
             _ => {}
         }
@@ -29,8 +29,8 @@ fn applies(translation: &mut Translation<'_>, element: &Element) -> bool {
     match element.text("Sample.scope") {
         "" | "all" | "parent" => true,
         other => {
-            let message = format!("`Sample.scope` has `{other}`, which the Lab has not");
-            translation.missing(element, &message);
+            let message = format!("`Sample.scope` has `{other}`, which the Lab does not support");
+            translation.unsupported(element, &message);
             false
         }
     }
@@ -48,7 +48,7 @@ fn regex(translation: &mut Translation<'_>, element: &Element) -> Option<Extract
         "code" => Field::Status,
         "message" => Field::Reason,
         other => {
-            translation.missing(element, &format!("the Lab does not look into `{other}`"));
+            translation.unsupported(element, &format!("the Lab does not support `{other}`"));
             return None;
         }
     };
@@ -57,7 +57,7 @@ fn regex(translation: &mut Translation<'_>, element: &Element) -> Option<Extract
     let regex = match regex::bytes::Regex::new(&pattern) {
         Ok(regex) => regex,
         Err(error) => {
-            translation.missing(element, &expression(&pattern, &error));
+            translation.unsupported(element, &expression(&pattern, &error));
             return None;
         }
     };
@@ -71,14 +71,14 @@ fn regex(translation: &mut Translation<'_>, element: &Element) -> Option<Extract
     let number = number(translation.number(element, "RegexExtractor.match_number", 1));
     Some(Extractor {
         variable: translation.variables.variable(name.trim()),
-        rule: Extract::Regex {
+        rule: Extraction::Regex {
             field,
             regex,
             template: translation.fixed(element, "RegexExtractor.template"),
         },
         number,
         default,
-        more: more(translation, name.trim()),
+        derived: derived_variables(translation, name.trim()),
     })
 }
 
@@ -86,7 +86,7 @@ fn number(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(-1).max(-1)
 }
 
-/// One extractor for each of the names, which stand in lists with `;`.
+/// One extractor per name in a list separated by `;`.
 fn json(translation: &mut Translation<'_>, element: &Element, extractors: &mut Vec<Extractor>) {
     if !applies(translation, element) {
         return;
@@ -99,10 +99,10 @@ fn json(translation: &mut Translation<'_>, element: &Element, extractors: &mut V
     let paths: Vec<&str> = paths.split(';').map(str::trim).collect();
     if names.len() != paths.len() {
         let message = format!("{} names for {} paths", names.len(), paths.len());
-        return translation.wrong(element, &message);
+        return translation.invalid(element, &message);
     }
     if translation.switch(element, "JSONPostProcessor.compute_concat", false) {
-        translation.missing(element, "the Lab does not have `name_ALL`");
+        translation.unsupported(element, "the Lab does not support `name_ALL`");
     }
     for (index, (name, path)) in names.iter().zip(paths).enumerate() {
         let Some(path) = json_path(translation, element, path) else { continue };
@@ -110,30 +110,33 @@ fn json(translation: &mut Translation<'_>, element: &Element, extractors: &mut V
         let chosen = numbers.split(';').nth(index).map(str::trim).filter(|text| !text.is_empty());
         extractors.push(Extractor {
             variable: translation.variables.variable(name),
-            rule: Extract::Json(path),
-            // Without a number JMeter takes one at random.
+            rule: Extraction::Json(path),
+            // Without a number JMeter chooses one at random.
             number: number(chosen.and_then(|text| text.parse().ok()).unwrap_or(0)),
             default: Some(translation.text(element, &default)),
-            more: more(translation, name),
+            derived: derived_variables(translation, name),
         });
     }
 }
 
-/// Further variables of an extractor that the plan mentions somewhere.
-fn more(translation: &mut Translation<'_>, name: &str) -> Vec<(Variable, Further)> {
+/// Derived variables of an extractor that the plan uses.
+fn derived_variables(
+    translation: &mut Translation<'_>,
+    name: &str,
+) -> Vec<(Variable, DerivedVariable)> {
     let start = format!("{name}_");
     let mentioned = translation.mentioned.iter().filter_map(|mentioned| {
         let rest = mentioned.strip_prefix(&start)?;
         let further = match rest {
-            "matchNr" => Further::Matches,
+            "matchNr" => DerivedVariable::Matches,
             rest => match rest.strip_prefix('g') {
-                Some(group) => Further::Group(group.parse().ok()?),
-                None => Further::Match(rest.parse().ok()?),
+                Some(group) => DerivedVariable::Group(group.parse().ok()?),
+                None => DerivedVariable::Match(rest.parse().ok()?),
             },
         };
         Some((mentioned.clone(), further))
     });
-    let mentioned: Vec<(String, Further)> = mentioned.collect();
+    let mentioned: Vec<(String, DerivedVariable)> = mentioned.collect();
     let variables = &mut translation.variables;
     mentioned.into_iter().map(|(name, further)| (variables.variable(&name), further)).collect()
 }

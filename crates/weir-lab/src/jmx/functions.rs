@@ -1,16 +1,16 @@
-//! JMeter's functions. What is known when the plan is read is computed then.
+//! JMeter functions. Constant results are computed when the plan is read.
 
-use super::text::Fault;
+use super::text::TextError;
 use super::variables::Variables;
-use crate::program::{Counter, CounterId, Function, Piece, Share, Text, Variable};
+use crate::program::{Counter, CounterId, Function, Share, Text, TextPart, Variable};
 use std::path::PathBuf;
 
-/// Largest file that a function reads.
-const FILE_BYTES: u64 = 64 << 20;
+/// Largest file of a function.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Variables that arguments of functions name, so that none of them is taken for a constant:
-/// function, and which argument (from 0).
-pub(super) const KEEPS: [(&str, usize); 6] = [
+/// Arguments that name a variable, so that this variable is no constant: function, and index of the
+/// argument (from 0).
+pub(super) const VARIABLE_ARGUMENTS: [(&str, usize); 6] = [
     ("__Random", 2),
     ("__RandomString", 2),
     ("__time", 1),
@@ -19,33 +19,33 @@ pub(super) const KEEPS: [(&str, usize); 6] = [
     ("__FileToString", 2),
 ];
 
-/// What a call of a function is.
+/// Translates a function call.
 pub(super) fn call(
     name: &str,
     arguments: &[Text],
     variables: &mut Variables<'_>,
-) -> Result<Text, Fault> {
+) -> Result<Text, TextError> {
     let call = Call { name, arguments };
     let function = match name {
         "__P" => return call.property(Some("1"), None, variables),
         "__property" => {
-            let keep = call.keep(1, variables)?;
+            let keep = call.variable_argument(1, variables)?;
             return call.property(None, keep, variables);
         }
         "__setProperty" => Function::SetProperty {
-            name: call.needed(0)?,
-            value: call.needed(1)?,
+            name: call.required(0)?,
+            value: call.required(1)?,
             give_old: call.fixed(2)?.eq_ignore_ascii_case("true"),
         },
         "__Random" => Function::Random {
-            least: call.needed(0)?,
-            most: call.needed(1)?,
-            keep: call.keep(2, variables)?,
+            min: call.required(0)?,
+            max: call.required(1)?,
+            keep: call.variable_argument(2, variables)?,
         },
         "__RandomString" => Function::RandomString {
-            length: call.needed(0)?,
+            length: call.required(0)?,
             of: call.argument(1),
-            keep: call.keep(2, variables)?,
+            keep: call.variable_argument(2, variables)?,
         },
         "__time" => call.time(variables)?,
         "__threadNum" => Function::UserNumber,
@@ -53,11 +53,15 @@ pub(super) fn call(
         "__counter" => call.counter(variables)?,
         "__FileToString" => return call.file(variables),
         "__groovy" | "__jexl2" | "__jexl3" | "__BeanShell" | "__javaScript" => {
-            return Err(Fault::missing(format!("the Lab runs no scripts: `{name}`")));
+            return Err(TextError::unsupported(format!("the Lab does not run scripts: `{name}`")));
         }
-        _ => return Err(Fault::missing(format!("the Lab has no function `{name}`"))),
+        _ => {
+            return Err(TextError::unsupported(format!(
+                "the Lab does not support the function `{name}`"
+            )));
+        }
     };
-    Ok(Text::from_pieces([Piece::Function(Box::new(function))]))
+    Ok(Text::from_parts([TextPart::Function(Box::new(function))]))
 }
 
 struct Call<'c> {
@@ -70,29 +74,33 @@ impl Call<'_> {
         self.arguments.get(index).cloned().unwrap_or_default()
     }
 
-    fn needed(&self, index: usize) -> Result<Text, Fault> {
+    fn required(&self, index: usize) -> Result<Text, TextError> {
         let found = self.arguments.get(index).filter(|text| text.as_fixed() != Some(""));
         let found = found.cloned();
         found.ok_or_else(|| {
-            Fault::wrong(format!("`{}` needs an argument number {}", self.name, index + 1))
+            TextError::invalid(format!("`{}` needs argument {}", self.name, index + 1))
         })
     }
 
-    /// An argument that must not change while the plan runs; empty if it is not there.
-    fn fixed(&self, index: usize) -> Result<String, Fault> {
+    /// An argument that must be constant; empty if missing.
+    fn fixed(&self, index: usize) -> Result<String, TextError> {
         let Some(text) = self.arguments.get(index) else { return Ok(String::new()) };
         let fixed = text.as_fixed().map(|text| text.trim().to_owned());
         fixed.ok_or_else(|| {
-            Fault::missing(format!(
-                "argument {} of `{}` changes while the plan runs, which the Lab does not have",
+            TextError::unsupported(format!(
+                "argument {} of `{}` changes while the plan runs, which the Lab does not support",
                 index + 1,
                 self.name
             ))
         })
     }
 
-    /// The variable that an argument names.
-    fn keep(&self, index: usize, variables: &mut Variables<'_>) -> Result<Option<Variable>, Fault> {
+    /// The variable named by an argument.
+    fn variable_argument(
+        &self,
+        index: usize,
+        variables: &mut Variables<'_>,
+    ) -> Result<Option<Variable>, TextError> {
         let name = self.fixed(index)?;
         Ok((!name.is_empty()).then(|| variables.variable(&name)))
     }
@@ -102,8 +110,8 @@ impl Call<'_> {
         default: Option<&str>,
         keep: Option<Variable>,
         variables: &mut Variables<'_>,
-    ) -> Result<Text, Fault> {
-        let name = self.needed(0)?;
+    ) -> Result<Text, TextError> {
+        let name = self.required(0)?;
         // `__P(name,default)` is 1 without a default, `__property(name,variable,default)` its name.
         let default = match default {
             Some(one) => self.arguments.get(1).cloned().unwrap_or_else(|| Text::fixed(one)),
@@ -114,39 +122,41 @@ impl Call<'_> {
             return Ok(value.map_or(default, Text::fixed));
         }
         let function = Function::Property { name, default, keep };
-        Ok(Text::from_pieces([Piece::Function(Box::new(function))]))
+        Ok(Text::from_parts([TextPart::Function(Box::new(function))]))
     }
 
-    fn time(&self, variables: &mut Variables<'_>) -> Result<Function, Fault> {
+    fn time(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
         let format = self.fixed(0)?;
-        let keep = self.keep(1, variables)?;
+        let keep = self.variable_argument(1, variables)?;
         if format.is_empty() {
             return Ok(Function::Time { divisor: 1, keep });
         }
         if let Some(divisor) = format.strip_prefix('/') {
             let divisor = divisor.parse().ok().filter(|divisor| *divisor > 0);
-            let divisor =
-                divisor.ok_or_else(|| Fault::wrong(format!("`{format}` divides by no number")))?;
+            let divisor = divisor.ok_or_else(|| {
+                TextError::invalid(format!("the divisor of `{format}` is not a number"))
+            })?;
             return Ok(Function::Time { divisor, keep });
         }
-        // As JMeter's properties `time.YMD` and so on have them.
+        // JMeter's properties `time.YMD` and so on.
         let java = match format.as_str() {
             "YMD" => "yyyyMMdd",
             "HMS" => "HHmmss",
             "YMDHMS" => "yyyyMMdd-HHmmss",
             other => other,
         };
-        let pattern = strftime(java)
-            .ok_or_else(|| Fault::missing(format!("the Lab has no such time format: `{java}`")))?;
+        let pattern = strftime(java).ok_or_else(|| {
+            TextError::unsupported(format!("the Lab does not support this time format: `{java}`"))
+        })?;
         Ok(Function::TimeFormat { pattern, keep })
     }
 
-    fn counter(&self, variables: &mut Variables<'_>) -> Result<Function, Fault> {
+    fn counter(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
         let share = match self.fixed(0)?.to_ascii_uppercase().as_str() {
             "TRUE" => Share::User,
             _ => Share::All,
         };
-        let keep = self.keep(1, variables)?;
+        let keep = self.variable_argument(1, variables)?;
         let index = variables.program.counters.len();
         let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
         let variable = variables.program.variable(&format!("__counter {index}"));
@@ -163,24 +173,26 @@ impl Call<'_> {
         Ok(Function::Counter { id, keep })
     }
 
-    /// The content of a file, read now: JMeter reads it each time, which gives the same.
-    fn file(&self, variables: &mut Variables<'_>) -> Result<Text, Fault> {
+    /// The content of a file, read once: JMeter reads the same content each time.
+    fn file(&self, variables: &mut Variables<'_>) -> Result<Text, TextError> {
         let name = self.fixed(0)?;
         let encoding = self.fixed(1)?;
         if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("utf-8") {
-            return Err(Fault::missing(format!("the Lab reads UTF-8 only, not `{encoding}`")));
+            return Err(TextError::unsupported(format!(
+                "the Lab supports only UTF-8, not `{encoding}`"
+            )));
         }
-        let keep = self.keep(2, variables)?;
+        let keep = self.variable_argument(2, variables)?;
         let path: PathBuf = variables.folder.join(&name);
         let size =
             std::fs::metadata(&path).map(|data| if data.is_file() { data.len() } else { u64::MAX });
         let text = match size {
-            Ok(size) if size <= FILE_BYTES => std::fs::read(&path),
-            Ok(_) => Err(std::io::Error::other("it is no file, or larger than 64 MiB")),
+            Ok(size) if size <= MAX_FILE_BYTES => std::fs::read(&path),
+            Ok(_) => Err(std::io::Error::other("not a regular file, or larger than 64 MiB")),
             Err(error) => Err(error),
         };
         let text = text.map_err(|error| {
-            Fault::wrong(format!("`{}` cannot be read: {error}", path.display()))
+            TextError::invalid(format!("`{}` cannot be read: {error}", path.display()))
         })?;
         let text = Text::fixed(String::from_utf8_lossy(&text).into_owned());
         if let Some(variable) = keep {
@@ -190,14 +202,13 @@ impl Call<'_> {
     }
 }
 
-/// A pattern of Java's `SimpleDateFormat` as one of `strftime`; `None` for letters it has no
-/// counterpart for.
+/// Converts a pattern of Java's `SimpleDateFormat` to `strftime`; `None` for unsupported letters.
 fn strftime(java: &str) -> Option<String> {
     let mut out = String::new();
     let mut characters = java.chars().peekable();
     while let Some(letter) = characters.next() {
         if letter == '\'' {
-            // Two marks are one, inside a quoted part and outside.
+            // Two quotation marks are one, inside and outside of a quoted part.
             if characters.next_if_eq(&'\'').is_some() {
                 out.push('\'');
                 continue;

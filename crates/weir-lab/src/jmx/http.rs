@@ -1,31 +1,31 @@
-//! HTTP samplers: where a request goes and with which fields.
+//! HTTP samplers: URL and fields of a request.
 
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, Lookup as _, Property};
 use super::{assertions, extractors, http_body};
-use crate::program::{Origin, Piece, Redirects, Request, StatusSet, Text, Timeouts, Url};
+use crate::program::{Origin, Redirects, Request, StatusSet, Text, TextPart, Timeouts, Url};
 use std::time::Duration;
 
-/// Time that stands for no limit: JMeter has none unless it is told one.
+/// No limit: JMeter has no timeout by default.
 const NO_LIMIT: Duration = Duration::from_secs(86_400);
-/// Classes of elements that would change requests in a way the Lab does not have.
-const REFUSED: [&str; 5] =
+/// Classes of unsupported elements that change requests.
+const UNSUPPORTED: [&str; 5] =
     ["AuthManager", "CacheManager", "DNSCacheManager", "KeystoreConfig", "BoltConnectionElement"];
 
-/// The properties of a sampler, with those of the defaults around it.
+/// The properties of a sampler and of the surrounding defaults.
 pub(super) struct Settings<'e> {
     /// The sampler, then defaults from the innermost outwards.
     pub(super) elements: Vec<&'e Element>,
 }
 
 impl<'e> Settings<'e> {
-    fn of(element: &'e Element, scope: &Scope<'e>) -> Self {
+    fn new(element: &'e Element, scope: &Scope<'e>) -> Self {
         let defaults = scope.inner_first().filter(|found| found.class == "ConfigTestElement");
         Self { elements: std::iter::once(element).chain(defaults).collect() }
     }
 
-    /// The first of the elements that says something; empty if none does.
+    /// The first non-empty value; empty if there is none.
     pub(super) fn raw(&self, name: &str) -> &'e str {
         let texts = self.elements.iter().map(|element| element.text(name));
         texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
@@ -58,34 +58,34 @@ impl<'e> Settings<'e> {
             Ok(millis) => Duration::from_millis(millis),
             Err(_) if text.trim().is_empty() => NO_LIMIT,
             Err(_) => {
-                let message = format!("`{name}` is no number of milliseconds: `{text}`");
-                translation.wrong(self.elements[0], &message);
+                let message = format!("`{name}` is not a number of milliseconds: `{text}`");
+                translation.invalid(self.elements[0], &message);
                 NO_LIMIT
             }
         }
     }
 }
 
-/// Translates a sampler; the innermost level of `scope` is what is below it.
+/// Translates a sampler. The innermost level of `scope` has its children.
 pub(super) fn request(
     translation: &mut Translation<'_>,
     element: &Element,
     scope: &Scope<'_>,
 ) -> Option<Request> {
-    let settings = Settings::of(element, scope);
+    let settings = Settings::new(element, scope);
     for found in scope.outer_first() {
-        if REFUSED.contains(&found.class.as_str()) {
-            translation.missing(found, "the Lab does not have this element");
+        if UNSUPPORTED.contains(&found.class.as_str()) {
+            translation.unsupported(found, "the Lab does not support this element");
         }
     }
     if settings.switch(translation, "HTTPSampler.image_parser", false) {
-        translation.missing(element, "the Lab does not fetch what a page embeds");
+        translation.unsupported(element, "the Lab does not load embedded resources");
     }
     let method = settings.fixed(translation, "HTTPSampler.method").trim().to_ascii_uppercase();
     let method = if method.is_empty() { "GET".to_owned() } else { method };
     let encoding = settings.fixed(translation, "HTTPSampler.contentEncoding");
     if !matches!(encoding.to_ascii_lowercase().as_str(), "" | "utf-8" | "utf8") {
-        translation.missing(element, &format!("the Lab sends UTF-8 only, not `{encoding}`"));
+        translation.unsupported(element, &format!("the Lab sends only UTF-8, not `{encoding}`"));
     }
     let content = http_body::content(translation, &settings, &method);
     let url = url(translation, &settings, content.query)?;
@@ -120,7 +120,7 @@ pub(super) fn request(
     Some(request)
 }
 
-/// Adds a field unless there is one of this name.
+/// Adds a field unless a field of this name exists.
 fn add(headers: &mut Vec<(Text, Text)>, name: &str, value: Text) {
     let is_it = |known: &Text| known.as_fixed().is_some_and(|k| k.eq_ignore_ascii_case(name));
     if !headers.iter().any(|(known, _)| is_it(known)) {
@@ -128,7 +128,7 @@ fn add(headers: &mut Vec<(Text, Text)>, name: &str, value: Text) {
     }
 }
 
-/// Fields of all header managers; those of an inner one take the place of an outer one's.
+/// Fields of all header managers. An inner field replaces an outer one.
 fn headers(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Vec<(Text, Text)> {
     let mut headers: Vec<(Text, Text)> = Vec::new();
     for manager in scope.inner_first().filter(|element| element.class == "HeaderManager") {
@@ -151,15 +151,15 @@ fn headers(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Vec<(Text, T
     headers
 }
 
-/// The URL. A path that is a whole URL takes the place of everything else, as in JMeter.
+/// The URL. A path with an absolute URL replaces everything else, as in JMeter.
 fn url(
     translation: &mut Translation<'_>,
     settings: &Settings<'_>,
     query: Option<Text>,
 ) -> Option<Url> {
     let path = settings.text(translation, "HTTPSampler.path");
-    let whole = match path.pieces().first() {
-        Some(Piece::Literal(start)) => {
+    let whole = match path.parts().first() {
+        Some(TextPart::Literal(start)) => {
             start.starts_with("http://") || start.starts_with("https://")
         }
         _ => false,
@@ -173,24 +173,24 @@ fn url(
     }
     let mut target = Vec::new();
     if path.as_fixed() == Some("") || !starts_with_slash(&path) {
-        target.push(Piece::Literal("/".into()));
+        target.push(TextPart::Literal("/".into()));
     }
-    target.extend(path.pieces().iter().map(|piece| match piece {
-        Piece::Literal(text) => Piece::Literal(text.replace(' ', "%20").into()),
+    target.extend(path.parts().iter().map(|piece| match piece {
+        TextPart::Literal(text) => TextPart::Literal(text.replace(' ', "%20").into()),
         other => other.clone(),
     }));
     if let Some(query) = query {
-        let has = |piece: &Piece| matches!(piece, Piece::Literal(text) if text.contains('?'));
+        let has = |piece: &TextPart| matches!(piece, TextPart::Literal(text) if text.contains('?'));
         let sign = if target.iter().any(has) { "&" } else { "?" };
-        target.push(Piece::Literal(sign.into()));
-        target.extend(query.pieces().iter().cloned());
+        target.push(TextPart::Literal(sign.into()));
+        target.extend(query.parts().iter().cloned());
     }
-    let target = Text::from_pieces(target);
+    let target = Text::from_parts(target);
     let protocol = settings.text(translation, "HTTPSampler.protocol");
     let host = settings.text(translation, "HTTPSampler.domain");
     let port = settings.text(translation, "HTTPSampler.port");
     if host.as_fixed() == Some("") {
-        translation.wrong(element, "it has no server name, and neither have defaults around it");
+        translation.invalid(element, "no server name, neither here nor in the defaults");
         return None;
     }
     match (protocol.as_fixed(), host.as_fixed(), port.as_fixed()) {
@@ -199,7 +199,7 @@ fn url(
             match origin {
                 Ok(origin) => Some(Url::Parts { origin, target }),
                 Err(what) => {
-                    translation.wrong(element, &what);
+                    translation.invalid(element, &what);
                     None
                 }
             }
@@ -207,23 +207,23 @@ fn url(
         _ => {
             let scheme =
                 if protocol.as_fixed() == Some("") { Text::fixed("http") } else { protocol };
-            let mut pieces: Vec<Piece> = scheme.pieces().to_vec();
-            pieces.push(Piece::Literal("://".into()));
-            pieces.extend(host.pieces().iter().cloned());
+            let mut pieces: Vec<TextPart> = scheme.parts().to_vec();
+            pieces.push(TextPart::Literal("://".into()));
+            pieces.extend(host.parts().iter().cloned());
             if port.as_fixed() != Some("") {
-                pieces.push(Piece::Literal(":".into()));
-                pieces.extend(port.pieces().iter().cloned());
+                pieces.push(TextPart::Literal(":".into()));
+                pieces.extend(port.parts().iter().cloned());
             }
-            pieces.extend(target.pieces().iter().cloned());
-            Some(Url::Whole(Text::from_pieces(pieces)))
+            pieces.extend(target.parts().iter().cloned());
+            Some(Url::Whole(Text::from_parts(pieces)))
         }
     }
 }
 
 fn starts_with_slash(path: &Text) -> bool {
-    match path.pieces().first() {
-        Some(Piece::Literal(start)) => start.starts_with('/'),
-        // What a variable begins with is seen only later; plans have the slash in it.
+    match path.parts().first() {
+        Some(TextPart::Literal(start)) => start.starts_with('/'),
+        // The value of a variable is unknown here; plans usually include the slash.
         _ => true,
     }
 }
@@ -232,7 +232,7 @@ fn origin(protocol: &str, host: &str, port: &str) -> Result<Origin, String> {
     let tls = match protocol.trim().to_ascii_lowercase().as_str() {
         "" | "http" => false,
         "https" => true,
-        other => return Err(format!("the Lab has no protocol `{other}`")),
+        other => return Err(format!("the Lab does not support the protocol `{other}`")),
     };
     let port = match port.trim() {
         "" | "0" | "-1" => {
@@ -242,21 +242,21 @@ fn origin(protocol: &str, host: &str, port: &str) -> Result<Origin, String> {
                 80
             }
         }
-        port => port.parse().map_err(|_| format!("`{port}` is no port"))?,
+        port => port.parse().map_err(|_| format!("`{port}` is not a port"))?,
     };
     let host = host.trim().trim_start_matches('[').trim_end_matches(']');
     if host.contains(['/', ' ', '@', '?', '#']) {
-        return Err(format!("`{host}` is no host name"));
+        return Err(format!("`{host}` is not a host name"));
     }
     Ok(Origin { tls, host: host.to_owned(), port })
 }
 
-/// A whole URL that is always the same.
+/// An absolute URL without variables.
 fn parts(translation: &mut Translation<'_>, element: &Element, url: &str) -> Option<Url> {
     match Origin::parse(url) {
         Ok((origin, target)) => Some(Url::Parts { origin, target: Text::fixed(target) }),
         Err(error) => {
-            translation.wrong(element, &format!("`{url}` is no URL: {error}"));
+            translation.invalid(element, &format!("`{url}` is not a URL: {error}"));
             None
         }
     }

@@ -1,23 +1,23 @@
-//! What a sampler sends: arguments in the query or as a form, raw bodies, files, parts.
+//! Bodies of samplers: arguments in the query or as a form, raw bodies, files, parts.
 
 use super::http::Settings;
 use super::translate::Translation;
 use super::tree::{Element, Lookup as _, Properties, Property};
 use crate::form::{decode, form_encode};
-use crate::program::{Body, Function, Part, Piece, Text};
+use crate::program::{Body, Function, Part, Text, TextPart};
 use bytes::Bytes;
 use std::path::PathBuf;
 
-/// Largest file that is sent.
-const FILE_BYTES: u64 = 256 << 20;
+/// Largest sent file.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// What comes of arguments and files.
+/// Query and body made of arguments and files.
 pub(super) struct Content {
-    /// What is added to the path.
+    /// The query.
     pub(super) query: Option<Text>,
     /// The body.
     pub(super) body: Body,
-    /// Its type, unless a header manager says one.
+    /// Content type, unless set by a header manager.
     pub(super) content_type: Option<String>,
 }
 
@@ -25,9 +25,9 @@ pub(super) struct Content {
 struct Argument {
     name: Text,
     value: Text,
-    /// Name and value are to be encoded.
+    /// Encode name and value.
     encode: bool,
-    /// `=` stands between them even if there is no value.
+    /// Write `=` even without a value.
     equals: bool,
 }
 
@@ -39,7 +39,7 @@ struct File {
     content: Bytes,
 }
 
-/// Arguments and files of a sampler as JMeter sends them.
+/// Query and body of a sampler, as in JMeter.
 pub(super) fn content(
     translation: &mut Translation<'_>,
     settings: &Settings<'_>,
@@ -67,11 +67,11 @@ pub(super) fn content(
         return content(Body::Multipart(parts(arguments, files)), None);
     }
     if !arguments.is_empty() && (raw || nameless) && (has_body || method == "GET") {
-        let pieces = arguments.iter().flat_map(|argument| argument.value.pieces().iter().cloned());
-        return content(body(Text::from_pieces(pieces)), Some("text/plain; charset=UTF-8"));
+        let pieces = arguments.iter().flat_map(|argument| argument.value.parts().iter().cloned());
+        return content(body(Text::from_parts(pieces)), Some("text/plain; charset=UTF-8"));
     }
     if has_body {
-        let form = Text::from_pieces(form(&arguments));
+        let form = Text::from_parts(form(&arguments));
         return content(body(form), Some("application/x-www-form-urlencoded; charset=UTF-8"));
     }
     content(Body::None, None)
@@ -118,43 +118,43 @@ fn query(arguments: &[Argument]) -> Option<Text> {
     let mut pieces = Vec::new();
     for argument in arguments.iter().filter(|argument| argument.name.as_fixed() != Some("")) {
         if !pieces.is_empty() {
-            pieces.push(Piece::Literal("&".into()));
+            pieces.push(TextPart::Literal("&".into()));
         }
         let as_asked = |text: &Text| if argument.encode { encoded(text) } else { text.clone() };
-        pieces.extend(as_asked(&argument.name).pieces().iter().cloned());
+        pieces.extend(as_asked(&argument.name).parts().iter().cloned());
         if argument.equals || argument.value.as_fixed() != Some("") {
-            pieces.push(Piece::Literal("=".into()));
+            pieces.push(TextPart::Literal("=".into()));
         }
-        pieces.extend(as_asked(&argument.value).pieces().iter().cloned());
+        pieces.extend(as_asked(&argument.value).parts().iter().cloned());
     }
-    (!pieces.is_empty()).then(|| Text::from_pieces(pieces))
+    (!pieces.is_empty()).then(|| Text::from_parts(pieces))
 }
 
-/// The same as a body: there all are encoded, those that are said to be encoded once only.
-fn form(arguments: &[Argument]) -> Vec<Piece> {
+/// The same as a body: all arguments are encoded, already encoded ones only once.
+fn form(arguments: &[Argument]) -> Vec<TextPart> {
     let mut pieces = Vec::new();
     for argument in arguments.iter().filter(|argument| argument.name.as_fixed() != Some("")) {
         if !pieces.is_empty() {
-            pieces.push(Piece::Literal("&".into()));
+            pieces.push(TextPart::Literal("&".into()));
         }
         let once = |text: &Text| match (argument.encode, text.as_fixed()) {
             (false, Some(fixed)) => encoded(&Text::fixed(decode(fixed))),
             _ => encoded(text),
         };
-        pieces.extend(once(&argument.name).pieces().iter().cloned());
-        pieces.push(Piece::Literal("=".into()));
-        pieces.extend(once(&argument.value).pieces().iter().cloned());
+        pieces.extend(once(&argument.name).parts().iter().cloned());
+        pieces.push(TextPart::Literal("=".into()));
+        pieces.extend(once(&argument.value).parts().iter().cloned());
     }
     pieces
 }
 
-/// A text, encoded as in a form: at once where it is known, while the plan runs where not.
+/// A form-encoded text: constants are encoded now, variables while the plan runs.
 fn encoded(text: &Text) -> Text {
-    Text::from_pieces(text.pieces().iter().map(|piece| match piece {
-        Piece::Literal(text) => Piece::Literal(form_encode(text).into()),
+    Text::from_parts(text.parts().iter().map(|piece| match piece {
+        TextPart::Literal(text) => TextPart::Literal(form_encode(text).into()),
         other => {
-            let text = Text::from_pieces([other.clone()]);
-            Piece::Function(Box::new(Function::FormEncode { text }))
+            let text = Text::from_parts([other.clone()]);
+            TextPart::Function(Box::new(Function::FormEncode { text }))
         }
     }))
 }
@@ -172,8 +172,8 @@ fn files(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<File
         let path = translation.variables.folder.join(path);
         let size = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
         let content = match size.map(|data| data.len()) {
-            Some(size) if size <= FILE_BYTES => std::fs::read(&path),
-            _ => Err(std::io::Error::other("it is no file, or larger than 256 MiB")),
+            Some(size) if size <= MAX_FILE_BYTES => std::fs::read(&path),
+            _ => Err(std::io::Error::other("not a regular file, or larger than 256 MiB")),
         };
         match content {
             Ok(content) => files.push(File {
@@ -184,7 +184,7 @@ fn files(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<File
             }),
             Err(error) => {
                 let message = format!("`{}` cannot be read: {error}", path.display());
-                translation.wrong(element, &message);
+                translation.invalid(element, &message);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What applies to a sampler: everything beside it and beside what it stands in.
+//! Scope of a sampler: all elements beside it and beside its ancestors.
 
 use super::tree::Element;
 
@@ -9,19 +9,19 @@ pub(super) struct Scope<'e> {
 }
 
 impl<'e> Scope<'e> {
-    /// With one more level.
+    /// The scope with one more level.
     pub(super) fn with(&self, elements: impl IntoIterator<Item = &'e Element>) -> Self {
         let mut levels = self.levels.clone();
         levels.push(elements.into_iter().filter(|element| element.enabled).collect());
         Self { levels }
     }
 
-    /// From the innermost level outwards: settings, of which the first holds.
+    /// From the innermost level outwards: settings, of which the first one counts.
     pub(super) fn inner_first(&self) -> impl Iterator<Item = &'e Element> {
         self.levels.iter().rev().flatten().copied()
     }
 
-    /// From the outermost level inwards: what is done one after the other.
+    /// From the outermost level inwards: actions in their order.
     pub(super) fn outer_first(&self) -> impl Iterator<Item = &'e Element> {
         self.levels.iter().flatten().copied()
     }

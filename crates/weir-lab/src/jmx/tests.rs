@@ -113,7 +113,7 @@ fn what_an_extractor_changes_is_no_constant() {
     assert_eq!(plan.program.variables, ["host", "host_g1", "other"]);
     assert_eq!(plan.program.initial.len(), 1);
     let extractor = &requests(&plan)[0].extractors[0];
-    assert_eq!(extractor.more.len(), 1, "`host_g1` is mentioned");
+    assert_eq!(extractor.derived.len(), 1, "`host_g1` is mentioned");
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn what_the_lab_does_not_have_is_said_with_element_and_line() {
     assert_eq!(
         problems,
         [
-            "line 7: HTTPSamplerProxy `a`: the Lab runs no scripts: `__groovy` (`--lenient` skips it)",
-            "line 8: JSR223PostProcessor `e`: the Lab runs no scripts (`--lenient` skips it)",
-            "line 11: IfController `e`: the Lab does not have this element (`--lenient` skips it)",
-            "line 13: JSR223Sampler `e`: the Lab runs no scripts (`--lenient` skips it)",
+            "line 7: HTTPSamplerProxy `a`: the Lab does not run scripts: `__groovy` (`--lenient` skips it)",
+            "line 8: JSR223PostProcessor `e`: the Lab does not run scripts (`--lenient` skips it)",
+            "line 11: IfController `e`: the Lab does not support this element (`--lenient` skips it)",
+            "line 13: JSR223Sampler `e`: the Lab does not run scripts (`--lenient` skips it)",
         ]
     );
     let lenient = Options { lenient: true, ..Options::default() };
@@ -248,12 +248,12 @@ fn what_is_wrong_is_refused_even_when_lenient() {
     let problems = load_with(&group(&csv), &lenient).expect_err("refused");
     assert!(problems[0].contains("`/nowhere.csv` cannot be read"), "{problems:?}");
     for (text, said) in [
-        ("", "line 1: the plan ends in the middle"),
-        ("<html/>", "line 1: this is no JMeter plan: its root is not `jmeterTestPlan`"),
-        ("<jmeterTestPlan>\n<hashTree>\n", "line 3: the plan ends in the middle"),
-        ("<jmeterTestPlan><hashTree/></jmeterTestPlan>", "line 1: there is no `TestPlan` in it"),
-        ("<jmeterTestPlan>\n<a></b>", "line 2: this is no XML"),
-        ("<jmeterTestPlan>&nope;", "line 1: this is no XML: the entity `nope` is not known"),
+        ("", "line 1: the plan is truncated"),
+        ("<html/>", "line 1: not a JMeter plan: its root is not `jmeterTestPlan`"),
+        ("<jmeterTestPlan>\n<hashTree>\n", "line 3: the plan is truncated"),
+        ("<jmeterTestPlan><hashTree/></jmeterTestPlan>", "line 1: no `TestPlan` element"),
+        ("<jmeterTestPlan>\n<a></b>", "line 2: not XML"),
+        ("<jmeterTestPlan>&nope;", "line 1: not XML: unknown entity `nope`"),
     ] {
         let problems = match load_text(text, Path::new(""), &lenient) {
             Err(JmxError::Problems(problems)) => problems,

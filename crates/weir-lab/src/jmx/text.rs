@@ -1,57 +1,57 @@
-//! Texts of a plan: `${variable}` and `${__function(arguments)}` among characters.
+//! Texts of a plan: characters with `${variable}` and `${__function(arguments)}`.
 //!
-//! As in JMeter a backslash takes the meaning from `$`, `,` and `\`, but only in a text that has a
-//! variable or function; in any other it is a character.
+//! As in JMeter, a backslash escapes `$`, `,` and `\`, but only in a text with a variable or
+//! function.
 
 use super::functions;
 use super::variables::Variables;
-use crate::program::{Piece, Text};
+use crate::program::{Text, TextPart};
 
 /// Deepest nesting of functions.
-const DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
-/// What is wrong with a text.
+/// An invalid or unsupported text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// What is wrong.
+pub(super) struct TextError {
+    /// The problem.
     pub(super) message: String,
-    /// It is something that the Lab does not have; the text may stand as it is written.
+    /// Unsupported by the Lab: the text may be used unchanged.
     pub(super) skippable: bool,
 }
 
-impl Fault {
-    /// Something that is wrong.
-    pub(super) fn wrong(message: impl Into<String>) -> Self {
+impl TextError {
+    /// An invalid text.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self { message: message.into(), skippable: false }
     }
 
-    /// Something that the Lab does not have.
-    pub(super) fn missing(message: impl Into<String>) -> Self {
+    /// An unsupported text.
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
         Self { message: message.into(), skippable: true }
     }
 }
 
 /// Parses a text.
-pub(super) fn parse(text: &str, variables: &mut Variables<'_>) -> Result<Text, Fault> {
+pub(super) fn parse(text: &str, variables: &mut Variables<'_>) -> Result<Text, TextError> {
     if !text.contains("${") {
         return Ok(Text::fixed(text));
     }
     let mut parser = Parser { rest: text, depth: 0, functions: 0, variables };
-    let (parsed, _) = parser.text(Place::Outside)?;
-    // Nothing was a variable after all (`\${`): then nothing was escaped either.
+    let (parsed, _) = parser.text(Context::Outside)?;
+    // The text has no variable after all (`\${`), so nothing was escaped.
     if parser.functions == 0 { Ok(Text::fixed(text)) } else { Ok(parsed) }
 }
 
-/// Where a text stands.
+/// Context of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// By itself.
+enum Context {
+    /// A whole property.
     Outside,
-    /// Among the arguments of a function.
+    /// An argument of a function.
     Argument,
 }
 
-/// What ended a text.
+/// End of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Text,
@@ -62,13 +62,13 @@ enum End {
 struct Parser<'t, 'v, 'p> {
     rest: &'t str,
     depth: usize,
-    /// Variables and functions so far.
+    /// Number of variables and functions.
     functions: usize,
     variables: &'v mut Variables<'p>,
 }
 
 impl Parser<'_, '_, '_> {
-    fn text(&mut self, place: Place) -> Result<(Text, End), Fault> {
+    fn text(&mut self, place: Context) -> Result<(Text, End), TextError> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut brackets = 0;
@@ -76,8 +76,8 @@ impl Parser<'_, '_, '_> {
             if self.rest.starts_with("${") {
                 self.rest = &self.rest[2..];
                 let text = self.reference()?;
-                pieces.push(Piece::Literal(std::mem::take(&mut literal).into()));
-                pieces.extend(text.pieces().iter().cloned());
+                pieces.push(TextPart::Literal(std::mem::take(&mut literal).into()));
+                pieces.extend(text.parts().iter().cloned());
                 continue;
             }
             let mut characters = self.rest.chars();
@@ -92,8 +92,8 @@ impl Parser<'_, '_, '_> {
                     literal.extend(escaped);
                     self.rest = characters.as_str();
                 }
-                ',' if place == Place::Argument => break End::Comma,
-                ')' if place == Place::Argument && brackets == 0 => break End::Bracket,
+                ',' if place == Context::Argument => break End::Comma,
+                ')' if place == Context::Argument && brackets == 0 => break End::Bracket,
                 character => {
                     match character {
                         '(' => brackets += 1,
@@ -104,25 +104,27 @@ impl Parser<'_, '_, '_> {
                 }
             }
         };
-        pieces.push(Piece::Literal(literal.into()));
-        Ok((Text::from_pieces(pieces), end))
+        pieces.push(TextPart::Literal(literal.into()));
+        Ok((Text::from_parts(pieces), end))
     }
 
-    /// What follows `${`.
-    fn reference(&mut self) -> Result<Text, Fault> {
+    /// Parses a reference after `${`.
+    fn reference(&mut self) -> Result<Text, TextError> {
         self.depth += 1;
         self.functions += 1;
-        if self.depth > DEPTH {
-            return Err(Fault::wrong(format!("functions are nested deeper than {DEPTH}")));
+        if self.depth > MAX_DEPTH {
+            return Err(TextError::invalid(format!(
+                "functions are nested deeper than {MAX_DEPTH}"
+            )));
         }
         let end = self.rest.find(['}', '(']).filter(|end| {
             let name = self.rest[..*end].trim();
             self.rest[*end..].starts_with('}') || name.starts_with("__")
         });
-        // A name of a variable may have brackets.
+        // Names of variables may contain parentheses.
         let end = end.or_else(|| self.rest.find('}'));
         let Some(end) = end else {
-            return Err(Fault::wrong("a `${` is not closed"));
+            return Err(TextError::invalid("`${` is not closed"));
         };
         let name = self.rest[..end].trim().to_owned();
         let called = self.rest[end..].starts_with('(');
@@ -130,20 +132,20 @@ impl Parser<'_, '_, '_> {
         let mut arguments = Vec::new();
         if called {
             loop {
-                let (argument, end) = self.text(Place::Argument)?;
+                let (argument, end) = self.text(Context::Argument)?;
                 arguments.push(argument);
                 match end {
                     End::Comma => {}
                     End::Bracket => break,
                     End::Text => {
-                        return Err(Fault::wrong(format!(
+                        return Err(TextError::invalid(format!(
                             "the brackets of `{name}` are not closed"
                         )));
                     }
                 }
             }
             let Some(rest) = self.rest.trim_start().strip_prefix('}') else {
-                return Err(Fault::wrong(format!("`{name}(…)` is not followed by `}}`")));
+                return Err(TextError::invalid(format!("`{name}(…)` is not followed by `}}`")));
             };
             self.rest = rest;
         }

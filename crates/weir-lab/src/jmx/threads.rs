@@ -7,12 +7,12 @@ use super::tree::{Element, Lookup as _, Property};
 use crate::program::{Cookies, Executor, Group, OnError, Phase, Users};
 use std::time::Duration;
 
-/// Whether it is a thread group of any kind.
+/// Whether the element is a thread group of any kind.
 pub(super) fn is_group(element: &Element) -> bool {
     element.class.ends_with("ThreadGroup")
 }
 
-/// Translates a thread group; `beside` are the elements of the plan that apply to it.
+/// Translates a thread group. `beside` has the elements of the plan that apply to the group.
 pub(super) fn group<'e>(
     translation: &mut Translation<'_>,
     element: &'e Element,
@@ -23,12 +23,14 @@ pub(super) fn group<'e>(
         "SetupThreadGroup" => Phase::Setup,
         "PostThreadGroup" => Phase::Teardown,
         _ => {
-            return translation.missing(element, "the Lab does not have this kind of thread group");
+            return translation
+                .unsupported(element, "the Lab does not support this kind of thread group");
         }
     };
     let users = translation.number(element, "ThreadGroup.num_threads", 1);
     let Ok(users) = u32::try_from(users) else {
-        return translation.wrong(element, "`ThreadGroup.num_threads` is no number of threads");
+        return translation
+            .invalid(element, "`ThreadGroup.num_threads` is not a number of threads");
     };
     let ramp = translation.seconds(element, "ThreadGroup.ramp_time");
     let scheduled = translation.switch(element, "ThreadGroup.scheduler", false);
@@ -47,12 +49,12 @@ pub(super) fn group<'e>(
         "stoptest" => OnError::StopRun,
         "stoptestnow" => OnError::StopNow,
         other => {
-            let message = format!("`ThreadGroup.on_sample_error` is none of its values: `{other}`");
-            translation.wrong(element, &message);
+            let message = format!("`ThreadGroup.on_sample_error` is invalid: `{other}`");
+            translation.invalid(element, &message);
             OnError::Continue
         }
     };
-    // Elements of the plan apply like those of the group, after them.
+    // Elements of the plan apply after those of the group.
     let scope = Scope::default().with(element.children.iter().chain(beside.iter().copied()));
     let steps = control::steps(translation, element, &scope);
     let name = translation.fixed_text(element, &element.name.clone(), "testname");
@@ -66,11 +68,11 @@ pub(super) fn group<'e>(
         steps,
         on_error,
         cookies,
-        fresh_user: !same_user,
+        new_user: !same_user,
     });
 }
 
-/// Iterations of each user; `None` is no end.
+/// Iterations of each user; `None` is endless.
 fn iterations(translation: &mut Translation<'_>, element: &Element) -> Option<u64> {
     let Some(Property::Element(controller)) = element.properties.get("ThreadGroup.main_controller")
     else {
@@ -80,16 +82,17 @@ fn iterations(translation: &mut Translation<'_>, element: &Element) -> Option<u6
     let loops = translation.fixed_text(element, &loops, "LoopController.loops");
     match loops.trim().parse::<i64>() {
         Ok(loops) => u64::try_from(loops).ok(),
-        // What is no number is 0 to JMeter, and a group that silently does nothing helps nobody.
+        // JMeter reads an invalid number as 0; a group without iterations would be a silent
+        // mistake.
         Err(_) => {
-            let message = format!("`LoopController.loops` is no whole number: `{loops}`");
-            translation.wrong(element, &message);
+            let message = format!("`LoopController.loops` is not an integer: `{loops}`");
+            translation.invalid(element, &message);
             Some(0)
         }
     }
 }
 
-/// What the cookie manager says that is nearest to the group.
+/// Setting of the cookie manager nearest to the group.
 fn cookies(translation: &mut Translation<'_>, group: &Element, beside: &[&Element]) -> Cookies {
     let mut found = None;
     super::translate::each(&group.children, &mut |element| {
@@ -100,7 +103,7 @@ fn cookies(translation: &mut Translation<'_>, group: &Element, beside: &[&Elemen
     let of_plan = beside.iter().find(|e| e.enabled && e.class == "CookieManager").copied();
     let Some(manager) = found.or(of_plan) else { return Cookies::Ignored };
     if !manager.properties.items("CookieManager.cookies").is_empty() {
-        translation.missing(manager, "the Lab has no cookies from the start");
+        translation.unsupported(manager, "the Lab does not support initial cookies");
     }
     let same_user = translation.switch(group, "ThreadGroup.same_user_on_next_iteration", true);
     let by_group = translation.switch(manager, "CookieManager.controlledByThreadGroup", false);

@@ -1,6 +1,6 @@
-//! From the tree of a plan to a [`Program`].
+//! Translates the tree of a plan to a [`Program`].
 
-use super::text::{self, Fault};
+use super::text::{self, TextError};
 use super::tree::{Element, Lookup as _, Properties, Property};
 use super::variables::Variables;
 use super::{JmxError, Options, Plan, Problem, control, threads};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A translation under way.
+/// State of a translation.
 pub(super) struct Translation<'p> {
     /// Variables, and the program.
     pub(super) variables: Variables<'p>,
-    /// Names after `${` anywhere in the plan.
+    /// All names after `${` in the plan.
     pub(super) mentioned: BTreeSet<String>,
     /// Feeders by the line of their element.
     pub(super) feeders: BTreeMap<u64, FeederId>,
@@ -32,7 +32,7 @@ pub(super) fn translate(
     let mut program = Program { insecure: true, ..Program::default() };
     let properties: BTreeMap<String, String> = options.properties.iter().cloned().collect();
     let mut names = Names::default();
-    roots.iter().for_each(|element| names.of(element));
+    roots.iter().for_each(|element| names.add_element(element));
     program.properties = properties.clone().into_iter().collect();
     let variables = Variables {
         program: &mut program,
@@ -51,7 +51,7 @@ pub(super) fn translate(
     };
     match roots.iter().find(|element| element.class == "TestPlan") {
         Some(plan) => translation.plan(plan),
-        None => translation.problems.push(Problem::new(1, "there is no `TestPlan` in it")),
+        None => translation.problems.push(Problem::new(1, "no `TestPlan` element")),
     }
     let results = translation.results(roots);
     let problems = translation.problems;
@@ -82,17 +82,16 @@ impl Translation<'_> {
         for element in plan.children.iter().filter(|element| element.enabled) {
             if threads::is_group(element) {
                 threads::group(self, element, &beside);
-            } else if !control::is_known_beside_samplers(element) {
-                self.missing(element, "the Lab does not have this element");
+            } else if !control::is_passive(element) {
+                self.unsupported(element, "the Lab does not support this element");
             }
         }
         if self.variables.program.groups.is_empty() && self.problems.is_empty() {
-            self.problems
-                .push(Problem::new(plan.line, "the plan has no thread group that is enabled"));
+            self.problems.push(Problem::new(plan.line, "the plan has no enabled thread group"));
         }
     }
 
-    /// Variables of the plan, in their order: a value may refer to those of elements before.
+    /// Variables of the plan, in order: a value may refer to earlier variables.
     fn define(&mut self, element: &Element, arguments: &Properties) {
         let mut values = Vec::new();
         for argument in arguments.items("Arguments.arguments") {
@@ -110,7 +109,7 @@ impl Translation<'_> {
         let columns: Vec<String> = columns.map(str::to_owned).collect();
         let encoding = self.fixed(element, "fileEncoding");
         if !matches!(encoding.to_ascii_lowercase().as_str(), "" | "utf-8" | "utf8" | "us-ascii") {
-            self.missing(element, &format!("the Lab reads UTF-8 only, not `{encoding}`"));
+            self.unsupported(element, &format!("the Lab supports only UTF-8, not `{encoding}`"));
         }
         let delimiter = match self.fixed(element, "delimiter").as_str() {
             "" => ',',
@@ -126,13 +125,18 @@ impl Translation<'_> {
         };
         let table = match csv.read() {
             Ok(table) => table,
-            Err(error) => return self.wrong(element, &error.to_string()),
+            Err(error) => return self.invalid(element, &error.to_string()),
         };
         let share = match element.text("shareMode") {
             "" | "shareMode.all" => Share::All,
             "shareMode.group" => Share::Group,
             "shareMode.thread" => Share::User,
-            other => return self.missing(element, &format!("sharing by `{other}` is not there")),
+            other => {
+                return self.unsupported(
+                    element,
+                    &format!("the Lab does not support sharing by `{other}`"),
+                );
+            }
         };
         for column in &table.columns {
             if let Some(value) = self.variables.constants.get(column).cloned() {
@@ -157,7 +161,7 @@ impl Translation<'_> {
         self.feeders.insert(element.line, id);
     }
 
-    /// Files that listeners write to.
+    /// Result files of listeners.
     fn results(&mut self, roots: &[Element]) -> Vec<PathBuf> {
         let mut files = Vec::new();
         each(roots, &mut |element| {
@@ -169,17 +173,17 @@ impl Translation<'_> {
         files
     }
 
-    /// Notes that something is wrong.
-    pub(super) fn wrong(&mut self, element: &Element, message: &str) {
-        self.note(element, message, false);
+    /// Reports an invalid element.
+    pub(super) fn invalid(&mut self, element: &Element, message: &str) {
+        self.problem(element, message, false);
     }
 
-    /// Notes something that the Lab does not have.
-    pub(super) fn missing(&mut self, element: &Element, message: &str) {
-        self.note(element, message, true);
+    /// Reports an unsupported element.
+    pub(super) fn unsupported(&mut self, element: &Element, message: &str) {
+        self.problem(element, message, true);
     }
 
-    fn note(&mut self, element: &Element, message: &str, skippable: bool) {
+    fn problem(&mut self, element: &Element, message: &str, skippable: bool) {
         let hint = if skippable && !self.lenient { " (`--lenient` skips it)" } else { "" };
         self.problems.push(Problem {
             line: element.line,
@@ -189,42 +193,42 @@ impl Translation<'_> {
         });
     }
 
-    /// A text of an element, parsed; as it is written if something is wrong with it.
+    /// Parses a text of an element; an invalid text stays unchanged.
     pub(super) fn text(&mut self, element: &Element, raw: &str) -> Text {
         match text::parse(raw, &mut self.variables) {
             Ok(text) => text,
-            Err(Fault { message, skippable }) => {
-                self.note(element, &message, skippable);
+            Err(TextError { message, skippable }) => {
+                self.problem(element, &message, skippable);
                 Text::fixed(raw)
             }
         }
     }
 
-    /// A property as text.
+    /// Parses a property.
     pub(super) fn property(&mut self, element: &Element, name: &str) -> Text {
         self.text(element, element.text(name))
     }
 
-    /// A property that must not change while the plan runs.
+    /// A constant property.
     pub(super) fn fixed(&mut self, element: &Element, name: &str) -> String {
         let raw = element.text(name).to_owned();
         self.fixed_text(element, &raw, name)
     }
 
-    /// A text that must not change while the plan runs; `what` names it.
+    /// A constant text; `what` is its name in messages.
     pub(super) fn fixed_text(&mut self, element: &Element, raw: &str, what: &str) -> String {
         let text = self.text(element, raw);
         match text.as_fixed() {
             Some(fixed) => fixed.to_owned(),
             None => {
                 let message = format!("`{what}` changes while the plan runs: `{raw}`");
-                self.missing(element, &message);
+                self.unsupported(element, &message);
                 raw.to_owned()
             }
         }
     }
 
-    /// A property that is true or false.
+    /// A boolean property.
     pub(super) fn switch(&mut self, element: &Element, name: &str, default: bool) -> bool {
         match self.fixed(element, name).trim() {
             "" => default,
@@ -232,7 +236,7 @@ impl Translation<'_> {
         }
     }
 
-    /// A property that is a whole number; `default` if it is empty.
+    /// An integer property; `default` if empty.
     pub(super) fn number(&mut self, element: &Element, name: &str, default: i64) -> i64 {
         let text = self.fixed(element, name);
         match text.trim() {
@@ -241,7 +245,7 @@ impl Translation<'_> {
             text => match text.parse::<i64>().ok().or_else(|| whole(text)) {
                 Some(number) => number,
                 None => {
-                    self.wrong(element, &format!("`{name}` is no whole number: `{text}`"));
+                    self.invalid(element, &format!("`{name}` is not an integer: `{text}`"));
                     default
                 }
             },
@@ -265,7 +269,7 @@ fn whole(text: &str) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
 }
 
-/// Calls `seen` for every element that is enabled with all it stands in.
+/// Calls `seen` for every enabled element with enabled ancestors.
 pub(super) fn each<'e>(elements: &'e [Element], seen: &mut dyn FnMut(&'e Element)) {
     for element in elements.iter().filter(|element| element.enabled) {
         seen(element);
@@ -273,19 +277,19 @@ pub(super) fn each<'e>(elements: &'e [Element], seen: &mut dyn FnMut(&'e Element
     }
 }
 
-/// Names in a plan, found before it is translated.
+/// Names in a plan, collected before its translation.
 #[derive(Default)]
 struct Names {
-    /// Variables that something changes.
+    /// Variables that change while the plan runs.
     changed: BTreeSet<String>,
-    /// Whatever stands after `${`.
+    /// All names after `${`.
     mentioned: BTreeSet<String>,
     /// `__setProperty` is called.
     sets_properties: bool,
 }
 
 impl Names {
-    fn of(&mut self, element: &Element) {
+    fn add_element(&mut self, element: &Element) {
         if !element.enabled {
             return;
         }
@@ -306,7 +310,7 @@ impl Names {
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
         self.text(&element.name);
         self.properties(&element.properties);
-        element.children.iter().for_each(|child| self.of(child));
+        element.children.iter().for_each(|child| self.add_element(child));
     }
 
     fn properties(&mut self, properties: &Properties) {
@@ -332,8 +336,9 @@ impl Names {
                 continue;
             }
             self.sets_properties |= name == "__setProperty";
-            let kept = super::functions::KEEPS.iter().find(|(function, _)| *function == name);
-            if let Some((_, index)) = kept
+            let found =
+                super::functions::VARIABLE_ARGUMENTS.iter().find(|(function, _)| *function == name);
+            if let Some((_, index)) = found
                 && let Some(arguments) = rest.get(end + 1..)
             {
                 let arguments = &arguments[..arguments.find(')').unwrap_or(arguments.len())];

@@ -1,8 +1,8 @@
 //! The tree of a plan: elements with their properties and their line.
 //!
-//! In the file an element is followed by a sibling `hashTree` that holds what is below it; here
-//! that is its children. A property may be written as a string, a number or a boolean: all are
-//! texts, for any may be a function.
+//! In the file, an element is followed by a sibling `hashTree` with its children. A property may be
+//! written as a string, a number or a boolean; all are texts here, since any property may be a
+//! function.
 
 use super::Problem;
 use quick_xml::XmlVersion;
@@ -12,14 +12,14 @@ use quick_xml::reader::Reader;
 use std::collections::BTreeMap;
 
 /// Deepest nesting of XML elements.
-const DEPTH: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 /// An element of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Element {
     /// Its XML name, such as `ThreadGroup`.
     pub(super) tag: String,
-    /// Its attribute `testclass`, if it has one, else its XML name; without a package.
+    /// Its attribute `testclass`, or else its XML name; without a package.
     pub(super) class: String,
     /// Its attribute `testname` (or `name`).
     pub(super) name: String,
@@ -29,7 +29,7 @@ pub(super) struct Element {
     pub(super) line: u64,
     /// Its properties.
     pub(super) properties: Properties,
-    /// What is below it.
+    /// Children.
     pub(super) children: Vec<Element>,
 }
 
@@ -57,9 +57,9 @@ impl Property {
     }
 }
 
-/// What properties say.
+/// Access to properties.
 pub(super) trait Lookup {
-    /// The text of a property; empty if it is not there.
+    /// The text of a property; empty if missing.
     fn text(&self, name: &str) -> &str;
     /// The items of a list.
     fn items(&self, name: &str) -> &[Property];
@@ -88,7 +88,7 @@ impl Lookup for Properties {
 }
 
 impl Element {
-    /// The text of a property; empty if it is not there.
+    /// The text of a property; empty if missing.
     pub(super) fn text(&self, name: &str) -> &str {
         self.properties.text(name)
     }
@@ -99,20 +99,20 @@ impl Element {
     }
 }
 
-/// What is open while reading.
+/// An open XML element.
 enum Open {
-    /// The root or another frame that holds element and tree pairs.
+    /// The root or another element with pairs of element and tree.
     Tree(Vec<Element>),
     /// An element of the plan.
     Element(Element),
-    /// A property: its name, and what it holds so far.
+    /// A property: its name, and its value so far.
     Property { name: String, value: Property },
 }
 
 /// Reads a plan: the elements below its root.
 ///
 /// # Errors
-/// The text is no XML, is nested too deep, or its root is no `jmeterTestPlan`.
+/// Not XML, nested too deeply, or another root than `jmeterTestPlan`.
 pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().expand_empty_elements = true;
@@ -121,20 +121,23 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
     loop {
         let line = lines.at(reader.buffer_position());
         let event = reader.read_event();
-        let fault = |what: String| Problem::new(line, format!("this is no XML: {what}"));
+        let fault = |what: String| Problem::new(line, format!("not XML: {what}"));
         match event.map_err(|error| fault(error.to_string()))? {
             Event::Start(start) => {
-                if open.len() >= DEPTH {
-                    return Err(Problem::new(line, format!("nested deeper than {DEPTH} elements")));
+                if open.len() >= MAX_DEPTH {
+                    return Err(Problem::new(
+                        line,
+                        format!("nested deeper than {MAX_DEPTH} elements"),
+                    ));
                 }
-                // White space may stand between the last event and the tag.
+                // Skip white space between the last event and the tag.
                 let line = lines.at(start_of(text, reader.buffer_position()));
                 let frame =
                     begin(&start, open.last(), line).map_err(|what| Problem::new(line, what))?;
                 open.push(frame);
             }
             Event::End(_) => {
-                let Some(frame) = open.pop() else { return Err(fault("an end too many".into())) };
+                let Some(frame) = open.pop() else { return Err(fault("a surplus end tag".into())) };
                 match (open.last_mut(), frame) {
                     (None, Open::Tree(elements)) => return Ok(elements),
                     (None, _) => return Err(Problem::new(1, NO_PLAN)),
@@ -151,12 +154,12 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
                     None => {
                         let name = reference.xml10_content();
                         let text = resolve_predefined_entity(&name)
-                            .ok_or_else(|| fault(format!("the entity `{name}` is not known")))?;
+                            .ok_or_else(|| fault(format!("unknown entity `{name}`")))?;
                         add(open.last_mut(), text);
                     }
                 }
             }
-            Event::Eof => return Err(Problem::new(line, "the plan ends in the middle")),
+            Event::Eof => return Err(Problem::new(line, "the plan is truncated")),
             Event::Empty(_)
             | Event::Comment(_)
             | Event::Decl(_)
@@ -166,12 +169,12 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
     }
 }
 
-const NO_PLAN: &str = "this is no JMeter plan: its root is not `jmeterTestPlan`";
+const NO_PLAN: &str = "not a JMeter plan: its root is not `jmeterTestPlan`";
 
-/// Where the tag that ends before `end` begins.
+/// Start of the tag that ends before `end`.
 fn start_of(text: &str, end: u64) -> u64 {
     let end = usize::try_from(end).unwrap_or(text.len()).min(text.len());
-    // An attribute's value cannot hold `<`.
+    // Values of attributes cannot contain `<`.
     text.as_bytes()[..end].iter().rposition(|byte| *byte == b'<').unwrap_or(end) as u64
 }
 
@@ -212,7 +215,7 @@ fn begin(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Result<Ope
 fn end(parent: &mut Open, frame: Open) {
     match (parent, frame) {
         (Open::Tree(elements), Open::Element(element)) => elements.push(element),
-        // The tree of the element before; the plan's own tree has none before.
+        // The tree belongs to the previous element, except the tree of the plan itself.
         (Open::Tree(elements), Open::Tree(below)) => match elements.last_mut() {
             Some(element) => element.children.extend(below),
             None => *elements = below,
@@ -228,7 +231,7 @@ fn end(parent: &mut Open, frame: Open) {
             Property::Element(properties) => {
                 properties.insert(name, value);
             }
-            // XStream's objects (`<value><time>true</time>…`): settings of listeners.
+            // XStream objects (`<value><time>true</time>…`): settings of listeners.
             Property::Text(_) => *outer = Property::Element([(name, value)].into()),
             Property::List(_) => {}
         },
@@ -236,7 +239,7 @@ fn end(parent: &mut Open, frame: Open) {
     }
 }
 
-/// Numbers with decimals have their name and value in elements of their own.
+/// Decimal numbers have their name and value in child elements.
 fn named(tag: String, value: Property) -> (String, Property) {
     match &value {
         Property::Element(parts) if matches!(tag.as_str(), "doubleProp" | "FloatProperty") => {
@@ -247,14 +250,14 @@ fn named(tag: String, value: Property) -> (String, Property) {
     }
 }
 
-/// Adds characters to the property that is open.
+/// Adds characters to the open property.
 fn add(open: Option<&mut Open>, characters: &str) {
     if let Some(Open::Property { value: Property::Text(text), .. }) = open {
         text.push_str(characters);
     }
 }
 
-/// Counts lines as far as they are asked for.
+/// Counts lines incrementally.
 struct Lines<'t> {
     text: &'t str,
     position: usize,
@@ -262,7 +265,7 @@ struct Lines<'t> {
 }
 
 impl Lines<'_> {
-    /// The line of a byte. Bytes are asked for in order, give or take one tag.
+    /// The line of a byte. Positions are requested in ascending order, except within a tag.
     fn at(&mut self, position: u64) -> u64 {
         let to = usize::try_from(position).unwrap_or(usize::MAX).min(self.text.len());
         if to < self.position {

@@ -1,45 +1,45 @@
 //! Variables and properties while a plan is translated.
 //!
-//! A variable of the plan that nothing changes later is put into texts as it is, so that a request
-//! that only has such variables is the same every time.
+//! Constant variables are inserted into texts, so that a request with only constant variables is
+//! encoded once.
 
-use crate::program::{Piece, Program, Text, Variable};
+use crate::program::{Program, Text, TextPart, Variable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What texts refer to.
+/// Names that texts refer to.
 pub(super) struct Variables<'p> {
-    /// Where the variables of users are.
+    /// The program, which has the variables of users.
     pub(super) program: &'p mut Program,
-    /// Variables of the plan that nothing changes.
+    /// Constant variables of the plan.
     pub(super) constants: BTreeMap<String, String>,
-    /// Variables that something changes while the plan runs.
+    /// Variables that change while the plan runs.
     pub(super) changed: BTreeSet<String>,
     /// Properties of the command line.
     pub(super) properties: BTreeMap<String, String>,
-    /// The plan sets properties, so they are read when they are needed.
+    /// The plan sets properties: they are read while the plan runs.
     pub(super) sets_properties: bool,
-    /// Where files are.
+    /// Folder of relative files.
     pub(super) folder: PathBuf,
 }
 
 impl Variables<'_> {
-    /// What `${name}` is.
+    /// The value of `${name}`.
     pub(super) fn value(&mut self, name: &str) -> Text {
         match self.constants.get(name) {
             Some(value) => Text::fixed(value.clone()),
-            None => Text::from_pieces([Piece::Variable(self.program.variable(name))]),
+            None => Text::from_parts([TextPart::Variable(self.program.variable(name))]),
         }
     }
 
-    /// The variable of this name, which something changes.
+    /// The changing variable of this name.
     pub(super) fn variable(&mut self, name: &str) -> Variable {
-        // A constant of that name would hide it; the first pass has seen to it that there is none.
+        // A constant of this name would hide the variable; the first pass excludes this.
         self.changed.insert(name.to_owned());
         self.program.variable(name)
     }
 
-    /// Gives a variable its first value.
+    /// Sets the initial value of a variable.
     pub(super) fn define(&mut self, name: &str, value: Text) {
         match value.as_fixed() {
             Some(fixed) if !self.changed.contains(name) => {

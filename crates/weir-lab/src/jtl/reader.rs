@@ -1,47 +1,47 @@
-//! Reading results, of JMeter or of ours: any subset of the columns in any order, with `,`, `;`,
-//! `|` or a tab between them.
+//! Reads results of JMeter or weir: any subset of the columns in any order, separated by `,`, `;`,
+//! `|` or a tab.
 
 use super::Row;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Longest record, in bytes: messages can be long, a file without line ends is none.
-const RECORD_BYTES: usize = 1 << 20;
+/// Largest record, in bytes: a limit for files without line ends.
+const MAX_RECORD_BYTES: usize = 1 << 20;
 
-/// Why a file is no results.
+/// Why a results file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum JtlError {
-    /// It cannot be read.
-    #[error("it cannot be read: {0}")]
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is JMeter's XML.
-    #[error("it is XML: save results as CSV (`jmeter.save.saveservice.output_format=csv`)")]
+    /// JMeter's XML format.
+    #[error("this is XML: save results as CSV (`jmeter.save.saveservice.output_format=csv`)")]
     Xml,
-    /// The first line names none of the columns that are needed.
-    #[error("its first line names no column `{0}`")]
+    /// A required column is missing in the first line.
+    #[error("no column `{0}` in the first line")]
     Column(&'static str),
-    /// A record is odd.
+    /// An invalid record.
     #[error("line {line}: {reason}")]
     Record {
-        /// Its first line, from 1.
+        /// First line of the record, from 1.
         line: u64,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }
 
-/// Where each column stands.
+/// Index of each column.
 #[derive(Default)]
 struct Columns {
     count: usize,
     time_stamp: usize,
     elapsed: usize,
     label: usize,
-    others: [Option<usize>; OTHERS.len()],
+    others: [Option<usize>; OPTIONAL_COLUMNS.len()],
 }
 
-/// Columns that may be missing.
-const OTHERS: [&str; 14] = [
+/// Optional columns.
+const OPTIONAL_COLUMNS: [&str; 14] = [
     "responseCode",
     "responseMessage",
     "threadName",
@@ -58,7 +58,7 @@ const OTHERS: [&str; 14] = [
     "Connect",
 ];
 
-/// Reads a file, record by record, in constant memory. Returns how many there were.
+/// Reads a file record by record in constant memory. Returns the number of records.
 ///
 /// # Errors
 /// See [`JtlError`].
@@ -83,7 +83,7 @@ pub fn read(source: impl BufRead, mut seen: impl FnMut(&Row<'_>)) -> Result<u64,
         }
         let line = records.first;
         let values = fields(&records.buffer, delimiter);
-        // A run that was ended leaves half a line behind.
+        // An aborted run leaves an incomplete last line.
         if values.len() < columns.count && !records.ended_with_line() {
             return Ok(count);
         }
@@ -101,7 +101,7 @@ fn columns(names: &[Cow<'_, str>]) -> Result<Columns, JtlError> {
         time_stamp: needed("timeStamp")?,
         elapsed: needed("elapsed")?,
         label: needed("label")?,
-        others: OTHERS.map(at),
+        others: OPTIONAL_COLUMNS.map(at),
     })
 }
 
@@ -125,7 +125,7 @@ fn row<'v>(values: &'v [Cow<'v, str>], columns: &Columns) -> Result<Row<'v>, Str
         message: Cow::Borrowed(other(1)),
         thread: Cow::Borrowed(other(2)),
         data_type: Cow::Borrowed(other(3)),
-        // Without the column nothing is known to have failed.
+        // Without this column all samples count as successful.
         success: columns.others[4].is_none_or(|at| values[at].eq_ignore_ascii_case("true")),
         failure: Cow::Borrowed(other(5)),
         bytes: number("bytes", other(6))?,
@@ -140,23 +140,23 @@ fn row<'v>(values: &'v [Cow<'v, str>], columns: &Columns) -> Result<Row<'v>, Str
 }
 
 fn parse(name: &str, text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("`{name}` is no number"))
+    text.trim().parse().map_err(|_| format!("`{name}` is not a number"))
 }
 
-/// Milliseconds since 1970, or one of the formats users choose (`yyyy/MM/dd HH:mm:ss[.SSS]`), which
-/// is taken as UTC: only differences count.
+/// Milliseconds since 1970, or a common format (`yyyy/MM/dd HH:mm:ss[.SSS]`), interpreted as UTC:
+/// only differences matter.
 fn time_stamp(text: &str) -> Result<u64, String> {
     if let Ok(millis) = text.parse() {
         return Ok(millis);
     }
     let dashed = text.replace('/', "-").replacen(' ', "T", 1);
     let time: jiff::civil::DateTime =
-        dashed.parse().map_err(|_| "`timeStamp` is no time".to_owned())?;
+        dashed.parse().map_err(|_| "`timeStamp` is not a time".to_owned())?;
     let zoned = time.to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
     u64::try_from(zoned.timestamp().as_millisecond()).map_err(|error| error.to_string())
 }
 
-/// Records of a file: a line, or more of them where a quotation mark is open.
+/// Records of a file: one line, or several within quotation marks.
 struct Records<R> {
     source: R,
     /// Lines read so far.
@@ -172,11 +172,11 @@ impl<R: BufRead> Records<R> {
         self.buffer.clear();
         self.first = self.line + 1;
         loop {
-            let room = (RECORD_BYTES - self.buffer.len()) as u64 + 1;
+            let room = (MAX_RECORD_BYTES - self.buffer.len()) as u64 + 1;
             let read =
                 io::Read::take(&mut self.source, room).read_until(b'\n', &mut self.buffer)?;
-            if self.buffer.len() > RECORD_BYTES {
-                let reason = "it is longer than a megabyte".to_owned();
+            if self.buffer.len() > MAX_RECORD_BYTES {
+                let reason = "longer than a megabyte".to_owned();
                 return Err(JtlError::Record { line: self.first, reason });
             }
             self.line += 1;
@@ -188,7 +188,7 @@ impl<R: BufRead> Records<R> {
                 self.first = self.line + 1;
                 continue;
             }
-            // Each mark within a value is doubled, so an odd number means that a value is open.
+            // Quotation marks within a value are doubled, so an odd number means an open value.
             if self.buffer.iter().filter(|byte| **byte == b'"').count() % 2 == 0 {
                 return Ok(true);
             }
@@ -200,7 +200,7 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// Takes a record apart.
+/// Splits a record.
 fn fields(record: &[u8], delimiter: u8) -> Vec<Cow<'_, str>> {
     let record = record.strip_suffix(b"\n").unwrap_or(record);
     let record = record.strip_suffix(b"\r").unwrap_or(record);
@@ -230,7 +230,7 @@ fn fields(record: &[u8], delimiter: u8) -> Vec<Cow<'_, str>> {
     }
 }
 
-/// A quoted value, doubled marks single, and what follows its closing mark.
+/// Returns a quoted value without doubled marks, and the text after its closing mark.
 fn unquote(text: &[u8]) -> (String, &[u8]) {
     let mut value = Vec::new();
     let mut rest = text;

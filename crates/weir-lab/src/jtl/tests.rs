@@ -72,14 +72,14 @@ fn what_is_no_results_file_is_refused_in_words() {
     assert!(refused("<?xml version=\"1.0\"?>\n").contains("XML"));
     assert!(refused("").contains("`timeStamp`"));
     assert!(refused("timeStamp,label\n").contains("`elapsed`"));
-    assert_eq!(refused("timeStamp,elapsed,label\n1,x,a\n"), "line 2: `elapsed` is no number");
+    assert_eq!(refused("timeStamp,elapsed,label\n1,x,a\n"), "line 2: `elapsed` is not a number");
     assert_eq!(
         refused("timeStamp,elapsed,label\n\n1,2\n3,4,b\n"),
         "line 3: 2 values for 3 columns"
     );
     let long = format!("timeStamp,elapsed,label\n1,2,{}\n", "x".repeat(2 << 20));
-    assert_eq!(refused(&long), "line 2: it is longer than a megabyte");
-    assert!(refused("timeStamp,elapsed,label\nnever,2,x\n").contains("`timeStamp` is no time"));
+    assert_eq!(refused(&long), "line 2: longer than a megabyte");
+    assert!(refused("timeStamp,elapsed,label\nnever,2,x\n").contains("`timeStamp` is not a time"));
 }
 
 #[test]

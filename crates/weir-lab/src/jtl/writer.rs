@@ -1,4 +1,4 @@
-//! Samples as rows of a results file, written while a run goes on.
+//! Writes samples as rows of a results file during a run.
 
 use super::{HEADER, Row};
 use crate::program::Program;
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows of a core are collected up to so many bytes before they are written.
-const BUFFER: usize = 64 * 1024;
+/// Rows of a core are buffered up to this size.
+const BUFFER_BYTES: usize = 64 * 1024;
 
-/// A results file. Each core has a [`Writer::sink`] of its own.
+/// A results file. Each core has its own [`Writer::sink`].
 #[derive(Clone)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -20,11 +20,11 @@ pub struct Writer {
 }
 
 struct Shared {
-    /// Where rows go, until writing fails.
+    /// The output; `None` after a write error.
     target: Mutex<Result<Box<dyn Write + Send>, io::Error>>,
 }
 
-/// What samples refer to.
+/// Names that samples refer to.
 struct Names {
     labels: Vec<String>,
     groups: Vec<String>,
@@ -35,7 +35,7 @@ impl Writer {
     /// Writes the first line.
     ///
     /// # Errors
-    /// That cannot be written.
+    /// The file cannot be written.
     pub fn new(
         mut target: Box<dyn Write + Send>,
         program: &Program,
@@ -51,21 +51,21 @@ impl Writer {
         Ok(Self { shared: Arc::new(shared), names: Arc::new(names) })
     }
 
-    /// Where the samples of one core go. What it still has is written when it is dropped.
+    /// The sink of one core. Buffered rows are written when it is dropped.
     pub fn sink(&self) -> Sink {
         let mut core = Core {
             shared: self.shared.clone(),
             names: self.names.clone(),
-            rows: Vec::with_capacity(BUFFER),
+            rows: Vec::with_capacity(BUFFER_BYTES),
             texts: Texts::default(),
         };
         Box::new(move |sample| core.add(sample))
     }
 
-    /// After the run: whether everything was written.
+    /// Reports after the run whether all rows were written.
     ///
     /// # Errors
-    /// The first write that failed; nothing was written after it.
+    /// The first write error; nothing was written after it.
     pub fn finish(&self) -> io::Result<()> {
         let mut target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner);
         let target = std::mem::replace(&mut *target, Ok(Box::new(io::sink())));
@@ -84,7 +84,7 @@ impl Shared {
     }
 }
 
-/// The rows of one core that are not written yet.
+/// Unwritten rows of one core.
 struct Core {
     shared: Arc<Shared>,
     names: Arc<Names>,
@@ -92,7 +92,7 @@ struct Core {
     texts: Texts,
 }
 
-/// Memory for texts of a row.
+/// Reused memory for the texts of a row.
 #[derive(Default)]
 struct Texts {
     thread: String,
@@ -103,7 +103,7 @@ struct Texts {
 impl Core {
     fn add(&mut self, sample: &Sample<'_>) {
         self.names.row(sample, &mut self.texts).write(&mut self.rows);
-        if self.rows.len() >= BUFFER - 4096 {
+        if self.rows.len() >= BUFFER_BYTES - 4096 {
             self.flush();
         }
     }
@@ -127,7 +127,7 @@ impl Names {
         texts.thread.clear();
         texts.code.clear();
         texts.message.clear();
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(texts.thread, "{group} {}-{}", sample.group + 1, sample.user + 1);
         let _ = match class(sample) {
             Some(class) => {
@@ -142,7 +142,7 @@ impl Names {
         let since = |moment: u64| self.clock.epoch_millis(moment).saturating_sub(start);
         Row {
             time_stamp: start,
-            // The end of a transaction without its pauses is not that of its last sample.
+            // A transaction without its pauses ends before its last sample.
             elapsed: since(sample.end),
             label: Cow::Borrowed(name(&self.labels, sample.label.0)),
             code: Cow::Borrowed(&texts.code),
@@ -163,7 +163,7 @@ impl Names {
     }
 }
 
-/// The exception that JMeter would have had, of a sample without an answer.
+/// The corresponding Java exception of a sample without a response.
 fn class(sample: &Sample<'_>) -> Option<&'static str> {
     let Outcome::Error(kind) = sample.outcome else { return None };
     if sample.status != 0 || sample.transaction {
@@ -183,7 +183,7 @@ fn class(sample: &Sample<'_>) -> Option<&'static str> {
     })
 }
 
-/// `text` or `bin`, as JMeter decides it; nothing without a content type.
+/// `text` or `bin` as in JMeter; empty without a content type.
 fn data_type(content_type: &str) -> &'static str {
     const BINARY: [&str; 5] =
         ["image/", "audio/", "video/", "application/octet-stream", "application/pdf"];

@@ -1,43 +1,44 @@
-//! The same program, never faster than somebody allows.
+//! Limits the rate of a program.
 
 use crate::program::{Executor, Program, Step, Text, ThroughputOf};
 
-/// The program with at most so many requests a second of all users together: one shared schedule
-/// gives each request its moment. Open models are slowed down as a whole.
+/// The program with at most `max_rate` requests per second of all users together: one shared
+/// schedule assigns a time to each request. Open models are slowed down as a whole.
 #[must_use]
-pub fn capped(program: &Program, most: f64) -> Program {
+pub fn with_max_rate(program: &Program, max_rate: f64) -> Program {
     let mut capped = program.clone();
     for group in &mut capped.groups {
         if let Executor::ArrivalRate { start, stages, .. } = &mut group.executor {
-            let iterations = most / super::size::requests(&group.steps).unwrap_or(1.0).max(1.0);
+            let iterations =
+                max_rate / super::round_size::requests(&group.steps).unwrap_or(1.0).max(1.0);
             *start = start.min(iterations);
             stages.iter_mut().for_each(|stage| stage.target = stage.target.min(iterations));
         }
         if let Executor::FindMax(search) = &mut group.executor {
-            search.start = search.start.min(most);
+            search.start = search.start.min(max_rate);
         }
-        group.steps = slowed(std::mem::take(&mut group.steps), most);
+        group.steps = slowed(std::mem::take(&mut group.steps), max_rate);
     }
     capped
 }
 
 /// Steps with a wait before each request.
-fn slowed(steps: Vec<Step>, most: f64) -> Vec<Step> {
+fn slowed(steps: Vec<Step>, max_rate: f64) -> Vec<Step> {
     let mut all = Vec::with_capacity(steps.len() * 2);
     for step in steps {
         match step {
             Step::Request(request) => {
-                let per_minute = Text::fixed(format!("{}", most * 60.0));
+                let per_minute = Text::fixed(format!("{}", max_rate * 60.0));
                 all.push(Step::Throughput { per_minute, of: ThroughputOf::AllUsersShared });
                 all.push(Step::Request(request));
             }
             Step::Loop { times, steps } => {
-                all.push(Step::Loop { times, steps: slowed(steps, most) });
+                all.push(Step::Loop { times, steps: slowed(steps, max_rate) });
             }
-            Step::Once(steps) => all.push(Step::Once(slowed(steps, most))),
-            Step::Transaction { label, with_pauses, instead, steps } => {
-                let steps = slowed(steps, most);
-                all.push(Step::Transaction { label, with_pauses, instead, steps });
+            Step::Once(steps) => all.push(Step::Once(slowed(steps, max_rate))),
+            Step::Transaction { label, with_pauses, parent_only: instead, steps } => {
+                let steps = slowed(steps, max_rate);
+                all.push(Step::Transaction { label, with_pauses, parent_only: instead, steps });
             }
             other => all.push(other),
         }
@@ -48,7 +49,7 @@ fn slowed(steps: Vec<Step>, most: f64) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Over, load};
+    use crate::scenario::{Overrides, load};
 
     #[test]
     fn every_request_waits_for_its_moment_and_open_models_are_slower() {
@@ -58,8 +59,8 @@ mod tests {
             requests: [{name: a, get: /a}, {name: b, get: /b}]\n\
             load: {executor: constant-arrival-rate, rate: 500/s, duration: 1s}\n";
         std::fs::write(&path, text).unwrap();
-        let (scenario, _) = load(&path, &Over::default()).unwrap();
-        let program = capped(&scenario.cells[0].program, 100.0);
+        let (scenario, _) = load(&path, &Overrides::default()).unwrap();
+        let program = with_max_rate(&scenario.cells[0].program, 100.0);
         let Executor::ArrivalRate { start, stages, .. } = &program.groups[0].executor else {
             panic!("{:?}", program.groups[0].executor);
         };

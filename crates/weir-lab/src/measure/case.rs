@@ -1,61 +1,63 @@
-//! A case on its way: its rounds, what is kept of them, and what they say in the end.
+//! Progress of a case: its rounds, their sums and the result.
 
-use super::seen::Seen;
-use super::stretches::Stretches;
-use super::{Circumstances, Method, Settings};
-use crate::engine::{self, Hold};
+use super::observed::ObservedLoad;
+use super::windows::Windows;
+use super::{Method, RoundConditions, Settings};
+use crate::engine::{self, RateStep};
 use crate::figures::Times;
 use crate::program::{Label, Program};
-use crate::protocol::{Extent, Order, Outcome, Round, Rules, Stabilise, Use, fixed};
+use crate::protocol::{
+    MeasuredRound, Outcome, PlannedRound, RoundSize, RoundUse, Rules, Stabilise, fixed,
+};
 use crate::record::Interval;
 use crate::results::{
-    Cell, Factor, Failure, Generator, Held, Open, Published, RoundFigures, Server, ServerRow,
-    Total, Traits,
+    CaseAttributes, Cell, Factor, Failure, Generator, Open, Published, RateStepResult,
+    RoundFigures, Server, ServerRow, Total,
 };
 use crate::stats::{Spread, spread};
-use crate::validity::{ERRORS, Evidence, Flaw, flaws};
-use crate::verdict::{Grounds, Verdict, judge};
+use crate::validity::{Evidence, MAX_ERROR_SHARE, Violation, violations};
+use crate::verdict::{Verdict, VerdictInput, judge};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Cores that others of the machine may use without a remark.
-const OTHERS: f64 = 0.3;
-/// Whole seconds below which a single run is not divided.
-const DIVIDED: usize = 10;
+/// Cores used by other processes of the machine from which on a remark is made.
+const MIN_OTHER_CORES: f64 = 0.3;
+/// A single run with fewer whole seconds is not divided into windows.
+const MIN_DIVIDED_SECONDS: usize = 10;
 
-/// A case that is to be measured.
+/// A case to be measured.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// Its name, unique in the run; empty if there is only one.
     pub name: String,
     /// Its factors.
     pub factors: Vec<Factor>,
-    /// What published tables have columns for.
-    pub traits: Traits,
-    /// What the published test says about it.
+    /// Attributes for the columns of published tables.
+    pub attributes: CaseAttributes,
+    /// Published figures of the case.
     pub published: Vec<Published>,
     /// The program's labels.
     pub labels: Vec<String>,
-    /// Those of them that are requests once more.
+    /// Labels of transactions, which repeat requests.
     pub transactions: Vec<Label>,
-    /// Requests a second that an open model offers, and its pacing quantum.
+    /// Offered requests per second of an open model, and its pacing quantum.
     pub rate: Option<(f64, Duration)>,
-    /// Requests a second that users of a closed model bring in as they begin.
+    /// Offered requests per second of starting users in a closed model.
     pub offered: Option<f64>,
-    /// How late requests may be beside what the rules allow, for `find-max`.
-    pub lateness: Duration,
-    /// It is an open model, whatever its rate.
+    /// Additional allowed send lag, for `find-max`.
+    pub allowed_lag: Duration,
+    /// An open model of any rate.
     pub open: bool,
-    /// How much the first round does.
-    pub extent: Extent,
-    /// Cases of the same block have their rounds in turn; blocks follow each other.
+    /// Size of the first round.
+    pub size: RoundSize,
+    /// Cases of the same block alternate; blocks follow each other.
     pub block: usize,
 }
 
 impl Case {
-    /// A case of a program; factors, traits and published figures may be set then.
+    /// A case of a program. Factors, attributes and published figures may be set afterwards.
     #[must_use]
-    pub fn of(name: &str, program: &Program) -> Self {
+    pub fn new(name: &str, program: &Program) -> Self {
         let open = program.groups.iter().any(|group| {
             use crate::program::Executor::{ArrivalRate, FindMax};
             matches!(group.executor, ArrivalRate { .. } | FindMax(_))
@@ -63,136 +65,136 @@ impl Case {
         Self {
             name: name.to_owned(),
             factors: Vec::new(),
-            traits: Traits::default(),
+            attributes: CaseAttributes::default(),
             published: Vec::new(),
             labels: program.labels.clone(),
             transactions: program.transactions(),
             rate: super::rate(program),
             offered: super::offered(program),
-            lateness: super::size::lateness(program).unwrap_or_default(),
+            allowed_lag: super::round_size::allowed_lag(program).unwrap_or_default(),
             open,
-            extent: super::extent(program).unwrap_or(Extent::Iterations(1)),
+            size: super::size(program).unwrap_or(RoundSize::Iterations(1)),
             block: 0,
         }
     }
 
-    /// Nothing yet.
+    /// An empty sum.
     pub(super) fn total(&self) -> Total {
         Total::new(self.labels.len(), self.open).without(&self.transactions)
     }
 }
 
-/// What is left to do.
+/// Remaining rounds.
 #[derive(Debug)]
-pub(super) enum Rest {
-    /// One run, unless it is done.
-    Single(Option<Order>),
+pub(super) enum Remaining {
+    /// One run; `None` once done.
+    Single(Option<PlannedRound>),
     /// The protocol.
     Stabilise(Box<Stabilise>, usize),
 }
 
-impl Rest {
-    pub(super) fn stabilise(rules: Rules, extent: Extent) -> Self {
+impl Remaining {
+    pub(super) fn stabilise(rules: Rules, size: RoundSize) -> Self {
         let rounds = rules.rounds.max(3);
-        Self::Stabilise(Box::new(Stabilise::new(rules, extent)), rounds)
+        Self::Stabilise(Box::new(Stabilise::new(rules, size)), rounds)
     }
 }
 
-/// A round that counts.
+/// A round with its sums.
 #[derive(Debug)]
-struct Kept {
+struct CountedRound {
     number: usize,
     total: Total,
-    seen: Seen,
+    observed: ObservedLoad,
 }
 
-/// A case on its way.
+/// Progress of a case.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) case: Case,
-    rest: Rest,
-    /// The round under way.
+    remaining: Remaining,
+    /// The current round.
     total: Total,
-    seen: Seen,
-    /// Seconds of the round.
+    observed: ObservedLoad,
+    /// Seconds of the current round.
     seconds: f64,
-    /// Requests answered in each second of a single run.
+    /// Completed requests in each second of a single run.
     per_second: Vec<f64>,
-    stretches: Stretches,
-    /// The last rounds that count: those recorded are among them.
-    kept: VecDeque<Kept>,
-    /// The last round that does not.
-    flawed: Option<(Kept, Vec<Flaw>)>,
-    /// Rates that `find-max` held, and what the one to be reported gave.
-    holds: Vec<Held>,
-    held: Option<(Total, Seen)>,
-    /// Failures told of as events already.
-    told: usize,
-    pub(super) given_up: Option<String>,
+    windows: Windows,
+    /// The last valid rounds, which include the recorded ones.
+    counted: VecDeque<CountedRound>,
+    /// The last invalid round.
+    invalid: Option<(CountedRound, Vec<Violation>)>,
+    /// Rate steps of `find-max`, and the sums of the reported one.
+    rate_steps: Vec<RateStepResult>,
+    best_step: Option<(Total, ObservedLoad)>,
+    /// Number of failures that are already reported as events.
+    reported_failures: usize,
+    pub(super) failure: Option<String>,
 }
 
 impl Progress {
     pub(super) fn new(case: Case, method: &Method) -> Self {
         Self {
-            rest: Rest::of(method, case.extent),
+            remaining: Remaining::new(method, case.size),
             total: case.total(),
-            seen: Seen::default(),
+            observed: ObservedLoad::default(),
             seconds: 0.0,
             per_second: Vec::new(),
-            stretches: Stretches::default(),
-            kept: VecDeque::new(),
-            flawed: None,
-            holds: Vec::new(),
-            held: None,
-            told: 0,
-            given_up: None,
+            windows: Windows::default(),
+            counted: VecDeque::new(),
+            invalid: None,
+            rate_steps: Vec::new(),
+            best_step: None,
+            reported_failures: 0,
+            failure: None,
             case,
         }
     }
 
     /// The next round.
-    pub(super) fn order(&self) -> Option<Order> {
-        if self.given_up.is_some() {
+    pub(super) fn next_round(&self) -> Option<PlannedRound> {
+        if self.failure.is_some() {
             return None;
         }
-        match &self.rest {
-            Rest::Single(order) => *order,
-            Rest::Stabilise(protocol, _) => protocol.order(),
+        match &self.remaining {
+            Remaining::Single(order) => *order,
+            Remaining::Stabilise(protocol, _) => protocol.next_round(),
         }
     }
 
     pub(super) fn outcome(&self) -> Option<&Outcome> {
-        match &self.rest {
-            Rest::Single(_) => None,
-            Rest::Stabilise(protocol, _) => protocol.outcome(),
+        match &self.remaining {
+            Remaining::Single(_) => None,
+            Remaining::Stabilise(protocol, _) => protocol.outcome(),
         }
     }
 
-    /// Seconds of the round that ended last.
+    /// Seconds of the last round.
     pub(super) fn last_length(&self) -> f64 {
         self.seconds
     }
 
     pub(super) fn begin(&mut self) {
         self.total = self.case.total();
-        self.seen = Seen::default();
+        self.observed = ObservedLoad::default();
         self.seconds = 0.0;
-        self.told = 0;
+        self.reported_failures = 0;
     }
 
     pub(super) fn second(&mut self, second: &Interval, warm_up: bool) {
         let last_end = second.labels.iter().map(|tally| tally.last_end).max().unwrap_or(0);
         self.seconds = self.seconds.max(last_end as f64 / 1e9);
-        if matches!(self.rest, Rest::Single(_)) {
+        if matches!(self.remaining, Remaining::Single(_)) {
             let samples = second.all(&self.case.transactions).samples();
             let at = usize::try_from(second.second).unwrap_or(usize::MAX);
-            // A second without anything may not have been handed over.
+            // Seconds without samples may be missing.
             if at < self.per_second.len() + 86_400 {
                 self.per_second.resize(self.per_second.len().max(at + 1), 0.0);
                 self.per_second[at] += samples as f64;
             }
             if !warm_up {
-                self.stretches.add(second, &self.case);
+                self.windows.add(second, &self.case);
             }
         }
         if !warm_up {
@@ -202,202 +204,211 @@ impl Progress {
 
     pub(super) fn observe(&mut self, rows: &[ServerRow], cut: u64) {
         for row in rows.iter().filter(|row| row.time > cut as f64) {
-            self.seen.add(row, cut as f64);
+            self.observed.add(row, cut as f64);
         }
     }
 
-    /// Takes in a rate that `find-max` held: the highest that kept the promise is what is reported.
-    pub(super) fn hold(&mut self, hold: &Hold) {
+    /// Adds a rate step of `find-max`. The highest rate that met the objective is reported.
+    pub(super) fn rate_step(&mut self, step: &RateStep) {
         self.total.end_round(0);
         let empty = self.case.total();
         let total = std::mem::replace(&mut self.total, empty);
-        let seen = self.seen;
-        self.seen = seen.next();
-        let kept = hold.verdict == engine::Verdict::Kept;
-        // Without any that kept it, the last one says how it was.
-        if kept || !self.holds.iter().any(|hold| hold.kept) {
-            self.held = Some((total, seen));
+        let observed = self.observed;
+        self.observed = observed.reset();
+        let met = step.verdict == engine::StepVerdict::Met;
+        // If no rate met the objective, the last one is reported.
+        if met || !self.rate_steps.iter().any(|step| step.met) {
+            self.best_step = Some((total, observed));
         }
-        self.holds.push(Held {
-            rate: hold.rate,
-            achieved: hold.achieved,
-            errors: hold.errors,
-            dropped: hold.dropped,
-            confirms: hold.confirms,
-            kept,
-            verdict: hold.verdict.to_string(),
+        self.rate_steps.push(RateStepResult {
+            rate: step.rate,
+            achieved: step.achieved,
+            errors: step.errors,
+            dropped: step.dropped,
+            confirms: step.confirms,
+            met,
+            verdict: step.verdict.to_string(),
         });
     }
 
-    /// Ends the round under way.
-    pub(super) fn end(&mut self, circumstances: Circumstances, method: &Method) {
+    /// Ends the current round.
+    pub(super) fn end(&mut self, conditions: RoundConditions, method: &Method) {
         self.total.end_round(super::cut(method).saturating_mul(1_000_000_000));
         let empty = self.case.total();
         let total = std::mem::replace(&mut self.total, empty);
-        let (total, seen) = self.held.take().unwrap_or((total, self.seen));
-        let Circumstances { undrained, miscounted } = circumstances;
-        let evidence = Evidence { undrained, miscounted, ..self.evidence(&total, &seen) };
-        match &mut self.rest {
-            Rest::Single(order) => {
+        let (total, observed) = self.best_step.take().unwrap_or((total, self.observed));
+        let RoundConditions { undrained, count_mismatch: miscounted } = conditions;
+        let evidence = Evidence { undrained, miscounted, ..self.evidence(&total, &observed) };
+        match &mut self.remaining {
+            Remaining::Single(order) => {
                 *order = None;
-                let kept = Kept { number: 1, total, seen };
-                match flaws(&evidence, ERRORS) {
-                    found if found.is_empty() => self.kept.push_back(kept),
-                    found => self.flawed = Some((kept, found)),
+                let round = CountedRound { number: 1, total, observed };
+                match violations(&evidence, MAX_ERROR_SHARE) {
+                    found if found.is_empty() => self.counted.push_back(round),
+                    found => self.invalid = Some((round, found)),
                 }
             }
-            Rest::Stabilise(protocol, rounds) => {
-                let Some(order) = protocol.order() else { return };
-                let found = flaws(&evidence, 0.0);
-                protocol.observe(Round {
-                    took: Duration::from_secs_f64(total.window()),
+            Remaining::Stabilise(protocol, rounds) => {
+                let Some(order) = protocol.next_round() else { return };
+                let found = violations(&evidence, 0.0);
+                protocol.observe(MeasuredRound {
+                    duration: Duration::from_secs_f64(total.window()),
                     throughput: evidence.throughput,
-                    flaws: found.clone(),
+                    violations: found.clone(),
                 });
-                let kept = Kept { number: order.number, total, seen };
+                let round = CountedRound { number: order.number, total, observed };
                 if found.is_empty() {
-                    self.kept.push_back(kept);
+                    self.counted.push_back(round);
                 } else {
-                    self.flawed = Some((kept, found));
+                    self.invalid = Some((round, found));
                 }
-                while self.kept.len() > *rounds {
-                    self.kept.pop_front();
+                while self.counted.len() > *rounds {
+                    self.counted.pop_front();
                 }
             }
         }
     }
 
-    fn evidence(&self, total: &Total, seen: &Seen) -> Evidence {
+    fn evidence(&self, total: &Total, observed: &ObservedLoad) -> Evidence {
         let (rate, quantum) = self.case.rate.unzip();
         Evidence {
-            server: seen.busiest(),
-            steal: if seen.host > 0.0 { seen.steal / seen.host } else { 0.0 },
-            ..total.evidence(rate, quantum.unwrap_or_default().max(self.case.lateness))
+            server: observed.busiest(),
+            steal: if observed.host > 0.0 { observed.steal / observed.host } else { 0.0 },
+            ..total.evidence(rate, quantum.unwrap_or_default().max(self.case.allowed_lag))
         }
     }
 
-    /// First failed samples of the round that ended last, each once, as events.
+    /// First failed samples of the last round as events, each one once.
     pub(super) fn take_failures(&mut self, start: f64) -> Vec<(f64, String)> {
-        let last = match (&self.flawed, self.kept.back()) {
-            (Some((flawed, _)), Some(kept)) if kept.number > flawed.number => kept,
-            (Some((flawed, _)), _) => flawed,
-            (None, Some(kept)) => kept,
+        let last = match (&self.invalid, self.counted.back()) {
+            (Some((invalid, _)), Some(valid)) if valid.number > invalid.number => valid,
+            (Some((invalid, _)), _) => invalid,
+            (None, Some(valid)) => valid,
             (None, None) => return Vec::new(),
         };
-        let errors = last.total.first_errors.get(self.told..).unwrap_or_default();
-        let told = |error| {
-            let failure = Failure::of(error, &self.case.labels);
+        let errors = last.total.first_errors.get(self.reported_failures..).unwrap_or_default();
+        let event = |error| {
+            let failure = Failure::new(error, &self.case.labels);
             let Failure { kind, label, message, .. } = &failure;
             (start + failure.at, format!("{label}: {kind}: {message}"))
         };
-        let events = errors.iter().map(told).collect();
-        self.told = last.total.first_errors.len();
+        let events = errors.iter().map(event).collect();
+        self.reported_failures = last.total.first_errors.len();
         events
     }
 
-    /// What the case says in the end.
+    /// The result of the case.
     pub(super) fn cell(self, settings: &Settings) -> Cell {
         let mut cell = Cell {
             name: self.case.name.clone(),
             factors: self.case.factors.clone(),
-            traits: self.case.traits.clone(),
+            attributes: self.case.attributes.clone(),
             published: self.case.published.clone(),
             offered: self.case.offered,
-            holds: self.holds.clone(),
+            rate_steps: self.rate_steps.clone(),
             ..Cell::default()
         };
-        if let Some(why) = &self.given_up {
+        if let Some(why) = &self.failure {
             (cell.verdict, cell.reasons) = (Verdict::Invalid, vec![why.clone()]);
         }
         let mut unstable = None;
-        match &self.rest {
-            Rest::Single(_) => self.single(&mut cell, settings),
-            Rest::Stabilise(protocol, _) => unstable = self.stabilised(&mut cell, protocol),
+        match &self.remaining {
+            Remaining::Single(_) => self.single(&mut cell, settings),
+            Remaining::Stabilise(protocol, _) => unstable = self.stabilised(&mut cell, protocol),
         }
         cell.thresholds = settings
             .thresholds
             .iter()
             .map(|threshold| threshold.check(&cell.name, &cell.labels))
             .collect();
-        if self.given_up.is_none() {
-            (cell.verdict, cell.reasons) = judge(&Grounds {
-                flaws: &cell.flaws,
+        if self.failure.is_none() {
+            (cell.verdict, cell.reasons) = judge(&VerdictInput {
+                violations: &cell.violations,
                 unstable: unstable.as_deref(),
                 thresholds: &cell.thresholds,
                 quick: settings.quick,
             });
         }
-        if let Some(lowest) = self.lowest_in_vain() {
+        if let Some(lowest) = self.lowest_failed_rate() {
             cell.throughput = None;
             cell.verdict = Verdict::Fail;
-            cell.reasons.insert(0, format!("no rate kept the promise, not even {lowest:.0}/s"));
+            cell.reasons.insert(0, format!("no rate met the objective, not even {lowest:.0}/s"));
         }
         cell
     }
 
-    /// The lowest rate that `find-max` tried, if none kept its promise.
-    fn lowest_in_vain(&self) -> Option<f64> {
-        let none = self.given_up.is_none() && !self.holds.iter().any(|hold| hold.kept);
-        self.holds.iter().map(|hold| hold.rate).reduce(f64::min).filter(|_| none)
+    /// The lowest rate of `find-max` if none met the objective.
+    fn lowest_failed_rate(&self) -> Option<f64> {
+        let none = self.failure.is_none() && !self.rate_steps.iter().any(|step| step.met);
+        self.rate_steps.iter().map(|step| step.rate).reduce(f64::min).filter(|_| none)
     }
 
-    /// Fills in what the protocol found; gives why it is unstable.
+    /// Adds the result of the protocol. Returns why the server is unstable.
     fn stabilised(&self, cell: &mut Cell, protocol: &Stabilise) -> Option<String> {
-        use crate::protocol::Ending;
+        use crate::protocol::ProtocolResult;
         cell.rounds = protocol.log().to_vec();
         cell.protocol = protocol.outcome().cloned();
         let ending = cell.protocol.as_ref().map(|outcome| outcome.result);
-        let because = cell.protocol.as_ref().map(|outcome| outcome.because.clone());
+        let because = cell.protocol.as_ref().map(|outcome| outcome.reason.clone());
         if let Some(outcome) = &cell.protocol {
             (cell.throughput, cell.interval) = (outcome.throughput, outcome.interval);
             cell.remarks.extend(outcome.remarks.iter().cloned());
         }
         let recorded = |number: usize| {
-            cell.rounds.iter().any(|round| round.number == number && round.used == Use::Recorded)
+            cell.rounds
+                .iter()
+                .any(|round| round.number == number && round.used == RoundUse::Recorded)
         };
-        // Without a steady state, the last rounds say how it was, and nothing is recorded.
-        let shown: Vec<&Kept> = match ending {
-            Some(Ending::Stable) => self.kept.iter().filter(|kept| recorded(kept.number)).collect(),
-            Some(Ending::Invalid) => self.flawed.iter().map(|(kept, _)| kept).collect(),
-            _ => self.kept.iter().collect(),
+        // Without a steady state, the last rounds are shown, and nothing is recorded.
+        let shown: Vec<&CountedRound> = match ending {
+            Some(ProtocolResult::Stable) => {
+                self.counted.iter().filter(|round| recorded(round.number)).collect()
+            }
+            Some(ProtocolResult::Invalid) => self.invalid.iter().map(|(round, _)| round).collect(),
+            _ => self.counted.iter().collect(),
         };
-        if ending == Some(Ending::Stable) {
+        if ending == Some(ProtocolResult::Stable) {
             let names = &self.case.labels;
             cell.recorded =
-                shown.iter().map(|kept| figures(kept.number, &kept.total, names)).collect();
+                shown.iter().map(|round| figures(round.number, &round.total, names)).collect();
         }
         self.fill(cell, &shown);
         match ending {
-            Some(Ending::Stable) => None,
-            Some(Ending::Invalid) => {
-                let found = self.flawed.as_ref().map(|(_, flaws)| flaws.clone());
-                cell.flaws = found.filter(|found| !found.is_empty()).unwrap_or(vec![Flaw::Nothing]);
+            Some(ProtocolResult::Stable) => None,
+            Some(ProtocolResult::Invalid) => {
+                let found = self.invalid.as_ref().map(|(_, violations)| violations.clone());
+                cell.violations =
+                    found.filter(|found| !found.is_empty()).unwrap_or(vec![Violation::NoResponse]);
                 None
             }
-            Some(Ending::Unstable) => because,
-            None => Some("it was stopped before the server was stable".to_owned()),
+            Some(ProtocolResult::Unstable) => because,
+            None => Some("stopped before the server was stable".to_owned()),
         }
     }
 
     fn single(&self, cell: &mut Cell, settings: &Settings) {
-        let shown: Vec<&Kept> = self.kept.iter().chain(self.flawed.iter().map(|f| &f.0)).collect();
+        let shown: Vec<&CountedRound> =
+            self.counted.iter().chain(self.invalid.iter().map(|f| &f.0)).collect();
         self.fill(cell, &shown);
-        cell.flaws = self.flawed.as_ref().map(|(_, flaws)| flaws.clone()).unwrap_or_default();
+        cell.violations =
+            self.invalid.as_ref().map(|(_, violations)| violations.clone()).unwrap_or_default();
         if shown.is_empty() {
-            cell.flaws.push(Flaw::Nothing);
+            cell.violations.push(Violation::NoResponse);
         }
-        // The last second is not whole.
+        // The last second is incomplete.
         let whole = self.per_second.len().saturating_sub(1).min(self.seconds as usize);
         let cut = usize::try_from(super::cut(&settings.method)).unwrap_or(usize::MAX);
         let evaluated = fixed::evaluate(&self.per_second[..whole], cut);
         let mean = cell.total().map(|total| total.throughput).filter(|mean| *mean > 0.0);
         cell.throughput = mean.and_then(|mean| match evaluated.throughput {
-            Some(found) if whole.saturating_sub(cut) >= DIVIDED => Some(Spread { mean, ..found }),
+            Some(found) if whole.saturating_sub(cut) >= MIN_DIVIDED_SECONDS => {
+                Some(Spread { mean, ..found })
+            }
             _ => spread(&[mean]),
         });
-        if whole.saturating_sub(cut) >= DIVIDED {
+        if whole.saturating_sub(cut) >= MIN_DIVIDED_SECONDS {
             cell.interval = evaluated.interval;
-            cell.recorded = self.stretches.figures(&self.case.labels);
+            cell.recorded = self.windows.figures(&self.case.labels);
         }
         if !matches!(settings.method, Method::Fixed { .. }) {
             cell.remarks.extend(evaluated.remarks.iter().cloned());
@@ -407,30 +418,33 @@ impl Progress {
         }
     }
 
-    /// Figures of rounds together.
-    fn fill(&self, cell: &mut Cell, rounds: &[&Kept]) {
+    /// Adds the figures of several rounds.
+    fn fill(&self, cell: &mut Cell, rounds: &[&CountedRound]) {
         let mut total = self.case.total();
-        let mut seen = Seen::default();
-        for kept in rounds {
-            total.merge(&kept.total);
-            seen.merge(&kept.seen);
+        let mut observed = ObservedLoad::default();
+        for round in rounds {
+            total.merge(&round.total);
+            observed.merge(&round.observed);
         }
         cell.labels = total.figures(&self.case.labels);
         cell.window = total.window();
         let samples = cell.labels.first().map_or(0, |figures| figures.samples).max(1) as f64;
         let busiest = total.busiest_loop();
         cell.generator = Generator { cpu_us: total.generator_cpu * 1e6 / samples, busiest };
-        cell.server = seen.busiest().map(|busiest| Server {
-            cpu_us: seen.cpu * 1e6 / samples,
+        cell.server = observed.busiest().map(|busiest| Server {
+            cpu_us: observed.cpu * 1e6 / samples,
             busiest: Some(busiest),
-            memory: seen.memory,
+            memory: observed.memory,
         });
-        if let Some(cores) = seen.others(total.generator_cpu).filter(|cores| *cores >= OTHERS) {
-            let text =
-                format!("others of this machine used {cores:.1} cores beside generator and server");
+        if let Some(cores) =
+            observed.others(total.generator_cpu).filter(|cores| *cores >= MIN_OTHER_CORES)
+        {
+            let text = format!(
+                "other processes of this machine used {cores:.1} cores besides generator and server"
+            );
             cell.remarks.push(text);
         }
-        cell.traits.gc_throughput = seen
+        cell.attributes.gc_throughput = observed
             .paused
             .filter(|_| cell.window > 0.0)
             .map(|paused| 100.0 * (1.0 - (paused / cell.window).min(1.0)));
@@ -438,12 +452,12 @@ impl Progress {
             let achieved = cell.labels.first().map_or(0.0, |figures| figures.throughput);
             let planned = total.offered as f64 / cell.window.max(f64::MIN_POSITIVE);
             let offered = self.case.rate.map_or(planned, |(rate, _)| rate);
-            let send_lag = Times::of(&total.send_lag);
+            let send_lag = Times::from_histogram(&total.send_lag);
             cell.offered = Some(offered);
             cell.open = Some(Open { offered, achieved, dropped: total.dropped, send_lag });
         }
         cell.failures =
-            total.first_errors.iter().map(|error| Failure::of(error, &self.case.labels)).collect();
+            total.first_errors.iter().map(|error| Failure::new(error, &self.case.labels)).collect();
     }
 }
 

@@ -1,24 +1,24 @@
 use super::*;
 use crate::engine;
 use crate::record::Tally;
-use crate::results::{Cell, Factor, Traits};
+use crate::results::{CaseAttributes, Cell, Factor};
 use crate::sample::ErrorKind;
-use crate::validity::Flaw;
+use crate::validity::Violation;
 use crate::verdict::Verdict;
 
-fn case(name: &str, extent: Extent) -> Case {
+fn case(name: &str, size: RoundSize) -> Case {
     Case {
         name: name.to_owned(),
         factors: vec![Factor { name: "of".to_owned(), value: name.to_owned() }],
-        traits: Traits::default(),
+        attributes: CaseAttributes::default(),
         published: Vec::new(),
         labels: vec!["hello".to_owned()],
         transactions: Vec::new(),
         rate: None,
         offered: None,
-        lateness: Duration::ZERO,
+        allowed_lag: Duration::ZERO,
         open: false,
-        extent,
+        size,
         block: 0,
     }
 }
@@ -26,7 +26,7 @@ fn case(name: &str, extent: Extent) -> Case {
 fn settings(method: Method) -> Settings {
     Settings {
         method,
-        arrangement: Arrangement::Interleaved,
+        case_order: CaseOrder::Interleaved,
         seed: 1,
         thresholds: Vec::new(),
         quick: false,
@@ -50,14 +50,14 @@ fn second(at: u64, count: u64, failed: u64, part: f64) -> Interval {
 fn run(measurement: &mut Measurement, rate: impl Fn(usize, usize) -> u64) -> usize {
     let mut rounds = 0;
     let mut now = 0.0;
-    while let Some(turn) = measurement.turn() {
+    while let Some(turn) = measurement.next_round() {
         rounds += 1;
-        let rate = rate(turn.cell, turn.order.number);
-        let seconds = match turn.order.extent {
-            Extent::Seconds(seconds) => seconds,
-            Extent::Iterations(n) => n as f64 / rate as f64,
+        let rate = rate(turn.cell, turn.round.number);
+        let seconds = match turn.round.size {
+            RoundSize::Seconds(seconds) => seconds,
+            RoundSize::Iterations(n) => n as f64 / rate as f64,
         };
-        measurement.begin(turn, now).expect("no folder");
+        measurement.start_round(turn, now).expect("no folder");
         let mut left = seconds;
         for at in 0.. {
             let part = f64::min(left, 1.0);
@@ -69,7 +69,7 @@ fn run(measurement: &mut Measurement, rate: impl Fn(usize, usize) -> u64) -> usi
                 break;
             }
         }
-        measurement.end(Circumstances::default()).expect("no folder");
+        measurement.end_round(RoundConditions::default()).expect("no folder");
         now += seconds;
     }
     rounds
@@ -81,10 +81,10 @@ fn finish(measurement: Measurement) -> Summary {
 
 #[test]
 fn cases_are_interleaved_until_each_is_stable() {
-    let cases = ["a", "b"].map(|name| case(name, Extent::Seconds(3.0))).to_vec();
+    let cases = ["a", "b"].map(|name| case(name, RoundSize::Seconds(3.0))).to_vec();
     let mut measurement =
         Measurement::new(settings(Method::Stabilise(Rules::default())), cases, None);
-    let first: Vec<usize> = (0..2).filter_map(|_| Some(measurement.turn()?.cell)).collect();
+    let first: Vec<usize> = (0..2).filter_map(|_| Some(measurement.next_round()?.cell)).collect();
     assert_eq!(first, [0, 1]);
     let wobble = |number: usize| (number * 7 % 5) as u64;
     run(&mut measurement, |cell, number| if cell == 0 { 1_000 } else { 800 } + wobble(number));
@@ -101,7 +101,7 @@ fn cases_are_interleaved_until_each_is_stable() {
 
 #[test]
 fn a_server_that_drifts_has_figures_but_no_number() {
-    let cases = vec![case("", Extent::Seconds(3.0))];
+    let cases = vec![case("", RoundSize::Seconds(3.0))];
     let mut measurement =
         Measurement::new(settings(Method::Stabilise(Rules::default())), cases, None);
     let rounds = run(&mut measurement, |_, number| 100_000 + 1_000 * number as u64);
@@ -115,17 +115,17 @@ fn a_server_that_drifts_has_figures_but_no_number() {
 
 #[test]
 fn one_long_run_is_cut_and_divided() {
-    let cases = vec![case("", Extent::Seconds(45.0))];
+    let cases = vec![case("", RoundSize::Seconds(45.0))];
     let method = Method::Fixed { cut: Duration::from_secs(5) };
     let mut measurement = Measurement::new(settings(method), cases, None);
-    let turn = measurement.turn().expect("one");
-    measurement.begin(turn, 0.0).expect("no folder");
+    let turn = measurement.next_round().expect("one");
+    measurement.start_round(turn, 0.0).expect("no folder");
     for at in 0..45 {
         let count = if at < 5 { 100 } else { 1_000 };
         measurement.second(&second(at, count, 0, 1.0)).expect("no folder");
     }
-    measurement.end(Circumstances::default()).expect("no folder");
-    assert_eq!(measurement.turn(), None);
+    measurement.end_round(RoundConditions::default()).expect("no folder");
+    assert_eq!(measurement.next_round(), None);
     let summary = finish(measurement);
     let cell = &summary.cells[0];
     assert_eq!((cell.window, cell.labels[0].samples), (40.0, 40_000), "without the beginning");
@@ -138,8 +138,11 @@ fn one_long_run_is_cut_and_divided() {
 
 #[test]
 fn a_run_shorter_than_a_second_has_its_own_rate() {
-    let mut measurement =
-        Measurement::new(settings(Method::Once), vec![case("", Extent::Iterations(20_000))], None);
+    let mut measurement = Measurement::new(
+        settings(Method::Once),
+        vec![case("", RoundSize::Iterations(20_000))],
+        None,
+    );
     run(&mut measurement, |_, _| 100_000);
     let summary = finish(measurement);
     let found = summary.cells[0].throughput.expect("a number");
@@ -151,21 +154,21 @@ fn a_run_shorter_than_a_second_has_its_own_rate() {
 fn errors_make_it_invalid_and_are_shown() {
     let mut measurement = Measurement::new(
         settings(Method::Stabilise(Rules::default())),
-        vec![case("", Extent::Seconds(3.0))],
+        vec![case("", RoundSize::Seconds(3.0))],
         None,
     );
-    while let Some(turn) = measurement.turn() {
-        measurement.begin(turn, 0.0).expect("no folder");
+    while let Some(turn) = measurement.next_round() {
+        measurement.start_round(turn, 0.0).expect("no folder");
         measurement.second(&second(0, 100, 60, 1.0)).expect("no folder");
-        measurement.end(Circumstances::default()).expect("no folder");
+        measurement.end_round(RoundConditions::default()).expect("no folder");
     }
     let summary = finish(measurement);
     let cell = &summary.cells[0];
     assert_eq!((summary.verdict, cell.rounds.len()), (Verdict::Invalid, 5));
     assert!(
-        matches!(cell.flaws[..], [Flaw::Errors { errors: 60, requests: 100, .. }]),
+        matches!(cell.violations[..], [Violation::Errors { errors: 60, requests: 100, .. }]),
         "{:?}",
-        cell.flaws
+        cell.violations
     );
     assert_eq!(cell.labels[0].failed(), 60);
 }
@@ -174,9 +177,9 @@ fn errors_make_it_invalid_and_are_shown() {
 fn what_was_seen_of_the_server_excuses_the_generator() {
     let busy = |busiest| {
         let mut measurement =
-            Measurement::new(settings(Method::Once), vec![case("", Extent::Seconds(3.0))], None);
-        let turn = measurement.turn().expect("one");
-        measurement.begin(turn, 0.0).expect("no folder");
+            Measurement::new(settings(Method::Once), vec![case("", RoundSize::Seconds(3.0))], None);
+        let turn = measurement.next_round().expect("one");
+        measurement.start_round(turn, 0.0).expect("no folder");
         for at in 0..3 {
             let interval = Interval { busiest_loop: 0.99, ..second(at, 100, 0, 1.0) };
             measurement.second(&interval).expect("no folder");
@@ -189,7 +192,7 @@ fn what_was_seen_of_the_server_excuses_the_generator() {
             };
             measurement.observe(vec![row]).expect("no folder");
         }
-        measurement.end(Circumstances::default()).expect("no folder");
+        measurement.end_round(RoundConditions::default()).expect("no folder");
         finish(measurement).cells.remove(0)
     };
     let saturated = busy(0.99);
@@ -200,9 +203,9 @@ fn what_was_seen_of_the_server_excuses_the_generator() {
 
 #[test]
 fn a_case_given_up_says_why_and_others_go_on() {
-    let cases = ["a", "b"].map(|name| case(name, Extent::Iterations(10))).to_vec();
+    let cases = ["a", "b"].map(|name| case(name, RoundSize::Iterations(10))).to_vec();
     let mut measurement = Measurement::new(settings(Method::Once), cases, None);
-    measurement.give_up(0, "the server did not start");
+    measurement.fail_case(0, "the server did not start");
     assert_eq!(run(&mut measurement, |_, _| 100), 1);
     let summary = finish(measurement);
     let verdicts: Vec<Verdict> = summary.cells.iter().map(|cell| cell.verdict).collect();
@@ -213,66 +216,67 @@ fn a_case_given_up_says_why_and_others_go_on() {
 #[test]
 fn blocks_follow_each_other_and_cases_of_one_take_turns() {
     let mut cases: Vec<Case> =
-        ["a", "b", "c", "d"].map(|name| case(name, Extent::Seconds(3.0))).to_vec();
+        ["a", "b", "c", "d"].map(|name| case(name, RoundSize::Seconds(3.0))).to_vec();
     (cases[2].block, cases[3].block) = (1, 1);
     let rules = Rules { rounds: 3, max_rounds: 9, exact: true, ..Rules::default() };
     let mut measurement = Measurement::new(settings(Method::Stabilise(rules)), cases, None);
     let mut turns = Vec::new();
-    while let Some(turn) = measurement.turn() {
+    while let Some(turn) = measurement.next_round() {
         turns.push(turn.cell);
-        measurement.begin(turn, 0.0).expect("no folder");
+        measurement.start_round(turn, 0.0).expect("no folder");
         measurement.second(&second(0, 1_000, 0, 1.0)).expect("no folder");
-        measurement.end(Circumstances::default()).expect("no folder");
+        measurement.end_round(RoundConditions::default()).expect("no folder");
     }
     let (first, rest) = turns.split_at(turns.len() / 2);
     assert!(first.chunks(2).all(|pair| pair == [0, 1]), "{turns:?}");
     assert!(rest.chunks(2).all(|pair| pair == [2, 3]), "{turns:?}");
 }
 
-fn hold(rate: f64, verdict: engine::Verdict, confirms: bool) -> Hold {
+fn hold(rate: f64, verdict: engine::StepVerdict, confirms: bool) -> RateStep {
     let (errors, dropped, times) = (0.0, 0, Vec::new());
-    Hold { rate, achieved: rate, errors, dropped, times, confirms, verdict }
+    RateStep { rate, achieved: rate, errors, dropped, times, confirms, verdict }
 }
 
 /// Rates held one after the other, each for a second.
-fn search(holds: &[Hold]) -> Cell {
+fn search(holds: &[RateStep]) -> Cell {
     let mut measurement =
-        Measurement::new(settings(Method::Once), vec![case("", Extent::Iterations(1))], None);
-    let turn = measurement.turn().expect("one");
-    measurement.begin(turn, 0.0).expect("no folder");
+        Measurement::new(settings(Method::Once), vec![case("", RoundSize::Iterations(1))], None);
+    let turn = measurement.next_round().expect("one");
+    measurement.start_round(turn, 0.0).expect("no folder");
     for (at, hold) in (0..).zip(holds) {
-        let failed = if hold.verdict == engine::Verdict::Kept { 0 } else { hold.rate as u64 / 2 };
+        let failed =
+            if hold.verdict == engine::StepVerdict::Met { 0 } else { hold.rate as u64 / 2 };
         measurement.second(&second(at, hold.rate as u64, failed, 1.0)).expect("no folder");
-        measurement.hold(hold, at as f64 + 1.0).expect("no folder");
+        measurement.rate_step(hold, at as f64 + 1.0).expect("no folder");
     }
-    measurement.end(Circumstances::default()).expect("no folder");
+    measurement.end_round(RoundConditions::default()).expect("no folder");
     finish(measurement).cells.remove(0)
 }
 
 #[test]
 fn of_rates_that_were_held_the_last_that_was_kept_is_reported() {
-    use engine::Verdict::{Errors, Kept};
+    use engine::StepVerdict::{Errors, Met};
     let found = search(&[
-        hold(100.0, Kept, false),
+        hold(100.0, Met, false),
         hold(200.0, Errors, false),
-        hold(150.0, Kept, false),
+        hold(150.0, Met, false),
         hold(175.0, Errors, false),
-        hold(150.0, Kept, true),
+        hold(150.0, Met, true),
     ]);
-    assert_eq!((found.verdict, found.holds.len()), (Verdict::Pass, 5), "{:?}", found.reasons);
+    assert_eq!((found.verdict, found.rate_steps.len()), (Verdict::Pass, 5), "{:?}", found.reasons);
     assert_eq!(found.throughput.map(|spread| spread.mean), Some(150.0));
     assert_eq!(found.labels[0].samples, 150, "what was not kept is not in the figures");
     let vain = search(&[hold(100.0, Errors, false), hold(50.0, Errors, false)]);
     assert_eq!((vain.verdict, vain.throughput), (Verdict::Fail, None));
-    assert_eq!(vain.reasons[0], "no rate kept the promise, not even 50/s");
+    assert_eq!(vain.reasons[0], "no rate met the objective, not even 50/s");
 }
 
 #[test]
 fn an_interrupted_run_says_so_and_keeps_what_was_done() {
-    let cases = ["a", "b"].map(|name| case(name, Extent::Seconds(3.0))).to_vec();
+    let cases = ["a", "b"].map(|name| case(name, RoundSize::Seconds(3.0))).to_vec();
     let mut measurement = Measurement::new(settings(Method::Once), cases, None);
-    let turn = measurement.turn().expect("one");
-    measurement.begin(turn, 0.0).expect("no folder");
+    let turn = measurement.next_round().expect("one");
+    measurement.start_round(turn, 0.0).expect("no folder");
     measurement.second(&second(0, 100, 0, 1.0)).expect("no folder");
     measurement.end(Circumstances::default()).expect("no folder");
     measurement.interrupt(1.0, "interrupted").expect("no folder");
@@ -288,9 +292,9 @@ fn an_interrupted_run_says_so_and_keeps_what_was_done() {
 #[test]
 fn pauses_and_others_of_the_machine_are_seen() {
     let mut measurement =
-        Measurement::new(settings(Method::Once), vec![case("", Extent::Seconds(4.0))], None);
-    let turn = measurement.turn().expect("one");
-    measurement.begin(turn, 0.0).expect("no folder");
+        Measurement::new(settings(Method::Once), vec![case("", RoundSize::Seconds(4.0))], None);
+    let turn = measurement.next_round().expect("one");
+    measurement.start_round(turn, 0.0).expect("no folder");
     for at in 0..4 {
         measurement.second(&second(at, 100, 0, 1.0)).expect("no folder");
         let row = |subject: &str| ServerRow {
@@ -306,9 +310,9 @@ fn pauses_and_others_of_the_machine_are_seen() {
         ];
         measurement.observe(rows).expect("no folder");
     }
-    measurement.end(Circumstances::default()).expect("no folder");
+    measurement.end_round(RoundConditions::default()).expect("no folder");
     let cell = finish(measurement).cells.remove(0);
-    assert_eq!(cell.traits.gc_throughput, Some(99.0));
-    let remark = "others of this machine used 1.0 cores beside generator and server";
+    assert_eq!(cell.attributes.gc_throughput, Some(99.0));
+    let remark = "other processes of this machine used 1.0 cores besides generator and server";
     assert!(cell.remarks.iter().any(|text| text == remark), "{:?}", cell.remarks);
 }

@@ -7,47 +7,47 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use weir_wire::{BodyDecoder, HeadLimits, Method, ResponseHead, Scan};
 
-/// Longest page that is read.
-const LARGEST: usize = 16 * 1024 * 1024;
+/// Largest page.
+const MAX_PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A metrics page and what is read of it.
+/// A metrics page and the names of its gauges.
 #[derive(Clone, Debug)]
 pub struct Gauges {
     origin: Origin,
     target: String,
-    /// Names, with or without labels; all labels of a name are added up.
+    /// Names with or without labels; all label sets of a name are added up.
     names: Vec<String>,
     timeout: Duration,
 }
 
-/// Why a page could not be read.
+/// Why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ScrapeError {
-    /// The network.
+    /// A network error.
     #[error("the metrics page cannot be read: {0}")]
     Io(#[from] std::io::Error),
-    /// Not HTTP.
-    #[error("the metrics page is no HTTP: {0}")]
+    /// The response is not HTTP.
+    #[error("the metrics page is not HTTP: {0}")]
     Http(String),
-    /// Another status than 200.
-    #[error("the metrics page answers {0}")]
+    /// The status is not 200.
+    #[error("the status of the metrics page is {0}")]
     Status(u16),
-    /// Longer than anybody's.
-    #[error("the metrics page is longer than 16 MiB")]
+    /// The page is too large.
+    #[error("the metrics page is larger than 16 MiB")]
     TooLong,
 }
 
 impl Gauges {
-    /// `names` of the page at `target`; plain HTTP only.
+    /// Gauges `names` of the page at `target`; plain HTTP only.
     pub fn new(origin: Origin, target: &str, names: Vec<String>) -> Self {
         Self { origin, target: target.to_owned(), names, timeout: Duration::from_secs(2) }
     }
 
-    /// Reads the page; the values that it has, by the names asked for. Blocks, at most for its
-    /// timeout of two seconds.
+    /// Reads the page. Returns the existing gauges with their values. Blocks for at most two
+    /// seconds.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The page cannot be read.
     pub fn scrape(&self) -> Result<Vec<(String, f64)>, ScrapeError> {
         let page = self.fetch()?;
         let values = parse(&page);
@@ -88,18 +88,19 @@ impl Gauges {
             stream.set_read_timeout(Some(left))?;
             let read = stream.read(&mut chunk)?;
             if read == 0 {
-                let cut = || ScrapeError::Http("it ends too early".to_owned());
+                let cut = || ScrapeError::Http("truncated response".to_owned());
                 return page(&input, true)?.ok_or_else(cut);
             }
             input.extend_from_slice(&chunk[..read]);
-            if input.len() > LARGEST {
+            if input.len() > MAX_PAGE_BYTES {
                 return Err(ScrapeError::TooLong);
             }
         }
     }
 }
 
-/// Whether a server answers with 2xx at `target`; without one, or with TLS, whether its port is open.
+/// Whether a server responds with 2xx at `target`; without a target, or with TLS, whether its port
+/// is open.
 pub fn is_ready(origin: &Origin, target: Option<&str>) -> bool {
     let Some(target) = target.filter(|_| !origin.tls) else {
         let place = (origin.host.as_str(), origin.port);
@@ -113,7 +114,7 @@ pub fn is_ready(origin: &Origin, target: Option<&str>) -> bool {
     }
 }
 
-/// The page in an answer, once that is whole.
+/// The page in a complete response.
 fn page(input: &[u8], closed: bool) -> Result<Option<String>, ScrapeError> {
     let wrong = |error: &dyn std::fmt::Display| ScrapeError::Http(error.to_string());
     let mut head = ResponseHead::default();
@@ -138,8 +139,8 @@ fn page(input: &[u8], closed: bool) -> Result<Option<String>, ScrapeError> {
     Ok(decoder.is_done().then(|| String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Every sample of a page: name with its labels as they are written, value. Comments, timestamps
-/// and lines that are none are left out.
+/// All samples of a page: name with labels as written, and value. Comments, timestamps and invalid
+/// lines are skipped.
 pub fn parse(page: &str) -> Vec<(String, f64)> {
     page.lines().filter_map(sample).collect()
 }
@@ -149,7 +150,7 @@ fn sample(line: &str) -> Option<(String, f64)> {
     if line.is_empty() || line.starts_with('#') {
         return None;
     }
-    // Values of labels may have anything in them, quotes behind a backslash.
+    // Label values may contain any character; quotation marks are escaped.
     let mut quoted = false;
     let mut escaped = false;
     let end = line.char_indices().find(|&(_, c)| {

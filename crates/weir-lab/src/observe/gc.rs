@@ -4,71 +4,71 @@
 //! [2024-05-01T10:00:00.123+0000][12.345s][info][gc] GC(7) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.345ms
 //! ```
 //!
-//! Only lines of pauses with their length count: phases inside of a pause and concurrent work do
-//! not stop the program. Pauses of ZGC are lines of `gc,phases`, with `y: ` or `o: ` before them where
-//! it has generations.
+//! Only lines of pauses with a length count: phases within a pause and concurrent work do not stop
+//! the program. ZGC writes its pauses as `gc,phases`, with the prefix `y: ` or `o: ` if
+//! generational.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes read at once.
-const CHUNK: u64 = 1024 * 1024;
+/// Bytes of each read.
+const READ_CHUNK_BYTES: u64 = 1024 * 1024;
 
-/// A log that is read as it grows.
+/// A log that is read while it grows.
 #[derive(Debug)]
 pub struct GcLog {
     file: File,
-    /// The beginning of a line whose end has not been written yet.
+    /// An incomplete line.
     rest: String,
-    /// Uptime in the last line that had one.
+    /// Uptime of the last line with an uptime.
     last: Option<Duration>,
 }
 
 /// A pause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pause {
-    /// When, since the JVM's start, if the log says so.
+    /// Uptime of the JVM, if logged.
     pub at: Option<Duration>,
-    /// How long.
+    /// Length.
     pub length: Duration,
 }
 
 impl GcLog {
-    /// Opens a log at its end: what is there already is not of this run.
+    /// Opens a log at its end: earlier pauses do not belong to this run.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub fn follow(path: &Path) -> io::Result<Self> {
-        let mut log = Self::whole(path)?;
+    /// The log cannot be read.
+    pub fn from_end(path: &Path) -> io::Result<Self> {
+        let mut log = Self::from_start(path)?;
         log.file.seek(SeekFrom::End(0))?;
         Ok(log)
     }
 
-    /// Opens a log at its beginning.
+    /// Opens a log at its start.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub fn whole(path: &Path) -> io::Result<Self> {
+    /// The log cannot be read.
+    pub fn from_start(path: &Path) -> io::Result<Self> {
         Ok(Self { file: File::open(path)?, rest: String::new(), last: None })
     }
 
-    /// The JVM's uptime at the last line that was read; `None` if the log has none.
+    /// Uptime of the JVM at the last line; `None` without uptimes in the log.
     #[must_use]
     pub fn uptime(&self) -> Option<Duration> {
         self.last
     }
 
-    /// Pauses that were written since the last time.
+    /// Pauses since the last call.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The log cannot be read.
     pub fn read(&mut self) -> io::Result<Vec<Pause>> {
         let mut pauses = Vec::new();
         loop {
             let mut bytes = Vec::new();
-            let read = (&mut self.file).take(CHUNK).read_to_end(&mut bytes)?;
+            let read = (&mut self.file).take(READ_CHUNK_BYTES).read_to_end(&mut bytes)?;
             if read == 0 {
                 return Ok(pauses);
             }
@@ -97,7 +97,7 @@ fn split(line: &str) -> (Option<Duration>, &str) {
     (uptime, rest)
 }
 
-/// How long the pause of a message was, if it tells of one that is over.
+/// Length of a completed pause.
 fn length(message: &str) -> Option<Duration> {
     let text = message.strip_prefix("GC(")?.split_once(')')?.1.trim_start();
     let generation = ["y: ", "Y: ", "o: ", "O: "].iter().find_map(|of| text.strip_prefix(of));
@@ -120,8 +120,7 @@ fn time(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * unit).ok()
 }
 
-/// GC throughput in percent: (1 − Σ pause / T) · 100, the share of the time in which the program
-/// was not stopped.
+/// GC throughput in percent: (1 − Σ pause / T) · 100, the share of the time without pauses.
 pub fn throughput(pauses: &[Pause], time: Duration) -> f64 {
     let paused: Duration = pauses.iter().map(|pause| pause.length).sum();
     let share = paused.as_secs_f64() / time.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -146,7 +145,7 @@ mod tests {
 GC(10) Pause Remark 9M->9M(20M) 0.655ms
 ";
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let mut reader = GcLog::whole(file.path()).unwrap();
+        let mut reader = GcLog::from_start(file.path()).unwrap();
         let (first, second) = log.split_at(log.find("3.345").unwrap());
         file.write_all(first.as_bytes()).unwrap();
         assert_eq!(reader.read().unwrap(), []);
@@ -158,6 +157,6 @@ GC(10) Pause Remark 9M->9M(20M) 0.655ms
         assert_eq!(pauses[0].at, Some(Duration::from_millis(12_349)));
         assert_eq!(pauses[3].at, None);
         assert!((throughput(&pauses, Duration::from_micros(552_100)) - 99.0).abs() < 1e-9);
-        assert_eq!(GcLog::follow(file.path()).unwrap().read().unwrap(), []);
+        assert_eq!(GcLog::from_end(file.path()).unwrap().read().unwrap(), []);
     }
 }

@@ -1,28 +1,28 @@
-//! The machine.
+//! Observation of the host.
 
 use crate::results::ServerRow;
 use procfs::{Current, CurrentSI, KernelStats, Meminfo};
 use std::time::Instant;
 
-/// The machine as a whole.
+/// The host.
 #[derive(Debug)]
 pub struct Host {
-    before: Option<Seen>,
+    before: Option<Reading>,
 }
 
-/// Counters of `/proc/stat` at one moment, in ticks of all cores.
+/// Counters of `/proc/stat`, in ticks of all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counters {
     all: u64,
-    /// Without idle time and what waits for a disk.
+    /// Busy time: without idle and I/O wait.
     busy: u64,
-    /// What the hypervisor gave to others.
+    /// Time taken by the hypervisor.
     stolen: u64,
     switches: u64,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct Reading {
     at: Instant,
     counters: Counters,
 }
@@ -33,7 +33,7 @@ impl Host {
         KernelStats::current().ok().map(|_| Self { before: None })
     }
 
-    /// Looks at it. Rates are since the last time; without one they are missing.
+    /// Takes a sample. Rates count from the previous sample; the first one has none.
     pub fn sample(&mut self, now: Instant) -> ServerRow {
         let mut row = ServerRow::default();
         if let Ok(memory) = Meminfo::current() {
@@ -41,23 +41,23 @@ impl Host {
             row.memory = Some(memory.mem_total.saturating_sub(free));
         }
         let Ok(stats) = KernelStats::current() else { return row };
-        let counters = Counters::of(&stats);
+        let counters = Counters::new(&stats);
         if let Some(before) = &self.before {
             let seconds = now.duration_since(before.at).as_secs_f64();
             counters.compare(&before.counters, seconds, &mut row);
         }
-        self.before = Some(Seen { at: now, counters });
+        self.before = Some(Reading { at: now, counters });
         row
     }
 }
 
 impl Counters {
-    fn of(stats: &KernelStats) -> Self {
+    fn new(stats: &KernelStats) -> Self {
         let cpu = &stats.total;
         let idle = cpu.idle + cpu.iowait.unwrap_or(0);
         let stolen = cpu.steal.unwrap_or(0);
         let interrupts = cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
-        // Time of guests is in that of users already.
+        // User time includes guest time.
         let busy = cpu.user + cpu.nice + cpu.system + interrupts;
         Self { all: busy + idle + stolen, busy, stolen, switches: stats.ctxt }
     }

@@ -1,4 +1,4 @@
-//! Processes.
+//! Observation of processes.
 
 use crate::results::ServerRow;
 use procfs::process::{Process, Task};
@@ -7,16 +7,16 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
-/// Processes that are looked at together.
+/// Processes that are observed together.
 #[derive(Debug)]
 pub struct Processes {
     pids: Vec<i32>,
-    before: Option<Seen>,
+    before: Option<Reading>,
 }
 
-/// What was seen of them at one moment.
+/// A reading of the processes.
 #[derive(Debug)]
-struct Seen {
+struct Reading {
     at: Instant,
     /// Ticks of each thread, by its id.
     threads: HashMap<i32, u64>,
@@ -27,28 +27,28 @@ struct Seen {
 }
 
 impl Processes {
-    /// Those with these ids.
+    /// Processes with these ids.
     pub fn new(pids: &[i32]) -> Self {
         Self { pids: pids.to_vec(), before: None }
     }
 
-    /// Looks at them. Rates are since the last time; without one they are missing. Processes that
-    /// ended add nothing.
+    /// Takes a sample. Rates count from the previous sample; the first one has none. Ended
+    /// processes are left out.
     pub fn sample(&mut self, now: Instant) -> ServerRow {
         let mut row = ServerRow::default();
         let (mut memory, mut descriptors, mut threads) = (0, 0, 0);
-        let mut seen =
-            Seen { at: now, threads: HashMap::new(), ticks: 0, switches: 0, preempted: 0 };
+        let mut reading =
+            Reading { at: now, threads: HashMap::new(), ticks: 0, switches: 0, preempted: 0 };
         let page = procfs::page_size();
         for pid in &self.pids {
             let Ok(process) = Process::new(*pid) else { continue };
             let Ok(stat) = process.stat() else { continue };
-            seen.ticks += stat.utime + stat.stime;
+            reading.ticks += stat.utime + stat.stime;
             memory += stat.rss * page;
             descriptors += process.fd_count().unwrap_or(0) as u64;
             threads += u64::try_from(stat.num_threads).unwrap_or(0);
             for task in process.tasks().into_iter().flatten().flatten() {
-                seen.add(&task);
+                reading.add(&task);
             }
         }
         if threads > 0 {
@@ -57,14 +57,14 @@ impl Processes {
             row.threads = Some(threads);
         }
         if let Some(before) = &self.before {
-            seen.compare(before, &mut row);
+            reading.compare(before, &mut row);
         }
-        self.before = Some(seen);
+        self.before = Some(reading);
         row
     }
 }
 
-impl Seen {
+impl Reading {
     fn add(&mut self, task: &Task) {
         if let Ok(stat) = task.stat() {
             self.threads.insert(task.tid, stat.utime + stat.stime);
@@ -92,8 +92,8 @@ impl Seen {
     }
 }
 
-/// Processes of this machine that have the listening TCP socket of a port: a server and its
-/// workers. Empty if it is another machine's, or another user's that cannot be seen.
+/// Processes of this machine with the listening TCP socket of a port: a server and its workers.
+/// Empty for another machine, or for processes of another user.
 pub fn listening_on(port: u16) -> Vec<i32> {
     let mut sockets = Vec::new();
     for list in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -109,12 +109,12 @@ pub fn listening_on(port: u16) -> Vec<i32> {
     pids.filter(|pid| has_one(*pid, &sockets)).collect()
 }
 
-/// Names of the listening sockets of a port, as links of descriptors have them. The list begins
-/// with all sockets that listen; the others may be many and are not read.
+/// Names of the listening sockets of a port, as in descriptor links. Listening sockets come first
+/// in the list; the others may be many and are not read.
 fn listening_sockets(list: impl BufRead, port: u16) -> Vec<String> {
     let mut found = Vec::new();
     for line in list.lines().skip(1).map_while(Result::ok) {
-        // Place, local address, remote address, state, queues, timer, retransmits, user, timeout,
+        // Slot, local address, remote address, state, queues, timer, retransmits, user, timeout,
         // inode.
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [_, local, _, state, _, _, _, _, _, inode, ..] = fields[..] else { continue };

@@ -1,4 +1,4 @@
-//! Looking at everything again and again while a load runs.
+//! Regular samples during a load.
 
 use super::Observer;
 use crate::results::ServerRow;
@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A last look that comes sooner than this after the one before says little, since clocks of
-/// processes tick every 10 ms. It is better than nothing only.
-const LEAST: Duration = Duration::from_millis(200);
+/// A last sample sooner than this after the previous one is inaccurate, because CPU clocks tick
+/// every 10 ms. It is used only if there is no other.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A thread that looks, so that a metrics page that answers late holds nothing up.
+/// A sampling thread, so that a slow metrics page delays nothing.
 #[derive(Debug)]
 pub struct Watch {
     end: Sender<()>,
@@ -19,15 +19,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks now, and then `every` so often; times of rows are since `start`, which is about now.
+    /// Takes a sample now and then at intervals of `every`. Times of rows count from `start`, which
+    /// is about now.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// The thread cannot be started.
     pub fn start(mut observer: Observer, every: Duration, start: Instant) -> std::io::Result<Self> {
         let (end, ended) = channel();
         let (sender, rows) = channel();
-        let look = move || {
-            // CPU figures are differences: the first look gives none.
+        let sample = move || {
+            // CPU figures are differences: the first sample has none.
             observer.sample(0.0);
             let mut next = start + every;
             let mut before = None;
@@ -35,7 +36,7 @@ impl Watch {
                 let wait = next.saturating_duration_since(Instant::now());
                 let last = ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
                 let now = Instant::now();
-                if !last || before.is_none_or(|before| now.duration_since(before) >= LEAST) {
+                if !last || before.is_none_or(|before| now.duration_since(before) >= MIN_INTERVAL) {
                     let rows = observer.sample(now.duration_since(start).as_secs_f64());
                     if sender.send(rows).is_err() {
                         return;
@@ -48,18 +49,18 @@ impl Watch {
                 next = (next + every).max(now);
             }
         };
-        let thread = std::thread::Builder::new().name("lab-watch".to_owned()).spawn(look)?;
+        let thread = std::thread::Builder::new().name("lab-watch".to_owned()).spawn(sample)?;
         Ok(Self { end, rows, thread: Some(thread) })
     }
 
-    /// What was seen since the last time.
+    /// Rows since the last call.
     pub fn rows(&self) -> Vec<ServerRow> {
         self.rows.try_iter().flatten().collect()
     }
 
-    /// Looks once more and ends; gives what was seen since the last time.
+    /// Takes a last sample and ends. Returns the rows since the last call.
     pub fn end(mut self) -> Vec<ServerRow> {
-        // A thread that has gone has nothing to look at any more.
+        // The thread has already ended.
         let _ = self.end.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,4 +1,4 @@
-//! Checks of an answer.
+//! Checks of responses.
 
 use super::{Scope, Text};
 use regex::bytes::Regex;
@@ -12,7 +12,7 @@ use weir_wire::Headers;
 /// A set of statuses from 100 to 999.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusSet {
-    /// First and last of each run, in order.
+    /// First and last status of each range, in order.
     ranges: Vec<(u16, u16)>,
 }
 
@@ -32,12 +32,12 @@ impl StatusSet {
         Self { ranges: vec![(0, u16::MAX)] }
     }
 
-    /// Those from `first` to `last`, and those there already.
+    /// Adds the statuses from `first` to `last`.
     pub fn add(&mut self, first: u16, last: u16) {
         self.ranges.push((first, last));
     }
 
-    /// Reads `200`, `2xx`, `200-299` or several of them with commas.
+    /// Parses `200`, `2xx`, `200-299` or several of them, separated by commas.
     pub fn parse(text: &str) -> Option<Self> {
         let mut set = Self::none();
         for part in text.split(',').map(str::trim) {
@@ -54,12 +54,12 @@ impl StatusSet {
         Some(set)
     }
 
-    /// Whether it is one of them.
-    pub fn has(&self, status: u16) -> bool {
+    /// Whether the set contains a status.
+    pub fn contains(&self, status: u16) -> bool {
         self.ranges.iter().any(|&(first, last)| (first..=last).contains(&status))
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -68,71 +68,70 @@ impl StatusSet {
 /// A check.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What is said if it fails; without one the check says what it expected and found.
+    /// Message of a failure; by default the expected and the actual value.
     pub message: Option<Text>,
-    /// What is checked.
+    /// Kind of check.
     pub kind: CheckKind,
 }
 
-/// What is checked.
+/// Kind of check.
 #[derive(Clone, Debug)]
 pub enum CheckKind {
-    /// The status is one of these; decides in place of [`super::Request::success`].
+    /// The status is one of these; replaces [`super::Request::success`].
     Status(StatusSet),
-    /// A text holds, is or matches others.
+    /// A text contains, equals or matches patterns.
     Text {
-        /// Which text.
+        /// The text.
         field: Field,
-        /// How they are compared.
+        /// The comparison.
         comparison: Comparison,
-        /// With what.
+        /// The patterns.
         patterns: Vec<Text>,
-        /// One suffices; otherwise all must hold.
+        /// One match is sufficient; otherwise all must match.
         any: bool,
-        /// The opposite must hold, of each pattern.
+        /// Negate each pattern.
         not: bool,
-        /// The status alone does not make the sample fail (JMeter's "ignore status").
+        /// Ignore the status (JMeter's "ignore status").
         ignore_status: bool,
     },
-    /// A regular expression without variables is found in a text: faster than a pattern that is
-    /// compiled each time.
+    /// A text matches a regular expression without variables, compiled once.
     Regex {
-        /// Which text.
+        /// The text.
         field: Field,
         /// The expression.
         regex: Regex,
-        /// The opposite must hold.
+        /// Negate the check.
         not: bool,
     },
-    /// It took no longer than this.
+    /// The response time is at most this limit.
     Duration(Duration),
-    /// So many bytes.
+    /// The size.
     Size {
-        /// Of which text; `None` is all of the answer, head and body, as it came.
+        /// The text; `None` is the entire response as received, with its head.
         field: Option<Field>,
-        /// How the length is compared with `bytes`.
-        order: SizeOrder,
+        /// Comparison of the length with `bytes`.
+        order: SizeOperator,
         /// Bytes.
         bytes: u64,
     },
-    /// The body is JSON and this path has something.
+    /// The body is JSON, and this path has a value.
     Json {
         /// The path.
         path: JsonPath,
-        /// What it must have; `None` is anything.
+        /// The expected value; `None` is any value.
         expected: Option<Text>,
         /// `expected` is a regular expression.
         regex: bool,
         /// The value must be `null`.
         null: bool,
-        /// The opposite must hold.
+        /// Negate the check.
         not: bool,
     },
 }
 
-/// How sizes are compared.
+/// Comparison of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SizeOrder {
+pub enum SizeOperator {
     /// `=`
     Equal,
     /// `≠`
@@ -147,7 +146,7 @@ pub enum SizeOrder {
     LessOrEqual,
 }
 
-/// Which text of a sample.
+/// A text of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// The body, decoded.
@@ -156,58 +155,58 @@ pub enum Field {
     Status,
     /// The reason phrase.
     Reason,
-    /// Status line and fields of the answer, a line each.
+    /// Status line and fields of the response, one per line.
     Headers,
-    /// The URL of the request (the last one, after redirects).
+    /// The URL of the request (of the last one, after redirects).
     Url,
-    /// Fields of the request, a line each.
+    /// Fields of the request, one per line.
     RequestHeaders,
     /// The body of the request.
     RequestBody,
 }
 
-/// How texts are compared (JMeter's words).
+/// Comparison of texts (JMeter's terms).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// The pattern is in there, as it is.
+    /// The text contains the pattern.
     Substring,
-    /// It is the pattern, as it is.
+    /// The text equals the pattern.
     Equals,
-    /// The pattern, a regular expression, is found.
+    /// The regular expression is found in the text.
     Contains,
-    /// The pattern, a regular expression, is all of it.
+    /// The regular expression matches the entire text.
     Matches,
 }
 
-/// An answer, as checks and extractors see it.
+/// A response, as seen by checks and extractors.
 #[derive(Clone, Copy, Debug)]
-pub struct Reply<'a> {
+pub struct Response<'a> {
     /// Status.
     pub status: u16,
-    /// Status line and fields as they came.
+    /// Status line and fields, as received.
     pub head: &'a [u8],
-    /// The fields, taken apart.
+    /// Parsed fields.
     pub headers: &'a Headers,
     /// The body, decoded.
     pub body: &'a [u8],
-    /// Bytes of the answer, as they came.
+    /// Bytes of the response, as received.
     pub bytes: u64,
-    /// The URL asked for.
+    /// The URL.
     pub url: &'a str,
-    /// Head of the request, as it was sent.
+    /// Head of the request, as sent.
     pub request_head: &'a [u8],
     /// Body of the request.
     pub request_body: &'a [u8],
-    /// From the request to the end of the answer.
+    /// Time from the request to the end of the response.
     pub elapsed: Duration,
 }
 
 impl Check {
-    /// Checks an answer; gives why it fails, if it does.
-    pub fn verify(&self, reply: &Reply<'_>, scope: &mut Scope<'_>) -> Option<String> {
+    /// Checks a response. Returns the message of a failure.
+    pub fn verify(&self, reply: &Response<'_>, scope: &mut Scope<'_>) -> Option<String> {
         let found = match &self.kind {
             CheckKind::Status(set) => {
-                let wrong = !set.has(reply.status);
+                let wrong = !set.contains(reply.status);
                 wrong.then(|| format!("the status is {}", reply.status))
             }
             CheckKind::Text { field, comparison, patterns, any, not, .. } => {
@@ -221,11 +220,11 @@ impl Check {
             }
             CheckKind::Duration(limit) => {
                 let late = reply.elapsed > *limit;
-                late.then(|| format!("it took {:?}, more than {limit:?}", reply.elapsed))
+                late.then(|| format!("the response took {:?}, more than {limit:?}", reply.elapsed))
             }
             CheckKind::Size { field, order, bytes } => {
                 let size = field.map_or(reply.bytes, |field| reply.text(field).len() as u64);
-                let wrong = !order.holds(size, *bytes);
+                let wrong = !order.compare(size, *bytes);
                 wrong.then(|| format!("{size} bytes instead of {} {bytes}", order.sign()))
             }
             CheckKind::Json { path, expected, regex, null, not } => {
@@ -240,7 +239,7 @@ impl Check {
         Some(self.message.as_ref().map_or(found, |message| message.render(scope).into_owned()))
     }
 
-    /// Whether it looks at the body of the answer.
+    /// Whether the body of the response is needed.
     pub fn needs_body(&self) -> bool {
         match &self.kind {
             CheckKind::Text { field, .. } | CheckKind::Regex { field, .. } => *field == Field::Body,
@@ -265,8 +264,8 @@ impl Field {
     }
 }
 
-impl SizeOrder {
-    fn holds(self, size: u64, bytes: u64) -> bool {
+impl SizeOperator {
+    fn compare(self, size: u64, bytes: u64) -> bool {
         match self {
             Self::Equal => size == bytes,
             Self::NotEqual => size != bytes,
@@ -289,8 +288,8 @@ impl SizeOrder {
     }
 }
 
-impl<'a> Reply<'a> {
-    /// One of its texts.
+impl<'a> Response<'a> {
+    /// A text of the response.
     pub fn text(&self, field: Field) -> Cow<'a, [u8]> {
         match field {
             Field::Body => Cow::Borrowed(self.body),
@@ -299,7 +298,7 @@ impl<'a> Reply<'a> {
             Field::Headers => Cow::Borrowed(self.head),
             Field::Url => Cow::Borrowed(self.url.as_bytes()),
             Field::RequestHeaders => {
-                // As far as JMeter shows it: without the request line.
+                // As in JMeter: without the request line.
                 let line = memchr::memchr(b'\n', self.request_head).map_or(0, |at| at + 1);
                 Cow::Borrowed(&self.request_head[line..])
             }
@@ -307,7 +306,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The reason phrase, as it came.
+    /// The reason phrase, as received.
     pub fn reason(&self) -> &'a [u8] {
         let line = self.head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default()
@@ -327,15 +326,15 @@ impl Patterns<'_> {
         let mut first_wrong = None;
         for pattern in self.patterns {
             let pattern = pattern.render(scope);
-            let holds = match self.holds(text, &pattern) {
-                Ok(holds) => holds != self.not,
+            let matches = match self.matches(text, &pattern) {
+                Ok(matches) => matches != self.not,
                 Err(why) => return Some(why),
             };
-            match (holds, self.any) {
+            match (matches, self.any) {
                 (true, true) => return None,
                 (true, false) => {}
                 (false, _) => {
-                    first_wrong.get_or_insert_with(|| self.why(field, &pattern));
+                    first_wrong.get_or_insert_with(|| self.message(field, &pattern));
                     if !self.any {
                         return first_wrong;
                     }
@@ -345,7 +344,7 @@ impl Patterns<'_> {
         first_wrong
     }
 
-    fn holds(&self, text: &[u8], pattern: &str) -> Result<bool, String> {
+    fn matches(&self, text: &[u8], pattern: &str) -> Result<bool, String> {
         Ok(match self.comparison {
             Comparison::Substring => memchr::memmem::find(text, pattern.as_bytes()).is_some(),
             Comparison::Equals => text == pattern.as_bytes(),
@@ -354,7 +353,7 @@ impl Patterns<'_> {
         })
     }
 
-    fn why(&self, field: Field, pattern: &str) -> String {
+    fn message(&self, field: Field, pattern: &str) -> String {
         let verb = match (self.comparison, self.not) {
             (Comparison::Substring, false) => "does not contain",
             (Comparison::Substring, true) => "contains",
@@ -379,7 +378,7 @@ struct Json<'a> {
 impl Json<'_> {
     fn verify(&self, body: &[u8], scope: &mut Scope<'_>) -> Option<String> {
         let Ok(value) = serde_json::from_slice(body) else {
-            return Some("the body is no JSON".to_owned());
+            return Some("the body is not JSON".to_owned());
         };
         let found = self.path.query(&value).all();
         let Some(first) = found.first() else {
@@ -390,7 +389,7 @@ impl Json<'_> {
             return (!none).then(|| format!("{} is not null", self.path));
         }
         let expected = self.expected?.render(scope);
-        let holds = |value: &&serde_json::Value| {
+        let is_expected = |value: &&serde_json::Value| {
             let text = json_text(value);
             if self.regex {
                 regex_of(&expected, true).is_ok_and(|regex| regex.is_match(text.as_bytes()))
@@ -398,7 +397,7 @@ impl Json<'_> {
                 text == expected
             }
         };
-        let holds = found.iter().any(holds);
+        let holds = found.iter().any(is_expected);
         (!holds).then(|| format!("{} is {} instead of {expected}", self.path, json_text(first)))
     }
 }
@@ -408,14 +407,14 @@ pub(super) fn json_text(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Regular expressions kept compiled by each thread.
-const KEPT_EXPRESSIONS: usize = 256;
+/// Compiled regular expressions cached by each thread.
+const MAX_CACHED_EXPRESSIONS: usize = 256;
 
 thread_local! {
     static EXPRESSIONS: RefCell<HashMap<(String, bool), Regex>> = RefCell::default();
 }
 
-/// The regular expression, compiled once a thread; `whole` must match all of a text.
+/// The regular expression, compiled once per thread. With `whole` it must match the entire text.
 fn regex_of(pattern: &str, whole: bool) -> Result<Regex, String> {
     EXPRESSIONS.with_borrow_mut(|known| {
         let key = (pattern.to_owned(), whole);
@@ -424,8 +423,8 @@ fn regex_of(pattern: &str, whole: bool) -> Result<Regex, String> {
         }
         let text = if whole { format!(r"\A(?:{pattern})\z") } else { pattern.to_owned() };
         let regex = Regex::new(&text)
-            .map_err(|error| format!("{pattern:?} is no regular expression: {error}"))?;
-        if known.len() >= KEPT_EXPRESSIONS {
+            .map_err(|error| format!("{pattern:?} is not a regular expression: {error}"))?;
+        if known.len() >= MAX_CACHED_EXPRESSIONS {
             known.clear();
         }
         known.insert(key, regex.clone());

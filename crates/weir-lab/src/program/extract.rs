@@ -1,74 +1,74 @@
-//! What is taken out of an answer into variables.
+//! Extraction of values from a response into variables.
 
 use super::check::json_text;
-use super::{Field, Reply, Scope, Text, Variable};
+use super::{Field, Response, Scope, Text, Variable};
 use regex::bytes::Regex;
 use serde_json_path::JsonPath;
 
-/// Most matches that are looked at.
-const LARGEST: usize = 10_000;
+/// Largest number of evaluated matches.
+const MAX_MATCHES: usize = 10_000;
 
-/// Takes something out of an answer.
+/// Extracts a value from a response.
 #[derive(Clone, Debug)]
 pub struct Extractor {
-    /// Where it goes. With [`Extractor::number`] 0 and below there are also `name_N`,
-    /// `name_gN`, `name_matchNr` as JMeter makes them: see [`Extractor::more`].
+    /// The variable. With [`Extractor::number`] of 0 or less there are also `name_N`, `name_gN`,
+    /// `name_matchNr` as in JMeter: see [`Extractor::derived`].
     pub variable: Variable,
-    /// How it is found.
-    pub rule: Extract,
-    /// Which of the matches: from 1; 0 is one at random, -1 all.
+    /// The method.
+    pub rule: Extraction,
+    /// Number of the match, from 1; 0 chooses one at random, -1 takes all.
     pub number: i32,
-    /// The value if there is none; without one the variable keeps its value.
+    /// Value without a match; by default the variable is unchanged.
     pub default: Option<Text>,
-    /// Further variables, each with what it is of: only those that the program names.
-    pub more: Vec<(Variable, Further)>,
+    /// Derived variables: only those used by the program.
+    pub derived: Vec<(Variable, DerivedVariable)>,
 }
 
-/// What a further variable of an extractor has.
+/// A derived variable of an extractor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Further {
-    /// How many matches there were (`name_matchNr`).
+pub enum DerivedVariable {
+    /// Number of matches (`name_matchNr`).
     Matches,
     /// Match `n`, from 1, with `number` -1 (`name_1`).
     Match(u32),
-    /// Group `n` of the match chosen, 0 is all of it (`name_g1`).
+    /// Group `n` of the chosen match, 0 is the whole match (`name_g1`).
     Group(u32),
 }
 
-/// How something is found.
+/// Extraction method.
 #[derive(Clone, Debug)]
-pub enum Extract {
+pub enum Extraction {
     /// By a regular expression.
     Regex {
-        /// In which text.
+        /// The text.
         field: Field,
         /// The expression.
         regex: Regex,
-        /// What is made of a match: `$1$` is group 1 (JMeter's template); empty is group 1 if there
-        /// is one, else all.
+        /// Template of the value: `$1$` is group 1 (as in JMeter). If empty: group 1 if there is
+        /// one, otherwise the whole match.
         template: String,
     },
     /// By a JSON path in the body.
     Json(JsonPath),
-    /// The value of the answer's header field.
+    /// The value of a header field of the response.
     Header(String),
 }
 
-/// One match: all of it, then its groups.
-type Found = Vec<String>;
+/// A match: the whole match, then its groups.
+type Match = Vec<String>;
 
 impl Extractor {
-    /// Whether it looks at the body of the answer.
+    /// Whether the body of the response is needed.
     pub fn needs_body(&self) -> bool {
         match &self.rule {
-            Extract::Regex { field, .. } => *field == Field::Body,
-            Extract::Json(_) => true,
-            Extract::Header(_) => false,
+            Extraction::Regex { field, .. } => *field == Field::Body,
+            Extraction::Json(_) => true,
+            Extraction::Header(_) => false,
         }
     }
 
-    /// Sets its variables from an answer.
-    pub fn apply(&self, reply: &Reply<'_>, scope: &mut Scope<'_>) {
+    /// Sets the variables from a response.
+    pub fn apply(&self, reply: &Response<'_>, scope: &mut Scope<'_>) {
         let found = self.find(reply);
         let chosen = match self.number {
             0 if !found.is_empty() => Some(scope.values.random().usize(..found.len())),
@@ -84,14 +84,14 @@ impl Extractor {
                 }
             }
         }
-        for (variable, further) in &self.more {
+        for (variable, further) in &self.derived {
             let value = match *further {
-                Further::Matches => Some(found.len().to_string()),
-                Further::Match(number) => {
+                DerivedVariable::Matches => Some(found.len().to_string()),
+                DerivedVariable::Match(number) => {
                     let at = (number as usize).checked_sub(1);
                     at.and_then(|at| found.get(at)).map(|found| self.text_of(found))
                 }
-                Further::Group(group) => {
+                DerivedVariable::Group(group) => {
                     chosen.and_then(|at| found[at].get(group as usize).cloned())
                 }
             };
@@ -99,33 +99,33 @@ impl Extractor {
         }
     }
 
-    fn find(&self, reply: &Reply<'_>) -> Vec<Found> {
+    fn find(&self, reply: &Response<'_>) -> Vec<Match> {
         match &self.rule {
-            Extract::Regex { field, regex, .. } => {
+            Extraction::Regex { field, regex, .. } => {
                 let text = reply.text(*field);
                 let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let groups = |found: regex::bytes::Captures<'_>| {
                     found.iter().map(|g| g.map_or(String::new(), |g| owned(g.as_bytes()))).collect()
                 };
-                regex.captures_iter(&text).take(LARGEST).map(groups).collect()
+                regex.captures_iter(&text).take(MAX_MATCHES).map(groups).collect()
             }
-            Extract::Json(path) => {
+            Extraction::Json(path) => {
                 let Ok(value) = serde_json::from_slice(reply.body) else { return Vec::new() };
                 let found = path.query(&value).all();
-                found.into_iter().take(LARGEST).map(|value| vec![json_text(value)]).collect()
+                found.into_iter().take(MAX_MATCHES).map(|value| vec![json_text(value)]).collect()
             }
-            Extract::Header(name) => {
-                let values = reply.headers.get_all(name).take(LARGEST);
+            Extraction::Header(name) => {
+                let values = reply.headers.get_all(name).take(MAX_MATCHES);
                 values.map(|value| vec![String::from_utf8_lossy(value).into_owned()]).collect()
             }
         }
     }
 
-    /// What the template makes of a match.
-    fn text_of(&self, found: &Found) -> String {
+    /// Applies the template to a match.
+    fn text_of(&self, found: &Match) -> String {
         let template = match &self.rule {
-            Extract::Regex { template, .. } => template.as_str(),
-            Extract::Json(_) | Extract::Header(_) => "",
+            Extraction::Regex { template, .. } => template.as_str(),
+            Extraction::Json(_) | Extraction::Header(_) => "",
         };
         if template.is_empty() {
             return found.get(1).or(found.first()).cloned().unwrap_or_default();

@@ -1,86 +1,85 @@
-//! Executors: how many users or iterations there are, and when they begin.
+//! Executors: number of users or iterations, and their start.
 
 use std::time::Duration;
 
-/// How a group's users or iterations come.
+/// Schedule of the users or iterations of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Executor {
     /// `constant-vus`, `ramp-users` and JMeter's thread group: a closed model.
     Users(Users),
-    /// `ramping-vus`: the number of users follows stages; users above it end after their
-    /// iteration.
+    /// `ramping-vus`: the number of users follows stages; surplus users end after their iteration.
     RampingVus {
-        /// Users at the beginning.
+        /// Users at the start.
         start: u32,
-        /// Then, one after the other.
+        /// Stages, one after the other.
         stages: Vec<Stage>,
     },
     /// `shared-iterations`: users share a number of iterations (ab's `-n`).
     SharedIterations {
         /// Users.
         vus: u32,
-        /// Iterations of all of them together.
+        /// Iterations of all users together.
         iterations: u64,
-        /// No iteration begins later than this after the group began.
+        /// Time after the start of the group from which on no iteration starts.
         limit: Option<Duration>,
     },
-    /// `constant-arrival-rate` and `ramping-arrival-rate`: an open model. Iterations begin when
-    /// the schedule says so, whatever the server does.
+    /// `constant-arrival-rate` and `ramping-arrival-rate`: an open model. Iterations start by a
+    /// schedule, independent of the server.
     ArrivalRate {
-        /// Iterations a second at the beginning.
+        /// Iterations per second at the start.
         start: f64,
-        /// The rate goes in a straight line from one stage's target to the next one's; a constant
-        /// rate is one stage whose target is `start`.
+        /// The rate changes linearly from the target of one stage to the next. A constant rate is
+        /// one stage with the target `start`.
         stages: Vec<Stage>,
-        /// Iterations are due at multiples of it: a coarser one is cheaper for the generator.
+        /// Iterations are due at multiples of the quantum; a coarser one is cheaper for the
+        /// generator.
         quantum: Duration,
-        /// Users, and with them connections, at most.
+        /// Largest number of users, and thus of connections.
         max_in_flight: u32,
-        /// Iterations that may wait for a user when all are busy; the next ones are dropped. What
-        /// waits is late, which its response time includes and its service time does not.
+        /// Iterations that may wait for a user when all are busy; further ones are dropped. The
+        /// waiting time is part of the response time, not of the service time.
         backlog: u64,
     },
-    /// `find-max`: the highest rate that keeps a promise.
+    /// `find-max`: the highest rate that meets an objective.
     FindMax(FindMax),
 }
 
-/// Users in a closed model: each does iteration after iteration.
+/// Users in a closed model: each executes one iteration after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Users {
-    /// How many.
+    /// Number of users.
     pub users: u32,
-    /// User i of n begins i/n of this after the group.
+    /// Ramp-up time: user i of n starts at i/n of this time.
     pub ramp: Duration,
-    /// Iterations of each user; `None` is no end.
+    /// Iterations of each user; `None` is endless.
     pub iterations: Option<u64>,
-    /// No iteration begins later than this after the group began, and users stop before their next
-    /// step.
+    /// Time after the start of the group from which on no step starts.
     pub duration: Option<Duration>,
 }
 
-/// A straight line to a target.
+/// A linear change to a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stage {
-    /// How long it takes.
+    /// Length.
     pub duration: Duration,
-    /// Users, or iterations a second, at its end.
+    /// Users, or iterations per second, at the end.
     pub target: f64,
 }
 
-/// `find-max`: doubles the rate until the promise breaks, then halves the interval in between.
+/// `find-max`: doubles the rate until the objective is missed, then bisects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindMax {
-    /// First rate, iterations a second.
+    /// First rate, in iterations per second.
     pub start: f64,
-    /// The promise: at most this share of errors.
+    /// Objective: largest share of errors.
     pub errors: f64,
-    /// The promise: response times, as (percentile from 0 to 100, limit).
+    /// Objective: response times, as (percentile from 0 to 100, limit).
     pub limits: Vec<(f64, Duration)>,
-    /// Where it stops: the interval as a share of the rate, 0.02 for 2 %.
+    /// Precision: interval as a share of the rate at which the search ends, 0.02 for 2 %.
     pub precision: f64,
-    /// How long each rate is held while searching.
+    /// Length of each rate step of the search.
     pub hold: Duration,
-    /// How long the rate found is held at the end.
+    /// Length of the confirming step.
     pub confirm: Duration,
     /// As for [`Executor::ArrivalRate`].
     pub quantum: Duration,

@@ -1,56 +1,56 @@
-//! One request, as it is described.
+//! Description of a request.
 
 use super::{Check, Extractor, Label, StatusSet, Text};
 use bytes::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A request, its answer's checks and what is taken from the answer.
+/// A request, with the checks and extractors of its response.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Under which name its samples are counted.
+    /// Label of its samples.
     pub label: Label,
-    /// The method, upper case.
+    /// The method in upper case.
     pub method: String,
-    /// Where to.
+    /// The URL.
     pub url: Url,
-    /// Fields as they are sent, in this order. `Host`, `Content-Length` and `Connection` are added
-    /// if they are not among them.
+    /// Fields in the sent order. `Host`, `Content-Length` and `Connection` are added unless
+    /// present.
     pub headers: Vec<(Text, Text)>,
     /// The body.
     pub body: Body,
-    /// The connection is used again.
+    /// Reuse the connection.
     pub keep_alive: bool,
     /// HTTP/2: by ALPN over TLS, with prior knowledge otherwise.
     pub http2: bool,
-    /// Limits in time.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// What a redirect does.
+    /// Behaviour after a redirect.
     pub redirects: Redirects,
-    /// Statuses that are no errors.
+    /// Successful statuses.
     pub success: StatusSet,
-    /// Statuses outside of `success` that are declared: counted apart, neither success nor error.
+    /// Expected statuses outside of `success`: counted separately, neither success nor error.
     pub expected: StatusSet,
-    /// Checks of the answer; the first that fails makes the sample fail.
+    /// Checks of the response; the first failed one fails the sample.
     pub checks: Vec<Check>,
-    /// What is taken out of the answer.
+    /// Extractors of the response.
     pub extractors: Vec<Extractor>,
-    /// The answer's body is decoded (gzip, deflate) and its decoded length counted, which costs
-    /// time; checks and extractors that look at the body decode it in any case.
+    /// Decode the body of the response (gzip, deflate) and count its decoded length, which costs
+    /// time. Checks and extractors of the body always decode.
     pub decode: bool,
 }
 
-/// Where a request goes.
+/// URL of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Url {
-    /// Taken apart, with a target (path and query) that may have variables.
+    /// Parsed, with a target (path and query) that may have variables.
     Parts {
         /// Scheme, host and port.
         origin: Origin,
         /// Path and query.
         target: Text,
     },
-    /// A whole URL, taken apart each time: for variables in its scheme, host or port.
+    /// An absolute URL, parsed each time: for variables in its scheme, host or port.
     Whole(Text),
 }
 
@@ -68,13 +68,13 @@ pub struct Origin {
 /// The body of a request.
 #[derive(Clone, Debug, Default)]
 pub enum Body {
-    /// None, and no length either.
+    /// None, and no length.
     #[default]
     None,
-    /// Always the same bytes.
+    /// Constant bytes.
     Bytes(Bytes),
-    /// One of these after the other, then the first again; each user begins elsewhere.
-    Each(Vec<Bytes>),
+    /// These bodies in turn, cyclically; each user starts at another one.
+    Cycle(Vec<Bytes>),
     /// Text with variables.
     Text(Text),
     /// `multipart/form-data`; its content type is added.
@@ -90,50 +90,50 @@ pub enum Part {
         name: Text,
         /// Its value.
         value: Text,
-        /// Its content type, if one is stated.
+        /// Optional content type.
         content_type: Option<String>,
     },
     /// A file.
     File {
         /// The field's name.
         name: Text,
-        /// What is sent as file name.
+        /// The sent file name.
         path: PathBuf,
         /// Its content type.
         content_type: String,
-        /// What is in it.
+        /// The content.
         content: Bytes,
     },
 }
 
-/// Limits in time.
+/// Timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// To open a connection, with TLS.
+    /// Time to open a connection, including TLS.
     pub connect: Duration,
-    /// From the request to the end of its answer.
+    /// Time from the request to the end of its response.
     pub response: Duration,
 }
 
 impl Default for Timeouts {
-    /// 10 s to connect, 60 s for the answer.
+    /// 10 s to connect, 60 s for the response.
     fn default() -> Self {
         Self { connect: Duration::from_secs(10), response: Duration::from_secs(60) }
     }
 }
 
-/// What a redirect (301, 302, 303, 307, 308 with a `Location`) does.
+/// Behaviour after a redirect (301, 302, 303, 307, 308 with a `Location`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redirects {
-    /// It is an answer like any other.
+    /// Treat it as any other response.
     #[default]
     Ignore,
-    /// It is followed, at most 20 times; all of it is one sample.
+    /// Follow, at most 20 times, as one sample.
     Follow,
 }
 
 impl Request {
-    /// A GET of `target` at `origin` with nothing special about it.
+    /// A GET of `target` at `origin` with default settings.
     pub fn get(label: Label, origin: Origin, target: Text) -> Self {
         Self {
             label,
@@ -155,7 +155,7 @@ impl Request {
 }
 
 impl Origin {
-    /// Host and port as they stand in a URL and in `Host`: without the scheme's own port.
+    /// Host and port as in a URL and in `Host`: without the default port of the scheme.
     pub fn authority(&self) -> String {
         let bracket = self.host.contains(':');
         let (open, close) = if bracket { ("[", "]") } else { ("", "") };
@@ -176,11 +176,11 @@ impl Origin {
         format!("{}://{}{target}", self.scheme(), self.authority())
     }
 
-    /// Takes an absolute URL apart: its origin, and its target as [`target`] makes it. User
-    /// information is dropped.
+    /// Parses an absolute URL: its origin, and its target as made by [`target`]. User information
+    /// is dropped.
     ///
     /// # Errors
-    /// It is none of `http` or `https`, or has no host or no valid port.
+    /// The scheme is not `http` or `https`, or there is no host or no valid port.
     pub fn parse(url: &str) -> Result<(Self, String), UrlError> {
         let (scheme, rest) = url.trim().split_once("://").ok_or(UrlError::Scheme)?;
         let tls = match scheme {
@@ -213,7 +213,7 @@ impl Origin {
     }
 }
 
-/// Why a text is no URL that can be asked for.
+/// Why a URL is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// Scheme.
@@ -223,13 +223,12 @@ pub enum UrlError {
     #[error("the URL has no valid host")]
     Host,
     /// Port.
-    #[error("the URL's port is no number from 1 to 65535")]
+    #[error("the URL's port is not a number from 1 to 65535")]
     Port,
 }
 
-/// Path and query as they are sent: without fragment, with a slash in front, and with everything
-/// percent-encoded that may not stand in a request line (white space, controls, what is not
-/// ASCII). What is encoded already stays as it is.
+/// Path and query as sent: without fragment, with a leading slash, percent-encoded where necessary
+/// (white space, control characters, non-ASCII). Existing encoding stays.
 pub fn target(path: &str) -> String {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let path = path.split('#').next().unwrap_or_default();

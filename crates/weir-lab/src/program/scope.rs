@@ -1,4 +1,4 @@
-//! What texts are put together from: a user's values, and what all users share.
+//! Evaluation scope of texts: the values of a user, and the state shared by all users.
 
 use super::{Counter, CounterId, FeederId, Function, Program, Share, Text, Variable};
 use crate::form::form_encode;
@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::SystemTime;
 
-/// Longest text that `RandomString` makes.
-const LONGEST_RANDOM: i64 = 1024 * 1024;
+/// Largest text of `RandomString`.
+const MAX_RANDOM_CHARS: i64 = 1024 * 1024;
 
-/// What users of a run share: positions in feeders, counters, properties.
+/// State shared by the users of a run: positions in feeders, counters, properties.
 #[derive(Debug, Default)]
 pub struct State {
     properties: RwLock<HashMap<String, String>>,
     /// Calls of each counter: of all users, then of each group.
     counters: Vec<Vec<AtomicU64>>,
-    /// Rows taken of each feeder, likewise.
+    /// Consumed rows of each feeder, likewise.
     feeders: Vec<Vec<AtomicU64>>,
-    /// Values that variables have at first.
+    /// Initial values of variables.
     initial: Vec<Option<String>>,
 }
 
-/// What one user has of its own.
+/// State of one user.
 #[derive(Clone, Debug)]
 pub struct Values {
     /// Values of the program's variables.
@@ -33,18 +33,18 @@ pub struct Values {
     /// Number in the group, from 0.
     number: u32,
     random: fastrand::Rng,
-    /// Calls of each counter that is its own.
+    /// Calls of each counter with the scope of a user.
     counters: Vec<u64>,
-    /// Rows taken of each feeder that is its own.
+    /// Consumed rows of each feeder with the scope of a user.
     feeders: Vec<u64>,
 }
 
-/// Where texts are put together: one user of a run.
+/// Evaluation scope of one user.
 #[derive(Debug)]
 pub struct Scope<'a> {
-    /// What is run.
+    /// The program.
     pub program: &'a Program,
-    /// What its users share.
+    /// The shared state.
     pub state: &'a State,
     /// The user.
     pub values: &'a mut Values,
@@ -81,14 +81,14 @@ impl State {
         self.properties.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Sets a property; gives the value before.
+    /// Sets a property and returns its previous value.
     pub fn set_property(&self, name: String, value: String) -> Option<String> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner).insert(name, value)
     }
 }
 
 impl Values {
-    /// Those of a new user; `seed` makes its random numbers.
+    /// Values of a new user; `seed` is the seed of its random numbers.
     pub fn new(program: &Program, state: &State, group: usize, number: u32, seed: u64) -> Self {
         Self {
             variables: state.initial.clone(),
@@ -122,7 +122,7 @@ impl Values {
         &mut self.random
     }
 
-    /// What begins anew with each iteration does so.
+    /// Resets the counters that restart at each iteration.
     pub(crate) fn begin_iteration(&mut self, program: &Program) {
         for (count, counter) in self.counters.iter_mut().zip(&program.counters) {
             if counter.reset_each_iteration && counter.share == Share::User {
@@ -142,13 +142,13 @@ impl Scope<'_> {
         let _ = write!(out, "${{{name}}}");
     }
 
-    /// Appends what a function gives.
+    /// Appends the result of a function.
     pub(super) fn call(&mut self, function: &Function, out: &mut String) {
         let start = out.len();
         let keep = match function {
-            Function::Random { least, most, keep } => {
-                let (least, most) = (least.integer(self), most.integer(self));
-                let number = self.values.random.i64(least.min(most)..=most.max(least));
+            Function::Random { min, max, keep } => {
+                let (min, max) = (min.integer(self), max.integer(self));
+                let number = self.values.random.i64(min.min(max)..=max.max(min));
                 let _ = write!(out, "{number}");
                 *keep
             }
@@ -210,7 +210,7 @@ impl Scope<'_> {
     }
 
     fn random_string(&mut self, length: &Text, of: &Text, out: &mut String) {
-        let length = length.integer(self).clamp(0, LONGEST_RANDOM);
+        let length = length.integer(self).clamp(0, MAX_RANDOM_CHARS);
         let of: Vec<char> = of.render(self).chars().collect();
         for _ in 0..length {
             let random = &mut self.values.random;
@@ -222,7 +222,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The next value of a counter; sets its variable as well.
+    /// Returns the next value of a counter and sets its variable.
     pub fn count(&mut self, id: CounterId) -> String {
         let at = id.0 as usize;
         let program = self.program;
@@ -243,7 +243,7 @@ impl Scope<'_> {
         value
     }
 
-    /// What a counter shows after so many calls.
+    /// Value of a counter after a number of calls.
     fn counter_value(&mut self, counter: &Counter, calls: u64) -> String {
         let (start, step) = (counter.start.integer(self), counter.increment.integer(self));
         let maximum = counter.maximum.render(self);
@@ -257,8 +257,7 @@ impl Scope<'_> {
         format!("{}{value:0width$}", counter.prefix, width = usize::from(counter.digits))
     }
 
-    /// Takes the next row of a feeder into its variables; `false` if there is none and the user is
-    /// to end.
+    /// Sets the variables of the next row of a feeder; `false` if the user has to end.
     pub fn feed(&mut self, id: FeederId) -> bool {
         let at = id.0 as usize;
         let program = self.program;

@@ -3,110 +3,110 @@
 use super::{CounterId, Scope, Variable};
 use std::borrow::Cow;
 
-/// A text, taken apart once: literal pieces, variables, functions.
+/// A parsed text: literals, variables, functions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Text {
-    pieces: Vec<Piece>,
+    pieces: Vec<TextPart>,
 }
 
 /// A part of a [`Text`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
-    /// As it is.
+pub enum TextPart {
+    /// A literal.
     Literal(Box<str>),
-    /// The variable's value; `${name}` as long as it has none.
+    /// The value of a variable; `${name}` without a value.
     Variable(Variable),
-    /// What the function gives.
+    /// The result of a function.
     Function(Box<Function>),
 }
 
-/// A function (JMeter's names in brackets).
+/// A function (JMeter's names in parentheses).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Function {
-    /// A number from `least` to `most` (`__Random`).
+    /// A number from `min` to `max` (`__Random`).
     Random {
-        /// Least.
-        least: Text,
-        /// Most; included.
-        most: Text,
-        /// Kept here as well.
+        /// Minimum.
+        min: Text,
+        /// Maximum, inclusive.
+        max: Text,
+        /// Variable that also gets the result.
         keep: Option<Variable>,
     },
-    /// So many characters of these (`__RandomString`).
+    /// Random characters of a set (`__RandomString`).
     RandomString {
-        /// How many.
+        /// Number of characters.
         length: Text,
-        /// Of which; printable ASCII if empty.
+        /// The set; printable ASCII if empty.
         of: Text,
-        /// Kept here as well.
+        /// Variable that also gets the result.
         keep: Option<Variable>,
     },
     /// Milliseconds since 1970, divided by this (`__time`, `__time(/1000)`).
     Time {
         /// 1 for milliseconds.
         divisor: u64,
-        /// Kept here as well.
+        /// Variable that also gets the result.
         keep: Option<Variable>,
     },
     /// The time in a Java pattern such as `yyyy-MM-dd'T'HH:mm:ss` (`__time(pattern)`), UTC.
     TimeFormat {
         /// A `strftime` pattern, already translated.
         pattern: String,
-        /// Kept here as well.
+        /// Variable that also gets the result.
         keep: Option<Variable>,
     },
     /// Number of the user in its group, from 1 (`__threadNum`).
     UserNumber,
-    /// Counts its own calls, from 1 (`__counter`); a counter without variable.
+    /// A counter of its own calls, from 1 (`__counter`).
     Counter {
-        /// Which.
+        /// The counter.
         id: CounterId,
-        /// Kept here as well.
+        /// Variable that also gets the result.
         keep: Option<Variable>,
     },
     /// A random UUID (`__UUID`).
     Uuid,
-    /// A property's value at that moment (`__P` and `__property` where `SetProperty` is used;
-    /// otherwise the translation puts the value there).
+    /// The current value of a property (`__P` and `__property` in plans with `SetProperty`;
+    /// otherwise the translation inserts the value).
     Property {
         /// Its name.
         name: Text,
-        /// If it has no value.
+        /// Default value.
         default: Text,
-        /// Kept here as well.
+        /// Variable that also gets the result.
         keep: Option<Variable>,
     },
-    /// A text encoded as a value of a form (`application/x-www-form-urlencoded`).
+    /// A form-encoded text (`application/x-www-form-urlencoded`).
     FormEncode {
-        /// What is encoded.
+        /// The text.
         text: Text,
     },
-    /// Sets a property (`__setProperty`); gives nothing, or the value before.
+    /// Sets a property (`__setProperty`); the result is empty or the previous value.
     SetProperty {
         /// Its name.
         name: Text,
         /// Its new value.
         value: Text,
-        /// Whether the value before is given.
+        /// Return the previous value.
         give_old: bool,
     },
 }
 
 impl Text {
-    /// A text that is always the same.
+    /// A constant text.
     pub fn fixed(text: impl Into<Box<str>>) -> Self {
         let text = text.into();
-        let pieces = if text.is_empty() { Vec::new() } else { vec![Piece::Literal(text)] };
+        let pieces = if text.is_empty() { Vec::new() } else { vec![TextPart::Literal(text)] };
         Self { pieces }
     }
 
-    /// A text of these pieces; literals side by side become one.
-    pub fn from_pieces(pieces: impl IntoIterator<Item = Piece>) -> Self {
-        let mut merged: Vec<Piece> = Vec::new();
+    /// A text of these parts; neighbouring literals are merged.
+    pub fn from_parts(pieces: impl IntoIterator<Item = TextPart>) -> Self {
+        let mut merged: Vec<TextPart> = Vec::new();
         for piece in pieces {
             match (merged.last_mut(), piece) {
-                (_, Piece::Literal(text)) if text.is_empty() => {}
-                (Some(Piece::Literal(before)), Piece::Literal(text)) => {
+                (_, TextPart::Literal(text)) if text.is_empty() => {}
+                (Some(TextPart::Literal(before)), TextPart::Literal(text)) => {
                     *before = format!("{before}{text}").into();
                 }
                 (_, piece) => merged.push(piece),
@@ -115,32 +115,32 @@ impl Text {
         Self { pieces: merged }
     }
 
-    /// The text, if it is always the same.
+    /// The text, if constant.
     pub fn as_fixed(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [] => Some(""),
-            [Piece::Literal(text)] => Some(text),
+            [TextPart::Literal(text)] => Some(text),
             _ => None,
         }
     }
 
-    /// Its pieces.
-    pub fn pieces(&self) -> &[Piece] {
+    /// The parts.
+    pub fn parts(&self) -> &[TextPart] {
         &self.pieces
     }
 
-    /// Appends the text as it is now to `out`.
+    /// Appends the current text to `out`.
     pub fn write(&self, scope: &mut Scope<'_>, out: &mut String) {
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) => out.push_str(text),
-                Piece::Variable(variable) => scope.write_variable(*variable, out),
-                Piece::Function(function) => scope.call(function, out),
+                TextPart::Literal(text) => out.push_str(text),
+                TextPart::Variable(variable) => scope.write_variable(*variable, out),
+                TextPart::Function(function) => scope.call(function, out),
             }
         }
     }
 
-    /// The text as it is now.
+    /// The current text.
     pub fn render<'a>(&'a self, scope: &mut Scope<'_>) -> Cow<'a, str> {
         if let Some(fixed) = self.as_fixed() {
             return Cow::Borrowed(fixed);
@@ -150,12 +150,12 @@ impl Text {
         Cow::Owned(out)
     }
 
-    /// The number that the text is now; 0 if it is none.
+    /// The current text as a number; 0 if invalid.
     pub fn number(&self, scope: &mut Scope<'_>) -> f64 {
         self.render(scope).trim().parse().unwrap_or(0.0)
     }
 
-    /// The whole number that the text is now; 0 if it is none.
+    /// The current text as an integer; 0 if invalid.
     pub fn integer(&self, scope: &mut Scope<'_>) -> i64 {
         let text = self.render(scope);
         let text = text.trim();

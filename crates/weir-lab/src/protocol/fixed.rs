@@ -1,86 +1,91 @@
-//! One long run whose beginning is cut off, as the published tests measured.
+//! One long run whose beginning is cut off, as in published tests.
 //!
-//! The cut is the one that was asked for, for the sake of comparability; next to it stands what the
-//! run itself says: where MSER-5 would cut, and how throughput went on from second to second.
+//! The cut is given, for comparability. The result also has the cut of MSER-5 and the trend of the
+//! throughput.
 
-use crate::stats::{Course, Interval, Spread, Truncation, course, mean_interval, mser5, spread};
+use crate::stats::{
+    Interval, Spread, Truncation, WarmUpTrend, mean_interval, mser5, spread, warm_up_trend,
+};
 use serde::{Deserialize, Serialize};
 
-/// Stretches a run is divided into to have an interval (non-overlapping batch means): long enough
-/// each to hardly depend on the one before.
-const STRETCHES: usize = 10;
+/// Windows of a run for its interval (non-overlapping batch means): long enough to be almost
+/// independent.
+const WINDOWS: usize = 10;
 
-/// What a run of a fixed duration amounts to.
+/// Evaluation of a run of a fixed duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fixed {
     /// Seconds cut off at the beginning.
     pub cut: usize,
-    /// Throughput in each of ten stretches of what is left, in order.
-    pub stretches: Vec<f64>,
-    /// Their mean, which is the run's throughput after the cut, and extremes.
+    /// Throughput in each of ten windows after the cut, in order.
+    #[serde(rename = "stretches")]
+    pub windows: Vec<f64>,
+    /// Their mean, which is the throughput after the cut, and extremes.
     pub throughput: Option<Spread>,
-    /// 95 % interval of the mean from the stretches.
+    /// 95 % interval of the mean.
     pub interval: Option<Interval>,
-    /// Where MSER-5 would cut; `None` for less than 50 seconds.
+    /// The cut of MSER-5; `None` for less than 50 seconds.
     pub mser: Option<Truncation>,
-    /// How it went on from second to second, the part cut off included; `None` for less than
-    /// twelve seconds.
-    pub course: Option<Course>,
-    /// What a reader should know.
+    /// Trend of the whole run, including the beginning; `None` for less than twelve seconds.
+    #[serde(rename = "course")]
+    pub trend: Option<WarmUpTrend>,
+    /// Remarks for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
-/// Evaluates `per_second`, the requests answered in each second of the run, of which the first
+/// Evaluates `per_second`, the completed requests in each second of the run, of which the first
 /// `cut` are warm-up.
 #[must_use]
 pub fn evaluate(per_second: &[f64], cut: usize) -> Fixed {
-    let kept = per_second.get(cut..).unwrap_or_default();
-    let stretches = stretches(kept);
+    let measured = per_second.get(cut..).unwrap_or_default();
+    let windows = windows(measured);
     let mser = mser5(per_second);
-    let course = course(per_second);
+    let trend = warm_up_trend(per_second);
     let mut remarks = Vec::new();
-    if kept.is_empty() {
-        remarks.push(format!("nothing is left after the first {cut} s"));
+    if measured.is_empty() {
+        remarks.push(format!("the run is shorter than the cut of {cut} s"));
     }
     match mser {
         Some(found) if !found.settled => {
-            remarks.push("throughput does not settle within the run (MSER-5)".to_owned());
+            remarks.push("the throughput reaches no steady state (MSER-5)".to_owned());
         }
         Some(found) if found.cut > cut => remarks.push(format!(
-            "the warm-up seems to last {} s (MSER-5), more than the {cut} s cut off",
+            "the warm-up lasts about {} s (MSER-5), longer than the cut of {cut} s",
             found.cut
         )),
         _ => {}
     }
-    match course {
-        Some(Course::Slowdown { from }) => {
-            remarks.push(format!("throughput falls to a lower level at {from} s"));
+    match trend {
+        Some(WarmUpTrend::Slowdown { from }) => {
+            remarks.push(format!("the throughput falls to a lower level at {from} s"));
         }
-        Some(Course::NoSteadyState) => {
-            remarks.push("throughput reaches no steady level".to_owned());
+        Some(WarmUpTrend::NoSteadyState) => {
+            remarks.push("the throughput reaches no steady level".to_owned());
         }
-        Some(Course::WarmUp { until }) if until > cut => remarks
-            .push(format!("throughput reaches its level at {until} s, after the {cut} s cut off")),
+        Some(WarmUpTrend::WarmUp { until }) if until > cut => remarks.push(format!(
+            "the throughput reaches its level at {until} s, after the cut of {cut} s"
+        )),
         _ => {}
     }
     Fixed {
         cut,
-        throughput: spread(&stretches),
-        interval: mean_interval(&stretches, 0.95),
-        stretches,
+        throughput: spread(&windows),
+        interval: mean_interval(&windows, 0.95),
+        windows,
         mser,
-        course,
+        trend,
         remarks,
     }
 }
 
-/// Means of equal stretches; the seconds that are left over belong to none, the last few of a run.
-fn stretches(kept: &[f64]) -> Vec<f64> {
-    let length = (kept.len() / STRETCHES).max(1);
-    kept.chunks_exact(length)
-        .take(STRETCHES)
-        .map(|stretch| stretch.iter().sum::<f64>() / length as f64)
+/// Means of equal windows; surplus seconds at the end are left out.
+fn windows(measured: &[f64]) -> Vec<f64> {
+    let length = (measured.len() / WINDOWS).max(1);
+    measured
+        .chunks_exact(length)
+        .take(WINDOWS)
+        .map(|window| window.iter().sum::<f64>() / length as f64)
         .collect()
 }
 
@@ -98,21 +103,21 @@ mod tests {
     #[test]
     fn the_cut_asked_for_is_kept_and_a_longer_warm_up_said() {
         let fine = evaluate(&run(20, 100), 30);
-        let mean = fine.throughput.map(|spread| spread.mean).expect("kept");
+        let mean = fine.throughput.map(|spread| spread.mean).expect("measured");
         assert!((mean - 1000.0).abs() < 5.0, "{mean}");
-        assert_eq!((fine.stretches.len(), fine.remarks.len()), (10, 0), "{:?}", fine.remarks);
+        assert_eq!((fine.windows.len(), fine.remarks.len()), (10, 0), "{:?}", fine.remarks);
 
         let short = evaluate(&run(40, 100), 10);
         assert_eq!(short.cut, 10);
         assert!(short.remarks.iter().any(|remark| remark.contains("warm-up")), "{short:?}");
-        assert!(matches!(short.course, Some(Course::WarmUp { .. })));
+        assert!(matches!(short.trend, Some(WarmUpTrend::WarmUp { .. })));
     }
 
     #[test]
     fn a_run_shorter_than_its_cut_has_no_number() {
         let nothing = evaluate(&run(0, 5), 10);
         assert_eq!(nothing.throughput, None);
-        assert!(nothing.remarks[0].contains("nothing is left"));
-        assert_eq!(evaluate(&run(0, 3), 0).stretches.len(), 3);
+        assert!(nothing.remarks[0].contains("shorter than the cut"));
+        assert_eq!(evaluate(&run(0, 3), 0).windows.len(), 3);
     }
 }

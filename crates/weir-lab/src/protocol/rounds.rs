@@ -1,22 +1,22 @@
-//! What goes in and out of the protocol: orders, rounds, and what became of them.
+//! Input and output of the protocol: planned rounds, measured rounds, and their outcome.
 
 use crate::stats::{Interval, Spread};
-use crate::validity::Flaw;
+use crate::validity::Violation;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How much a round does.
+/// Size of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Extent {
+pub enum RoundSize {
     /// A number of requests, however long they take.
     Iterations(u64),
-    /// Some seconds, however many requests that is.
+    /// A number of seconds.
     Seconds(f64),
 }
 
-impl Extent {
-    /// `factor` times as much, at least one request more where more is asked for.
+impl RoundSize {
+    /// The size multiplied by `factor`, at least one request more when growing.
     #[must_use]
     pub(super) fn times(self, factor: f64) -> Self {
         match self {
@@ -33,98 +33,101 @@ impl Extent {
     }
 }
 
-/// What a round is run for.
+/// Stage of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Finding out how long a round has to be.
+    /// Calibration of the length of a round.
     Calibrating,
-    /// Waiting until the server no longer changes.
+    /// Rounds until a steady state.
     Stabilising,
-    /// Recording what will be reported.
+    /// Recorded rounds.
     Recording,
 }
 
 /// The next round to run. The server has to be idle (drained) before it starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Order {
-    /// From 1; numbers are not used twice.
+pub struct PlannedRound {
+    /// Unique number, from 1.
     pub number: usize,
-    /// How much.
-    pub extent: Extent,
-    /// What for.
+    /// Size.
+    pub size: RoundSize,
+    /// Stage.
     pub stage: Stage,
 }
 
-/// How an ordered round went.
+/// Result of a planned round.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Round {
-    /// From the first request to the end of the last answer.
-    pub took: Duration,
-    /// Requests answered as expected, a second.
+pub struct MeasuredRound {
+    /// Time from the first request to the end of the last response.
+    pub duration: Duration,
+    /// Successful requests per second.
     pub throughput: f64,
-    /// Why it does not count, if it does not.
-    pub flaws: Vec<Flaw>,
+    /// Why the round is invalid; empty if valid.
+    pub violations: Vec<Violation>,
 }
 
-/// What a round was good for in the end.
+/// Use of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Use {
-    /// It found out how long rounds have to be.
+pub enum RoundUse {
+    /// Calibration of the length.
     Calibration,
-    /// The server warmed up, or the tests did not hold yet.
+    /// Warm-up, or before a steady state.
     WarmUp,
-    /// It has a flaw and was not looked at.
-    Flawed,
-    /// It is one of those reported.
+    /// Invalid and ignored.
+    #[serde(rename = "flawed")]
+    Invalid,
+    /// Recorded.
     Recorded,
 }
 
 /// A round in the protocol's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LoggedRound {
     /// Its number, from 1.
     pub number: usize,
-    /// How much it did.
-    pub extent: Extent,
-    /// How long it took, in seconds.
+    /// Size.
+    #[serde(rename = "extent")]
+    pub size: RoundSize,
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub throughput: f64,
-    /// What it was good for.
-    pub used: Use,
-    /// Why it does not count.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub flaws: Vec<Flaw>,
+    /// Use.
+    pub used: RoundUse,
+    /// Why the round is invalid.
+    #[serde(default, rename = "flaws", skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
 }
 
-/// How the protocol ended.
+/// Result of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ending {
-    /// The recorded rounds are a steady state's.
+pub enum ProtocolResult {
+    /// The recorded rounds are in a steady state.
     Stable,
-    /// It never became steady: there is no headline number.
+    /// No steady state: there is no headline figure.
     Unstable,
-    /// Too many rounds had flaws.
+    /// Too many invalid rounds.
     Invalid,
 }
 
-/// What the rounds amount to.
+/// Outcome of all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How it ended.
-    pub result: Ending,
-    /// Why, in words.
-    pub because: String,
-    /// The last round of those that decided that the server is steady.
+    /// The result.
+    pub result: ProtocolResult,
+    /// Reason as text.
+    #[serde(rename = "because")]
+    pub reason: String,
+    /// The last round before the recorded ones.
     pub decided_at: Option<usize>,
     /// Throughput of the recorded rounds; `None` unless stable.
     pub throughput: Option<Spread>,
     /// 95 % t interval of its mean.
     pub interval: Option<Interval>,
-    /// What a reader should know: rounds shorter or noisier than the rules want.
+    /// Remarks for the reader: rounds shorter or noisier than required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }

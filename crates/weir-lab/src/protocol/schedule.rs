@@ -1,50 +1,50 @@
-//! The order in which the cases of an experiment have their rounds.
+//! Order of the rounds of several cases.
 
 use serde::{Deserialize, Serialize};
 
-/// How rounds of several cases follow each other.
+/// Order of the rounds of several cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Arrangement {
-    /// A round of each case in turn: what the machine does meanwhile meets all of them alike.
+pub enum CaseOrder {
+    /// One round of each case in turn: disturbances of the machine affect all cases alike.
     #[default]
     Interleaved,
-    /// One case after the other, as the published tests did.
+    /// One case after the other, as in published tests.
     Sequential,
-    /// Each turn in an order of its own, so that no case always follows the same other one.
+    /// One round of each case in random order, so that no case always follows the same one.
     Randomized,
 }
 
-/// Says whose turn it is.
+/// Chooses the next case.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    arrangement: Arrangement,
-    /// Cases that still have rounds to run in this turn, the next one last.
-    turn: Vec<usize>,
+    case_order: CaseOrder,
+    /// Remaining cases of this cycle, the next one last.
+    cycle: Vec<usize>,
     random: fastrand::Rng,
 }
 
 impl Schedule {
-    /// A schedule; `seed` decides the order if it is a random one, so that a run can be repeated.
+    /// A schedule; `seed` makes a random order reproducible.
     #[must_use]
-    pub fn new(arrangement: Arrangement, seed: u64) -> Self {
-        Self { arrangement, turn: Vec::new(), random: fastrand::Rng::with_seed(seed) }
+    pub fn new(case_order: CaseOrder, seed: u64) -> Self {
+        Self { case_order, cycle: Vec::new(), random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// The next case of those that are `open` (not finished); `None` if none is.
+    /// The next case of those that are `open` (incomplete); `None` without one.
     pub fn next(&mut self, open: &[bool]) -> Option<usize> {
-        if self.arrangement == Arrangement::Sequential {
+        if self.case_order == CaseOrder::Sequential {
             return open.iter().position(|open| *open);
         }
         let is_open = |case: &usize| open.get(*case).copied().unwrap_or(false);
-        self.turn.retain(is_open);
-        if self.turn.is_empty() {
-            self.turn = (0..open.len()).filter(is_open).rev().collect();
-            if self.arrangement == Arrangement::Randomized {
-                self.random.shuffle(&mut self.turn);
+        self.cycle.retain(is_open);
+        if self.cycle.is_empty() {
+            self.cycle = (0..open.len()).filter(is_open).rev().collect();
+            if self.case_order == CaseOrder::Randomized {
+                self.random.shuffle(&mut self.cycle);
             }
         }
-        self.turn.pop()
+        self.cycle.pop()
     }
 }
 
@@ -52,27 +52,27 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn first(arrangement: Arrangement, count: usize) -> Vec<usize> {
-        let mut schedule = Schedule::new(arrangement, 7);
+    fn first(case_order: CaseOrder, count: usize) -> Vec<usize> {
+        let mut schedule = Schedule::new(case_order, 7);
         (0..count).filter_map(|_| schedule.next(&[true, false, true, true])).collect()
     }
 
     #[test]
     fn each_arrangement_in_its_order() {
-        assert_eq!(first(Arrangement::Interleaved, 6), [0, 2, 3, 0, 2, 3]);
-        assert_eq!(first(Arrangement::Sequential, 3), [0, 0, 0]);
-        let random = first(Arrangement::Randomized, 30);
-        for turn in random.chunks(3) {
-            let mut sorted = turn.to_vec();
+        assert_eq!(first(CaseOrder::Interleaved, 6), [0, 2, 3, 0, 2, 3]);
+        assert_eq!(first(CaseOrder::Sequential, 3), [0, 0, 0]);
+        let random = first(CaseOrder::Randomized, 30);
+        for cycle in random.chunks(3) {
+            let mut sorted = cycle.to_vec();
             sorted.sort_unstable();
-            assert_eq!(sorted, [0, 2, 3], "each case once a turn");
+            assert_eq!(sorted, [0, 2, 3], "each case once a cycle");
         }
-        assert!(random.chunks(3).any(|turn| turn != [0, 2, 3]));
+        assert!(random.chunks(3).any(|cycle| cycle != [0, 2, 3]));
     }
 
     #[test]
     fn a_finished_case_has_no_turn() {
-        let mut schedule = Schedule::new(Arrangement::Interleaved, 0);
+        let mut schedule = Schedule::new(CaseOrder::Interleaved, 0);
         assert_eq!(schedule.next(&[true, true, true]), Some(0));
         assert_eq!(schedule.next(&[true, false, true]), Some(2));
         assert_eq!(schedule.next(&[false, false, false]), None);

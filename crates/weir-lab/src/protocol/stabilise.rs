@@ -1,50 +1,53 @@
-//! Stabilise, then measure.
+//! Steady-state detection, then measurement.
 //!
-//! 1. Rounds with a flaw (an error, an unexpected status, a queue not drained, a generator at its
-//!    limit) do not count.
-//! 2. Rounds grow until one lasts [`Rules::least`] and their variation from one to the next is at
-//!    most [`Rules::variation`]. With [`Rules::exact`] they do not, and the outcome says what that
-//!    costs.
+//! 1. Invalid rounds (an error, an unexpected status, a queue not drained, a generator at its
+//!    limit) are ignored.
+//! 2. Rounds grow until one lasts [`Rules::min_round`] and the variation of successive rounds is at
+//!    most [`Rules::variation`]. With [`Rules::exact`] they do not grow, and a remark states the
+//!    consequence.
 //! 3. The server is stable when the last `rounds` and the `rounds` before them are equivalent
 //!    within `margin` (two one-sided tests on logarithms), and Mann-Kendall finds no trend in all
 //!    of them.
-//! 4. Then the **next** `rounds` are recorded, and both tests made again: the recorded ones against
-//!    the last of those that decided, the trend over all. If they fail, it goes on.
-//! 5. After `max_rounds` the outcome is unstable, and there is no number.
+//! 4. Then the **next** `rounds` are recorded, and both tests are repeated: equivalence of the
+//!    recorded rounds and the last ones before them, no trend over all. If a test fails, rounds
+//!    continue.
+//! 5. After `max_rounds` the outcome is unstable, without a figure.
 //!
-//! Rounds that decide are never reported: of a server that warms up, those that happen to look
-//! level are slow, and reporting them biases the result by as much as a quarter.
+//! Rounds before the decision are never reported: of a server in warm-up, rounds that look level by
+//! chance are slow, and reporting them biases the result by up to a quarter.
 
-use super::{Ending, Entry, Extent, Order, Outcome, Round, Stage, Use};
+use super::{
+    LoggedRound, MeasuredRound, Outcome, PlannedRound, ProtocolResult, RoundSize, RoundUse, Stage,
+};
 use crate::stats::{equivalence, local_variation, mann_kendall, mean_interval, spread};
 use serde::{Deserialize, Serialize};
 
-/// Flawed rounds one after the other after which a server is given up.
-const FLAWED: usize = 5;
-/// A round that is too short becomes this much longer than `least`, so that a server that speeds
-/// up while it warms does not make it too short again at once.
-const AMPLE: f64 = 1.5;
-/// At most this much longer from one round to the next.
-const GROWTH: f64 = 20.0;
+/// Consecutive invalid rounds after which the case is invalid.
+const MAX_INVALID_ROUNDS: usize = 5;
+/// A short round grows to this multiple of `min_round`, so that a server that becomes faster does
+/// not make it too short again at once.
+const ROUND_LENGTH_MARGIN: f64 = 1.5;
+/// Largest growth from one round to the next.
+const MAX_GROWTH: f64 = 20.0;
 
-/// What the protocol demands.
+/// Rules of the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Rounds recorded, and rounds in each half of those that decide.
+    /// Recorded rounds, and rounds in each half of those before the decision.
     pub rounds: usize,
-    /// Largest difference that counts as none: 0.05 is 5 %.
+    /// Largest difference of equivalent rounds: 0.05 is 5 %.
     pub margin: f64,
-    /// Level of the equivalence test, and of the trend test.
+    /// Significance level of both tests.
     pub alpha: f64,
-    /// Rounds after which it gives up.
+    /// Largest number of rounds.
     pub max_rounds: usize,
     /// Shortest round, in seconds.
-    pub least: f64,
-    /// Longest round, in seconds: rounds that vary too much grow up to it.
-    pub longest: f64,
-    /// Largest coefficient of variation from round to round.
+    pub min_round: f64,
+    /// Longest round, in seconds: noisy rounds grow up to this length.
+    pub max_round: f64,
+    /// Largest coefficient of variation of successive rounds.
     pub variation: f64,
-    /// Keep the extent it began with.
+    /// Keep the initial size.
     pub exact: bool,
 }
 
@@ -55,87 +58,88 @@ impl Default for Rules {
             margin: 0.05,
             alpha: 0.05,
             max_rounds: 60,
-            least: 2.0,
-            longest: 10.0,
+            min_round: 2.0,
+            max_round: 10.0,
             variation: 0.02,
             exact: false,
         }
     }
 }
 
-/// The protocol on its way.
+/// State of the protocol.
 #[derive(Clone, Debug)]
 pub struct Stabilise {
     rules: Rules,
-    extent: Extent,
+    size: RoundSize,
     stage: Stage,
-    log: Vec<Entry>,
-    /// Which entries of the log count since the extent last changed.
+    log: Vec<LoggedRound>,
+    /// Valid entries of the log since the last change of the size.
     counted: Vec<usize>,
-    flawed_in_a_row: usize,
-    /// How many rounds counted when the server was found stable.
+    consecutive_invalid: usize,
+    /// Number of valid rounds when the server was found stable.
     decided: usize,
     outcome: Option<Outcome>,
 }
 
 impl Stabilise {
-    /// Begins with rounds of `extent`.
+    /// Starts with rounds of this size.
     #[must_use]
-    pub fn new(rules: Rules, extent: Extent) -> Self {
+    pub fn new(rules: Rules, size: RoundSize) -> Self {
         let stage = if rules.exact { Stage::Stabilising } else { Stage::Calibrating };
-        // Fewer than three a side decide nothing.
+        // Fewer than three rounds on each side decide nothing.
         let rules = Rules { rounds: rules.rounds.max(3), ..rules };
         Self {
             rules,
-            extent,
+            size,
             stage,
             log: Vec::new(),
             counted: Vec::new(),
-            flawed_in_a_row: 0,
+            consecutive_invalid: 0,
             decided: 0,
             outcome: None,
         }
     }
 
-    /// The round to run next; `None` once there is an outcome.
+    /// The next round; `None` once there is an outcome.
     #[must_use]
-    pub fn order(&self) -> Option<Order> {
-        let order = Order { number: self.log.len() + 1, extent: self.extent, stage: self.stage };
-        self.outcome.is_none().then_some(order)
+    pub fn next_round(&self) -> Option<PlannedRound> {
+        let round = PlannedRound { number: self.log.len() + 1, size: self.size, stage: self.stage };
+        self.outcome.is_none().then_some(round)
     }
 
     /// Every round so far.
     #[must_use]
-    pub fn log(&self) -> &[Entry] {
+    pub fn log(&self) -> &[LoggedRound] {
         &self.log
     }
 
-    /// How it ended, once it has.
+    /// The outcome, at the end.
     #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
 
-    /// Takes in how the ordered round went. A round after the outcome is ignored.
-    pub fn observe(&mut self, round: Round) {
+    /// Adds a measured round. A round after the outcome is ignored.
+    pub fn observe(&mut self, round: MeasuredRound) {
         if self.outcome.is_some() {
             return;
         }
-        let fine = round.flaws.is_empty() && round.throughput > 0.0 && round.throughput.is_finite();
-        self.log.push(Entry {
+        let fine =
+            round.violations.is_empty() && round.throughput > 0.0 && round.throughput.is_finite();
+        self.log.push(LoggedRound {
             number: self.log.len() + 1,
-            extent: self.extent,
-            seconds: round.took.as_secs_f64(),
+            size: self.size,
+            seconds: round.duration.as_secs_f64(),
             throughput: round.throughput,
-            used: if fine { Use::WarmUp } else { Use::Flawed },
-            flaws: round.flaws,
+            used: if fine { RoundUse::WarmUp } else { RoundUse::Invalid },
+            violations: round.violations,
         });
         if fine {
-            self.flawed_in_a_row = 0;
+            self.consecutive_invalid = 0;
             self.counted.push(self.log.len() - 1);
             self.advance();
         } else {
-            self.flawed_in_a_row += 1;
+            self.consecutive_invalid += 1;
         }
         if self.outcome.is_none() {
             self.give_up();
@@ -166,7 +170,7 @@ impl Stabilise {
             return;
         }
         if !self.rules.exact && self.counted.len() >= rounds && self.too_short() {
-            // It has become so much faster that its rounds say too little now.
+            // The server became so much faster that its rounds are too short.
             self.stage = Stage::Calibrating;
             return self.grow(self.growth());
         }
@@ -176,8 +180,8 @@ impl Stabilise {
         }
     }
 
-    /// Seconds and throughputs of the last `count` rounds that count.
-    fn last(&self, count: usize) -> impl Iterator<Item = &Entry> {
+    /// The last `count` valid rounds.
+    fn last(&self, count: usize) -> impl Iterator<Item = &LoggedRound> {
         let from = self.counted.len().saturating_sub(count);
         self.counted[from..].iter().map(|at| &self.log[*at])
     }
@@ -186,63 +190,68 @@ impl Stabilise {
         self.last(count).map(|entry| entry.throughput).collect()
     }
 
-    /// Whether the last rounds are too short; while calibrating the last one decides.
+    /// Whether the last rounds are too short; during calibration only the last one counts.
     fn too_short(&self) -> bool {
         let count = if self.stage == Stage::Calibrating { 1 } else { self.rules.rounds };
-        self.last(count).all(|entry| entry.seconds < self.rules.least)
+        self.last(count).all(|entry| entry.seconds < self.rules.min_round)
     }
 
     fn growth(&self) -> f64 {
         let seconds = self.last(1).map(|entry| entry.seconds).fold(0.0, f64::max);
-        if seconds <= 0.0 { GROWTH } else { (AMPLE * self.rules.least / seconds).min(GROWTH) }
+        if seconds <= 0.0 {
+            MAX_GROWTH
+        } else {
+            (ROUND_LENGTH_MARGIN * self.rules.min_round / seconds).min(MAX_GROWTH)
+        }
     }
 
     fn too_noisy(&self) -> bool {
-        let room = self.last(1).all(|entry| entry.seconds * 2.0 <= self.rules.longest);
+        let room = self.last(1).all(|entry| entry.seconds * 2.0 <= self.rules.max_round);
         let variation = local_variation(&self.throughputs(self.rules.rounds));
         room && variation.is_some_and(|variation| variation > self.rules.variation)
     }
 
-    /// Longer rounds from now on: those so far say nothing about theirs.
+    /// Longer rounds from now on: earlier rounds do not count any more.
     fn grow(&mut self, factor: f64) {
         for at in self.counted.drain(..) {
-            self.log[at].used = Use::Calibration;
+            self.log[at].used = RoundUse::Calibration;
         }
-        self.extent = self.extent.times(factor);
+        self.size = self.size.times(factor);
     }
 
     fn is_stable(&self) -> bool {
         let rounds = self.rules.rounds;
         let values = self.throughputs(2 * rounds);
-        values.len() == 2 * rounds && self.holds(&values[..rounds], &values[rounds..], &values)
+        values.len() == 2 * rounds
+            && self.is_equivalent(&values[..rounds], &values[rounds..], &values)
     }
 
     fn recorded_holds(&self) -> bool {
         let rounds = self.rules.rounds;
         let values = self.throughputs(3 * rounds);
-        self.holds(&values[rounds..2 * rounds], &values[2 * rounds..], &values)
+        self.is_equivalent(&values[rounds..2 * rounds], &values[2 * rounds..], &values)
     }
 
-    fn holds(&self, before: &[f64], after: &[f64], all: &[f64]) -> bool {
+    fn is_equivalent(&self, before: &[f64], after: &[f64], all: &[f64]) -> bool {
         let alike = equivalence(before, after, self.rules.margin, self.rules.alpha);
-        alike.is_some_and(|alike| alike.holds)
+        alike.is_some_and(|alike| alike.equivalent)
             && mann_kendall(all).is_some_and(|trend| trend.p > self.rules.alpha)
     }
 
     fn finish(&mut self) {
         let recorded: Vec<usize> = self.counted[self.decided..].to_vec();
         for at in &recorded {
-            self.log[*at].used = Use::Recorded;
+            self.log[*at].used = RoundUse::Recorded;
         }
         let decided_at = self.log[self.counted[self.decided - 1]].number;
-        let because = format!(
-            "rounds up to {decided_at} show a steady state, the {} after them confirm it",
+        let reason = format!(
+            "rounds up to {decided_at} show a steady state, the following {} confirm it",
             recorded.len()
         );
         let values = self.throughputs(self.rules.rounds);
         self.outcome = Some(Outcome {
-            result: Ending::Stable,
-            because,
+            result: ProtocolResult::Stable,
+            reason,
             decided_at: Some(decided_at),
             throughput: spread(&values),
             interval: mean_interval(&values, 0.95),
@@ -254,10 +263,10 @@ impl Stabilise {
         let mut remarks = Vec::new();
         let seconds: f64 = self.last(self.rules.rounds).map(|entry| entry.seconds).sum();
         let mean = seconds / self.rules.rounds as f64;
-        if mean < self.rules.least {
+        if mean < self.rules.min_round {
             remarks.push(format!(
-                "a round lasts {mean:.2} s; below {} s scheduling and start-up weigh too much",
-                self.rules.least
+                "a round lasts {mean:.2} s; below {} s the influence of scheduling and start-up is too large",
+                self.rules.min_round
             ));
         }
         if let Some(variation) = local_variation(recorded).filter(|v| *v > self.rules.variation) {
@@ -271,26 +280,29 @@ impl Stabilise {
     }
 
     fn give_up(&mut self) {
-        let flawed = self.log.iter().filter(|entry| entry.used == Use::Flawed).count();
-        let (result, because) = if self.flawed_in_a_row >= FLAWED {
+        let invalid = self.log.iter().filter(|entry| entry.used == RoundUse::Invalid).count();
+        let (result, reason) = if self.consecutive_invalid >= MAX_INVALID_ROUNDS {
             (
-                Ending::Invalid,
-                format!("{FLAWED} rounds one after the other do not count: {}", self.last_flaw()),
+                ProtocolResult::Invalid,
+                format!(
+                    "{MAX_INVALID_ROUNDS} consecutive rounds are invalid: {}",
+                    self.last_violation()
+                ),
             )
         } else if self.log.len() < self.rules.max_rounds {
             return;
-        } else if 2 * flawed > self.log.len() {
+        } else if 2 * invalid > self.log.len() {
             let all = self.log.len();
             (
-                Ending::Invalid,
-                format!("{flawed} of {all} rounds do not count: {}", self.last_flaw()),
+                ProtocolResult::Invalid,
+                format!("{invalid} of {all} rounds are invalid: {}", self.last_violation()),
             )
         } else {
-            (Ending::Unstable, self.why_unstable())
+            (ProtocolResult::Unstable, self.why_unstable())
         };
         self.outcome = Some(Outcome {
             result,
-            because,
+            reason,
             decided_at: None,
             throughput: None,
             interval: None,
@@ -298,9 +310,9 @@ impl Stabilise {
         });
     }
 
-    fn last_flaw(&self) -> String {
-        let flaw = self.log.iter().rev().find_map(|entry| entry.flaws.first());
-        flaw.map_or_else(|| "no request was answered".to_owned(), ToString::to_string)
+    fn last_violation(&self) -> String {
+        let violation = self.log.iter().rev().find_map(|entry| entry.violations.first());
+        violation.map_or_else(|| "no request got a response".to_owned(), ToString::to_string)
     }
 
     fn why_unstable(&self) -> String {
@@ -314,7 +326,7 @@ impl Stabilise {
         let trend = mann_kendall(&values).filter(|trend| trend.p <= self.rules.alpha);
         match (trend, change) {
             (Some(trend), Some(change)) => format!(
-                "not stable after {all} rounds: throughput still {}, by {:.1} % in the last {}",
+                "not stable after {all} rounds: the throughput still {}, by {:.1} % in the last {}",
                 if trend.tau > 0.0 { "rises" } else { "falls" },
                 100.0 * (change.ratio - 1.0).abs(),
                 values.len(),

@@ -1,6 +1,6 @@
-//! A core's recorder.
+//! Recorder of a core.
 
-use super::{FIRST_ERRORS, FirstError, HIGHEST, Interval, Sink};
+use super::{FirstError, Interval, MAX_FIRST_ERRORS, MAX_TIME, Sink};
 use crate::program::Label;
 use crate::sample::{ErrorKind, Outcome, Sample};
 use rustix::time::{ClockId, clock_gettime};
@@ -8,20 +8,20 @@ use std::collections::HashMap;
 use std::mem;
 use std::time::Duration;
 
-/// Adds samples of one loop up. It belongs to the loop's thread.
+/// Adds up the samples of one loop, on the loop's thread.
 pub struct Recorder {
     interval: Interval,
     open: bool,
     sink: Option<Sink>,
-    /// Failed samples shown so far.
+    /// Number of kept failed samples.
     shown: HashMap<(Label, ErrorKind), usize>,
-    /// CPU time of the thread, and the moment, both at the last hand-over, nanoseconds.
+    /// CPU time of the thread and time of the last report, in nanoseconds.
     handed_over: (u64, u64),
 }
 
 impl Recorder {
-    /// Begins at `now`, in nanoseconds since the run's start, on the thread that will record.
-    /// `open` keeps response times apart from service times.
+    /// Starts at `now`, in nanoseconds since the start of the run, on the recording thread. With
+    /// `open`, response times are recorded separately.
     pub fn new(labels: usize, open: bool, now: u64, sink: Option<Sink>) -> Self {
         Self {
             interval: Interval::new(now / NANOS, labels, open),
@@ -32,45 +32,45 @@ impl Recorder {
         }
     }
 
-    /// Whether samples go somewhere else besides.
+    /// Whether there is an additional destination of samples.
     pub fn has_sink(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// A sample begins.
+    /// A sample starts.
     #[inline]
-    pub fn begin(&mut self, label: Label) {
+    pub fn start_sample(&mut self, label: Label) {
         if let Some(tally) = self.interval.labels.get_mut(label.0 as usize) {
             tally.started += 1;
         }
     }
 
-    /// A sample that will never end is no sample: it was not sent after all.
+    /// Removes a started sample that was not sent after all.
     pub fn withdraw(&mut self, label: Label) {
         if let Some(tally) = self.interval.labels.get_mut(label.0 as usize) {
             tally.started = tally.started.saturating_sub(1);
         }
     }
 
-    /// An open model's schedule asked for iterations, and some of them were dropped.
-    pub fn offer(&mut self, offered: u64, dropped: u64) {
+    /// Adds offered and dropped iterations of an open model.
+    pub fn add_offered(&mut self, offered: u64, dropped: u64) {
         self.interval.offered += offered;
         self.interval.dropped += dropped;
     }
 
-    /// The loop could not run for so long.
-    pub fn held_up(&mut self, time: Duration) {
-        self.interval.held_up += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    /// Adds time in which the loop was stalled.
+    pub fn stalled(&mut self, time: Duration) {
+        self.interval.stalled += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     }
 
-    /// How late the generator sent, nanoseconds.
-    pub fn lag(&mut self, lag: u64) {
+    /// Adds a send lag in nanoseconds.
+    pub fn add_send_lag(&mut self, lag: u64) {
         if let Some(histogram) = &mut self.interval.send_lag {
             record(histogram, lag);
         }
     }
 
-    /// A sample ended. `body` is the beginning of its answer, looked at if it failed.
+    /// Adds a completed sample. `body` is the beginning of its response, used if the sample failed.
     #[inline]
     pub fn add(&mut self, sample: &Sample<'_>, body: &[u8]) {
         if let Some(sink) = &mut self.sink {
@@ -102,14 +102,14 @@ impl Recorder {
         tally.first_start = tally.first_start.min(sample.start);
         tally.last_end = tally.last_end.max(sample.end);
         if let Outcome::Error(kind) = sample.outcome {
-            self.show(sample, kind, body);
+            self.keep_error(sample, kind, body);
         }
     }
 
     #[cold]
-    fn show(&mut self, sample: &Sample<'_>, kind: ErrorKind, body: &[u8]) {
+    fn keep_error(&mut self, sample: &Sample<'_>, kind: ErrorKind, body: &[u8]) {
         let shown = self.shown.entry((sample.label, kind)).or_default();
-        if *shown >= FIRST_ERRORS {
+        if *shown >= MAX_FIRST_ERRORS {
             return;
         }
         *shown += 1;
@@ -119,15 +119,15 @@ impl Recorder {
             kind,
             at: sample.end,
             status: sample.status,
-            message: message.chars().take(LONGEST_SHOWN).collect(),
-            url: sample.url.chars().take(LONGEST_SHOWN).collect(),
-            body: String::from_utf8_lossy(&body[..body.len().min(LONGEST_SHOWN)]).into_owned(),
+            message: message.chars().take(MAX_SHOWN_CHARS).collect(),
+            url: sample.url.chars().take(MAX_SHOWN_CHARS).collect(),
+            body: String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN_CHARS)]).into_owned(),
         });
     }
 
-    /// Hands over what happened since the last time, and begins anew at `now`.
-    pub fn hand_over(&mut self, now: u64, in_flight: u64, users: u64) -> Interval {
-        // It belongs to the second that ends: `now` is a little behind that.
+    /// Returns the figures since the last report and restarts at `now`.
+    pub fn take_interval(&mut self, now: u64, in_flight: u64, users: u64) -> Interval {
+        // The report belongs to the second that ends slightly before `now`.
         let next = Interval::new(now / NANOS, self.interval.labels.len(), self.open);
         let mut interval = mem::replace(&mut self.interval, next);
         let cpu = thread_time();
@@ -141,16 +141,16 @@ impl Recorder {
     }
 }
 
-/// Characters of a failed sample's texts that are kept.
-const LONGEST_SHOWN: usize = 500;
+/// Largest number of characters of a failed sample's texts.
+const MAX_SHOWN_CHARS: usize = 500;
 
 /// Nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;
 
 #[inline]
 fn record(histogram: &mut hdrhistogram::Histogram<u64>, nanoseconds: u64) {
-    // An hour fits; the histogram grows until then.
-    let _ = histogram.record(nanoseconds.min(HIGHEST.as_nanos() as u64));
+    // The histogram grows up to an hour.
+    let _ = histogram.record(nanoseconds.min(MAX_TIME.as_nanos() as u64));
 }
 
 /// CPU time of this thread, nanoseconds.

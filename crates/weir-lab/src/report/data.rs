@@ -1,25 +1,25 @@
-//! What the charts over time are drawn from, as JSON in the page.
+//! Data of the charts over time, as JSON in the page.
 //!
-//! Bounded: a case has at most [`POINTS`] points (fewer if there are many cases), each of which
-//! stands for a whole number of seconds of one round.
+//! Bounded: a case has at most [`MAX_POINTS`] points (fewer with many cases). Each point covers a
+//! whole number of seconds of one round.
 
-use crate::protocol::Use;
+use crate::protocol::RoundUse;
 use crate::results::series::{self, BUCKETS, Heat, Second};
-use crate::results::{ServerRow, Stored, server_rows};
+use crate::results::{ServerRow, StoredRun, server_rows};
 use crate::sample::ErrorKind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Points of a case.
-const POINTS: usize = 1_200;
+const MAX_POINTS: usize = 1_200;
 /// Points of all cases together.
-const ALL_POINTS: usize = 24_000;
+const MAX_TOTAL_POINTS: usize = 24_000;
 /// Points of each observed subject.
-const OBSERVED: usize = 2_000;
+const MAX_OBSERVED_POINTS: usize = 2_000;
 /// Subjects that are drawn.
-const SUBJECTS: usize = 40;
+const MAX_SUBJECTS: usize = 40;
 
-/// Everything.
+/// The data of a page.
 #[derive(Debug, Serialize)]
 pub(super) struct Data {
     cells: Vec<CellData>,
@@ -27,23 +27,23 @@ pub(super) struct Data {
     observed: BTreeMap<String, Observed>,
 }
 
-/// A case over time. Every list is as long as `time`.
+/// A case over time. All lists have the length of `time`.
 #[derive(Debug, Serialize)]
 struct CellData {
     name: String,
-    /// Seconds that a point stands for.
+    /// Seconds of a point.
     every: usize,
-    /// End of the point, seconds since the run started.
+    /// End of the point, in seconds since the start of the run.
     time: Vec<f64>,
     round: Vec<usize>,
     stage: Vec<String>,
-    /// By name: `offered`, `rate`, `p50`… `None` where nothing was seen.
+    /// By name: `offered`, `rate`, `p50`… `None` without an observation.
     values: BTreeMap<String, Vec<Option<f64>>>,
-    /// Failures a second by kind, of those kinds that there are.
+    /// Failures per second by kind, only existing kinds.
     errors: BTreeMap<&'static str, Vec<Option<f64>>>,
-    /// Of each point, how many response times fell into which range.
+    /// Counts of response times by range, for each point.
     heat: Vec<BTreeMap<usize, u64>>,
-    /// Rounds that were recorded; empty without the protocol.
+    /// Recorded rounds; empty without the protocol.
     recorded: Vec<usize>,
     /// Percentile spectra: (percent, ms).
     service: Vec<(f64, f64)>,
@@ -54,51 +54,51 @@ struct CellData {
 #[derive(Debug, Default, Serialize)]
 struct Observed {
     time: Vec<f64>,
-    /// By name: `cpu`, `memory`… of those that were seen.
+    /// By name: `cpu`, `memory`… only observed ones.
     values: BTreeMap<&'static str, Vec<Option<f64>>>,
 }
 
-/// How several seconds become one point.
+/// Aggregation of several seconds to one point.
 #[derive(Clone, Copy)]
 enum Fold {
     Mean,
-    Largest,
+    Max,
 }
 
-/// Columns that are drawn, under which name, and how seconds become a point: rates are averaged,
-/// of times the worst second stands, so that no peak is lost.
+/// Drawn columns, their names, and the aggregation: rates are averaged; of times the worst second
+/// is taken, so that no peak is lost.
 const COLUMNS: [(&str, &str, Fold); 16] = [
     ("offered", "offered", Fold::Mean),
     ("dropped", "dropped", Fold::Mean),
-    ("in_flight", "in_flight", Fold::Largest),
-    ("users", "users", Fold::Largest),
+    ("in_flight", "in_flight", Fold::Max),
+    ("users", "users", Fold::Max),
     ("started", "started", Fold::Mean),
     ("received", "received", Fold::Mean),
     ("body", "body", Fold::Mean),
     ("decoded", "decoded", Fold::Mean),
     ("sent", "sent", Fold::Mean),
     ("response_p50", "p50", Fold::Mean),
-    ("response_p95", "p95", Fold::Largest),
-    ("response_p99", "p99", Fold::Largest),
-    ("response_max", "max", Fold::Largest),
+    ("response_p95", "p95", Fold::Max),
+    ("response_p99", "p99", Fold::Max),
+    ("response_max", "max", Fold::Max),
     ("service_p50", "service_p50", Fold::Mean),
-    ("service_p99", "service_p99", Fold::Largest),
+    ("service_p99", "service_p99", Fold::Max),
     ("ok", "rate", Fold::Mean),
 ];
 
-/// Reads what a folder has.
-pub(super) fn of(stored: &Stored) -> Data {
+/// Reads the data of a folder.
+pub(super) fn chart_data(stored: &StoredRun) -> Data {
     let (columns, seconds) = series::read(&stored.path.join("series.csv")).unwrap_or_default();
     let heat = series::read_heat(&stored.path.join("heat.csv")).unwrap_or_default();
     let cells = &stored.summary.cells;
-    let points = (ALL_POINTS / cells.len().max(1)).clamp(60, POINTS);
+    let points = (MAX_TOTAL_POINTS / cells.len().max(1)).clamp(60, MAX_POINTS);
     let cells = cells.iter().enumerate().map(|(at, cell)| {
         let seconds: Vec<&Second> =
             seconds.iter().filter(|row| row.cell == at && row.label == "TOTAL").collect();
         let heat: Vec<&Heat> = heat.iter().filter(|row| row.cell == at).collect();
         let mut data = cell_data(&columns, &seconds, &heat, points);
         data.name.clone_from(&cell.name);
-        let recorded = cell.rounds.iter().filter(|round| round.used == Use::Recorded);
+        let recorded = cell.rounds.iter().filter(|round| round.used == RoundUse::Recorded);
         data.recorded = recorded.map(|round| round.number).collect();
         if let Some(total) = cell.total() {
             data.service = total.service_spectrum.iter().map(|p| (p.percent, p.ms)).collect();
@@ -134,11 +134,11 @@ fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: us
             data.stage.push(last.stage.clone());
             for (column, name, fold) in COLUMNS {
                 let values = point.iter().filter_map(|second| second.value(columns, column));
-                data.values.entry(name.to_owned()).or_default().push(folded(values, fold));
+                data.values.entry(name.to_owned()).or_default().push(aggregate(values, fold));
             }
             for kind in ErrorKind::ALL {
                 let values = point.iter().filter_map(|second| second.value(columns, kind.name()));
-                data.errors.entry(kind.name()).or_default().push(folded(values, Fold::Mean));
+                data.errors.entry(kind.name()).or_default().push(aggregate(values, Fold::Mean));
             }
             let mut counts = BTreeMap::new();
             while let Some(row) = heat.next_if(|row| row.time <= last.time + 1e-6) {
@@ -149,7 +149,7 @@ fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: us
             data.heat.push(counts);
         }
     }
-    // Expected statuses are answers too.
+    // Expected statuses are responses, too.
     if let Some(rate) = data.values.get_mut("rate") {
         let expected = seconds.iter().any(|s| s.value(columns, "expected").unwrap_or(0.0) > 0.0);
         if expected {
@@ -166,13 +166,13 @@ fn add_expected(rate: &mut [Option<f64>], columns: &[String], seconds: &[&Second
     let rounds = seconds.chunk_by(|a, b| a.round == b.round);
     for (rate, point) in rate.iter_mut().zip(rounds.flat_map(|round| round.chunks(every))) {
         let values = point.iter().filter_map(|second| second.value(columns, "expected"));
-        if let (Some(rate), Some(expected)) = (rate, folded(values, Fold::Mean)) {
+        if let (Some(rate), Some(expected)) = (rate, aggregate(values, Fold::Mean)) {
             *rate += expected;
         }
     }
 }
 
-fn folded(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
+fn aggregate(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
     let (mut sum, mut count, mut largest) = (0.0, 0.0, f64::NEG_INFINITY);
     for value in values {
         sum += value;
@@ -181,7 +181,7 @@ fn folded(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
     }
     let value = match fold {
         Fold::Mean => sum / count,
-        Fold::Largest => largest,
+        Fold::Max => largest,
     };
     (count > 0.0).then_some((value * 1e3).round() / 1e3)
 }
@@ -189,12 +189,12 @@ fn folded(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
 fn observed(rows: &[ServerRow]) -> BTreeMap<String, Observed> {
     let mut subjects: BTreeMap<String, Vec<&ServerRow>> = BTreeMap::new();
     for row in rows {
-        if subjects.len() < SUBJECTS || subjects.contains_key(&row.subject) {
+        if subjects.len() < MAX_SUBJECTS || subjects.contains_key(&row.subject) {
             subjects.entry(row.subject.clone()).or_default().push(row);
         }
     }
     let of = |rows: Vec<&ServerRow>| {
-        let every = rows.len().div_ceil(OBSERVED).max(1);
+        let every = rows.len().div_ceil(MAX_OBSERVED_POINTS).max(1);
         let mut found = Observed::default();
         for row in rows.iter().step_by(every) {
             found.time.push(row.time);

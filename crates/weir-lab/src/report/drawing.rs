@@ -1,5 +1,5 @@
-//! Charts that need no script: cases with their intervals, rounds, lines over the levels of a
-//! factor. Colours come from the page's style, so that they follow its theme.
+//! Charts without scripts: cases with their intervals, rounds, lines over the levels of a factor.
+//! Colours come from the style of the page, so that they follow its theme.
 
 mod cases;
 mod matrix;
@@ -9,7 +9,7 @@ pub(super) use cases::cases;
 pub(super) use matrix::matrix;
 pub(super) use rounds::rounds;
 
-/// From values to positions in a drawing.
+/// Maps values to positions in a drawing.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     low: f64,

@@ -2,7 +2,7 @@
 
 use super::html::{bytes, json, number, time};
 use super::{LIBRARY, data, drawing, tables};
-use crate::results::{Cell, Event, Run, Stored};
+use crate::results::{Cell, Event, Run, StoredRun};
 use crate::verdict::Verdict;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -23,7 +23,7 @@ const MAX_DETAILED_CASES: usize = 200;
 const MAX_LISTED_EVENTS: usize = 500;
 
 /// The report of a run.
-pub(super) fn page(stored: &Stored) -> String {
+pub(super) fn page(stored: &StoredRun) -> String {
     let library = LIBRARY.map_or("", |library| library.style);
     // Errors may quote binary content of responses.
     let body = body(stored).into_string();
@@ -48,8 +48,8 @@ pub(super) fn page(stored: &Stored) -> String {
     page.into_string() + "\n"
 }
 
-fn body(stored: &Stored) -> Markup {
-    let Stored { run, summary, .. } = stored;
+fn body(stored: &StoredRun) -> Markup {
+    let StoredRun { run, summary, .. } = stored;
     let comparison = summary.comparison.as_ref().map(tables::comparison);
     let details = summary.cells.iter().take(MAX_DETAILED_CASES).enumerate();
     let sections = [
@@ -78,8 +78,8 @@ fn body(stored: &Stored) -> Markup {
     }
 }
 
-fn header(stored: &Stored) -> Markup {
-    let Stored { run, summary, .. } = stored;
+fn header(stored: &StoredRun) -> Markup {
+    let StoredRun { run, summary, .. } = stored;
     html! {
         header {
             div {
@@ -135,7 +135,7 @@ fn tiles(cell: &Cell) -> Markup {
     }
 }
 
-fn cases(stored: &Stored) -> Markup {
+fn cases(stored: &StoredRun) -> Markup {
     let summary = &stored.summary;
     let mut sources: Vec<&str> = Vec::new();
     for published in summary.cells.iter().flat_map(|cell| &cell.published) {
@@ -157,7 +157,7 @@ fn cases(stored: &Stored) -> Markup {
     }
 }
 
-fn over_time(stored: &Stored) -> Markup {
+fn over_time(stored: &StoredRun) -> Markup {
     if LIBRARY.is_none() {
         return html! {
             p.notice {
@@ -207,7 +207,7 @@ fn details((at, cell): (usize, &Cell)) -> Markup {
                 }
             }
             @if let Some(outcome) = &cell.protocol {
-                p { "Protocol: " (outcome.because) "." }
+                p { "Protocol: " (outcome.reason) "." }
                 (tables::list(&outcome.remarks))
             }
             @if let Some(fixed) = &cell.fixed {
@@ -229,7 +229,7 @@ fn details((at, cell): (usize, &Cell)) -> Markup {
     }
 }
 
-fn validity(stored: &Stored) -> Markup {
+fn validity(stored: &StoredRun) -> Markup {
     html! {
         p.caption {
             "A case is invalid if requests were sent late, if the generator or the hypervisor was the "
@@ -280,7 +280,7 @@ fn reproduction(run: &Run) -> Markup {
     }
 }
 
-fn scripts(stored: &Stored) -> Markup {
+fn scripts(stored: &StoredRun) -> Markup {
     let Some(library) = LIBRARY else {
         let script =
             format!("\"use strict\";(() => {{\n{}\ninitTheme(() => {{}});\n}})();", SCRIPTS[0]);
@@ -289,7 +289,7 @@ fn scripts(stored: &Stored) -> Markup {
     let charts = format!("/*\n{}\n*/\n{}", library.license, library.script);
     let script = format!("\"use strict\";(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
     html! {
-        script type="application/json" id="data" { (PreEscaped(json(&data::of(stored)))) }
+        script type="application/json" id="data" { (PreEscaped(json(&data::chart_data(stored)))) }
         script { (PreEscaped(charts)) }
         script { (PreEscaped(script)) }
     }

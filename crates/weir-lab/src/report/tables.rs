@@ -6,11 +6,11 @@ use crate::results::{
     Cell, CellComparison, Comparison, FactorEffects, Failure, Host, Run, Summary,
 };
 use crate::stats::{Interval, Ratio, Spread};
-use crate::threshold::Kept;
+use crate::threshold::ThresholdResult;
 use crate::verdict::Verdict;
 use maud::{Markup, Render, html};
 
-/// A verdict as a badge; its colour is never the only sign.
+/// A verdict as a badge with text and colour.
 pub(super) fn badge(verdict: Verdict) -> Markup {
     let word = verdict.word();
     html! { span class={ "badge " (word.to_lowercase()) } { (word) } }
@@ -196,20 +196,22 @@ pub(super) fn failures(cell: &Cell) -> Option<Markup> {
     })
 }
 
-/// Cases of which each threshold has a row of its own.
-const EACH: usize = 8;
+/// Largest number of cases with a row for each threshold.
+const MAX_CASES_WITH_ROWS: usize = 8;
 
-/// Thresholds of all cases; of many cases those that broke one, and how many kept it.
+/// Thresholds of all cases. For many cases only missed thresholds, and the number of cases that met
+/// each threshold.
 pub(super) fn thresholds(summary: &Summary) -> Option<Markup> {
-    let all: Vec<&Kept> = summary.cells.iter().flat_map(|cell| &cell.thresholds).collect();
-    let row = |kept: &Kept| {
-        let verdict = badge(if kept.kept { Verdict::Pass } else { Verdict::Fail });
-        let threshold = html! { code { (kept.threshold) } };
-        vec![threshold, kept.cell.render(), verdict, kept.found.render()]
+    let all: Vec<&ThresholdResult> =
+        summary.cells.iter().flat_map(|cell| &cell.thresholds).collect();
+    let row = |result: &ThresholdResult| {
+        let verdict = badge(if result.met { Verdict::Pass } else { Verdict::Fail });
+        let threshold = html! { code { (result.threshold) } };
+        vec![threshold, result.cell.render(), verdict, result.found.render()]
     };
     let mut rows = Vec::new();
-    if summary.cells.len() <= EACH {
-        rows.extend(all.iter().map(|kept| row(kept)));
+    if summary.cells.len() <= MAX_CASES_WITH_ROWS {
+        rows.extend(all.iter().map(|result| row(result)));
     } else {
         let mut seen: Vec<&str> = Vec::new();
         for one in &all {
@@ -217,12 +219,12 @@ pub(super) fn thresholds(summary: &Summary) -> Option<Markup> {
                 continue;
             }
             seen.push(&one.threshold);
-            let same = || all.iter().filter(|kept| kept.threshold == one.threshold);
-            rows.extend(same().filter(|kept| !kept.kept).map(|kept| row(kept)));
-            let kept = same().filter(|kept| kept.kept).count();
-            if kept > 0 {
+            let same = || all.iter().filter(|result| result.threshold == one.threshold);
+            rows.extend(same().filter(|result| !result.met).map(|result| row(result)));
+            let met = same().filter(|result| result.met).count();
+            if met > 0 {
                 let mut sum = row(one);
-                sum[1] = html! { (kept) " of " (same().count()) " cases" };
+                sum[1] = html! { (met) " of " (same().count()) " cases" };
                 (sum[2], sum[3]) = (badge(Verdict::Pass), Markup::default());
                 rows.push(sum);
             }

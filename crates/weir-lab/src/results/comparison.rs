@@ -1,25 +1,25 @@
-//! Comparison of two runs, as it is stored and reported: made by [`crate::compare`].
+//! Comparison of two runs, as stored and reported; made by [`crate::compare`].
 
 use crate::stats::{Interval, Ranks, Ratio};
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
-/// Two runs, compared.
+/// Comparison of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What the first run, the baseline, is called.
+    /// Name of the first run, the baseline.
     pub before: String,
-    /// What the second is called.
+    /// Name of the second run.
     pub after: String,
-    /// Largest loss that is none: 0.05 is 5 %.
+    /// Margin: 0.05 is 5 %.
     pub margin: f64,
-    /// Cases that both have.
+    /// Cases of both runs.
     pub cells: Vec<CellComparison>,
-    /// Cases that only the first has.
+    /// Cases only in the first run.
     pub only_before: Vec<String>,
-    /// Cases that only the second has.
+    /// Cases only in the second run.
     pub only_after: Vec<String>,
-    /// What else differs between the runs and may explain a difference, in words.
+    /// Other differences between the runs that may be the cause, as text.
     pub differences: Vec<String>,
 }
 
@@ -28,17 +28,17 @@ pub struct Comparison {
 pub struct CellComparison {
     /// Its name.
     pub name: String,
-    /// What is said about it.
+    /// The judgement.
     pub judgement: Judgement,
-    /// Mean throughput before, requests a second.
+    /// Mean throughput before, in requests per second.
     pub before: f64,
     /// Mean throughput after.
     pub after: f64,
     /// After over before; `None` if one has too few rounds.
     pub throughput: Option<Ratio>,
-    /// The same by bootstrap.
+    /// Interval of the ratio by bootstrap.
     pub bootstrap: Option<Interval>,
-    /// Ranks of the rounds.
+    /// Rank test of the rounds.
     pub ranks: Option<Ranks>,
     /// Response times, after over before.
     pub times: Vec<TimeRatio>,
@@ -46,12 +46,12 @@ pub struct CellComparison {
     pub errors: [f64; 2],
 }
 
-/// How a figure of response times changed.
+/// Change of a figure of response times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimeRatio {
     /// Its name: `mean`, `p50`, …
     pub name: String,
-    /// Milliseconds before: median of the rounds'.
+    /// Milliseconds before: median of the rounds.
     pub before: f64,
     /// Milliseconds after.
     pub after: f64,
@@ -59,19 +59,19 @@ pub struct TimeRatio {
     pub ratio: Option<Ratio>,
 }
 
-/// What is said about a case.
+/// Judgement on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
     /// Faster than before, by more than the margin.
     Better,
-    /// As good as before.
+    /// Same as before, within the margin.
     Same,
     /// Slower than before, by more than the margin.
     Worse,
-    /// The rounds cannot tell.
+    /// Too few or too noisy rounds.
     Unclear,
-    /// One of both has no figures that can be believed.
+    /// One of the runs has no valid figures.
     Incomparable,
 }
 
@@ -90,7 +90,7 @@ impl Judgement {
 }
 
 impl CellComparison {
-    /// Why it is a regression, if it is one.
+    /// Reason of a regression; `None` without one.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         let ratio = self.throughput.filter(|_| self.judgement == Judgement::Worse)?;
@@ -114,7 +114,7 @@ impl Comparison {
         if worse { Verdict::Regression } else { Verdict::Pass }
     }
 
-    /// Why it is a regression.
+    /// Reasons of the regression.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let several = self.cells.len() > 1;

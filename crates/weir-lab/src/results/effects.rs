@@ -4,8 +4,8 @@ use super::{Cell, FactorEffects};
 use crate::stats::effects;
 
 /// Effects on the throughput, if the cases are exactly the four of a 2×2 design and each has
-/// rounds to compare. Off is `false`, `off`, `no` or `0`, or else the level that was named first.
-pub(super) fn of(cells: &[Cell]) -> Option<FactorEffects> {
+/// rounds. A level is off if it is `false`, `off`, `no` or `0`, or else the first one.
+pub(super) fn factor_effects(cells: &[Cell]) -> Option<FactorEffects> {
     let varied = |name: &&str| levels(cells, name).len() > 1;
     let first = cells.first()?;
     let names: Vec<&str> =
@@ -68,11 +68,11 @@ mod tests {
             cell("false", "true", 800.0),
             cell("false", "false", 1000.0),
         ];
-        let found = of(&cells).expect("2 by 2");
+        let found = factor_effects(&cells).expect("2 by 2");
         assert_eq!((found.first.as_str(), found.second.as_str()), ("tracker", "monitor"));
         assert!((found.effects.first.value - 0.5).abs() < 1e-6, "{found:?}");
         assert!((found.effects.second.value - 0.8).abs() < 1e-6, "{found:?}");
         assert!((found.effects.interaction.value - 1.0).abs() < 1e-6, "{found:?}");
-        assert_eq!(of(&cells[..3]), None);
+        assert_eq!(factor_effects(&cells[..3]), None);
     }
 }

@@ -1,22 +1,22 @@
-//! `events.jsonl`: what happened when.
+//! `events.jsonl`: events of a run.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Seconds since the run started.
     pub time: f64,
-    /// The case, by its place in the summary; `None` for what concerns them all.
+    /// Index of the case in the summary; `None` for the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<usize>,
-    /// What.
+    /// Kind.
     pub kind: EventKind,
-    /// In words.
+    /// Text.
     pub text: String,
 }
 
-/// What kind of event it is.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
@@ -24,9 +24,9 @@ pub enum EventKind {
     Started,
     /// A server or backend was stopped.
     Stopped,
-    /// A round began.
+    /// A round started.
     Round,
-    /// The protocol decided.
+    /// The protocol has an outcome.
     Decided,
     /// A failed sample, one of the first of its kind.
     Error,

@@ -1,6 +1,6 @@
-//! The folder itself: written while a run is under way, read by comparison and report.
+//! The results folder: written during a run, read by comparison and report.
 
-use super::{Event, Place, Run, ServerRow, Summary, hlog, jmeter, junit, series, table};
+use super::{Event, RoundContext, Run, ServerRow, Summary, hlog, jmeter, junit, series, table};
 use crate::program::Label;
 use crate::record::{Interval, histogram};
 use crate::tables::Report;
@@ -10,34 +10,34 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Seconds in an interval of `hist.hlog`.
+/// Seconds of an interval of `hist.hlog`.
 const HISTOGRAM_SECONDS: u64 = 10;
 
-/// Why a folder could not be written or read.
+/// Why a folder cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A file could not be written or read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file has invalid content.
     #[error("{}: {what}", path.display())]
     Content {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// There is a run in it already.
-    #[error("{} has results already; a run writes into a new folder", .0.display())]
-    Used(PathBuf),
+    /// The folder already has results.
+    #[error("{} already has results; a run needs a new folder", .0.display())]
+    InUse(PathBuf),
 }
 
-/// A folder that a run writes into. Every method appends; only [`Folder::finish`] writes whole
+/// The folder of a run in progress. Every method appends; only [`Folder::finish`] writes complete
 /// files.
 #[derive(Debug)]
 pub struct Folder {
@@ -60,14 +60,14 @@ struct Pending {
 }
 
 impl Folder {
-    /// Makes the folder, with `run.json` in it; the log of histograms starts at `start`.
+    /// Creates the folder with `run.json`. The log of histograms starts at `start`.
     ///
     /// # Errors
-    /// It cannot be made, or has results already.
+    /// The folder cannot be created, or already has results.
     pub fn create(path: &Path, run: &Run, start: SystemTime) -> Result<Self, FolderError> {
         fs::create_dir_all(path).map_err(|source| file_error(path, source))?;
         if path.join("run.json").exists() {
-            return Err(FolderError::Used(path.to_owned()));
+            return Err(FolderError::InUse(path.to_owned()));
         }
         let make = |name: &str| {
             let path = path.join(name);
@@ -83,30 +83,30 @@ impl Folder {
             path: path.to_owned(),
         };
         folder.write_run(run)?;
-        let begun = folder
+        let written = folder
             .series
             .write_record(series::columns())
             .and_then(|()| folder.heat.write_record(["time", "cell", "counts"]))
             .map_err(io::Error::other)
             .and_then(|()| hlog::head(&mut folder.histograms, start));
-        begun.map_err(|source| file_error(path, source))?;
+        written.map_err(|source| file_error(path, source))?;
         Ok(folder)
     }
 
-    /// Where it is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A second of load. `cell` is the name of the case, `names` are the program's labels, of which
-    /// `transactions` are requests once more.
+    /// Adds a second of load. `cell` is the name of the case, `names` are the labels of the
+    /// program, `transactions` repeat requests.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// A file cannot be written.
     pub fn second(
         &mut self,
-        place: Place,
+        place: RoundContext,
         cell: &str,
         second: &Interval,
         names: &[String],
@@ -118,35 +118,34 @@ impl Folder {
         let time = format!("{:.3}", place.start + second.second as f64 + 1.0);
         let heat = [time, place.cell.to_string(), series::heat(second, transactions)];
         self.heat.write_record(heat).map_err(|error| self.csv_error("heat.csv", error))?;
-        self.keep_histograms(place, second);
+        self.add_histograms(place, second);
         if self.pending.seconds >= HISTOGRAM_SECONDS {
             self.write_histograms(cell, names)?;
         }
         Ok(())
     }
 
-    /// Ends a round: what is left of its histograms is written, and everything reaches the disk's
-    /// cache.
+    /// Ends a round: writes the remaining histograms and flushes all files.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// A file cannot be written.
     pub fn end_round(&mut self, cell: &str, names: &[String]) -> Result<(), FolderError> {
         self.write_histograms(cell, names)?;
         self.flush()
     }
 
-    /// What was seen of the server, the host or a gauge.
+    /// Adds an observation of the server, the host or a gauge.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn server(&mut self, row: &ServerRow) -> Result<(), FolderError> {
+    /// A file cannot be written.
+    pub fn server_row(&mut self, row: &ServerRow) -> Result<(), FolderError> {
         self.server.serialize(row).map_err(|error| self.csv_error("server.csv", error))
     }
 
-    /// Something that happened.
+    /// Adds an event.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// A file cannot be written.
     pub fn event(&mut self, event: &Event) -> Result<(), FolderError> {
         let written = serde_json::to_string(event)
             .map_err(io::Error::from)
@@ -154,10 +153,10 @@ impl Folder {
         written.map_err(|source| file_error(&self.path.join("events.jsonl"), source))
     }
 
-    /// Ends the run: `run.json` once more, with its end, and the summary in all its forms.
+    /// Ends the run: writes `run.json` again, with its end, and all forms of the summary.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// A file cannot be written.
     pub fn finish(mut self, run: &Run, summary: &Summary) -> Result<PathBuf, FolderError> {
         self.flush()?;
         self.write_run(run)?;
@@ -169,7 +168,7 @@ impl Folder {
         write_json(&self.path.join("run.json"), run)
     }
 
-    fn keep_histograms(&mut self, place: Place, second: &Interval) {
+    fn add_histograms(&mut self, place: RoundContext, second: &Interval) {
         let pending = &mut self.pending;
         if pending.seconds == 0 {
             pending.start = place.start + second.second as f64;
@@ -181,7 +180,7 @@ impl Folder {
                 pending.labels.push((histogram(), tally.response.is_some().then(histogram)));
             }
             let (service, response) = &mut pending.labels[at];
-            // Both grow by themselves and have the same digits.
+            // Both grow automatically and have the same digits.
             let _ = service.add(&tally.service);
             if let (Some(sum), Some(times)) = (response, &tally.response) {
                 let _ = sum.add(times);
@@ -224,10 +223,10 @@ impl Folder {
     }
 }
 
-/// A folder that was read.
+/// A stored run.
 #[derive(Clone, Debug)]
-pub struct Stored {
-    /// Where it is.
+pub struct StoredRun {
+    /// Path of the folder.
     pub path: PathBuf,
     /// `run.json`.
     pub run: Run,
@@ -235,18 +234,18 @@ pub struct Stored {
     pub summary: Summary,
 }
 
-impl Stored {
-    /// Reads what was run and what came out.
+impl StoredRun {
+    /// Reads run and summary.
     ///
     /// # Errors
-    /// There is no finished run in it, or its files are damaged.
+    /// The folder has no finished run, or its files are damaged.
     pub fn read(path: &Path) -> Result<Self, FolderError> {
         let run = read_json(&path.join("run.json"))?;
         let summary = read_json(&path.join("summary.json"))?;
         Ok(Self { path: path.to_owned(), run, summary })
     }
 
-    /// `events.jsonl`; lines that cannot be read are left out.
+    /// Reads `events.jsonl`; invalid lines are skipped.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         let text = fs::read_to_string(self.path.join("events.jsonl")).unwrap_or_default();
@@ -254,10 +253,10 @@ impl Stored {
     }
 }
 
-/// Writes the summary in all its forms but the report.
+/// Writes all forms of the summary except the report.
 ///
 /// # Errors
-/// It cannot be written.
+/// A file cannot be written.
 pub(crate) fn write_summary(path: &Path, summary: &Summary) -> Result<(), FolderError> {
     write_json(&path.join("summary.json"), summary)?;
     let make = |name: &str| {

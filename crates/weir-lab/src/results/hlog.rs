@@ -13,24 +13,24 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-/// Largest log that is read.
-const LARGEST: usize = 1 << 30;
+/// Largest log.
+const MAX_LOG_BYTES: usize = 1 << 30;
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HlogError {
-    /// It is too large.
+    /// The log is too large.
     #[error("the log is larger than 1 GiB")]
     TooLarge,
-    /// It is no text.
-    #[error("the log is no text")]
+    /// The log is not text.
+    #[error("the log is not text")]
     NoText,
-    /// A line cannot be read.
+    /// A line is invalid.
     #[error("line {line}: {what}")]
     Line {
-        /// From 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }
@@ -40,9 +40,9 @@ pub enum HlogError {
 pub struct Interval {
     /// Its tag; empty without one.
     pub tag: String,
-    /// When it began: since the log's start, or since 1970 in a log without one.
+    /// Start: since the start of the log, or since 1970 in a log without a start.
     pub start: Duration,
-    /// How long it was.
+    /// Length.
     pub length: Duration,
     /// Nanoseconds.
     pub histogram: Histogram<u64>,
@@ -51,7 +51,7 @@ pub struct Interval {
 /// Writes the head of a log that starts at `start`.
 ///
 /// # Errors
-/// It cannot be written.
+/// The output cannot be written.
 pub fn head(out: &mut impl Write, start: SystemTime) -> io::Result<()> {
     let start = start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     writeln!(out, "#[Histogram log format version 1.3]")?;
@@ -63,7 +63,7 @@ pub fn head(out: &mut impl Write, start: SystemTime) -> io::Result<()> {
 /// Appends a line.
 ///
 /// # Errors
-/// It cannot be written.
+/// The output cannot be written.
 pub fn line(out: &mut impl Write, interval: &Interval) -> io::Result<()> {
     let Interval { tag, start, length, histogram } = interval;
     let mut bytes = Vec::new();
@@ -78,7 +78,7 @@ pub fn line(out: &mut impl Write, interval: &Interval) -> io::Result<()> {
     writeln!(out, "{start:.3},{length:.3},{max:.3},{}", STANDARD.encode(bytes))
 }
 
-/// When a log starts, as its head says.
+/// Start of a log, from its head.
 #[must_use]
 pub fn start(log: &[u8]) -> Option<SystemTime> {
     let text = String::from_utf8_lossy(&log[..log.len().min(4_096)]).into_owned();
@@ -90,15 +90,15 @@ pub fn start(log: &[u8]) -> Option<SystemTime> {
 /// Reads a log, line by line.
 ///
 /// # Errors
-/// It is none, or a line is damaged.
+/// Not a log, or a damaged line.
 pub fn read(log: &[u8]) -> Result<Vec<Interval>, HlogError> {
-    if log.len() > LARGEST {
+    if log.len() > MAX_LOG_BYTES {
         return Err(HlogError::TooLarge);
     }
     let text = std::str::from_utf8(log).map_err(|_| HlogError::NoText)?;
     let mut intervals = Vec::new();
     for (at, line) in text.lines().enumerate() {
-        // Java writes a line that names the columns.
+        // Java writes a line with the names of the columns.
         if !line.is_empty() && !line.starts_with(['#', '"']) {
             let wrong = |what| HlogError::Line { line: at + 1, what };
             intervals.push(parse(line).map_err(wrong)?);
@@ -110,29 +110,28 @@ pub fn read(log: &[u8]) -> Result<Vec<Interval>, HlogError> {
 fn parse(line: &str) -> Result<Interval, String> {
     let (tag, rest) = match line.strip_prefix("Tag=").map(|rest| rest.split_once(',')) {
         Some(Some((tag, rest))) => (unescape(tag), rest),
-        Some(None) => return Err("it has a tag only".to_owned()),
+        Some(None) => return Err("only a tag".to_owned()),
         None => (String::new(), line),
     };
     let columns: Vec<&str> = rest.split(',').collect();
     let [start, length, _, histogram] = columns[..] else {
-        return Err("it does not have four columns".to_owned());
+        return Err("not four columns".to_owned());
     };
     let seconds = |text: &str| {
         let seconds = text.trim().parse::<f64>().ok();
         let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        time.ok_or_else(|| format!("{text:?} is no time"))
+        time.ok_or_else(|| format!("{text:?} is not a time"))
     };
     let bytes = STANDARD
         .decode(histogram.trim())
-        .map_err(|error| format!("the histogram is no base64: {error}"))?;
+        .map_err(|error| format!("the histogram is not base64: {error}"))?;
     let histogram = Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| format!("the histogram is damaged: {error}"))?;
     Ok(Interval { tag, start: seconds(start)?, length: seconds(length)?, histogram })
 }
 
-/// Adds up histograms of the same tag, whatever their time: what several generators measured, or a
-/// whole run.
+/// Adds up histograms of the same tag over all intervals: of several generators, or of a whole run.
 #[must_use]
 pub fn by_tag(intervals: &[Interval]) -> BTreeMap<String, Histogram<u64>> {
     let mut sums: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
@@ -149,8 +148,8 @@ pub fn by_tag(intervals: &[Interval]) -> BTreeMap<String, Histogram<u64>> {
     sums
 }
 
-/// Adds up several logs: intervals of the same tag that began in the same second become one. They
-/// are in the order of their start.
+/// Merges several logs: intervals of the same tag with the same start second become one, ordered by
+/// start.
 #[must_use]
 pub fn merge(logs: &[Vec<Interval>]) -> Vec<Interval> {
     let mut merged: BTreeMap<(u64, String), Interval> = BTreeMap::new();
@@ -173,8 +172,8 @@ pub fn merge(logs: &[Vec<Interval>]) -> Vec<Interval> {
     merged.into_values().collect()
 }
 
-/// Adds to a histogram that grows by itself; what it still cannot hold is left out, which only
-/// histograms of other tools with other digits can lead to.
+/// Adds to a histogram that grows automatically. Values out of range are left out, which is only
+/// possible for histograms of other tools with other digits.
 fn add(to: &mut Histogram<u64>, from: &Histogram<u64>) {
     if to.add(from).is_err() {
         for value in from.iter_recorded() {
@@ -189,7 +188,7 @@ pub fn tag(cell: &str, label: &str, response: bool) -> String {
     format!("{cell}/{label}/{}", if response { "response" } else { "service" })
 }
 
-/// A tag may have neither commas nor white space.
+/// Escapes commas and white space in a tag.
 fn escape(tag: &str) -> String {
     let mut out = String::with_capacity(tag.len());
     for character in tag.chars() {

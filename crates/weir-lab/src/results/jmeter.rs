@@ -1,8 +1,8 @@
 //! `summary-report.csv` and `aggregate-report.csv`: the figures of a run in the form of JMeter's
 //! Summary Report and Aggregate Report, as [`crate::tables`] has them of a results file.
 //!
-//! Times are whole milliseconds, as JMeter's; percentiles come from histograms and are right within
-//! 0.1 %. In a run with several cases a label stands behind its case.
+//! Times are integer milliseconds, as in JMeter. Percentiles come from histograms and are accurate
+//! to 0.1 %. In a run with several cases a label is prefixed with its case.
 
 use super::Summary;
 use crate::figures::LabelFigures;
@@ -12,7 +12,7 @@ use std::io::Write;
 /// Writes a report: every label of every case, each case's `TOTAL` last.
 ///
 /// # Errors
-/// It cannot be written.
+/// The output cannot be written.
 pub(super) fn write(out: impl Write, summary: &Summary, report: Report) -> csv::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(report.columns())?;
@@ -29,8 +29,8 @@ pub(super) fn write(out: impl Write, summary: &Summary, report: Report) -> csv::
     Ok(())
 }
 
-/// The rows of a report on figures of `window` seconds, of which the first are those of all labels
-/// together: they come last in a report.
+/// The rows of a report for figures over `window` seconds. The first figures are the total, which
+/// is the last row of a report.
 #[must_use]
 pub fn rows(labels: &[LabelFigures], window: f64, report: Report) -> Vec<Vec<String>> {
     let all = labels.iter().skip(1).chain(labels.first());

@@ -1,8 +1,7 @@
 //! `junit.xml`: cases and thresholds as tests, for continuous integration.
 //!
-//! The form is the one that Jenkins' xUnit schema and GitLab read: `testsuites` of `testsuite`s of
-//! `testcase`s with `failure` (a broken threshold, a regression) or `error` (nothing that can be
-//! believed was measured).
+//! The format of Jenkins' xUnit schema and GitLab: `testsuites` with `testsuite`s with `testcase`s.
+//! A missed threshold or a regression is a `failure`, an invalid measurement an `error`.
 
 use super::{Cell, Summary};
 use crate::verdict::Verdict;
@@ -18,11 +17,11 @@ struct Test<'a> {
     wrong: Option<(&'static str, &'static str, String)>,
 }
 
-/// Writes the file: a suite a case, with a test for the measurement and one for each threshold, and
-/// a suite for the comparison.
+/// Writes the file: one suite per case, with a test for the measurement and one for each threshold,
+/// and one suite for the comparison.
 ///
 /// # Errors
-/// It cannot be written.
+/// The output cannot be written.
 pub fn write(out: impl Write, summary: &Summary) -> io::Result<()> {
     let mut xml = Writer::new_with_indent(out, b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -55,16 +54,16 @@ fn tests(cell: &Cell) -> Vec<Test<'_>> {
     let reasons = || cell.reasons.join("\n");
     let wrong = match cell.verdict {
         Verdict::Invalid | Verdict::Unstable => Some(("error", cell.verdict.word(), reasons())),
-        Verdict::Fail if cell.thresholds.iter().all(|kept| kept.kept) => {
+        Verdict::Fail if cell.thresholds.iter().all(|result| result.met) => {
             Some(("failure", cell.verdict.word(), reasons()))
         }
         Verdict::Pass | Verdict::Quick | Verdict::Fail | Verdict::Regression => None,
     };
     let mut tests = vec![Test { name: "measurement", seconds: cell.window, wrong }];
-    for kept in &cell.thresholds {
-        let found = || ("failure", "threshold", format!("found {}", kept.found));
-        let wrong = (!kept.kept).then(found);
-        tests.push(Test { name: &kept.threshold, seconds: 0.0, wrong });
+    for result in &cell.thresholds {
+        let found = || ("failure", "threshold", format!("found {}", result.found));
+        let wrong = (!result.met).then(found);
+        tests.push(Test { name: &result.threshold, seconds: 0.0, wrong });
     }
     tests
 }
@@ -112,7 +111,7 @@ fn test<W: Write>(xml: &mut Writer<W>, suite: &str, test: &Test<'_>) -> io::Resu
     Ok(())
 }
 
-/// Leaves out what XML 1.0 cannot hold.
+/// Replaces characters that are not allowed in XML 1.0.
 fn clean(text: &str) -> String {
     let fits = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     text.chars().map(|c| if fits(c) { c } else { '\u{fffd}' }).collect()
@@ -121,13 +120,13 @@ fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threshold::Kept;
+    use crate::threshold::ThresholdResult;
 
-    fn kept(kept: bool) -> Kept {
-        Kept {
+    fn result(met: bool) -> ThresholdResult {
+        ThresholdResult {
             threshold: "p99<5ms for \"echo\"".to_owned(),
             cell: String::new(),
-            kept,
+            met,
             found: "7.00 ms".to_owned(),
             about_errors: false,
         }
@@ -146,7 +145,7 @@ mod tests {
         let summary = Summary {
             name: "a & b".to_owned(),
             cells: vec![
-                cell("one", Verdict::Fail, &["p99"], vec![kept(true), kept(false)]),
+                cell("one", Verdict::Fail, &["p99"], vec![result(true), result(false)]),
                 cell("two", Verdict::Invalid, &["7 of 9 <failed>\u{0}", "steal"], vec![]),
             ],
             ..Summary::default()

@@ -1,4 +1,4 @@
-//! What others measured, beside what was measured here.
+//! Published figures, shown beside the measured ones.
 
 use super::{Cell, Summary};
 use crate::figures::LabelFigures;
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 /// A published figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// What it is: `throughput` (a second), `mean`, `p50` … `max` (milliseconds of response time),
+    /// Kind: `throughput` (per second), `mean`, `p50` … `max` (response time in milliseconds),
     /// `error rate` (a share) or `relative throughput` (a factor).
     pub what: String,
-    /// Its value, in the unit of ours.
+    /// Value, in the same unit as the measured figure.
     pub value: f64,
-    /// Where it comes from, and on which hardware it was measured.
+    /// Source and hardware.
     pub source: String,
-    /// The case that a relative one is relative to.
+    /// The reference case of a relative figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
 
 impl Published {
-    /// What was measured of it in `cell`, in the same unit; `None` where there is no such number.
+    /// The measured figure of `cell` in the same unit; `None` without one.
     #[must_use]
     pub fn measured(&self, summary: &Summary, cell: &Cell) -> Option<f64> {
         let mean = |cell: &Cell| cell.throughput.map(|spread| spread.mean);
@@ -39,7 +39,7 @@ impl Published {
         }
     }
 
-    /// What it is, in words.
+    /// Name for reports.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.to {
@@ -48,7 +48,7 @@ impl Published {
         }
     }
 
-    /// A value of it in words: `2660/s`, `168 ms`, `84.0 %`, `0.755`.
+    /// Formats a value: `2660/s`, `168 ms`, `84.0 %`, `0.755`.
     #[must_use]
     pub fn show(&self, value: f64) -> String {
         match self.what.as_str() {

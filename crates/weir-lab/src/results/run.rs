@@ -1,36 +1,36 @@
-//! `run.json`: what was run, by which version, where.
+//! `run.json`: command, scenario, version and host of a run.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// A run, as it was asked for. Written when it starts.
+/// Description of a run, written at its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Version of the folder's format: 1.
     pub lab: u32,
     /// Name of the scenario, suite or plan.
     pub name: String,
-    /// When it started, RFC 3339.
+    /// Start, RFC 3339.
     pub started: String,
-    /// When it ended; empty as long as it has not.
+    /// End; empty until then.
     #[serde(default)]
     pub ended: String,
-    /// The command that reproduces it, secrets left out.
+    /// Command that reproduces the run, without secrets.
     pub command: Vec<String>,
     /// Version of weir.
     pub version: String,
     /// SHA-256 of the scenario file or plan, in hexadecimal.
     #[serde(default)]
     pub scenario_sha256: String,
-    /// The scenario itself, as it was resolved.
+    /// The resolved scenario.
     #[serde(default)]
     pub scenario: serde_json::Value,
     /// Base URL of the target.
     pub target: String,
-    /// What serves: program and version, as far as it is known.
+    /// Server: program and version, if known.
     #[serde(default)]
     pub server: String,
-    /// Whether it is a reduced run.
+    /// A reduced run.
     #[serde(default)]
     pub quick: bool,
     /// The machine of the generator.
@@ -46,14 +46,14 @@ pub struct Host {
     pub kernel: String,
     /// Model of its processor.
     pub processor: String,
-    /// Cores that the process may use.
+    /// Cores available to the process.
     pub cores: usize,
     /// Bytes of memory.
     pub memory: u64,
 }
 
 impl Host {
-    /// This machine; what cannot be found out is empty.
+    /// This machine; unknown fields are empty.
     #[must_use]
     pub fn here() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! `series.csv` and `heat.csv`: what happened in each second.
+//! `series.csv` and `heat.csv`: figures of each second.
 //!
-//! `series.csv` has a row a second and label, `TOTAL` first. Columns: `time` (end of the second, in
-//! seconds since the run started), `cell`, `round`, `stage`, `label`; `offered`, `dropped`,
-//! `in_flight`, `users` (in the row of `TOTAL` only); `started`, `ok`, `expected`, a column for
-//! each kind of error; bytes `received`, `body`, `decoded`, `sent`; then service and response times
-//! in milliseconds.
+//! `series.csv` has one row per second and label, `TOTAL` first. Columns: `time` (end of the
+//! second, in seconds since the start of the run), `cell`, `round`, `stage`, `label`; `offered`,
+//! `dropped`, `in_flight`, `users` (only in the row of `TOTAL`); `started`, `ok`, `expected`, one
+//! column for each kind of error; bytes `received`, `body`, `decoded`, `sent`; then service and
+//! response times in milliseconds.
 //!
-//! `heat.csv` has the response times of each second, counted in ranges: `bucket` n is from
+//! `heat.csv` has counts of the response times of each second by range: `bucket` n is from
 //! 10^(n/10) to 10^((n+1)/10) microseconds.
 
 use super::Total;
@@ -18,7 +18,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Columns before those of errors.
+/// Columns before the errors.
 const HEAD: [&str; 12] = [
     "time",
     "cell",
@@ -33,30 +33,30 @@ const HEAD: [&str; 12] = [
     "ok",
     "expected",
 ];
-/// Columns after those of errors, up to the times.
+/// Columns after the errors, up to the times.
 const BYTES: [&str; 4] = ["received", "body", "decoded", "sent"];
-/// Times of a second, for service and response each.
+/// Times of a second, for each of service and response.
 const TIMES: [&str; 6] = ["p50", "p90", "p95", "p99", "p99.9", "max"];
-/// Ranges of response times: eight decades from a microsecond on.
+/// Ranges of response times: eight decades from a microsecond.
 pub const BUCKETS: usize = 80;
 
-/// Where a second belongs.
+/// The round of a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
-    /// The case, by its place in the summary.
+pub struct RoundContext {
+    /// Index of the case in the summary.
     pub cell: usize,
     /// The round, from 1.
     pub round: usize,
-    /// What it is run for; `None` in a run without the protocol.
+    /// Stage of the protocol; `None` without the protocol.
     pub stage: Option<Stage>,
-    /// The second is part of the warm-up that is cut off.
+    /// The second belongs to the warm-up that is cut off.
     pub warm_up: bool,
-    /// When the round started, seconds since the run started.
+    /// Start of the round, in seconds since the start of the run.
     pub start: f64,
 }
 
-impl Place {
-    /// The word in the column `stage`.
+impl RoundContext {
+    /// Value of the column `stage`.
     #[must_use]
     pub fn stage_name(self) -> &'static str {
         match self.stage {
@@ -79,9 +79,10 @@ pub fn columns() -> Vec<String> {
     plain.chain(times).collect()
 }
 
-/// The rows of a second: all labels but transactions together, then each that has samples begun or ended.
+/// The rows of a second: the total without transactions, then each label with started or completed
+/// samples.
 pub(super) fn rows(
-    place: Place,
+    place: RoundContext,
     second: &Interval,
     names: &[String],
     transactions: &[Label],
@@ -98,7 +99,13 @@ pub(super) fn rows(
     rows
 }
 
-fn row(place: Place, second: &Interval, label: &str, tally: &Tally, whole: bool) -> Vec<String> {
+fn row(
+    place: RoundContext,
+    second: &Interval,
+    label: &str,
+    tally: &Tally,
+    whole: bool,
+) -> Vec<String> {
     let only_whole = |count: u64| if whole { count.to_string() } else { String::new() };
     let mut row = vec![
         format!("{:.3}", place.start + second.second as f64 + 1.0),
@@ -130,7 +137,7 @@ fn of_second(times: &Histogram<u64>) -> [String; TIMES.len()] {
     [at(50.0), at(90.0), at(95.0), at(99.0), at(99.9), show(times.max())]
 }
 
-/// A row of `heat.csv`: `bucket:count` for each range that has some.
+/// A row of `heat.csv`: `bucket:count` for each non-empty range.
 pub(super) fn heat(second: &Interval, transactions: &[Label]) -> String {
     let mut counts = [0_u64; BUCKETS];
     let is_request = |at: &usize| !transactions.iter().any(|label| label.0 as usize == *at);
@@ -145,7 +152,7 @@ pub(super) fn heat(second: &Interval, transactions: &[Label]) -> String {
     some.map(|(bucket, count)| format!("{bucket}:{count}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A second of a case, as read back from `series.csv`; of the row of `TOTAL`.
+/// A row of `series.csv`, as read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Second {
     /// End of the second, since the run started.
@@ -163,7 +170,7 @@ pub struct Second {
 }
 
 impl Second {
-    /// Value of a column, by its name.
+    /// Value of a column by name.
     #[must_use]
     pub fn value(&self, columns: &[String], name: &str) -> Option<f64> {
         let at = columns.iter().position(|column| column == name)?.checked_sub(5)?;
@@ -171,8 +178,8 @@ impl Second {
     }
 }
 
-/// Reads `series.csv`, with the names of its columns; lines that cannot be read are left out, such
-/// as the last one of a run that was killed.
+/// Reads `series.csv` with the names of its columns. Invalid lines are skipped, such as the last
+/// one of a killed run.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -206,7 +213,7 @@ pub(crate) struct Heat {
 }
 
 impl Heat {
-    /// Ranges and how many fell into them.
+    /// Ranges with their counts.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
         self.counts.split(' ').filter_map(|pair| {
             let (bucket, count) = pair.split_once(':')?;
@@ -216,7 +223,7 @@ impl Heat {
     }
 }
 
-/// Reads `heat.csv`, likewise.
+/// Reads `heat.csv`; invalid lines are skipped.
 pub(crate) fn read_heat(path: &Path) -> csv::Result<Vec<Heat>> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
     Ok(reader.deserialize().filter_map(Result::ok).collect())
@@ -227,8 +234,14 @@ mod tests {
     use super::super::total::tests::second as sample;
     use super::*;
 
-    fn place() -> Place {
-        Place { cell: 2, round: 7, stage: Some(Stage::Recording), warm_up: false, start: 100.0 }
+    fn place() -> RoundContext {
+        RoundContext {
+            cell: 2,
+            round: 7,
+            stage: Some(Stage::Recording),
+            warm_up: false,
+            start: 100.0,
+        }
     }
 
     #[test]

@@ -3,16 +3,16 @@
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What was seen of one subject at one moment. What does not apply to it is empty.
+/// One observation of a subject. Inapplicable fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerRow {
     /// Seconds since the run started.
     pub time: f64,
-    /// Name of the process, `host`, `generator`, or of the gauge.
+    /// Name of the process or gauge, `host` or `generator`.
     pub subject: String,
-    /// Cores used since the row before: 1 is one whole core.
+    /// Cores used since the previous row: 1 is one whole core.
     pub cpu: Option<f64>,
-    /// Share of a core that its busiest thread used.
+    /// CPU of its busiest thread, as a share of a core.
     pub busiest_thread: Option<f64>,
     /// Bytes of resident memory (of the host: in use).
     pub memory: Option<u64>,
@@ -20,18 +20,18 @@ pub struct ServerRow {
     pub descriptors: Option<u64>,
     /// Threads.
     pub threads: Option<u64>,
-    /// Voluntary context switches a second (of the host: all).
+    /// Voluntary context switches per second (of the host: all).
     pub switches: Option<f64>,
-    /// Involuntary context switches a second.
+    /// Involuntary context switches per second.
     pub preempted: Option<f64>,
-    /// Share of time taken away by the hypervisor.
+    /// Share of time taken by the hypervisor.
     pub steal: Option<f64>,
     /// Value of a gauge.
     pub gauge: Option<f64>,
 }
 
-/// Reads the rows of a `server.csv`; lines that cannot be read are left out, such as the last one
-/// of a run that was killed.
+/// Reads the rows of a `server.csv`. Invalid lines are skipped, such as the last one of a killed
+/// run.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -3,32 +3,32 @@
 use super::{Comparison, Published};
 use crate::figures::{LabelFigures, Times};
 use crate::protocol::fixed::Fixed;
-use crate::protocol::{Entry, Outcome};
+use crate::protocol::{LoggedRound, Outcome};
 use crate::record::FirstError;
 use crate::stats::{Effects, Interval, Spread};
-use crate::threshold::Kept;
-use crate::validity::Flaw;
+use crate::threshold::ThresholdResult;
+use crate::validity::Violation;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything a run says.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of the format: 1.
     pub lab: u32,
     /// Name of the scenario, suite or plan.
     pub name: String,
-    /// The verdict on all of it: the worst of the cases', or that of the comparison.
+    /// The verdict on the run: the worst one of the cases, or of the comparison.
     pub verdict: Verdict,
-    /// Why it is not PASS, in words.
+    /// Reasons of a verdict other than PASS.
     pub reasons: Vec<String>,
-    /// Why it ended before its end, if it did.
+    /// Why the run ended early, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<String>,
     /// The cases.
     pub cells: Vec<Cell>,
-    /// Effects of the factors, where there are exactly two with two levels each.
+    /// Effects of the factors, if there are exactly two with two levels each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<FactorEffects>,
     /// Comparison with a baseline.
@@ -41,65 +41,65 @@ pub struct Summary {
 pub struct Cell {
     /// Its name, unique in the run, such as `tracker=true monitor=false`.
     pub name: String,
-    /// Its factors in the order of the scenario.
+    /// Factors in the order of the scenario.
     pub factors: Vec<Factor>,
-    /// What published tables have columns for.
-    #[serde(default)]
-    pub traits: Traits,
-    /// The verdict on it.
+    /// Attributes for the columns of published tables.
+    #[serde(default, rename = "traits")]
+    pub attributes: CaseAttributes,
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why it is not PASS, in words.
+    /// Reasons of a verdict other than PASS.
     pub reasons: Vec<String>,
-    /// What is wrong with the measurement.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub flaws: Vec<Flaw>,
-    /// Requests a second: of the recorded rounds, or of the stretches of a single run. `None`
-    /// where there is no number to report.
+    /// Violated validity rules.
+    #[serde(default, rename = "flaws", skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
+    /// Requests per second: of the recorded rounds, or of the windows of a single run. `None`
+    /// without a valid figure.
     pub throughput: Option<Spread>,
-    /// 95 % interval of its mean.
+    /// 95 % interval of the mean throughput.
     pub interval: Option<Interval>,
     /// Seconds measured.
     pub window: f64,
     /// Figures of all samples, then of each label.
     pub labels: Vec<LabelFigures>,
-    /// The recorded rounds, or stretches of a single run: what comparisons are made of.
+    /// The recorded rounds, or windows of a single run, for comparisons.
     #[serde(default)]
     pub recorded: Vec<RoundFigures>,
-    /// Every round, if the protocol was followed.
+    /// All rounds of the protocol.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rounds: Vec<Entry>,
-    /// How the protocol ended.
+    pub rounds: Vec<LoggedRound>,
+    /// Outcome of the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Outcome>,
-    /// What a run of a fixed duration amounts to.
+    /// Evaluation of a run of a fixed duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed: Option<Fixed>,
-    /// Requests a second that the load brings to the server, whatever it answers: the rate of an open
-    /// model, or that of users who begin one after the other.
+    /// Offered requests per second, independent of the server: the rate of an open model, or of
+    /// users that start one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<f64>,
-    /// An open model's rates.
+    /// Rates of an open model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Open>,
-    /// Rates that `find-max` held.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub holds: Vec<Held>,
-    /// What the generator needed.
+    /// Rate steps of `find-max`.
+    #[serde(default, rename = "holds", skip_serializing_if = "Vec::is_empty")]
+    pub rate_steps: Vec<RateStepResult>,
+    /// Resources of the generator.
     #[serde(default)]
     pub generator: Generator,
-    /// What the server needed, if it was observed.
+    /// Resources of the server, if observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
     /// Thresholds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub thresholds: Vec<Kept>,
+    pub thresholds: Vec<ThresholdResult>,
     /// First failed samples of each kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
-    /// What the published test says about this case.
+    /// Published figures of this case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// Remarks a reader should know.
+    /// Remarks for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -109,13 +109,13 @@ pub struct Cell {
 pub struct Factor {
     /// Its name.
     pub name: String,
-    /// Its value, as it was written.
+    /// Value as written.
     pub value: String,
 }
 
-/// What published tables have columns for.
+/// Attributes for the columns of published tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Traits {
+pub struct CaseAttributes {
     /// Concurrent users.
     pub users: Option<u64>,
     /// Size of the message, in bytes.
@@ -124,14 +124,14 @@ pub struct Traits {
     pub delay_ms: Option<f64>,
     /// Heap of a JVM, such as `2G`.
     pub heap: Option<String>,
-    /// Share of the time in which a JVM did not pause to collect garbage, in percent.
+    /// GC throughput of a JVM in percent: the share of the time without pauses.
     pub gc_throughput: Option<f64>,
 }
 
-/// A recorded round, or a stretch of a single run.
+/// A recorded round, or a window of a single run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundFigures {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub number: usize,
     /// Requests a second.
     pub throughput: f64,
@@ -142,50 +142,51 @@ pub struct RoundFigures {
 /// Rates of an open model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Open {
-    /// Iterations a second asked for.
+    /// Offered iterations per second.
     pub offered: f64,
-    /// Requests a second answered.
+    /// Completed requests per second.
     pub achieved: f64,
-    /// Iterations left out.
+    /// Dropped iterations.
     pub dropped: u64,
-    /// How late requests were sent, in milliseconds.
+    /// Send lag in milliseconds.
     pub send_lag: Times,
 }
 
-/// A rate that `find-max` held.
+/// Result of a rate step of `find-max`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Held {
-    /// Iterations a second asked for.
+pub struct RateStepResult {
+    /// Offered iterations per second.
     pub rate: f64,
-    /// Samples a second that succeeded.
+    /// Successful samples per second.
     pub achieved: f64,
     /// Share of samples that failed.
     pub errors: f64,
-    /// Iterations left out.
+    /// Dropped iterations.
     pub dropped: u64,
-    /// It was held longer, to confirm what had been found.
+    /// The longer step that confirms the found rate.
     pub confirms: bool,
-    /// The promise was kept.
-    pub kept: bool,
-    /// How it was judged, in words.
+    /// The objective was met.
+    #[serde(rename = "kept")]
+    pub met: bool,
+    /// Verdict as text.
     pub verdict: String,
 }
 
-/// What the generator needed.
+/// Resources of the generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
-    /// CPU time a request, in microseconds.
+    /// CPU time per request, in microseconds.
     pub cpu_us: f64,
-    /// Share of its core that the busiest loop used.
+    /// CPU of the busiest loop, as a share of a core.
     pub busiest: f64,
 }
 
-/// What the server needed.
+/// Resources of the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
-    /// CPU time a request, in microseconds.
+    /// CPU time per request, in microseconds.
     pub cpu_us: f64,
-    /// Share of a core that its busiest thread used.
+    /// CPU of the busiest thread, as a share of a core.
     pub busiest: Option<f64>,
     /// Largest resident memory, in bytes.
     pub memory: u64,
@@ -200,13 +201,13 @@ pub struct Failure {
     pub kind: String,
     /// Seconds since the round started.
     pub at: f64,
-    /// Its status; 0 if no answer came.
+    /// Status; 0 without a response.
     pub status: u16,
-    /// What was wrong.
+    /// The error.
     pub message: String,
     /// The URL.
     pub url: String,
-    /// The beginning of the answer's body.
+    /// Beginning of the body of the response.
     pub body: String,
 }
 
@@ -217,14 +218,14 @@ pub struct FactorEffects {
     pub first: String,
     /// Name of the second.
     pub second: String,
-    /// Factors on the throughput.
+    /// Effects on the throughput, as factors.
     pub effects: Effects,
 }
 
 impl Failure {
-    /// The sample as it is reported.
+    /// A failed sample for the report.
     #[must_use]
-    pub fn of(error: &FirstError, names: &[String]) -> Self {
+    pub fn new(error: &FirstError, names: &[String]) -> Self {
         let label = names.get(error.label.0 as usize).cloned().unwrap_or_default();
         Self {
             label,
@@ -262,7 +263,7 @@ impl Summary {
     /// Sets verdict, reasons and effects from the cases and the comparison.
     pub fn conclude(&mut self) {
         self.lab = 1;
-        self.effects = super::effects::of(&self.cells);
+        self.effects = super::effects::factor_effects(&self.cells);
         let compared = self.comparison.as_ref().map_or(Verdict::Pass, Comparison::verdict);
         let verdicts = self.cells.iter().map(|cell| cell.verdict);
         self.verdict = crate::verdict::worst(verdicts.chain([compared]));
@@ -279,7 +280,7 @@ impl Summary {
         }
     }
 
-    /// The one object that ends the output of `--json`.
+    /// The object at the end of the output of `--json`.
     #[must_use]
     pub fn line(&self) -> serde_json::Value {
         let totals = || self.cells.iter().filter_map(Cell::total);
@@ -307,8 +308,8 @@ impl Summary {
     }
 }
 
-/// Percentiles of response times in milliseconds; of the first case, in a run with several each
-/// case has its own.
+/// Percentiles of response times in milliseconds. In a run with several cases these are of the
+/// first case, and each case has its own.
 fn percentiles(figures: Option<&LabelFigures>) -> serde_json::Value {
     let times = figures.map(|figures| figures.response.clone()).unwrap_or_default();
     let mut percentiles = serde_json::Map::new();
@@ -329,4 +330,61 @@ fn cell_line(cell: &Cell) -> serde_json::Value {
         "interval": cell.interval,
         "percentiles": percentiles(cell.total()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{LoggedRound, ProtocolResult, RoundSize, RoundUse};
+    use crate::stats::WarmUpTrend;
+
+    #[test]
+    fn names_in_summary_json_are_stable() {
+        let round = LoggedRound {
+            number: 1,
+            size: RoundSize::Iterations(5),
+            seconds: 2.0,
+            throughput: 2.5,
+            used: RoundUse::Invalid,
+            violations: vec![Violation::NoResponse],
+        };
+        let outcome = Outcome {
+            result: ProtocolResult::Invalid,
+            reason: "no response".to_owned(),
+            decided_at: None,
+            throughput: None,
+            interval: None,
+            remarks: Vec::new(),
+        };
+        let mut fixed = crate::protocol::fixed::evaluate(&[1.0; 60], 10);
+        fixed.trend = Some(WarmUpTrend::Flat);
+        let threshold = ThresholdResult {
+            threshold: "rps>1".to_owned(),
+            cell: String::new(),
+            met: true,
+            found: "2.5/s".to_owned(),
+            about_errors: false,
+        };
+        let cell = Cell {
+            violations: vec![Violation::Stalled { seconds: 1.0, of: 2.0 }],
+            rate_steps: vec![RateStepResult::default()],
+            thresholds: vec![threshold],
+            rounds: vec![round],
+            protocol: Some(outcome),
+            fixed: Some(fixed),
+            ..Cell::default()
+        };
+        let json = serde_json::to_value(&cell).expect("plain");
+        assert_eq!(json["traits"]["users"], serde_json::Value::Null);
+        assert_eq!(json["flaws"][0]["kind"], "held-up");
+        assert_eq!(json["holds"][0]["kept"], false);
+        assert_eq!(json["thresholds"][0]["kept"], true);
+        assert_eq!(json["rounds"][0]["extent"]["iterations"], 5);
+        assert_eq!(json["rounds"][0]["used"], "flawed");
+        assert_eq!(json["rounds"][0]["flaws"][0]["kind"], "nothing");
+        assert_eq!(json["protocol"]["because"], "no response");
+        assert_eq!(json["fixed"]["stretches"].as_array().map(Vec::len), Some(10));
+        assert_eq!(json["fixed"]["course"]["kind"], "flat");
+        assert_eq!(serde_json::from_value::<Cell>(json).expect("the same"), cell);
+    }
 }

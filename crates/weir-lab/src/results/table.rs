@@ -1,7 +1,8 @@
-//! `summary.csv`: a row a case and label, with the columns of WSO2's published performance tables.
+//! `summary.csv`: one row per case and label, with the columns of WSO2's published performance
+//! tables.
 //!
-//! Throughput counts failed samples too, times are of all samples, as JMeter's tables have them.
-//! Standard deviation, minimum, maximum and percentiles are response times; KB is 1024 bytes.
+//! Throughput and times include failed samples, as in JMeter's tables. Standard deviation, minimum,
+//! maximum and percentiles are response times; KB is 1024 bytes.
 
 use super::{Cell, Summary};
 use crate::figures::LabelFigures;
@@ -38,7 +39,7 @@ pub const COLUMNS: [&str; 24] = [
 /// Writes the table.
 ///
 /// # Errors
-/// It cannot be written.
+/// The output cannot be written.
 pub fn write(out: impl Write, summary: &Summary) -> csv::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(COLUMNS)?;
@@ -53,7 +54,7 @@ pub fn write(out: impl Write, summary: &Summary) -> csv::Result<()> {
 }
 
 fn row(name: &str, cell: &Cell, figures: &LabelFigures) -> [String; COLUMNS.len()] {
-    let traits = &cell.traits;
+    let traits = &cell.attributes;
     let count = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
     let two = |value: f64| format!("{value:.2}");
     let rate = |bytes: u64| two(bytes as f64 / 1024.0 / cell.window.max(f64::MIN_POSITIVE));
@@ -91,7 +92,7 @@ fn row(name: &str, cell: &Cell, figures: &LabelFigures) -> [String; COLUMNS.len(
 mod tests {
     use super::*;
     use crate::figures::Times;
-    use crate::results::Traits;
+    use crate::results::CaseAttributes;
 
     #[test]
     fn a_row_as_in_the_published_tables() {
@@ -106,7 +107,11 @@ mod tests {
         };
         let cell = Cell {
             name: "echo, 100 users".to_owned(),
-            traits: Traits { users: Some(100), message_bytes: Some(1024), ..Traits::default() },
+            attributes: CaseAttributes {
+                users: Some(100),
+                message_bytes: Some(1024),
+                ..CaseAttributes::default()
+            },
             window: 10.0,
             labels: vec![figures],
             ..Cell::default()

@@ -1,4 +1,4 @@
-//! Seconds of a round or a run, added up.
+//! Sum of the seconds of a round or a run.
 
 use crate::figures::LabelFigures;
 use crate::program::Label;
@@ -7,39 +7,39 @@ use crate::validity::Evidence;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// First failed samples kept of each label and kind.
-const SAMPLES: usize = 3;
-/// Failed samples kept at most.
-const ALL_SAMPLES: usize = 100;
+/// First failed samples of each label and kind.
+const MAX_SAMPLES_PER_KIND: usize = 3;
+/// Largest number of failed samples.
+const MAX_SAMPLES: usize = 100;
 
-/// What happened in some seconds.
+/// Figures of several seconds.
 #[derive(Clone, Debug)]
 pub struct Total {
     /// By label.
     labels: Vec<Tally>,
-    /// Labels that are not part of all together.
+    /// Labels that are excluded from the total.
     left_out: Vec<Label>,
-    /// Seconds from the first request to the last answer, of all that was added.
+    /// Seconds from the first request to the last response, of all added rounds.
     window: f64,
-    /// Iterations that the schedule of an open model asked for.
+    /// Iterations offered by the schedule of an open model.
     pub offered: u64,
     /// Iterations dropped.
     pub dropped: u64,
-    /// How late requests were sent, nanoseconds.
+    /// Send lag in nanoseconds.
     pub send_lag: Histogram<u64>,
     /// CPU time of the generator, in seconds.
     pub generator_cpu: f64,
-    /// The busiest second of the busiest loop, 0 to 1, averaged over seconds.
+    /// CPU of the busiest loop, as a share of a core, averaged over seconds.
     busiest: f64,
     seconds: u64,
-    /// How long the loop of the generator that was held up most could not run, in seconds.
-    held_up: f64,
+    /// Stalled time of the most affected loop of the generator, in seconds.
+    stalled: f64,
     /// First failed samples.
     pub first_errors: Vec<FirstError>,
 }
 
 impl Total {
-    /// Nothing yet, of a program with this many labels; `open` keeps response times apart.
+    /// An empty sum for this number of labels. With `open`, response times are recorded separately.
     #[must_use]
     pub fn new(labels: usize, open: bool) -> Self {
         Self {
@@ -52,13 +52,12 @@ impl Total {
             generator_cpu: 0.0,
             busiest: 0.0,
             seconds: 0,
-            held_up: 0.0,
+            stalled: 0.0,
             first_errors: Vec::new(),
         }
     }
 
-    /// Leaves labels out of what is all together: transactions, whose requests have labels of their
-    /// own.
+    /// Excludes labels from the total: transactions, whose requests have labels of their own.
     #[must_use]
     pub fn without(mut self, transactions: &[Label]) -> Self {
         self.left_out = transactions.to_vec();
@@ -73,19 +72,18 @@ impl Total {
         self.offered += second.offered;
         self.dropped += second.dropped;
         if let Some(lag) = &second.send_lag {
-            // Both grow by themselves and have the same digits.
+            // Both grow automatically and have the same digits.
             let _ = self.send_lag.add(lag);
         }
         self.generator_cpu += second.generator_cpu as f64 / 1e9;
         self.busiest += second.busiest_loop;
         self.seconds += 1;
-        self.held_up += second.held_up as f64 / 1e9;
+        self.stalled += second.stalled as f64 / 1e9;
         self.keep_errors(&second.first_errors);
     }
 
-    /// Ends a round that began counting `from` nanoseconds after its start (0, or where the
-    /// warm-up was cut off): its window is from there, or from its first request, to its last
-    /// answer.
+    /// Ends a round whose measured time starts `from` nanoseconds after its start (0, or the end of
+    /// the cut). The window goes from there, or from the first request, to the last response.
     pub fn end_round(&mut self, from: u64) {
         let first = self.labels.iter().map(|tally| tally.first_start).min();
         let last = self.labels.iter().map(|tally| tally.last_end).max();
@@ -109,27 +107,28 @@ impl Total {
         self.generator_cpu += other.generator_cpu;
         self.busiest += other.busiest;
         self.seconds += other.seconds;
-        self.held_up += other.held_up;
+        self.stalled += other.stalled;
         self.keep_errors(&other.first_errors);
     }
 
     fn keep_errors(&mut self, errors: &[FirstError]) {
         for error in errors {
-            let alike = |kept: &&FirstError| kept.label == error.label && kept.kind == error.kind;
-            let room = self.first_errors.len() < ALL_SAMPLES;
-            if room && self.first_errors.iter().filter(alike).count() < SAMPLES {
+            let alike =
+                |known: &&FirstError| known.label == error.label && known.kind == error.kind;
+            let room = self.first_errors.len() < MAX_SAMPLES;
+            if room && self.first_errors.iter().filter(alike).count() < MAX_SAMPLES_PER_KIND {
                 self.first_errors.push(error.clone());
             }
         }
     }
 
-    /// Seconds from the first request to the last answer of each round, added up.
+    /// Seconds from the first request to the last response of each round, added up.
     #[must_use]
     pub fn window(&self) -> f64 {
         self.window
     }
 
-    /// All labels together but those left out.
+    /// The total without excluded labels.
     #[must_use]
     pub fn all(&self) -> Tally {
         let open = self.labels.first().is_some_and(|tally| tally.response.is_some());
@@ -142,29 +141,30 @@ impl Total {
         all
     }
 
-    /// Figures: of all samples, then of every label that has some. `names` are the program's.
+    /// Figures of all samples, then of every label with samples. `names` are the labels of the
+    /// program.
     #[must_use]
     pub fn figures(&self, names: &[String]) -> Vec<LabelFigures> {
-        let mut figures = vec![LabelFigures::of("TOTAL", &self.all(), self.window)];
+        let mut figures = vec![LabelFigures::new("TOTAL", &self.all(), self.window)];
         for (name, tally) in names.iter().zip(&self.labels) {
             if tally.samples() > 0 {
-                figures.push(LabelFigures::of(name, tally, self.window));
+                figures.push(LabelFigures::new(name, tally, self.window));
             }
         }
         figures
     }
 
-    /// Share of its core that the busiest loop of the generator used.
+    /// CPU of the busiest loop of the generator, as a share of a core.
     #[must_use]
     pub fn busiest_loop(&self) -> f64 {
         self.busiest / self.seconds.max(1) as f64
     }
 
-    /// What validity is judged by, as far as the load itself knows it: the server, the host's
-    /// steal and the queues are added by whoever observed them. `rate` is that of an open model.
+    /// Evidence of the load itself. The caller adds observed figures of the server, the steal of
+    /// the host and the queues. `rate` is the rate of an open model.
     #[must_use]
     pub fn evidence(&self, rate: Option<f64>, quantum: Duration) -> Evidence {
-        let all = LabelFigures::of("", &self.all(), self.window);
+        let all = LabelFigures::new("", &self.all(), self.window);
         let milliseconds = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
         Evidence {
             requests: all.samples,
@@ -178,7 +178,7 @@ impl Total {
             quantum,
             p99: milliseconds(all.response.p99),
             generator: self.busiest_loop(),
-            held_up: Duration::from_secs_f64(self.held_up),
+            stalled: Duration::from_secs_f64(self.stalled),
             ..Evidence::default()
         }
     }
@@ -250,7 +250,7 @@ pub(super) mod tests {
         assert_eq!(evidence.generator, 0.25);
         let lag = evidence.send_lag.as_secs_f64();
         assert!((lag - 0.0005).abs() < 1e-6, "{lag}");
-        let flaws = crate::validity::flaws(&evidence, 0.0);
-        assert_eq!(flaws, Vec::new());
+        let violations = crate::validity::violations(&evidence, 0.0);
+        assert_eq!(violations, Vec::new());
     }
 }

@@ -1,6 +1,6 @@
-//! What is behind the server under test: one at a time.
+//! The backend of the server under test: one at a time.
 
-use super::place::{Names, PORT, free_port, local};
+use super::placeholders::{PORT, Placeholders, free_port, local};
 use super::process::Process;
 use crate::engine::Control;
 use crate::observe::is_ready;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a backend may take to be ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for a backend to become ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The backend that runs, if one does.
+/// The running backend, if any.
 #[derive(Debug)]
 pub(super) struct Backends {
     weir: PathBuf,
     folder: PathBuf,
     running: Option<(Backend, Process, Option<String>)>,
-    /// The free port that all backends of a run get which ask for one: servers know it.
+    /// The common port of all backends of a run with a free port: servers know this port.
     port: Option<u16>,
 }
 
@@ -28,18 +28,19 @@ impl Backends {
         Self { weir: weir.to_owned(), folder: folder.to_owned(), running: None, port: None }
     }
 
-    /// Whether another one than that which runs is needed.
-    pub(super) fn is_new(&self, wanted: Option<&Backend>) -> bool {
+    /// Whether a backend other than the running one is required.
+    pub(super) fn must_start(&self, wanted: Option<&Backend>) -> bool {
         wanted.is_some() && self.running.as_ref().map(|(backend, ..)| backend) != wanted
     }
 
-    /// Process id of the one that runs.
+    /// Process id of the running backend.
     pub(super) fn pid(&self) -> Option<i32> {
         self.running.as_ref().map(|(_, process, _)| process.pid())
     }
 
-    /// Makes sure that this one runs, and no other; gives its address as far as it is known.
-    pub(super) fn need(
+    /// Starts the wanted backend unless it is running, and stops any other. Returns its address, if
+    /// known.
+    pub(super) fn ensure(
         &mut self,
         wanted: Option<&Backend>,
         control: &Control,
@@ -49,7 +50,7 @@ impl Backends {
         {
             return Ok(address.clone());
         }
-        // It may have the port of the one that is wanted.
+        // The running backend may use the same port.
         self.running = None;
         let Some(wanted) = wanted else { return Ok(None) };
         let (process, address) = self
@@ -72,14 +73,14 @@ impl Backends {
                 command.args(["echo", "--json", "--listen", &local(port).to_string()]);
                 command.args(["--delay", &format!("{}ms", delay.as_millis())]);
                 let mut process = Process::start(&mut command, &log, true)?;
-                process.event("ready", PATIENCE, control)?;
+                process.event("ready", READY_TIMEOUT, control)?;
                 Ok((process, Some(local(port).to_string())))
             }
             Backend::Command { command, ready } => {
                 let takes = |text: &String| text.contains(PORT);
                 let asks = command.iter().any(takes) || ready.iter().any(takes);
                 let port = if asks { Some(self.own_port()?) } else { None };
-                let names = Names { port, ..Names::default() };
+                let names = Placeholders { port, ..Placeholders::default() };
                 let (program, arguments) =
                     command.split_first().ok_or_else(|| "its command is empty".to_owned())?;
                 let mut command = Command::new(names.fill(program));
@@ -88,7 +89,7 @@ impl Backends {
                 let place = ready.as_ref().map(|url| names.fill(url));
                 let place = place.and_then(|url| Origin::parse(&url).ok());
                 if let Some((origin, target)) = &place {
-                    process.until(PATIENCE, control, |_| {
+                    process.until(READY_TIMEOUT, control, |_| {
                         is_ready(origin, Some(target.as_str())).then_some(())
                     })?;
                 }
@@ -107,7 +108,7 @@ impl Backends {
         Ok(port)
     }
 
-    /// Ends it.
+    /// Stops the backend.
     pub(super) fn stop(&mut self) {
         self.running = None;
     }

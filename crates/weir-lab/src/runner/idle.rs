@@ -1,21 +1,21 @@
-//! Waiting until a server is idle.
+//! Waits until a server is idle.
 
-use super::server::Live;
+use super::server::RunningServer;
 use crate::engine::Control;
 use crate::observe::Gauges;
 use crate::program::Origin;
 use crate::scenario::Idle;
 use std::time::{Duration, Instant};
 
-/// weir's own: what is recorded is indexed and counted, no event waits.
-const WEIR: [&str; 3] =
+/// weir's gauges: all records are indexed and counted, and no event waits.
+const WEIR_GAUGES: [&str; 3] =
     ["weir_index_lag_records", "weir_monitor_lag_seconds", "weir_events_waiting"];
-/// How often gauges are looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long a server rests of whose queues nothing can be known.
-const REST: Duration = Duration::from_secs(2);
+/// Interval of gauge reads.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Waiting time for a server without gauges.
+const DEFAULT_IDLE_TIME: Duration = Duration::from_secs(2);
 
-/// What is waited for.
+/// Idle condition.
 #[derive(Debug)]
 pub(super) enum Wait {
     /// A time.
@@ -25,22 +25,22 @@ pub(super) enum Wait {
 }
 
 impl Wait {
-    /// What a server has to be waited for; `metrics` is the URL of its gauges, unless it is weir.
-    pub(super) fn new(idle: &Idle, live: &Live, metrics: Option<&str>) -> Self {
+    /// The idle condition of a server; `metrics` is the URL of its gauges, unless it is weir.
+    pub(super) fn new(idle: &Idle, live: &RunningServer, metrics: Option<&str>) -> Self {
         let names = match idle {
             Idle::Time(time) => return Self::Time(*time),
-            Idle::Drained => WEIR.map(str::to_owned).to_vec(),
+            Idle::Drained => WEIR_GAUGES.map(str::to_owned).to_vec(),
             Idle::Zero(names) => names.clone(),
         };
-        gauges(live, metrics, names).map_or(Self::Time(REST), Self::Zero)
+        gauges(live, metrics, names).map_or(Self::Time(DEFAULT_IDLE_TIME), Self::Zero)
     }
 
-    /// Whether somebody who watches should be told.
+    /// Whether the wait is long enough to be reported.
     pub(super) fn is_long(&self) -> bool {
-        !matches!(self, Self::Time(time) if *time < REST)
+        !matches!(self, Self::Time(time) if *time < DEFAULT_IDLE_TIME)
     }
 
-    /// Waits; `false` if it was in vain.
+    /// Waits; `false` after the timeout.
     pub(super) fn until_idle(&self, patience: Duration, control: &Control) -> bool {
         let start = Instant::now();
         loop {
@@ -55,13 +55,17 @@ impl Wait {
             if done || late || control.is_stopped() {
                 return done;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// Gauges of a server: of the page that is said, or weir's own.
-pub(super) fn gauges(live: &Live, metrics: Option<&str>, names: Vec<String>) -> Option<Gauges> {
+/// Gauges of a server: of the given page, or weir's own page.
+pub(super) fn gauges(
+    live: &RunningServer,
+    metrics: Option<&str>,
+    names: Vec<String>,
+) -> Option<Gauges> {
     if let Some((origin, target)) = metrics.and_then(|url| Origin::parse(url).ok()) {
         return Some(Gauges::new(origin, &target, names));
     }

@@ -1,5 +1,5 @@
-//! A process that the Lab starts, in a group of its own, so that Ctrl-C ends the load first and what
-//! the process starts ends with it.
+//! A child process in its own process group, so that Ctrl-C ends the load first, and grandchildren
+//! end with it.
 
 use crate::engine::Control;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,25 +12,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to end by itself.
-const END: Duration = Duration::from_secs(15);
-/// How often it is looked.
-const LOOK: Duration = Duration::from_millis(10);
-/// Bytes of what it printed last that are shown when it did not start.
-const SHOWN: u64 = 600;
+/// Time for a process to exit.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// Interval of checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Bytes of the end of its output in messages about a failed start.
+const LOG_TAIL_BYTES: u64 = 600;
 
-/// A running process; it ends when this is dropped.
+/// A running process, which is stopped on drop.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     log: PathBuf,
-    /// Lines of standard output that are JSON, if they are listened to.
+    /// JSON lines of its standard output, if requested.
     events: Option<Receiver<Value>>,
 }
 
 impl Process {
-    /// Starts it; what it prints goes into `log`. With `listen`, JSON lines of its standard output
-    /// are events besides.
+    /// Starts a process. Its output goes to `log`. With `listen`, JSON lines of its standard output
+    /// are also events.
     pub(super) fn start(command: &mut Command, log: &Path, listen: bool) -> Result<Self, String> {
         let program = command.get_program().to_string_lossy().into_owned();
         let wrong = |error: std::io::Error| format!("{program}: {error}");
@@ -50,12 +50,12 @@ impl Process {
         Ok(Self { child, log: log.to_owned(), events })
     }
 
-    /// Its id.
+    /// Process id.
     pub(super) fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(0)
     }
 
-    /// Waits for its event of this name.
+    /// Waits for the event with this name.
     pub(super) fn event(
         &mut self,
         name: &str,
@@ -65,15 +65,15 @@ impl Process {
         self.until(patience, control, |process| {
             match process.events.as_ref().map(Receiver::try_recv) {
                 Some(Ok(event)) if event["event"] == name => Some(Ok(event)),
-                // It closed its output: it is about to end, or of no use.
-                Some(Err(TryRecvError::Disconnected)) => Some(Err("it closed its output")),
+                // A process without output is about to exit, or unusable.
+                Some(Err(TryRecvError::Disconnected)) => Some(Err("it closed its standard output")),
                 _ => None,
             }
         })?
-        .map_err(|why| self.failed(why))
+        .map_err(|why| self.with_log_tail(why))
     }
 
-    /// Waits until `ready` has something to say, at most for `patience`.
+    /// Waits until `ready` returns a value, at most for `patience`.
     pub(super) fn until<T>(
         &mut self,
         patience: Duration,
@@ -86,22 +86,22 @@ impl Process {
                 return Ok(found);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(self.failed(&format!("it ended with {status}")));
+                return Err(self.with_log_tail(&format!("it exited with {status}")));
             }
             if control.is_stopped() {
                 return Err("interrupted".to_owned());
             }
             if Instant::now() >= deadline {
                 let seconds = patience.as_secs_f64();
-                return Err(self.failed(&format!("it was not ready within {seconds} s")));
+                return Err(self.with_log_tail(&format!("it was not ready within {seconds} s")));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// What went wrong, with what it printed last.
-    fn failed(&self, why: &str) -> String {
-        let said = last_of(&self.log);
+    /// The error, with the end of the process output.
+    fn with_log_tail(&self, why: &str) -> String {
+        let said = log_tail(&self.log);
         let log = self.log.display();
         if said.is_empty() {
             format!("{why}; it printed nothing")
@@ -110,24 +110,24 @@ impl Process {
         }
     }
 
-    /// Ends it: politely, then not.
+    /// Stops the process: SIGTERM, then SIGKILL.
     pub(super) fn stop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::TERM);
-            let deadline = Instant::now() + END;
+            let deadline = Instant::now() + STOP_TIMEOUT;
             while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
-        // What it started may still be there.
+        // Child processes may still run.
         self.signal(Signal::KILL);
-        // It was killed: this cannot take long.
+        // A killed process exits at once.
         let _ = self.child.wait();
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = Pid::from_raw(self.pid()) {
-            // A group that is gone needs no signal.
+            // The group may have exited.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -139,15 +139,15 @@ impl Drop for Process {
     }
 }
 
-/// Copies standard output into the log, and gives the lines that are JSON.
+/// Copies standard output into the log and returns its JSON lines.
 fn listen_to(stdout: std::process::ChildStdout, mut log: File) -> Receiver<Value> {
     let (sender, events) = channel();
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             let _ = writeln!(log, "{line}");
             if let Ok(event @ Value::Object(_)) = serde_json::from_str(&line) {
-                // Nobody listens any more once it is ready and gone.
+                // The receiver is gone once the process is ready.
                 let _ = sender.send(event);
             }
         }
@@ -155,14 +155,14 @@ fn listen_to(stdout: std::process::ChildStdout, mut log: File) -> Receiver<Value
     events
 }
 
-/// The last lines of a file, in one.
-fn last_of(path: &Path) -> String {
+/// The last lines of a file, joined.
+fn log_tail(path: &Path) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
         let mut bytes = Vec::new();
-        file.take(SHOWN).read_to_end(&mut bytes)?;
+        file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let text = read().unwrap_or_default();
@@ -195,7 +195,7 @@ mod tests {
         let start = Instant::now();
         while runs(started) {
             assert!(start.elapsed() < patience, "what it started still runs");
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         assert!(std::fs::read_to_string(&log).unwrap().starts_with("noise\n"));
     }

@@ -1,6 +1,6 @@
 //! Servers under test: one for each case, with its own port and data folder.
 
-use super::place::{DATA, Names, PORT, free_port};
+use super::placeholders::{DATA, PORT, Placeholders, free_port};
 use super::process::Process;
 use crate::engine::Control;
 use crate::observe::{is_ready, listening_on};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_config::document::{Document, Node};
 
-/// What tells servers apart: cells with the same key have the same server.
+/// Identity of a server: cells with the same key share a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     sets: Vec<(String, String)>,
     env: Vec<(String, String)>,
     args: Vec<String>,
-    /// The cell, if each has a server of its own.
+    /// The cell, if each has its own server.
     cell: Option<usize>,
 }
 
@@ -32,24 +32,24 @@ pub(super) fn key(server: &Server, index: usize, cell: &Cell) -> Key {
     }
 }
 
-/// A server that is there.
+/// A running server.
 #[derive(Clone, Debug)]
-pub(super) struct Live {
-    /// Where it is.
+pub(super) struct RunningServer {
+    /// Its origin.
     pub(super) origin: Origin,
     /// weir's admin listener.
     pub(super) admin: Option<SocketAddr>,
-    /// Its processes, if they are of this machine.
+    /// Its processes, if on this machine.
     pub(super) pids: Vec<i32>,
     /// Its data folder.
     pub(super) data: Option<PathBuf>,
-    /// Nothing else sends requests to it.
+    /// Only the Lab sends requests to it.
     pub(super) is_own: bool,
 }
 
-impl Live {
-    /// One that was there already.
-    pub(super) fn there(origin: Origin) -> Self {
+impl RunningServer {
+    /// A server that the Lab did not start.
+    pub(super) fn existing_server(origin: Origin) -> Self {
         let pids = if is_here(&origin.host) { listening_on(origin.port) } else { Vec::new() };
         Self { origin, admin: None, pids, data: None, is_own: false }
     }
@@ -60,32 +60,32 @@ fn is_here(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
-/// Servers that run.
+/// Running servers.
 #[derive(Debug)]
 pub(super) struct Servers {
     weir: PathBuf,
     folder: PathBuf,
     base: Origin,
-    running: Vec<(Key, Process, Live)>,
-    /// How many were started.
+    running: Vec<(Key, Process, RunningServer)>,
+    /// Number of started servers.
     started: usize,
 }
 
 impl Servers {
-    /// None yet; those that are started stand in for `base`.
+    /// No server yet. Started servers replace `base`.
     pub(super) fn new(weir: &Path, folder: &Path, base: Origin) -> Self {
         let (weir, folder) = (weir.to_owned(), folder.to_owned());
         Self { weir, folder, base, running: Vec::new(), started: 0 }
     }
 
-    /// The one with this key, if it runs.
-    pub(super) fn live(&self, key: &Key) -> Option<Live> {
+    /// The running server with this key.
+    pub(super) fn running(&self, key: &Key) -> Option<RunningServer> {
         let mut running = self.running.iter();
         running.find(|(known, ..)| known == key).map(|(_, _, live)| live.clone())
     }
 
-    /// Ends all that nobody needs any more; `true` if there was one.
-    pub(super) fn stop_but(&mut self, needed: &[Key]) -> bool {
+    /// Stops all unneeded servers. Returns whether there was one.
+    pub(super) fn stop_unneeded(&mut self, needed: &[Key]) -> bool {
         let (keep, drop) = std::mem::take(&mut self.running)
             .into_iter()
             .partition(|(key, ..)| needed.contains(key));
@@ -96,19 +96,19 @@ impl Servers {
         any
     }
 
-    /// Ends all.
+    /// Stops all servers.
     pub(super) fn stop(&mut self) {
         std::mem::take(&mut self.running).into_iter().for_each(end);
     }
 
-    /// Starts one and waits until it is ready; `backend` is the address of what is behind it.
+    /// Starts a server and waits until it is ready. `backend` is the address of the backend.
     pub(super) fn start(
         &mut self,
         server: &Server,
         key: Key,
         backend: Option<&str>,
         control: &Control,
-    ) -> Result<Live, String> {
+    ) -> Result<RunningServer, String> {
         self.started += 1;
         let data = self.folder.join(format!("data-{}", self.started));
         std::fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
@@ -133,8 +133,8 @@ impl Servers {
         key: &Key,
         (backend, data, log): (Option<&str>, &Path, &Path),
         control: &Control,
-    ) -> Result<(Process, Live), String> {
-        let names = Names { backend, data: Some(data), port: None };
+    ) -> Result<(Process, RunningServer), String> {
+        let names = Placeholders { backend, data: Some(data), port: None };
         let mut command = Command::new(&self.weir);
         command.args(["serve", "--json", "--admin", "127.0.0.1:0", "--data"]).arg(data);
         for (path, value) in &key.sets {
@@ -146,13 +146,13 @@ impl Servers {
         }
         command.arg(config).envs(key.env.iter().cloned());
         let mut process = Process::start(&mut command, log, true)?;
-        let ready = process.event("ready", server.patience, control)?;
+        let ready = process.event("ready", server.ready_timeout, control)?;
         let address = |text: Option<&str>| text.and_then(|text| text.parse::<SocketAddr>().ok());
         let which = ports.iter().position(|port| *port == Some(self.base.port)).unwrap_or(0);
         let Some(listen) = address(ready["listen"][which].as_str()) else {
-            return Err("it does not say where it listens".to_owned());
+            return Err("it did not report its address".to_owned());
         };
-        let live = Live {
+        let live = RunningServer {
             origin: Origin {
                 host: listen.ip().to_string(),
                 port: listen.port(),
@@ -173,52 +173,52 @@ impl Servers {
         key: &Key,
         (backend, data, log): (Option<&str>, &Path, &Path),
         control: &Control,
-    ) -> Result<(Process, Live), String> {
+    ) -> Result<(Process, RunningServer), String> {
         let texts =
             || command.iter().chain(&key.args).chain(key.env.iter().map(|(_, value)| value));
         let port = if texts().any(|text| text.contains(PORT)) {
             Some(free_port()?)
         } else {
-            // They have the same port: there can be one only.
+            // All servers use the same port, so that only one can run.
             self.stop();
             None
         };
-        let names = Names { backend, data: Some(data), port };
+        let names = Placeholders { backend, data: Some(data), port };
         let mut all = command.iter().chain(&key.args).map(|text| names.fill(text));
         let program = all.next().ok_or_else(|| "its command is empty".to_owned())?;
         let mut command = Command::new(program);
-        command.args(all).current_dir(existing(&server.folder));
+        command.args(all).current_dir(or_current(&server.folder));
         command.envs(key.env.iter().map(|(name, value)| (name, names.fill(value))));
         let mut origin = self.base.clone();
         origin.port = port.unwrap_or(origin.port);
         if is_ready(&origin, None) {
-            return Err(format!("something listens on {} already", origin.authority()));
+            return Err(format!("another process already listens on {}", origin.authority()));
         }
         let mut process = Process::start(&mut command, log, false)?;
         let path = server.ready.as_deref();
-        process.until(server.patience, control, |_| is_ready(&origin, path).then_some(()))?;
+        process.until(server.ready_timeout, control, |_| is_ready(&origin, path).then_some(()))?;
         let mut pids = vec![process.pid()];
         pids.extend(listening_on(origin.port).into_iter().filter(|pid| *pid != process.pid()));
         let data = Some(data.to_owned());
-        Ok((process, Live { origin, admin: None, pids, data, is_own: true }))
+        Ok((process, RunningServer { origin, admin: None, pids, data, is_own: true }))
     }
 }
 
-/// The folder, or this one if it has no name.
-fn existing(folder: &Path) -> &Path {
+/// The folder; the current one if empty.
+fn or_current(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
-/// Ends a server and removes its data; what it printed stays.
-fn end((_, process, live): (Key, Process, Live)) {
+/// Stops a server and deletes its data; its output stays.
+fn end((_, process, live): (Key, Process, RunningServer)) {
     drop(process);
     if let Some(data) = live.data {
-        // What cannot be removed is left to whoever removes the results.
+        // Remaining files are deleted together with the results.
         let _ = std::fs::remove_dir_all(data);
     }
 }
 
-/// Ports of a configuration's listeners, as far as they are written in its main file.
+/// Ports of the listeners in the main file of a configuration.
 fn ports(config: &Path) -> Vec<Option<u16>> {
     let file = if config.is_dir() { config.join("weir.yaml") } else { config.to_owned() };
     let text = std::fs::read_to_string(&file).unwrap_or_default();
@@ -231,12 +231,12 @@ fn ports(config: &Path) -> Vec<Option<u16>> {
     listeners.unwrap_or_default().iter().map(port).collect()
 }
 
-/// Whether a path of a server's log names its data folder, and that path with it.
-pub(super) fn in_data(path: &Path, data: Option<&Path>) -> PathBuf {
+/// Resolves `${data}` in the path of a server's log.
+pub(super) fn in_data_folder(path: &Path, data: Option<&Path>) -> PathBuf {
     let text = path.to_string_lossy();
     match (text.find(DATA), data) {
         (Some(at), Some(data)) => {
-            Names { data: Some(data), ..Names::default() }.fill(&text[at..]).into()
+            Placeholders { data: Some(data), ..Placeholders::default() }.fill(&text[at..]).into()
         }
         _ => path.to_owned(),
     }

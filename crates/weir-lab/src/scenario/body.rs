@@ -5,7 +5,7 @@ use super::request::Context;
 use super::texts::Known;
 use crate::form::form_encode;
 use crate::generate::{Corpus, GenerateError, Payload};
-use crate::program::{Body, Function, Piece, Text};
+use crate::program::{Body, Function, Text, TextPart};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use weir_config::finding::codes;
 
 const JSON: &str = "application/json";
 
-/// Bodies that were made, by their descriptions: cells share them.
+/// Generated bodies by their description: cells share them.
 pub(super) type Bodies = RefCell<BTreeMap<String, Vec<Bytes>>>;
 
-/// The body of a request and the type that it has by itself.
+/// The body of a request and its default content type.
 pub(super) fn body(
     request: &Node,
     context: &Context<'_>,
@@ -31,23 +31,26 @@ pub(super) fn body(
             .error(codes::CONFLICT, json.at, "`body` and `json` exclude each other")
             .related(body.at, "stands here");
     }
-    // A JSON null is a body as well.
+    // A JSON null is a body, too.
     if let Some(node) = request.get("json") {
         let text = node.to_json().unwrap_or_default();
-        return (plain(known.text(&text, node, report)), Some(JSON));
+        return (text_body(known.text(&text, node, report)), Some(JSON));
     }
     let Some(node) = fields.get("body") else { return (Body::None, None) };
     if node.members().is_none() {
-        return (plain(known.node(node, report)), None);
+        return (text_body(known.node(node, report)), None);
     }
     let fields = Fields(node);
     if let Some(form) = fields.get("form") {
-        return (plain(encoded(form, known, report)), Some("application/x-www-form-urlencoded"));
+        return (
+            text_body(encoded(form, known, report)),
+            Some("application/x-www-form-urlencoded"),
+        );
     }
     let (payload, content_type) = payload(fields, context.folder);
-    match made(&payload, context.bodies) {
+    match generate(&payload, context.bodies) {
         Ok(mut bodies) if bodies.len() == 1 => (Body::Bytes(bodies.remove(0)), content_type),
-        Ok(bodies) if !bodies.is_empty() => (Body::Each(bodies), content_type),
+        Ok(bodies) if !bodies.is_empty() => (Body::Cycle(bodies), content_type),
         Ok(_) => (Body::None, None),
         Err(error) => {
             report.error(codes::BAD_VALUE, node.at, error.to_string());
@@ -56,7 +59,7 @@ pub(super) fn body(
     }
 }
 
-fn made(payload: &Payload, bodies: &Bodies) -> Result<Vec<Bytes>, GenerateError> {
+fn generate(payload: &Payload, bodies: &Bodies) -> Result<Vec<Bytes>, GenerateError> {
     let mut bodies = bodies.borrow_mut();
     let key = format!("{payload:?}");
     if let Some(made) = bodies.get(&key) {
@@ -67,7 +70,7 @@ fn made(payload: &Payload, bodies: &Bodies) -> Result<Vec<Bytes>, GenerateError>
     Ok(made)
 }
 
-fn plain(text: Text) -> Body {
+fn text_body(text: Text) -> Body {
     match text.as_fixed() {
         Some(fixed) => Body::Bytes(Bytes::copy_from_slice(fixed.as_bytes())),
         None => Body::Text(text),
@@ -101,20 +104,20 @@ fn payload(fields: Fields<'_>, folder: &Path) -> (Payload, Option<&'static str>)
     }
 }
 
-/// The fields of a form; what is known is encoded now.
+/// The fields of a form; constants are encoded now.
 fn encoded(form: &Node, known: &Known, report: &mut Diagnostics) -> Text {
     let mut pieces = Vec::new();
     for member in form.members().unwrap_or_default() {
         let and = if pieces.is_empty() { "" } else { "&" };
-        pieces.push(Piece::Literal(format!("{and}{}=", form_encode(&member.key)).into()));
+        pieces.push(TextPart::Literal(format!("{and}{}=", form_encode(&member.key)).into()));
         let value = known.node(&member.value, report);
-        pieces.extend(value.pieces().iter().map(|piece| match piece {
-            Piece::Literal(text) => Piece::Literal(form_encode(text).into()),
+        pieces.extend(value.parts().iter().map(|piece| match piece {
+            TextPart::Literal(text) => TextPart::Literal(form_encode(text).into()),
             other => {
-                let text = Text::from_pieces([other.clone()]);
-                Piece::Function(Box::new(Function::FormEncode { text }))
+                let text = Text::from_parts([other.clone()]);
+                TextPart::Function(Box::new(Function::FormEncode { text }))
             }
         }));
     }
-    Text::from_pieces(pieces)
+    Text::from_parts(pieces)
 }

@@ -1,12 +1,12 @@
-//! Cells: a matrix and the levels of factors, multiplied out, and `${name}` filled in.
+//! Cells: the product of a matrix and the levels of factors, with `${name}` replaced.
 
 use serde_json::{Value, json};
 use weir_config::document::{Data, Diagnostics, Member, Node, Scalar};
 use weir_config::finding::codes;
 use weir_config::units;
 
-/// Most cells of a scenario.
-const CELLS: usize = 2_000;
+/// Largest number of cells.
+const MAX_CELLS: usize = 2_000;
 
 /// One combination.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +25,7 @@ impl Combination {
     }
 }
 
-/// Whether what stands under `only` is for this cell. Names that the cell does not have count as
-/// `unknown` says.
+/// Whether `only` includes this cell. Names that the cell does not have count as `unknown`.
 pub(super) fn is_for(node: &Node, cell: &Combination, unknown: bool) -> bool {
     let only = node.get("only").and_then(Node::members).unwrap_or_default();
     only.iter().all(|Member { key, value, .. }| {
@@ -35,7 +34,7 @@ pub(super) fn is_for(node: &Node, cell: &Combination, unknown: bool) -> bool {
     })
 }
 
-/// Names under `only` that are no names of the matrix or of the cases.
+/// Reports names under `only` that are no names of the matrix or of the cases.
 pub(super) fn check_only(root: &Node, report: &mut Diagnostics) {
     let factors = root.get("cases").and_then(|cases| cases.get("factors"));
     let known = root.get("matrix").into_iter().chain(factors);
@@ -46,27 +45,27 @@ pub(super) fn check_only(root: &Node, report: &mut Diagnostics) {
         for item in node.items().unwrap_or(std::slice::from_ref(node)) {
             let names = ["only", "to"].iter().filter_map(|key| item.get(key)?.members()).flatten();
             for member in names.filter(|member| !known.contains(&member.key.as_str())) {
-                let message = format!("`{}` is no name of `matrix` or `cases`", member.key);
+                let message = format!("`{}` is not a name of `matrix` or `cases`", member.key);
                 report.error(codes::UNKNOWN_NAME, member.at, message);
             }
         }
     }
 }
 
-/// All combinations, the last name changing fastest; one if nothing is to be combined.
+/// All combinations, the last name changing fastest; a single one without matrix and cases.
 pub(super) fn combinations(root: &Node, report: &mut Diagnostics) -> Vec<Combination> {
     let matrix = axes(root.get("matrix"), report);
     let factors = axes(root.get("cases").and_then(|cases| cases.get("factors")), report);
     for (name, _) in &factors {
         if matrix.iter().any(|(other, _)| other == name) {
             let at = root.get("cases").map_or(root.at, |node| node.at);
-            report.error(codes::DUPLICATE_NAME, at, format!("`{name}` is in the matrix as well"));
+            report.error(codes::DUPLICATE_NAME, at, format!("`{name}` is also in the matrix"));
         }
     }
     let count = matrix.iter().chain(&factors).map(|(_, values)| values.len());
     let count = count.fold(1_usize, usize::saturating_mul);
-    if count > CELLS {
-        let message = format!("these are {count} cells, more than {CELLS}");
+    if count > MAX_CELLS {
+        let message = format!("{count} cells exceed the limit of {MAX_CELLS}");
         report.error(codes::TOO_MANY, root.get("matrix").unwrap_or(root).at, message);
         return Vec::new();
     }
@@ -94,7 +93,7 @@ fn multiply(
     .collect()
 }
 
-/// Names and the values that they take.
+/// Names and their values.
 fn axes(node: Option<&Node>, report: &mut Diagnostics) -> Vec<(String, Vec<Scalar>)> {
     let members = node.and_then(Node::members).unwrap_or_default();
     let mut axes = Vec::new();
@@ -114,12 +113,12 @@ fn axes(node: Option<&Node>, report: &mut Diagnostics) -> Vec<(String, Vec<Scala
     axes
 }
 
-/// The scenario with the values of one cell in it, and only those requests and loads that are for
-/// it; `None` if none of either is. `matrix` and `cases.factors` stay as they are.
+/// The scenario with the values of one cell, and only its requests and loads; `None` without any.
+/// `matrix` and `cases.factors` are unchanged.
 pub(super) fn fill_in(root: &Node, cell: &Combination) -> Option<Node> {
     let mut root = root.clone();
     for key in ["requests", "load"] {
-        if !leave(&mut root, key, cell) {
+        if !retain(&mut root, key, cell) {
             return None;
         }
     }
@@ -132,9 +131,9 @@ pub(super) fn fill_in(root: &Node, cell: &Combination) -> Option<Node> {
     Some(root)
 }
 
-/// Leaves what is for a cell of a list, or of the one thing that stands for it; `false` if that is
-/// nothing, although there was something.
-fn leave(root: &mut Node, key: &str, cell: &Combination) -> bool {
+/// Removes the items of a list (or a single item) that are not for the cell. Returns `false` if
+/// none is left.
+fn retain(root: &mut Node, key: &str, cell: &Combination) -> bool {
     let Data::Map(members) = &mut root.data else { return true };
     let Some(member) = members.iter_mut().find(|member| member.key == key) else { return true };
     match &mut member.value.data {
@@ -165,12 +164,12 @@ fn node(node_: &mut Node, cell: &Combination) {
     }
 }
 
-/// A scalar with the cell's values; `None` if it has none of its names.
+/// A scalar with the values of the cell; `None` if it has none of their names.
 fn scalar_with(scalar: &Scalar, cell: &Combination) -> Option<Scalar> {
     if !scalar.text.contains("${") {
         return None;
     }
-    // A value that stands alone keeps its type: `"${users}"` is the number 100.
+    // A single value keeps its type: `"${users}"` is the number 100.
     if let Some(name) = scalar.text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
         && let Some(value) = value_of(name.trim(), cell)
     {
@@ -197,7 +196,7 @@ fn scalar_with(scalar: &Scalar, cell: &Combination) -> Option<Scalar> {
     changed.then(|| Scalar { text: out, plain: false, ..scalar.clone() })
 }
 
-/// The value of a name, or with `.bytes` the size that it is.
+/// The value of a name; with `.bytes` as a size.
 fn value_of(name: &str, cell: &Combination) -> Option<Scalar> {
     let find = |name: &str| {
         let mut all = cell.values.iter().chain(&cell.case);
@@ -210,8 +209,8 @@ fn value_of(name: &str, cell: &Combination) -> Option<Scalar> {
     })
 }
 
-/// Lets a schema accept `${name}` wherever a value of another type stands.
-pub(super) fn loosen(schema: &mut Value) {
+/// Makes a schema accept `${name}` for values of any type.
+pub(super) fn allow_placeholders(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             let typed = members.get("type").and_then(Value::as_str);
@@ -228,11 +227,11 @@ pub(super) fn loosen(schema: &mut Value) {
             }
             for (name, value) in members.iter_mut() {
                 if name != "propertyNames" {
-                    loosen(value);
+                    allow_placeholders(value);
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(loosen),
+        Value::Array(items) => items.iter_mut().for_each(allow_placeholders),
         _ => {}
     }
 }

@@ -1,23 +1,24 @@
-//! Checks of answers and what is taken out of them.
+//! Checks and extractors of responses.
 
 use super::fields::Fields;
 use super::texts::Known;
 use crate::program::{
-    Check, CheckKind, Comparison, Extract, Extractor, Field, SizeOrder, StatusSet, Text, Variable,
+    Check, CheckKind, Comparison, Extraction, Extractor, Field, SizeOperator, StatusSet, Text,
+    Variable,
 };
 use regex::bytes::Regex;
 use serde_json_path::JsonPath;
 use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 
-/// A set of statuses from a list of them, or one.
+/// A set of statuses from a list or a single one.
 pub(super) fn statuses(nodes: &[Node], report: &mut Diagnostics) -> StatusSet {
     let mut text = String::new();
     for node in nodes {
         let part = node.text().unwrap_or_default();
         if StatusSet::parse(part).is_none() {
             report
-                .error(codes::BAD_VALUE, node.at, format!("`{part}` is no status"))
+                .error(codes::BAD_VALUE, node.at, format!("`{part}` is not a status"))
                 .help("write `200`, `2xx` or `200-204`");
             continue;
         }
@@ -44,7 +45,7 @@ pub(super) fn check(node: &Node, known: &Known, report: &mut Diagnostics) -> Opt
     let kind = if fields.get("status").is_some() {
         let mut set = statuses(fields.many("status"), report);
         if not {
-            let other = (100..=999).filter(|status| !set.has(*status));
+            let other = (100..=999).filter(|status| !set.contains(*status));
             let others = other.fold(StatusSet::none(), |mut others, status| {
                 others.add(status, status);
                 others
@@ -71,7 +72,7 @@ pub(super) fn check(node: &Node, known: &Known, report: &mut Diagnostics) -> Opt
     } else if let Some(limit) = fields.duration("under") {
         CheckKind::Duration(limit)
     } else {
-        let order = if not { SizeOrder::NotEqual } else { SizeOrder::Equal };
+        let order = if not { SizeOperator::NotEqual } else { SizeOperator::Equal };
         CheckKind::Size { field: Some(Field::Body), order, bytes: fields.size("bytes")? }
     };
     if let (Some(equals), None) = (node.get("equals"), fields.get("json")) {
@@ -90,19 +91,19 @@ pub(super) fn extractor(
 ) -> Option<Extractor> {
     let fields = Fields(node);
     let rule = if let Some(node) = fields.get("json") {
-        Extract::Json(json_path(node, report)?)
+        Extraction::Json(json_path(node, report)?)
     } else if let Some(node) = fields.get("regex") {
         let field = match fields.text("from") {
             Some("headers") => Field::Headers,
             _ => Field::Body,
         };
-        Extract::Regex { field, regex: regex(node, report)?, template: String::new() }
+        Extraction::Regex { field, regex: regex(node, report)?, template: String::new() }
     } else {
-        Extract::Header(fields.owned("header")?)
+        Extraction::Header(fields.owned("header")?)
     };
     let default: Option<Text> = fields.get("default").map(|node| known.node(node, report));
     let number = fields.integer::<i32>("nth").unwrap_or(1);
-    Some(Extractor { variable, rule, number, default, more: Vec::new() })
+    Some(Extractor { variable, rule, number, default, derived: Vec::new() })
 }
 
 fn regex(node: &Node, report: &mut Diagnostics) -> Option<Regex> {
@@ -111,7 +112,7 @@ fn regex(node: &Node, report: &mut Diagnostics) -> Option<Regex> {
         Err(error) => {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            let message = format!("this is no regular expression: {reason}");
+            let message = format!("not a regular expression: {reason}");
             report.error(codes::BAD_VALUE, node.at, message);
             None
         }
@@ -122,7 +123,7 @@ fn json_path(node: &Node, report: &mut Diagnostics) -> Option<JsonPath> {
     match JsonPath::parse(node.text()?) {
         Ok(path) => Some(path),
         Err(error) => {
-            report.error(codes::BAD_VALUE, node.at, format!("this is no JSONPath: {error}"));
+            report.error(codes::BAD_VALUE, node.at, format!("not a JSONPath: {error}"));
             None
         }
     }

@@ -1,5 +1,4 @@
-//! Reading the members of a mapping that has been checked. What is malformed reads as absent: the
-//! check has said so.
+//! Reads the members of a checked mapping. Invalid values are absent here; the check reports them.
 
 use std::time::Duration;
 use weir_config::document::{Meaning, Member, Node};
@@ -25,7 +24,7 @@ impl<'n> Fields<'n> {
         self.get(key).and_then(Node::members).unwrap_or_default()
     }
 
-    /// The items of a list, or the one item that stands for it.
+    /// The items of a list, or a single item.
     pub(super) fn many(self, key: &str) -> &'n [Node] {
         match self.get(key) {
             Some(node) => node.items().unwrap_or(std::slice::from_ref(node)),

@@ -1,4 +1,4 @@
-//! Every key of a scenario, described once: the check and the JSON Schema walk this description.
+//! Description of every key of a scenario, used by the check and the JSON Schema.
 
 mod load;
 mod request;
@@ -12,12 +12,12 @@ use request::REQUEST;
 use run::{LEVELS, OBSERVE, PROTOCOL, PUBLISHED};
 use weir_config::document::{Form, Group, Key, Kind, Names, Shape};
 
-/// A number of something, at least one.
+/// A count, at least one.
 const COUNT: Kind = Kind::Integer(1, 10_000_000);
 /// Values of names of `matrix` and `cases`.
 const ONLY: Kind = Kind::Table(Names::Name, &Kind::OneOrMany(&Kind::Loose));
-/// What `only` means.
-const ONLY_DOC: &str = "It is for cells with these values of `matrix` and `cases` only; a cell without any request or load is left out.";
+/// Description of `only`.
+const ONLY_DOC: &str = "Only for cells with these values of `matrix` and `cases`. A cell without a request or load is left out.";
 /// A size in bytes, with a unit or without.
 const SIZE: Kind = Kind::Either(&[Kind::Integer(0, 1 << 30), Kind::Form(Form::Size)]);
 const SHARE: Kind = Kind::Form(Form::Percent);
@@ -29,11 +29,11 @@ pub(super) static ROOT: Shape = Shape {
     slips: &[
         ("scenarios", "write `requests`"),
         ("request", "write `requests: [{…}]`"),
-        ("executor", "it belongs to `load`"),
+        ("executor", "write it in `load`"),
     ],
     ..Shape::new(
         "a scenario",
-        "What is sent to which server, by how many users, and how it is measured.",
+        "Requests, target, load and measurement.",
         &[
             Key::new("lab", Kind::Integer(1, 1), "Version of the format.").required(),
             Key::new("name", Kind::Text, "Name in reports.").default("the file's"),
@@ -41,51 +41,47 @@ pub(super) static ROOT: Shape = Shape {
             Key::new(
                 "server",
                 Kind::Object(&SERVER),
-                "How it is started; without, it is there already.",
+                "How the server is started; without, the server is already running.",
             ),
-            Key::new("backend", Kind::Object(&BACKEND), "What is behind it."),
-            Key::new("cases", Kind::Object(&CASES), "Settings of the server that are compared."),
+            Key::new("backend", Kind::Object(&BACKEND), "The backend of the server."),
+            Key::new("cases", Kind::Object(&CASES), "Compared settings of the server."),
             Key::new(
                 "matrix",
                 Kind::Table(Names::Name, &VALUES),
-                "Values that the load takes: one cell for each combination. `${name}` is one of them, `${name.bytes}` a size in bytes.",
+                "Values of the load: one cell for each combination. `${name}` is the value, `${name.bytes}` its size in bytes.",
             ),
             Key::new("variables", Kind::Table(Names::Name, &Kind::Loose), "Values for `${name}`."),
             Key::new(
                 "feeders",
                 Kind::Table(Names::Name, &Kind::Object(&FEEDER)),
-                "Rows of values: `${name.column}`, a row an iteration.",
+                "Rows of values, one per iteration: `${name.column}`.",
             ),
             Key::new(
                 "requests",
                 Kind::List(&Kind::Object(&REQUEST)),
-                "What an iteration sends, in this order.",
+                "Requests of an iteration, in this order.",
             )
             .required(),
             Key::new(
                 "load",
                 Kind::OneOrMany(&Kind::Object(&LOAD)),
-                "How much of it, and when; of several one after the other.",
+                "The load; several loads run one after the other.",
             )
             .required(),
-            Key::new("protocol", Kind::Object(&PROTOCOL), "How a cell is measured.")
-                .default("once, nothing cut off"),
-            Key::new("observe", Kind::Object(&OBSERVE), "What is watched beside the load."),
+            Key::new("protocol", Kind::Object(&PROTOCOL), "Measurement of a cell.")
+                .default("one run, nothing cut off"),
+            Key::new("observe", Kind::Object(&OBSERVE), "Observed subjects during the load."),
             Key::new(
                 "thresholds",
                 Kind::List(&Kind::Text),
-                "Promises the run has to keep: `p99<500ms for echo`, `error-rate<=0`, `rps>=1000`.",
+                "Thresholds of the run: `p99<500ms for echo`, `error-rate<=0`, `rps>=1000`.",
             ),
             Key::new(
                 "published",
                 Kind::List(&Kind::Object(&PUBLISHED)),
-                "Figures of others, printed beside the measured ones.",
+                "Published figures, printed beside the measured ones.",
             ),
-            Key::new(
-                "levels",
-                Kind::Object(&LEVELS),
-                "What `--quick` and `--full` set over this file.",
-            ),
+            Key::new("levels", Kind::Object(&LEVELS), "Overrides of `--quick` and `--full`."),
         ],
     )
 };
@@ -98,17 +94,16 @@ static TARGET: Shape = Shape {
         "the target",
         "The server under test.",
         &[
-            Key::new("base", Kind::Form(Form::Target), "Where it is.").required(),
+            Key::new("base", Kind::Form(Form::Target), "Its base URL.").required(),
             Key::new(
                 "http2",
                 Kind::Bool,
                 "HTTP/2: by ALPN over TLS, with prior knowledge otherwise.",
             )
             .default("false"),
-            Key::new("insecure", Kind::Bool, "Its certificate is not verified.").default("false"),
-            Key::new("connect_timeout", LENGTH, "Longest time to open a connection.")
-                .default("10s"),
-            Key::new("timeout", LENGTH, "Longest time to the end of an answer.").default("60s"),
+            Key::new("insecure", Kind::Bool, "Do not verify its certificate.").default("false"),
+            Key::new("connect_timeout", LENGTH, "Connect timeout.").default("10s"),
+            Key::new("timeout", LENGTH, "Timeout to the end of a response.").default("60s"),
         ],
     )
 };
@@ -117,12 +112,12 @@ static SERVER: Shape = Shape {
     groups: &[Group { keys: &["weir", "command"], required: true }],
     ..Shape::new(
         "the server",
-        "How the server under test is started.",
+        "Start of the server under test.",
         &[
             Key::new(
                 "weir",
                 Kind::Text,
-                "A configuration file: this weir serves it, on a port and with a data folder of its own for each case.",
+                "A configuration file, served by this weir with a separate port and data folder for each case.",
             ),
             Key::new(
                 "set",
@@ -132,20 +127,24 @@ static SERVER: Shape = Shape {
             Key::new(
                 "command",
                 Kind::List(&Kind::Loose),
-                "A program and its arguments. `${port}` is a free port, which the target gets, `${data}` a folder of its own, `${backend}` the address of the backend.",
+                "A program and its arguments. `${port}` is a free port for the target, `${data}` a new data folder, `${backend}` the address of the backend.",
             ),
-            Key::new("folder", Kind::Text, "Where the command runs.")
+            Key::new("folder", Kind::Text, "Working directory of the command.")
                 .default("the scenario's folder"),
             Key::new(
                 "env",
                 Kind::Table(Names::Name, &Kind::Loose),
-                "Its environment, beside the Lab's own.",
+                "Additional environment variables.",
             ),
-            Key::new("ready", Kind::Text, "Path that answers 2xx once it is ready.")
+            Key::new("ready", Kind::Text, "Path with a 2xx response once the server is ready.")
                 .default("its port is open"),
-            Key::new("patience", LENGTH, "How long that may take.").default("30s"),
-            Key::new("restart", Kind::Word(&["case", "cell", "never"]), "When it is started anew.")
-                .default("case"),
+            Key::new("patience", LENGTH, "Time to become ready.").default("30s"),
+            Key::new(
+                "restart",
+                Kind::Word(&["case", "cell", "never"]),
+                "When the server is restarted.",
+            )
+            .default("case"),
         ],
     )
 };
@@ -154,15 +153,15 @@ static BACKEND: Shape = Shape {
     groups: &[Group { keys: &["echo", "command"], required: true }],
     ..Shape::new(
         "the backend",
-        "What is behind the server under test.",
+        "The backend of the server under test.",
         &[
             Key::new(
                 "echo",
                 Kind::Object(&ECHO),
-                "weir's echo backend: it answers with what it gets.",
+                "weir's echo backend, which returns the request body.",
             ),
             Key::new("command", Kind::List(&Kind::Loose), "A program and its arguments."),
-            Key::new("ready", Kind::Text, "URL that answers 2xx once it is ready.")
+            Key::new("ready", Kind::Text, "URL with a 2xx response once the backend is ready.")
                 .default("its port is open"),
         ],
     )
@@ -172,32 +171,32 @@ static ECHO: Shape = Shape::new(
     "the echo backend",
     "weir's echo backend.",
     &[
-        Key::new("port", Kind::Integer(0, 65_535), "Where it listens; 0 takes a free port.")
+        Key::new("port", Kind::Integer(0, 65_535), "Its port; 0 chooses a free one.")
             .default("8688"),
-        Key::new("delay", TIME, "How long it waits before each answer, without a thread each.")
+        Key::new("delay", TIME, "Delay of each response, without a thread per request.")
             .default("0"),
     ],
 );
 
 static CASES: Shape = Shape::new(
     "the cases",
-    "Settings of the server that are compared: one case for each combination of factors.",
+    "Compared settings of the server: one case for each combination of factors.",
     &[
         Key::new("factors", Kind::Table(Names::Name, &VALUES), "Factors and their levels.")
             .required(),
-        Key::new("apply", Kind::Object(&APPLY), "What a case does to the server.").required(),
+        Key::new("apply", Kind::Object(&APPLY), "Settings of a case.").required(),
         Key::new(
             "order",
             Kind::Word(&["interleaved", "sequential", "randomized"]),
-            "How rounds of the cases follow each other.",
+            "Order of the rounds of the cases.",
         )
         .default("interleaved"),
     ],
 );
 
 static APPLY: Shape = Shape::new(
-    "what a case does",
-    "What a case does to the server.",
+    "the settings of a case",
+    "Settings of a case.",
     &[
         Key::new(
             "set",
@@ -218,27 +217,23 @@ static FEEDER: Shape = Shape {
     groups: &[Group { keys: &["csv", "jwt"], required: true }],
     ..Shape::new(
         "a feeder",
-        "Rows of values, a row an iteration.",
+        "Rows of values, one per iteration.",
         &[
             Key::new(
                 "csv",
                 Kind::Either(&[Kind::Text, Kind::Object(&CSV)]),
-                "A file; its first line names the columns.",
+                "A file with the names of the columns in its first line.",
             ),
             Key::new("jwt", Kind::Object(&JWT), "Signed tokens in a column `token`."),
             Key::new(
                 "at_end",
                 Kind::Word(&["recycle", "stop"]),
-                "After the last row comes the first, or the user ends.",
+                "Start again after the last row; otherwise the user ends.",
             )
             .default("recycle"),
-            Key::new(
-                "share",
-                Kind::Word(&["all", "group", "user"]),
-                "Who takes rows from one place.",
-            )
-            .default("all"),
-            Key::new("random", Kind::Bool, "Rows in random order, each drawn anew.")
+            Key::new("share", Kind::Word(&["all", "group", "user"]), "Scope of the read position.")
+                .default("all"),
+            Key::new("random", Kind::Bool, "Random rows, each chosen independently.")
                 .default("false"),
         ],
     )
@@ -252,32 +247,32 @@ static CSV: Shape = Shape::new(
         Key::new("file", Kind::Text, "The file.").required(),
         Key::new("columns", Kind::List(&Kind::Form(Form::Name)), "Names of the columns.")
             .default("the first line"),
-        Key::new("delimiter", Kind::Text, "What stands between values.").default("\",\""),
-        Key::new("quotes", Kind::Bool, "Values may stand in quotation marks.").default("true"),
+        Key::new("delimiter", Kind::Text, "Delimiter of values.").default("\",\""),
+        Key::new("quotes", Kind::Bool, "Values may be quoted.").default("true"),
     ],
 );
 
 /// Tokens.
 static JWT: Shape = Shape::new(
     "tokens",
-    "Signed tokens (RFC 7519), made before the load.",
+    "Signed tokens (RFC 7519), created before the load.",
     &[
-        Key::new("count", COUNT, "How many.").required(),
-        Key::new("algorithm", Kind::Word(&["RS256", "ES256", "HS256"]), "How they are signed.")
+        Key::new("count", COUNT, "Number of tokens.").required(),
+        Key::new("algorithm", Kind::Word(&["RS256", "ES256", "HS256"]), "Signature algorithm.")
             .default("RS256"),
         Key::new(
             "key",
             Kind::Text,
             "File with the private key (PEM, PKCS #8) or the shared secret.",
         )
-        .default("a new one"),
-        Key::new("jwks", Kind::Text, "File that the key set is written to, for the server."),
+        .default("a generated key"),
+        Key::new("jwks", Kind::Text, "Output file for the key set, for the server."),
         Key::new("kid", Kind::Text, "`kid` in the head.").default("lab"),
         Key::new(
             "claims",
             Kind::Json,
-            "Claims of all of them; `sub`, `jti`, `iat` and `exp` are added.",
+            "Claims of all tokens; `sub`, `jti`, `iat` and `exp` are added.",
         ),
-        Key::new("lifetime", LENGTH, "How long they are good for.").default("1d"),
+        Key::new("lifetime", LENGTH, "Lifetime of the tokens.").default("1d"),
     ],
 );

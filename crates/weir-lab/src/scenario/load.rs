@@ -7,10 +7,10 @@ use std::time::Duration;
 use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 
-/// Keys that mean something to every executor.
+/// Keys of all executors.
 const COMMON: [&str; 8] =
     ["executor", "groups", "delay", "pacing", "cookies", "new_user", "on_error", "only"];
-/// Keys that each executor needs, and those that it takes beside.
+/// Required and optional keys of each executor.
 const EXECUTORS: [(&str, &[&str], &[&str]); 7] = [
     ("constant-vus", &["vus"], &["ramp", "duration", "iterations"]),
     ("ramping-vus", &["stages"], &["vus"]),
@@ -20,21 +20,21 @@ const EXECUTORS: [(&str, &[&str], &[&str]); 7] = [
     ("ramping-arrival-rate", &["stages"], &["rate", "quantum", "max_in_flight", "backlog"]),
     ("find-max", &["slo"], &["start", "precision", "hold", "confirm", "quantum", "max_in_flight"]),
 ];
-/// Time whose iterations may wait for a user, unless the scenario says how many may.
+/// Default backlog: iterations of this number of seconds.
 const BACKLOG_SECONDS: f64 = 10.0;
 
-/// How the requests of a load are grouped.
+/// Grouping of the requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// All in one iteration.
+    /// All requests in one iteration.
     Together,
-    /// Each a group of its own, one after the other.
+    /// Each request in its own group, one after the other.
     Consecutive,
-    /// Each a group of its own, all at once.
+    /// Each request in its own group, all at once.
     Parallel,
 }
 
-/// How a load groups its requests.
+/// The grouping of a load.
 pub(super) fn grouping(load: &Node) -> Grouping {
     match Fields(load).text("groups") {
         Some("consecutive") => Grouping::Consecutive,
@@ -43,7 +43,7 @@ pub(super) fn grouping(load: &Node) -> Grouping {
     }
 }
 
-/// The group of a load that does these steps.
+/// The group of a load with these steps.
 pub(super) fn group(
     load: &Node,
     name: String,
@@ -72,7 +72,7 @@ pub(super) fn group(
             (true, false) => Cookies::Kept,
             (true, true) => Cookies::KeptForIteration,
         },
-        fresh_user: fields.bool("new_user", false),
+        new_user: fields.bool("new_user", false),
     })
 }
 
@@ -92,8 +92,12 @@ fn executor(load: &Node, report: &mut Diagnostics) -> Option<Executor> {
             let takes: Vec<String> =
                 needed.iter().chain(*taken).map(|key| format!("`{key}`")).collect();
             report
-                .error(codes::CONFLICT, member.at, format!("`{name}` takes no `{}`", member.key))
-                .help(format!("it takes {}", takes.join(", ")));
+                .error(
+                    codes::CONFLICT,
+                    member.at,
+                    format!("`{name}` does not support `{}`", member.key),
+                )
+                .help(format!("supported keys: {}", takes.join(", ")));
         }
     }
     if !complete {
@@ -105,8 +109,8 @@ fn executor(load: &Node, report: &mut Diagnostics) -> Option<Executor> {
                 (fields.integer("iterations"), fields.duration("duration"));
             if iterations.is_none() && duration.is_none() {
                 report
-                    .error(codes::MISSING_KEY, load.at, "this load has no end")
-                    .help("give it a `duration` or `iterations`");
+                    .error(codes::MISSING_KEY, load.at, "this load is endless")
+                    .help("add `duration` or `iterations`");
             }
             let users = fields.integer("vus")?;
             let ramp = fields.duration("ramp").unwrap_or_default();

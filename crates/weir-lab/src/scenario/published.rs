@@ -1,17 +1,17 @@
-//! Figures of others, for the cells that they are about.
+//! Published figures of cells.
 
 use super::cells::{self, Combination};
 use super::fields::Fields;
 use super::named;
-use crate::results::{Published, Traits};
+use crate::results::{CaseAttributes, Published};
 use weir_config::document::{Diagnostics, Node};
 use weir_config::finding::codes;
 use weir_config::units;
 
-/// Figures that are times.
+/// Names of time figures.
 const TIMES: [&str; 6] = ["mean", "p50", "p90", "p95", "p99", "max"];
 
-/// What is published about a cell.
+/// The published figures of a cell.
 pub(super) fn published(
     root: &Node,
     cell: &Combination,
@@ -57,12 +57,12 @@ fn figure(node: &Node, cell: &Combination, report: &mut Diagnostics) -> Option<P
     Some(Published { what: what.to_owned(), value: time.as_secs_f64() * 1e3, source, to: None })
 }
 
-/// What published tables have columns for, by the usual names.
-pub(super) fn traits(cell: &Combination) -> Traits {
+/// Attributes for the columns of published tables, by their usual names.
+pub(super) fn attributes(cell: &Combination) -> CaseAttributes {
     let of = |names: &[&str]| names.iter().find_map(|name| cell.text(name));
     let size = |text: &str| text.parse().ok().or_else(|| units::size(text).ok());
     let delay = of(&["backend_delay", "delay"]).and_then(|text| units::duration(text).ok());
-    Traits {
+    CaseAttributes {
         users: of(&["users", "vus"]).and_then(|text| text.parse().ok()),
         message_bytes: of(&["payload", "message", "size"]).and_then(size),
         delay_ms: delay.map(|delay| delay.as_secs_f64() * 1e3),

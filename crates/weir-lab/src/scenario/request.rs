@@ -6,14 +6,14 @@ use super::keys::METHODS;
 use super::texts::Known;
 use super::{Target, checks};
 use crate::program::{
-    Origin, Pause, Piece, Program, Redirects, Request, StatusSet, Step, Text, Timeouts, Url,
+    Origin, Pause, Program, Redirects, Request, StatusSet, Step, Text, TextPart, Timeouts, Url,
 };
 use std::path::Path;
 use std::time::Duration;
 use weir_config::document::{Diagnostics, Member, Node};
 use weir_config::finding::codes;
 
-/// What requests are made of beside their own keys.
+/// Context of requests.
 pub(super) struct Context<'c> {
     pub(super) target: &'c Target,
     pub(super) origin: &'c Origin,
@@ -22,7 +22,7 @@ pub(super) struct Context<'c> {
     pub(super) known: &'c Known,
 }
 
-/// The request, and the pause after it.
+/// The request and the pause after it.
 pub(super) fn steps(
     node: &Node,
     context: &Context<'_>,
@@ -52,7 +52,7 @@ fn request(
     let name = fields.owned("name").unwrap_or_else(|| format!("{method} {written}"));
     let name = match known.text(&name, node.get("name").unwrap_or(path), report).as_fixed() {
         Some(fixed) => fixed.to_owned(),
-        // A label for each value would be no label.
+        // A label without variables: one for each value would be useless.
         None => name,
     };
     let mut headers: Vec<(Text, Text)> = fields
@@ -102,15 +102,15 @@ fn request(
 
 fn url(path: &Node, context: &Context<'_>, report: &mut Diagnostics) -> Option<Url> {
     let target = context.known.node(path, report);
-    let start = match target.pieces().first() {
-        Some(Piece::Literal(start)) => start.to_string(),
+    let start = match target.parts().first() {
+        Some(TextPart::Literal(start)) => start.to_string(),
         _ => String::new(),
     };
-    let wrong = |piece: &Piece| {
-        matches!(piece, Piece::Literal(text)
+    let wrong = |piece: &TextPart| {
+        matches!(piece, TextPart::Literal(text)
             if text.contains(|c: char| c.is_ascii_control() || c == ' ' || c == '#'))
     };
-    if target.pieces().iter().any(wrong) {
+    if target.parts().iter().any(wrong) {
         report
             .error(codes::BAD_PATH, path.at, "a path has no spaces, control characters or `#`")
             .help("write `%20` for a space and `%23` for `#`");
@@ -121,15 +121,15 @@ fn url(path: &Node, context: &Context<'_>, report: &mut Diagnostics) -> Option<U
         return match Origin::parse(fixed) {
             Ok((origin, target)) => Some(Url::Parts { origin, target: Text::fixed(target) }),
             Err(error) => {
-                report.error(codes::BAD_VALUE, path.at, format!("`{fixed}` is no URL: {error}"));
+                report.error(codes::BAD_VALUE, path.at, format!("`{fixed}` is not a URL: {error}"));
                 None
             }
         };
     }
     if !start.starts_with('/') {
         report
-            .error(codes::BAD_PATH, path.at, "a path begins with `/`")
-            .help("write it with a `/` in front, or a whole URL");
+            .error(codes::BAD_PATH, path.at, "a path starts with `/`")
+            .help("start with `/`, or write an absolute URL");
         return None;
     }
     Some(Url::Parts { origin: context.origin.clone(), target })
@@ -153,7 +153,7 @@ fn think(node: &Node, report: &mut Diagnostics) -> Option<Pause> {
         }
         _ => {
             report
-                .error(codes::BAD_VALUE, node.at, "this is no pause")
+                .error(codes::BAD_VALUE, node.at, "not a pause")
                 .help("write `{from: 1s, to: 3s}` or `{mean: 2s, deviation: 500ms}`");
             None
         }

@@ -1,4 +1,4 @@
-//! From text to [`Scenario`].
+//! Resolves a document to a [`Scenario`].
 
 use super::body::Bodies;
 use super::cells::{self, Combination};
@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::load::{self, Grouping};
 use super::request::{self, Context};
 use super::texts::{self, Known};
-use super::{Cell, Level, Over, Scenario, Target, keys, over, published, settings};
+use super::{Cell, Level, Overrides, Scenario, Target, keys, overrides, published, settings};
 use crate::feeder::{Algorithm, CsvFile, Table, Tokens};
 use crate::program::{Feeder, FeederId, Origin, Program, Share, Step};
 use serde_json::Value;
@@ -17,22 +17,22 @@ use std::time::SystemTime;
 use weir_config::document::{Diagnostics, Node, check};
 use weir_config::finding::{Findings, codes};
 
-/// What is made once, however many cells there are.
+/// Values shared by all cells.
 struct Shared<'s> {
     folder: &'s Path,
     /// Rows by the feeder's name and description.
     tables: BTreeMap<(String, String), Table>,
-    /// Feeders as programs have them: those of cells with the same variables are one.
+    /// Feeders of programs: cells with the same variables share them.
     feeders: Vec<Arc<Feeder>>,
     /// Bodies by their description.
     bodies: Bodies,
-    /// Files that servers need.
+    /// Files required by servers.
     files: BTreeMap<PathBuf, String>,
 }
 
 impl Shared<'_> {
-    /// This feeder, or the one like it that is there.
-    fn one(&mut self, feeder: Feeder) -> Arc<Feeder> {
+    /// The feeder, or an equal existing one.
+    fn shared_feeder(&mut self, feeder: Feeder) -> Arc<Feeder> {
         let known = self.feeders.iter().find(|known| ***known == feeder).cloned();
         known.unwrap_or_else(|| {
             let feeder = Arc::new(feeder);
@@ -42,28 +42,28 @@ impl Shared<'_> {
     }
 }
 
-/// Reads a scenario; `path` stands for it.
+/// Resolves a scenario; `path` is used in findings.
 pub(super) fn resolve(
     path: &Path,
     text: &str,
-    over: &Over,
+    over: &Overrides,
 ) -> Result<(Scenario, Findings), Findings> {
-    let mut document = over::read(path, text, over);
+    let mut document = overrides::read(path, text, over);
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut scenario = match document.root.take() {
         Some(root) => {
-            // Without its cases, names of theirs are known to nobody.
+            // Without its cases, their names are unknown.
             if over.target.is_none() {
                 cells::check_only(&root, &mut document.report);
             }
-            let said = over::is_said(&root, over.level);
+            let said = overrides::is_defined(&root, over.level);
             let scenario = scenario(&root, path, folder, &mut document.report);
             scenario.map(|scenario| (scenario, said))
         }
         None => None,
     };
     if let (Level::Quick, Some((scenario, false))) = (over.level, &mut scenario) {
-        over::quicken(scenario);
+        overrides::shorten(scenario);
     }
     let scenario = scenario.map(|(scenario, _)| scenario);
     if scenario.is_none() && !document.report.has_errors() {
@@ -90,7 +90,7 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -
     for combination in &combinations {
         let Some(filled) = cells::fill_in(root, combination) else { continue };
         check(&filled, &keys::ROOT, report);
-        // Further cells would say the same again.
+        // Further cells would report the same findings.
         if report.has_errors() {
             return None;
         }
@@ -104,7 +104,7 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -
         let at = root.get("matrix").unwrap_or(root).at;
         report.error(codes::CONFLICT, at, "no cell has both a request and a load");
     }
-    // What is beside the load is the same in all cells.
+    // Everything except the load is the same in all cells.
     let root = first?;
     let name = Fields(&root)
         .owned("name")
@@ -152,20 +152,20 @@ fn cell(
         args: if has_cases { apply.texts("args") } else { Vec::new() },
         backend: settings::backend(root),
         published: published::published(root, combination, report),
-        traits: published::traits(combination),
+        attributes: published::attributes(combination),
         program,
     })
 }
 
-/// Names that requests take out of answers.
+/// Names of values extracted from responses.
 fn extracted(root: &Node, known: &mut Known, program: &mut Program, report: &mut Diagnostics) {
     for request in Fields(root).many("requests") {
         for member in Fields(request).members("extract") {
             if known.constants.contains_key(&member.key) {
-                let message = format!("`{}` is one of `variables` as well", member.key);
+                let message = format!("`{}` is also one of `variables`", member.key);
                 report.error(codes::DUPLICATE_NAME, member.at, message);
             }
-            texts::changing(known, program, &member.key);
+            texts::add_variable(known, program, &member.key);
         }
     }
 }
@@ -183,7 +183,7 @@ fn feeders(
         let variables = table
             .columns
             .iter()
-            .map(|column| texts::changing(known, program, &format!("{}.{column}", member.key)))
+            .map(|column| texts::add_variable(known, program, &format!("{}.{column}", member.key)))
             .collect();
         let stop = fields.text("at_end") == Some("stop");
         let feeder = Feeder {
@@ -203,11 +203,11 @@ fn feeders(
             },
             random: fields.bool("random", false),
         };
-        program.feeders.push(shared.one(feeder));
+        program.feeders.push(shared.shared_feeder(feeder));
     }
 }
 
-/// The rows of a feeder, made or read once.
+/// The rows of a feeder, created or read once.
 fn table<'s>(
     name: &str,
     feeder: &Node,
@@ -296,7 +296,7 @@ fn groups(
     let fields = Fields(root);
     let Ok((origin, _)) = Origin::parse(&target.base) else {
         let at = fields.get("target").map_or(root.at, |node| node.at);
-        report.error(codes::BAD_VALUE, at, format!("`{}` is no base URL", target.base));
+        report.error(codes::BAD_VALUE, at, format!("`{}` is not a base URL", target.base));
         return None;
     };
     let (folder, bodies) = (shared.folder, &shared.bodies);
@@ -312,8 +312,8 @@ fn groups(
         let grouping = load::grouping(node);
         if grouping == Grouping::Parallel && loads.len() > 1 {
             report
-                .error(codes::CONFLICT, node.at, "loads of several cannot be parallel inside")
-                .help("write a scenario of its own for it");
+                .error(codes::CONFLICT, node.at, "`groups` is not allowed with several loads")
+                .help("write a separate scenario");
         }
         program.consecutive |= grouping == Grouping::Consecutive || loads.len() > 1;
         if grouping == Grouping::Together {
@@ -336,7 +336,7 @@ fn groups(
     Some(())
 }
 
-/// Takes a row of each feeder that these requests mention.
+/// Consumes a row of each feeder used by these requests.
 fn feed(requests: &[Node], program: &Program) -> Vec<Step> {
     let mut mentioned = vec![false; program.feeders.len()];
     for request in requests {

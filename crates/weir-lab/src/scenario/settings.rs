@@ -1,9 +1,9 @@
-//! Everything of a scenario beside its requests and load.
+//! Settings of a scenario besides its requests and load.
 
 use super::fields::Fields;
 use super::{Backend, Idle, Observe, Process, Restart, Server, Start, Target};
 use crate::measure::Method;
-use crate::protocol::{Arrangement, Rules};
+use crate::protocol::{CaseOrder, Rules};
 use crate::threshold::Threshold;
 use std::path::Path;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) fn server(root: &Node, folder: &Path) -> Option<Server> {
         folder: server.text("folder").map_or(folder.to_owned(), |path| folder.join(path)),
         env: server.pairs("env"),
         ready: server.owned("ready"),
-        patience: server.duration("patience").unwrap_or(Duration::from_secs(30)),
+        ready_timeout: server.duration("patience").unwrap_or(Duration::from_secs(30)),
         restart: match server.text("restart") {
             Some("cell") => Restart::Cell,
             Some("never") => Restart::Never,
@@ -59,15 +59,15 @@ pub(super) fn backend(root: &Node) -> Option<Backend> {
 }
 
 /// `cases.order`.
-pub(super) fn order(root: &Node) -> Arrangement {
+pub(super) fn order(root: &Node) -> CaseOrder {
     match Fields(root).object("cases").and_then(|cases| cases.text("order")) {
-        Some("sequential") => Arrangement::Sequential,
-        Some("randomized") => Arrangement::Randomized,
-        _ => Arrangement::Interleaved,
+        Some("sequential") => CaseOrder::Sequential,
+        Some("randomized") => CaseOrder::Randomized,
+        _ => CaseOrder::Interleaved,
     }
 }
 
-/// `protocol`: how a cell is measured, and what is waited for between rounds.
+/// `protocol`: measurement method and idle condition.
 pub(super) fn protocol(root: &Node, report: &mut Diagnostics) -> (Method, Idle) {
     let Some(protocol) = Fields(root).object("protocol") else { return (Method::Once, AT_ONCE) };
     if let Some(fixed) = protocol.object("fixed") {
@@ -85,30 +85,30 @@ pub(super) fn protocol(root: &Node, report: &mut Diagnostics) -> (Method, Idle) 
         margin: rounds.share("margin").unwrap_or(usual.margin),
         alpha: usual.alpha,
         max_rounds: rounds.integer("max_rounds").unwrap_or(usual.max_rounds),
-        least: seconds("least", usual.least),
-        longest: seconds("longest", usual.longest),
+        min_round: seconds("least", usual.min_round),
+        max_round: seconds("longest", usual.max_round),
         variation: rounds.share("variation").unwrap_or(usual.variation),
         exact: rounds.bool("exact", usual.exact),
     };
     if rules.max_rounds < rules.rounds * 3 {
-        report
-            .error(codes::CONFLICT, rounds.0.at, "`max_rounds` leaves no room for `rounds`")
-            .help(format!("at least {} rounds decide and are recorded", rules.rounds * 3));
+        report.error(codes::CONFLICT, rounds.0.at, "`max_rounds` is too small for `rounds`").help(
+            format!("the decision and the recording need at least {} rounds", rules.rounds * 3),
+        );
     }
     (Method::Stabilise(rules), idle(rounds, root, report))
 }
 
 const AT_ONCE: Idle = Idle::Time(Duration::ZERO);
 
-/// What is waited for between rounds.
+/// Idle condition between rounds.
 fn idle(protocol: Fields<'_>, root: &Node, report: &mut Diagnostics) -> Idle {
     let Some(node) = protocol.get("idle") else { return AT_ONCE };
     if let Some(gauges) = protocol.object("idle") {
         let metrics = Fields(root).object("observe").and_then(|observe| observe.get("metrics"));
         if metrics.is_none() {
             report
-                .error(codes::MISSING_KEY, node.at, "whose gauges these are is not said")
-                .help("`observe: {metrics: URL}` is the page that has them");
+                .error(codes::MISSING_KEY, node.at, "the metrics page of these gauges is missing")
+                .help("add `observe: {metrics: URL}`");
         }
         return Idle::Zero(gauges.texts("zero"));
     }
@@ -137,8 +137,8 @@ pub(super) fn observe(root: &Node, folder: &Path, report: &mut Diagnostics) -> O
                 Ok(pid) => processes.push(Process::Pid(pid)),
                 Err(_) => {
                     report
-                        .error(codes::BAD_VALUE, node.at, format!("`{text}` is no process"))
-                        .help("write `gateway`, `backend` or the number of a process");
+                        .error(codes::BAD_VALUE, node.at, format!("`{text}` is not a process"))
+                        .help("write `gateway`, `backend` or a process id");
                 }
             },
         }

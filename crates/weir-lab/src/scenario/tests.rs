@@ -25,7 +25,7 @@ thresholds: ["error-rate<=0", "p99<500ms for echo", "rps>=1000"]
 "#;
 
 fn load(text: &str) -> Result<Scenario, Vec<String>> {
-    match load_text(Path::new("folder/test.yaml"), text, &Over::default()) {
+    match load_text(Path::new("folder/test.yaml"), text, &Overrides::default()) {
         Ok((scenario, findings)) => {
             assert!(findings.list.is_empty(), "{}", findings.render(false));
             Ok(scenario)
@@ -52,7 +52,7 @@ const ONCE: &str = "{executor: shared-iterations, vus: 1, iterations: 1}";
 fn the_whole_format_is_read() {
     let scenario = load(WHOLE).expect("valid");
     assert_eq!((scenario.name.as_str(), scenario.cells.len()), ("test", 32));
-    assert_eq!(scenario.order, Arrangement::Randomized);
+    assert_eq!(scenario.order, CaseOrder::Randomized);
     let Method::Stabilise(rules) = &scenario.method else { panic!("{:?}", scenario.method) };
     assert_eq!((rules.margin, rules.max_rounds, scenario.idle), (0.05, 60, Idle::Drained));
     assert_eq!(scenario.observe.processes, [Process::Server, Process::Backend, Process::Pid(17)]);
@@ -117,36 +117,36 @@ fn every_mistake_has_its_line_and_remedy() {
         ),
         (
             &with("[{get: \"/${idd}\", extract: {id: {json: $.id}}}]", ONCE),
-            vec!["3:18: unknown-name: nothing is called `idd` (did you mean `${id}`?)"],
+            vec!["3:18: unknown-name: unknown name `idd` (did you mean `${id}`?)"],
         ),
         (
             &with("[{get: \"/${nope()}\"}]", ONCE),
-            vec!["3:18: bad-substitution: `${nope()}` is no function"],
+            vec!["3:18: bad-substitution: `${nope()}` is not a function"],
         ),
         (&with("[{get: \"/${open\"}]", ONCE), vec!["3:18: bad-substitution: unclosed `${`"]),
         (&with("[{get: x}]", ONCE), vec!["3:18: bad-path: a path begins with `/`"]),
         (&with("[{get: \"/a b\"}]", ONCE), vec!["3:18: bad-path: a path has no spaces"]),
         (
             &with("[{get: /, checks: [{body_matches: \"(\"}]}]", ONCE),
-            vec!["3:45: bad-value: this is no regular expression: unclosed group"],
+            vec!["3:45: bad-value: not a regular expression: unclosed group"],
         ),
         (
             &with("[{get: /, checks: [{status: 2yy}]}]", ONCE),
-            vec!["3:39: bad-value: `2yy` is no status (write `200`, `2xx` or `200-204`)"],
+            vec!["3:39: bad-value: `2yy` is not a status (write `200`, `2xx` or `200-204`)"],
         ),
         (
             &with("[{post: /, body: {generate: array, size: 5}}]", ONCE),
-            vec!["3:28: bad-value: an array payload of 5 bytes is not possible"],
+            vec!["3:28: bad-value: an array body of 5 bytes is too short"],
         ),
         (
             &with("[{get: /}]", "{executor: constant-vus, vus: 1}"),
-            vec!["4:7: missing-key: this load has no end (give it a `duration` or `iterations`)"],
+            vec!["4:7: missing-key: this load is endless (add `duration` or `iterations`)"],
         ),
         (
             &with("[{get: /}]", "{executor: find-max, vus: 1}"),
             vec![
                 "4:7: missing-key: `find-max` needs `slo`",
-                "4:28: conflict: `find-max` takes no `vus`",
+                "4:28: conflict: `find-max` does not support `vus`",
             ],
         ),
         (
@@ -156,7 +156,7 @@ fn every_mistake_has_its_line_and_remedy() {
         (&with("[{get: /}]", "{executor: ramp}"), vec!["4:18: bad-value: `executor` takes"]),
         (
             &(with("[{get: /}]", ONCE) + "thresholds: [p99<5]\n"),
-            vec!["5:14: bad-value: \"5\" is no"],
+            vec!["5:14: bad-value: \"5\" is not"],
         ),
         (
             &(with("[{get: /}]", ONCE) + "feeders: {a: {csv: nowhere.csv}}\n"),
@@ -166,7 +166,7 @@ fn every_mistake_has_its_line_and_remedy() {
         (
             &(with("[{get: /}]", ONCE)
                 + &format!("matrix: {{a: {0:?}, b: {0:?}, c: {0:?}}}\n", [0; 30])),
-            vec!["5:9: too-many: these are 27000 cells, more than 2000"],
+            vec!["5:9: too-many: 27000 cells exceed the limit of 2000"],
         ),
     ] {
         let found = load(text).expect_err(text);

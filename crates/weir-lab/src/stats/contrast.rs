@@ -1,8 +1,8 @@
 //! Comparisons of groups of rounds, as factors: Welch's t on logarithms, equivalence by two
 //! one-sided tests, main effects and interaction of two factors.
 //!
-//! All of them are one thing, a linear contrast of the means of logarithms with a variance of its
-//! own for each group and the degrees of freedom of Welch and Satterthwaite.
+//! All of them are linear contrasts of the means of logarithms, with a separate variance for each
+//! group and the degrees of freedom of Welch and Satterthwaite.
 
 use super::Interval;
 use super::spread::{mean, t_below, t_quantile, variance};
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 pub struct Ratio {
     /// The factor: ratio of geometric means.
     pub value: f64,
-    /// Where it lies with the confidence asked for.
+    /// Confidence interval.
     pub interval: Interval,
-    /// Two-sided probability of a difference this large if there were none.
+    /// Two-sided p-value.
     pub p: f64,
 }
 
-/// What an equivalence test says.
+/// Result of an equivalence test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Equivalence {
     /// Whether both one-sided tests reject: the groups differ by less than the margin.
-    pub holds: bool,
-    /// The larger of both probabilities.
+    pub equivalent: bool,
+    /// The larger of both p-values.
     pub p: f64,
     /// Second group over the first.
     pub ratio: f64,
@@ -64,7 +64,7 @@ pub fn contrast(groups: &[(&[f64], f64)], confidence: f64) -> Option<Ratio> {
     Some(Ratio { value: value.exp(), interval, p })
 }
 
-/// How many times `of` there is in `to`: `to / of`, Welch on logarithms.
+/// The ratio `to / of`, Welch on logarithms.
 #[must_use]
 pub fn ratio(of: &[f64], to: &[f64], confidence: f64) -> Option<Ratio> {
     contrast(&[(of, -1.0), (to, 1.0)], confidence)
@@ -84,7 +84,7 @@ pub fn equivalence(first: &[f64], second: &[f64], margin: f64, alpha: f64) -> Op
         let below = t_below((-value - bound) / error, freedom)?;
         above.max(below)
     };
-    Some(Equivalence { holds: p < alpha, p, ratio: value.exp() })
+    Some(Equivalence { equivalent: p < alpha, p, ratio: value.exp() })
 }
 
 /// Main effects and interaction of a 2×2 design: `cells[first][second]` has the rounds of a
@@ -159,12 +159,13 @@ mod tests {
         let near = [101.0, 101.2, 100.7, 101.1, 100.9];
         let far = [106.0, 106.2, 105.8, 106.1, 105.9];
         let noisy = [80.0, 121.0, 95.0, 118.0, 90.0];
-        let holds = |a: &[f64], b: &[f64]| equivalence(a, b, 0.05, 0.05).expect("enough").holds;
-        assert!(holds(&quiet, &near));
-        assert!(!holds(&quiet, &far));
-        assert!(!holds(&quiet, &noisy));
-        assert!(holds(&[5.0, 5.0], &[5.1, 5.1]), "without any noise the difference decides");
-        assert!(!holds(&[5.0, 5.0], &[5.3, 5.3]));
+        let equivalent =
+            |a: &[f64], b: &[f64]| equivalence(a, b, 0.05, 0.05).expect("enough").equivalent;
+        assert!(equivalent(&quiet, &near));
+        assert!(!equivalent(&quiet, &far));
+        assert!(!equivalent(&quiet, &noisy));
+        assert!(equivalent(&[5.0, 5.0], &[5.1, 5.1]), "without any noise the difference decides");
+        assert!(!equivalent(&[5.0, 5.0], &[5.3, 5.3]));
     }
 
     #[test]

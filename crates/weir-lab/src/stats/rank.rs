@@ -1,27 +1,28 @@
-//! Mann-Whitney's rank test: the support of a comparison, since it assumes nothing about how
-//! rounds are distributed.
+//! Mann-Whitney's rank test: supports a comparison without an assumption about the distribution of
+//! rounds.
 //!
 //! H. B. Mann and D. R. Whitney, Annals of Mathematical Statistics 18 (1947). The distribution is
-//! exact, given the ties there are: the number of ways to choose one group's ranks is counted out.
+//! exact with the existing ties: the number of choices of one group's ranks is counted.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Most observations for which all choices are counted; beyond, the normal distribution is used.
-const EXACT: usize = 80;
+/// Largest number of observations for the exact distribution; beyond, the normal distribution is
+/// used.
+const MAX_EXACT: usize = 80;
 
-/// What the ranks say.
+/// Result of the rank test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
-    /// How many pairs have the larger value in the second group; ties count half.
+    /// Number of pairs with the larger value in the second group; ties count half.
     pub u: f64,
     /// The same as a share of all pairs: 0.5 if neither group is larger.
     pub share: f64,
-    /// Two-sided probability of a value this far from half if the groups were alike.
+    /// Two-sided p-value.
     pub p: f64,
 }
 
-/// Compares two groups; `None` if one is empty or has what is no number.
+/// Compares two groups; `None` for an empty group or an invalid number.
 #[must_use]
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<Ranks> {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
@@ -33,7 +34,7 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<Ranks> {
     let sum: usize = ranks[m..].iter().sum();
     let pairs = (m * n) as f64;
     let u = sum as f64 / 2.0 - (n * (n + 1)) as f64 / 2.0;
-    let p = if all.len() <= EXACT { exact(&ranks, n, sum) } else { normal(&ranks, m, n, u) };
+    let p = if all.len() <= MAX_EXACT { exact(&ranks, n, sum) } else { normal(&ranks, m, n, u) };
     Some(Ranks { u, share: u / pairs, p })
 }
 
@@ -49,7 +50,7 @@ fn doubled_ranks(values: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// Probability that `n` of the ranks, chosen blindly, sum up at least as far from the middle.
+/// Probability that the sum of `n` random ranks is at least as far from the middle.
 fn exact(ranks: &[usize], n: usize, sum: usize) -> f64 {
     let total: usize = ranks.iter().sum();
     // ways[k][s]: in how many ways k of the ranks seen so far sum up to s.

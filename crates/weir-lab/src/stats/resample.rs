@@ -1,10 +1,10 @@
-//! Bootstrap by round: the interval of a ratio of anything that a round has, without assuming a
-//! distribution.
+//! Bootstrap by round: the interval of a ratio of any figure of a round, without an assumption
+//! about its distribution.
 
 use super::Interval;
 
-/// How many times the rounds are drawn anew.
-const DRAWS: usize = 4_000;
+/// Number of resamples.
+const RESAMPLES: usize = 4_000;
 
 /// Percentile bootstrap of `mean(to) / mean(of)`, rounds drawn with replacement within each group;
 /// `None` if a group has fewer than three or has what is not positive and finite. The same input
@@ -22,10 +22,10 @@ pub fn bootstrap_ratio(of: &[f64], to: &[f64], confidence: f64) -> Option<Interv
         (0..values.len()).map(|_| values[random.usize(..values.len())]).sum::<f64>()
             / values.len() as f64
     };
-    let mut ratios: Vec<f64> = (0..DRAWS).map(|_| draw(to) / draw(of)).collect();
+    let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| draw(to) / draw(of)).collect();
     ratios.sort_by(f64::total_cmp);
     let tail = (1.0 - confidence) / 2.0;
-    let at = |share: f64| ratios[((share * DRAWS as f64) as usize).min(DRAWS - 1)];
+    let at = |share: f64| ratios[((share * RESAMPLES as f64) as usize).min(RESAMPLES - 1)];
     Some(Interval { low: at(tail), high: at(1.0 - tail) })
 }
 

@@ -4,10 +4,10 @@ use super::Interval;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// What a few observations look like.
+/// Summary of observations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// How many there are.
+    /// Number of observations.
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
@@ -47,9 +47,9 @@ pub fn mean_interval(values: &[f64], confidence: f64) -> Option<Interval> {
 /// Coefficient of variation from one observation to the next: the standard deviation estimated
 /// from successive differences (von Neumann et al., 1941), divided by the mean.
 ///
-/// While a server warms up its rounds differ because it warms up; this is what is left without
-/// the trend, and therefore says whether rounds are long enough. `None` with fewer than two
-/// observations or a mean that is not positive.
+/// The usual variation of a server in warm-up includes the warm-up. This figure is free of the
+/// trend and shows whether rounds are long enough. `None` with fewer than two observations or a
+/// mean that is not positive.
 #[must_use]
 pub fn local_variation(values: &[f64]) -> Option<f64> {
     let spread = spread(values).filter(|spread| spread.n >= 2 && spread.mean > 0.0)?;

@@ -1,4 +1,4 @@
-//! Where a long run's warm-up ends: MSER-5.
+//! End of the warm-up of a long run: MSER-5.
 //!
 //! K. P. White, "An effective truncation heuristic for bias reduction in simulation output",
 //! Simulation 69 (1997): of batches of five observations, those are cut off at the beginning
@@ -7,12 +7,12 @@
 use serde::{Deserialize, Serialize};
 
 /// Observations in a batch.
-const BATCH: usize = 5;
+const BATCH_SIZE: usize = 5;
 
-/// Where to cut.
+/// Result of MSER-5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncation {
-    /// How many observations at the beginning are warm-up.
+    /// Number of observations in the warm-up.
     pub cut: usize,
     /// Whether the minimum lies in the first half. If not, the sequence is too short for its
     /// warm-up, and the cut says nothing.
@@ -23,28 +23,30 @@ pub struct Truncation {
 /// finite number.
 #[must_use]
 pub fn mser5(values: &[f64]) -> Option<Truncation> {
-    let batches: Vec<f64> =
-        values.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
+    let batches: Vec<f64> = values
+        .chunks_exact(BATCH_SIZE)
+        .map(|batch| batch.iter().sum::<f64>() / BATCH_SIZE as f64)
+        .collect();
     if batches.len() < 10 || batches.iter().any(|mean| !mean.is_finite()) {
         return None;
     }
-    // From the end, so that each rest is one more batch: sums of it and of its squares, around the
-    // mean of all, because squares of large numbers lose what differs.
+    // From the end, so that each step adds one batch to the rest. Sums are taken around the overall
+    // mean, because squares of large numbers lose precision.
     let middle = batches.iter().sum::<f64>() / batches.len() as f64;
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
-    let (mut best, mut least) = (0, f64::INFINITY);
-    // A rest of fewer than five batches looks calm by chance.
+    let (mut best, mut smallest) = (0, f64::INFINITY);
+    // A rest of fewer than five batches has a small variance by chance.
     for (at, mean) in batches.iter().enumerate().rev() {
         let off = mean - middle;
         sum += off;
         squares += off * off;
         count += 1.0;
         let error = (squares - sum * sum / count).max(0.0) / (count * count);
-        if count >= 5.0 && error <= least {
-            (best, least) = (at, error);
+        if count >= 5.0 && error <= smallest {
+            (best, smallest) = (at, error);
         }
     }
-    Some(Truncation { cut: best * BATCH, settled: best <= batches.len() / 2 })
+    Some(Truncation { cut: best * BATCH_SIZE, settled: best <= batches.len() / 2 })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whether a sequence goes up or down: Mann-Kendall.
+//! Trend test: Mann-Kendall.
 //!
 //! H. B. Mann, "Nonparametric tests against trend", Econometrica 13 (1945); M. G. Kendall, "Rank
 //! correlation methods" (1975). Without ties the distribution of the statistic is exact, with ties
@@ -7,16 +7,16 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Longest sequence for which the exact distribution is counted out; beyond, the normal one is
-/// indistinguishable from it.
-const EXACT: usize = 60;
+/// Longest sequence for the exact distribution; beyond, the normal distribution is
+/// indistinguishable.
+const MAX_EXACT: usize = 60;
 
-/// A sequence's trend.
+/// Trend of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// Kendall's tau: 1 always up, −1 always down, 0 neither.
     pub tau: f64,
-    /// Two-sided probability of at least this much trend if there were none.
+    /// Two-sided p-value.
     pub p: f64,
 }
 
@@ -36,11 +36,12 @@ pub fn mann_kendall(values: &[f64]) -> Option<Trend> {
     }
     let ties = tie_sizes(values);
     let pairs = (n * (n - 1) / 2) as f64;
-    let p = if ties.is_empty() && n <= EXACT { exact(n, score) } else { normal(n, score, &ties) };
+    let p =
+        if ties.is_empty() && n <= MAX_EXACT { exact(n, score) } else { normal(n, score, &ties) };
     Some(Trend { tau: score as f64 / pairs, p })
 }
 
-/// How often each value that occurs more than once does.
+/// Counts of the values that occur more than once.
 fn tie_sizes(values: &[f64]) -> Vec<usize> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -3,7 +3,7 @@
 use crate::plan::{closed, get, open, program, run, samples, step};
 use crate::server::Server;
 use std::time::{Duration, Instant};
-use weir_lab::engine::{self, Control, Event, Options, Verdict};
+use weir_lab::engine::{self, Control, Event, Options, StepVerdict};
 use weir_lab::program::{Executor, FindMax, Pause, Stage, Step, Text, Users};
 
 const MILLIS: fn(u64) -> Duration = Duration::from_millis;
@@ -132,9 +132,9 @@ fn the_highest_rate_of_a_slow_server_is_found() {
         max_in_flight: 2,
     });
     let summary = run(program(executor, vec![step(get(&server.origin(), "/delay/20"))]));
-    let last = summary.holds.last().unwrap();
-    assert!(last.confirms && last.verdict == Verdict::Kept, "{:?}", summary.holds);
+    let last = summary.rate_steps.last().unwrap();
+    assert!(last.confirms && last.verdict == Verdict::Kept, "{:?}", summary.rate_steps);
     assert!((15.0..=110.0).contains(&last.rate), "{last:?}");
-    assert!(summary.holds.iter().any(|hold| hold.verdict == Verdict::Behind));
+    assert!(summary.rate_steps.iter().any(|hold| hold.verdict == Verdict::Behind));
     assert_eq!(samples(&summary).samples(), server.requests(), "all holds are in the whole");
 }

@@ -21,7 +21,7 @@ pub(crate) fn group(executor: Executor, steps: Vec<Step>) -> Group {
         steps,
         on_error: OnError::Continue,
         cookies: Cookies::Ignored,
-        fresh_user: false,
+        new_user: false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_lab::report::has_charts;
-use weir_lab::results::Stored;
+use weir_lab::results::StoredRun;
 use weir_lab::verdict::Verdict;
 
 /// Says of each canvas whether anything is drawn on it, and what a script complained about.
@@ -102,7 +102,7 @@ fn a_single_case_has_its_figures_on_top() {
 fn a_folder_says_everything_again() {
     let folder = folder("files");
     sample_run::write(&folder, 5);
-    let stored = Stored::read(&folder).expect("a finished run");
+    let stored = StoredRun::read(&folder).expect("a finished run");
     let verdicts: Vec<Verdict> = stored.summary.cells.iter().map(|cell| cell.verdict).collect();
     assert_eq!(verdicts[..4], [Verdict::Pass; 4], "{:?}", stored.summary.reasons);
     assert_eq!(verdicts[4], Verdict::Fail, "a threshold on errors is broken");
@@ -144,7 +144,7 @@ fn a_folder_says_everything_again() {
 fn a_two_by_two_design_has_effects() {
     let folder = folder("effects");
     sample_run::write(&folder, 4);
-    let stored = Stored::read(&folder).expect("a finished run");
+    let stored = StoredRun::read(&folder).expect("a finished run");
     assert_eq!(stored.summary.verdict, Verdict::Pass, "{:?}", stored.summary.reasons);
     let effects = stored.summary.effects.as_ref().expect("2 by 2");
     assert_eq!((effects.first.as_str(), effects.second.as_str()), ("tracker", "monitor"));

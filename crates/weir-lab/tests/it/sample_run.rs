@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
-use weir_lab::measure::{Case, Circumstances, Measurement, Method, SERVER, Settings};
-use weir_lab::protocol::{Arrangement, Extent, Rules};
+use weir_lab::measure::{Case, Measurement, Method, RoundConditions, SERVER, Settings};
+use weir_lab::protocol::{CaseOrder, RoundSize, Rules};
 use weir_lab::record::{FirstError, Interval, Tally, histogram};
-use weir_lab::results::{Factor, Folder, Host, Published, Run, ServerRow, Traits};
+use weir_lab::results::{CaseAttributes, Factor, Folder, Host, Published, Run, ServerRow};
 use weir_lab::sample::ErrorKind;
 use weir_lab::threshold::Threshold;
 
@@ -92,7 +92,7 @@ pub(crate) fn write(folder: &Path, cases: usize) {
     let mut servers: Vec<Simulated> = CASES.iter().take(cases).zip(0..).map(server).collect();
     let settings = Settings {
         method: Method::Stabilise(Rules::default()),
-        arrangement: Arrangement::Interleaved,
+        case_order: CaseOrder::Interleaved,
         seed: 1,
         thresholds: ["p99<100ms for say hello", "error-rate<=0"]
             .map(|text| Threshold::parse(text).expect("one"))
@@ -102,15 +102,15 @@ pub(crate) fn write(folder: &Path, cases: usize) {
     let cases = CASES.iter().take(cases).map(case).collect();
     let mut measurement = Measurement::new(settings, cases, Some(out));
     let mut now = 0.0;
-    while let Some(turn) = measurement.turn() {
-        let warmth = 1.0 - (-(turn.order.number as f64) / 3.0).exp();
-        measurement.begin(turn, now).expect("written");
+    while let Some(turn) = measurement.next_round() {
+        let warmth = 1.0 - (-(turn.round.number as f64) / 3.0).exp();
+        measurement.start_round(turn, now).expect("written");
         for at in 0..3 {
             let second = servers[turn.cell].second(at, warmth);
             measurement.second(&second).expect("written");
             measurement.observe(seen(at as f64 + 1.0, warmth)).expect("written");
         }
-        measurement.end(Circumstances::default()).expect("written");
+        measurement.end_round(RoundConditions::default()).expect("written");
         now += 3.5;
     }
     measurement.finish(&run, None).expect("written");
@@ -128,7 +128,7 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
     Case {
         name: format!("tracker={tracker} monitor={monitor}"),
         factors: vec![factor("tracker", tracker), factor("monitor", monitor)],
-        traits: Traits { users: Some(150), ..Traits::default() },
+        attributes: CaseAttributes { users: Some(150), ..CaseAttributes::default() },
         published: vec![Published {
             what: "throughput".to_owned(),
             value: rate / 2.2,
@@ -139,9 +139,9 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
         transactions: Vec::new(),
         rate: None,
         offered: None,
-        lateness: Duration::ZERO,
+        allowed_lag: Duration::ZERO,
         open,
-        extent: Extent::Seconds(3.0),
+        size: RoundSize::Seconds(3.0),
         block: 0,
     }
 }

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_lab::engine::Options;
 use weir_lab::program::{
-    Body, Cookies, Executor, Extract, Extractor, Feeder, FeederId, Field, Label, OnError, Origin,
-    Pause, Phase, Piece, Program, Request, Share, Step, Text, Times, Url, Variable,
+    Body, Cookies, Executor, Extraction, Extractor, Feeder, FeederId, Field, Label, LoopCount,
+    OnError, Origin, Pause, Phase, Program, Request, Share, Step, Text, TextPart, Url, Variable,
 };
 use weir_lab::sample::{ErrorKind, Outcome};
 
-fn variable(variable: Variable) -> Piece {
-    Piece::Variable(variable)
+fn variable(variable: Variable) -> TextPart {
+    TextPart::Variable(variable)
 }
 
-fn literal(text: &str) -> Piece {
-    Piece::Literal(text.into())
+fn literal(text: &str) -> TextPart {
+    TextPart::Literal(text.into())
 }
 
 fn get_text(origin: &Origin, target: Text) -> Request {
@@ -31,13 +31,13 @@ fn loops_go_round_and_once_is_once() {
     let steps = vec![
         Step::Once(vec![get("/login")]),
         Step::Loop {
-            times: Times::Count(Text::fixed("2")),
+            times: LoopCount::Count(Text::fixed("2")),
             steps: vec![
                 get("/"),
-                Step::Loop { times: Times::Count(Text::fixed("3")), steps: vec![get("/json")] },
+                Step::Loop { times: LoopCount::Count(Text::fixed("3")), steps: vec![get("/json")] },
             ],
         },
-        Step::Loop { times: Times::Count(Text::fixed("0")), steps: vec![get("/gzip")] },
+        Step::Loop { times: LoopCount::Count(Text::fixed("0")), steps: vec![get("/gzip")] },
         get("/early"),
     ];
     run(program(closed(1, 2), steps));
@@ -52,23 +52,28 @@ fn what_is_taken_from_an_answer_goes_into_the_next_request() {
     let mut program = program(closed(1, 1), Vec::new());
     let (id, word) = (program.variable("id"), program.variable("word"));
     let mut first = get(&server.origin(), "/json");
-    let by_regex = Extract::Regex {
+    let by_regex = Extraction::Regex {
         field: Field::Body,
         regex: Regex::new(r#""id":(\d+)"#).unwrap(),
         template: String::new(),
     };
-    let extractor =
-        |variable, rule| Extractor { variable, rule, number: 1, default: None, more: Vec::new() };
+    let extractor = |variable, rule| Extractor {
+        variable,
+        rule,
+        number: 1,
+        default: None,
+        derived: Vec::new(),
+    };
     first.extractors = vec![
         extractor(id, by_regex),
-        extractor(word, Extract::Json(serde_json_path::JsonPath::parse("$.list[1]").unwrap())),
+        extractor(word, Extraction::Json(serde_json_path::JsonPath::parse("$.list[1]").unwrap())),
     ];
     let mut second = get_text(
         &server.origin(),
-        Text::from_pieces([literal("/echo?id="), variable(id), literal("&w=a b")]),
+        Text::from_parts([literal("/echo?id="), variable(id), literal("&w=a b")]),
     );
     second.method = "POST".to_owned();
-    second.body = Body::Text(Text::from_pieces([literal("word "), variable(word)]));
+    second.body = Body::Text(Text::from_parts([literal("word "), variable(word)]));
     second.checks = vec![weir_lab::program::Check {
         message: None,
         kind: weir_lab::program::CheckKind::Text {
@@ -106,7 +111,7 @@ fn rows_are_handed_out_once_and_end_the_users() {
         share: Share::All,
         ..Feeder::default()
     })];
-    let target = Text::from_pieces([literal("/?"), variable(row)]);
+    let target = Text::from_parts([literal("/?"), variable(row)]);
     program.groups[0].steps =
         vec![Step::Feed(FeederId(0)), step(get_text(&server.origin(), target))];
     let summary = run(program);
@@ -123,9 +128,9 @@ fn a_whole_url_may_come_from_a_variable() {
     let base = program.variable("base");
     program.initial = vec![(base, Text::fixed(format!("http://{}", server.origin().authority())))];
     let mut request = get(&server.origin(), "/");
-    request.url = Url::Whole(Text::from_pieces([variable(base), literal("/json")]));
+    request.url = Url::Whole(Text::from_parts([variable(base), literal("/json")]));
     let mut wrong = get(&server.origin(), "/");
-    wrong.url = Url::Whole(Text::from_pieces([literal("ftp:"), variable(base)]));
+    wrong.url = Url::Whole(Text::from_parts([literal("ftp:"), variable(base)]));
     program.groups[0].steps = vec![step(request), step(wrong)];
     let summary = run(program);
     let tally = samples(&summary);
@@ -141,7 +146,7 @@ fn cookies_are_kept_as_long_as_they_should_be() {
     let denied = |cookies, fresh_user, steps| {
         let mut program = program(closed(2, 2), steps);
         program.groups[0].cookies = cookies;
-        program.groups[0].fresh_user = fresh_user;
+        program.groups[0].new_user = fresh_user;
         let summary = run(program);
         samples(&summary).errors[ErrorKind::Http4xx.index()]
     };

@@ -1,8 +1,8 @@
-//! The Lab put together: results below the data folder, and a process of this program that puts a
-//! suite's load on a listener.
+//! The Lab of a running weir: results below the data folder, and a child process of weir that loads
+//! a listener with a suite.
 //!
-//! The process ends when its standard input does, so it does not outlive weir; its lines are what
-//! the console shows.
+//! The process ends at the end of its standard input, so it does not outlive weir. The console
+//! shows its output.
 
 mod results;
 
@@ -20,15 +20,15 @@ use weir_admin::lab::{
 use weir_gateway::Gateway;
 use weir_gateway::request_text::RequestText;
 use weir_lab::program::{Step, Url};
-use weir_lab::scenario::{self, Level, Over};
+use weir_lab::scenario::{self, Level, Overrides};
 use weir_lab::suite::Suite;
 
 /// Seconds that are remembered of a load.
 const SECONDS: usize = 600;
-/// Longest line that is read of the process, and most of what it says about its failure.
+/// Largest line of the process, and largest part of its error output.
 const LINE: u64 = 64 << 10;
 const WORDS: u64 = 4096;
-/// Most requests of a suite that are told.
+/// Largest number of listed requests of a suite.
 const REQUESTS: usize = 12;
 
 /// The Lab of a running weir.
@@ -41,12 +41,12 @@ struct Desk {
     load: Mutex<Load>,
 }
 
-/// The load that is running, or ran last.
+/// The current or last load.
 #[derive(Default)]
 struct Load {
     progress: Option<LabProgress>,
     seconds: VecDeque<LabSecond>,
-    /// Open while it may go on.
+    /// Standard input of the process: closed to stop it.
     input: Option<ChildStdin>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn doors(data: &Path, listening: &[(SocketAddr, bool)], gateway: &Arc
     }
 }
 
-/// Where this machine reaches a listener.
+/// URL of a listener from this machine.
 fn url(addr: SocketAddr, tls: bool) -> String {
     let ip = match addr.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -109,7 +109,7 @@ impl Desk {
         Suite::ALL.iter().zip(requests).map(told).collect()
     }
 
-    /// Whether a route answers it now.
+    /// Whether a route matches the request.
     fn has(&self, (method, path): &(String, String)) -> bool {
         let ask =
             RequestText { method: method.clone(), target: path.clone(), ..RequestText::default() };
@@ -158,7 +158,7 @@ impl Desk {
         let desk = Arc::clone(self);
         let follow = move || desk.follow(child);
         if let Err(error) = std::thread::Builder::new().name("lab".to_owned()).spawn(follow) {
-            // Nobody reads its lines, so it ends with its input.
+            // Without a reader the process ends with its input.
             *load = Load::default();
             return Err(LabRefusal::Failed(format!("Cannot start a thread: {error}.")));
         }
@@ -173,7 +173,7 @@ impl Desk {
         load.input.take().is_some()
     }
 
-    /// Reads the lines of the process to its end.
+    /// Reads the output of the process to its end.
     fn follow(&self, mut child: Child) {
         if let Some(output) = child.stdout.take() {
             let mut lines = BufReader::new(output);
@@ -185,7 +185,7 @@ impl Desk {
         }
         let mut words = String::new();
         if let Some(said) = child.stderr.take() {
-            // What it says before its end; a lot of it would hold it up.
+            // Its error output is read in parallel: a full pipe would block the process.
             let _ = said.take(WORDS).read_to_string(&mut words);
         }
         let ended = child.wait();
@@ -256,17 +256,18 @@ fn spawn(
         .context("cannot start the process")
 }
 
-/// What a suite asks for, each once.
+/// The distinct requests of a suite.
 fn requests(suite: &Suite, place: &Path) -> Vec<(String, String)> {
     let folder = place.join(suite.name);
-    // A single token is enough to read it.
+    // One token is enough here.
     let sets = match suite.name {
         "mware" => vec![("feeders.tokens.jwt.count".to_owned(), "1".to_owned())],
         _ => Vec::new(),
     };
-    let over = Over { level: Level::Quick, sets, target: Some("http://127.0.0.1:1".to_owned()) };
+    let over =
+        Overrides { level: Level::Quick, sets, target: Some("http://127.0.0.1:1".to_owned()) };
     let found = suite.unpack(&folder).ok().and_then(|file| scenario::load(&file, &over).ok());
-    // It was only read.
+    // The suite was only read.
     let _ = fs::remove_dir_all(&folder);
     let mut all = Vec::new();
     for cell in found.iter().flat_map(|(scenario, _)| &scenario.cells) {

@@ -4,20 +4,20 @@ use super::User;
 use crate::program::Label;
 use crate::sample::{ErrorKind, Outcome, Sample};
 
-/// A transaction under way.
+/// An open transaction.
 #[derive(Debug)]
 pub(in crate::engine) struct Transaction {
     label: Label,
     with_pauses: bool,
-    /// Its samples are not counted themselves.
-    pub(in crate::engine) instead: bool,
+    /// Its samples are not counted separately.
+    pub(in crate::engine) parent_only: bool,
     start: u64,
     /// Service times of its samples, nanoseconds.
     time: u64,
     idle: u64,
     samples: u32,
     failed: u32,
-    /// Status of the first one that failed.
+    /// Status of the first failed sample.
     status: u16,
     connect: u64,
     latency: u64,
@@ -53,11 +53,11 @@ impl Transaction {
 
 impl User {
     pub(super) fn begin_transaction(&mut self, label: Label, with_pauses: bool, instead: bool) {
-        self.events.recorder.borrow_mut().begin(label);
+        self.events.recorder.borrow_mut().start_sample(label);
         self.transactions.push(Transaction {
             label,
             with_pauses,
-            instead,
+            parent_only: instead,
             start: self.now,
             time: 0,
             idle: 0,
@@ -73,15 +73,15 @@ impl User {
         });
     }
 
-    /// Ends the innermost transaction; one without samples is none.
+    /// Ends the innermost transaction. A transaction without samples is not counted.
     pub(super) fn end_transaction(&mut self) {
         let Some(ended) = self.transactions.pop() else { return };
         let mut recorder = self.events.recorder.borrow_mut();
-        if ended.samples == 0 || self.transactions.iter().any(|outer| outer.instead) {
+        if ended.samples == 0 || self.transactions.iter().any(|outer| outer.parent_only) {
             return recorder.withdraw(ended.label);
         }
         let time = if ended.with_pauses { self.now - ended.start } else { ended.time };
-        let (group_users, all_users) = self.events.active(self.crew.index);
+        let (group_users, all_users) = self.events.active(self.group.index);
         let (samples, failed) = (ended.samples, ended.failed);
         let message = if recorder.has_sink() || failed > 0 {
             format!(
@@ -93,7 +93,7 @@ impl User {
         let good = failed == 0;
         let sample = Sample {
             label: ended.label,
-            group: self.crew.index as u32,
+            group: self.group.index as u32,
             user: self.number,
             intended: ended.start,
             start: ended.start,
@@ -102,8 +102,8 @@ impl User {
             end: ended.start + time,
             idle: if ended.with_pauses { 0 } else { ended.idle },
             outcome: if good { Outcome::Ok } else { Outcome::Error(ErrorKind::Transaction) },
-            // As JMeter has it: only what stands for its samples has their status.
-            status: match (good, ended.instead) {
+            // As in JMeter: only a transaction that replaces its samples has their status.
+            status: match (good, ended.parent_only) {
                 (true, _) => 200,
                 (false, true) => ended.status,
                 (false, false) => 0,

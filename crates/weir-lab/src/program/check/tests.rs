@@ -7,7 +7,7 @@ fn verify(kind: CheckKind, body: &str) -> Option<String> {
     let mut values = Values::new(&program, &state, 0, 0, 1);
     let mut scope = Scope { program: &program, state: &state, values: &mut values };
     let headers = Headers::new();
-    let reply = Reply {
+    let reply = Response {
         status: 200,
         head: b"HTTP/1.1 200 All Right\r\na: b\r\n\r\n",
         headers: &headers,
@@ -35,7 +35,7 @@ fn text(
 #[test]
 fn statuses_are_read_as_written() {
     let set = StatusSet::parse("2xx, 301-302,503").unwrap();
-    let seen = |status| set.has(status);
+    let seen = |status| set.contains(status);
     assert!(seen(200) && seen(299) && seen(301) && seen(302) && seen(503));
     assert!(!seen(300) && !seen(303) && !seen(500));
     assert_eq!(StatusSet::parse("2x"), None);
@@ -81,8 +81,8 @@ fn times_and_sizes_have_limits() {
     let size = |order, bytes| {
         verify(CheckKind::Size { field: Some(Field::Body), order, bytes }, "abc").is_none()
     };
-    assert!(size(SizeOrder::Equal, 3) && !size(SizeOrder::Equal, 4));
-    assert!(size(SizeOrder::Less, 4) && !size(SizeOrder::Greater, 3));
+    assert!(size(SizeOperator::Equal, 3) && !size(SizeOperator::Equal, 4));
+    assert!(size(SizeOperator::Less, 4) && !size(SizeOperator::Greater, 3));
 }
 
 #[test]

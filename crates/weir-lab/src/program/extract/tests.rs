@@ -4,7 +4,7 @@ use std::time::Duration;
 use weir_wire::Headers;
 
 /// Applies an extractor to a body; gives the values of the variables `v`, `v_matchNr`, `v_2`, `v_g1`.
-fn apply(rule: Extract, number: i32, body: &str) -> [Option<String>; 4] {
+fn apply(rule: Extraction, number: i32, body: &str) -> [Option<String>; 4] {
     let mut program = Program::default();
     let names = ["v", "v_matchNr", "v_2", "v_g1"].map(|name| program.variable(name));
     let extractor = Extractor {
@@ -12,17 +12,17 @@ fn apply(rule: Extract, number: i32, body: &str) -> [Option<String>; 4] {
         rule,
         number,
         default: Some(Text::fixed("none")),
-        more: vec![
-            (names[1], Further::Matches),
-            (names[2], Further::Match(2)),
-            (names[3], Further::Group(1)),
+        derived: vec![
+            (names[1], DerivedVariable::Matches),
+            (names[2], DerivedVariable::Match(2)),
+            (names[3], DerivedVariable::Group(1)),
         ],
     };
     let state = State::new(&program);
     let mut values = Values::new(&program, &state, 0, 0, 1);
     let mut headers = Headers::new();
     headers.push("x-id", b"17");
-    let reply = Reply {
+    let reply = Response {
         status: 200,
         head: b"",
         headers: &headers,
@@ -37,9 +37,9 @@ fn apply(rule: Extract, number: i32, body: &str) -> [Option<String>; 4] {
     names.map(|name| values.get(name).map(str::to_owned))
 }
 
-fn regex(expression: &str, template: &str) -> Extract {
+fn regex(expression: &str, template: &str) -> Extraction {
     let regex = Regex::new(expression).unwrap();
-    Extract::Regex { field: Field::Body, regex, template: template.to_owned() }
+    Extraction::Regex { field: Field::Body, regex, template: template.to_owned() }
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn the_match_asked_for_is_taken() {
 #[test]
 fn json_and_fields_are_found() {
     let path = JsonPath::parse("$.a[*]").unwrap();
-    let [value, number, second, _] = apply(Extract::Json(path), 1, r#"{"a":["x",{"y":1}]}"#);
+    let [value, number, second, _] = apply(Extraction::Json(path), 1, r#"{"a":["x",{"y":1}]}"#);
     assert_eq!(value.as_deref(), Some("x"));
     assert_eq!(number.as_deref(), Some("2"));
     assert_eq!(second.as_deref(), Some(r#"{"y":1}"#));
-    let [field, ..] = apply(Extract::Header("X-Id".to_owned()), 1, "");
+    let [field, ..] = apply(Extraction::Header("X-Id".to_owned()), 1, "");
     assert_eq!(field.as_deref(), Some("17"));
 }

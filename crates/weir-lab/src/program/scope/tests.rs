@@ -1,5 +1,5 @@
 use super::*;
-use crate::program::{Feeder, Piece};
+use crate::program::{Feeder, TextPart};
 use std::sync::Arc;
 
 fn with_scope<T>(program: &Program, run: impl FnOnce(&mut Scope<'_>) -> T) -> T {
@@ -13,10 +13,10 @@ fn a_variable_without_value_stays_as_it_is_written() {
     let mut program = Program::default();
     let (known, unknown) = (program.variable("known"), program.variable("unknown"));
     program.initial = vec![(known, Text::fixed("1"))];
-    let text = Text::from_pieces([
-        Piece::Variable(known),
-        Piece::Literal("-".into()),
-        Piece::Variable(unknown),
+    let text = Text::from_parts([
+        TextPart::Variable(known),
+        TextPart::Literal("-".into()),
+        TextPart::Variable(unknown),
     ]);
     assert_eq!(with_scope(&program, |scope| text.render(scope).into_owned()), "1-${unknown}");
 }
@@ -26,10 +26,10 @@ fn functions_give_what_they_say() {
     let mut program = Program::default();
     let kept = program.variable("kept");
     program.properties = vec![("p".to_owned(), "v".to_owned())];
-    let call = |function| Text::from_pieces([Piece::Function(Box::new(function))]);
+    let call = |function| Text::from_parts([TextPart::Function(Box::new(function))]);
     with_scope(&program, |scope| {
         let random =
-            Function::Random { least: Text::fixed("3"), most: Text::fixed("4"), keep: Some(kept) };
+            Function::Random { min: Text::fixed("3"), max: Text::fixed("4"), keep: Some(kept) };
         let mut seen = [false; 2];
         for _ in 0..64 {
             let number: usize = call(random.clone()).render(scope).parse().unwrap();

@@ -11,9 +11,9 @@ use std::fmt::Write;
 const WIDTH: f64 = 530.0;
 const HEIGHT: f64 = 270.0;
 /// Lines that can be distinguished.
-const LINES: usize = 8;
+const MAX_LINES: usize = 8;
 /// Pairs of charts.
-const PAIRS: usize = 12;
+const MAX_PAIRS: usize = 12;
 
 /// A factor and its levels, in the order of the cases.
 struct Levels<'a> {
@@ -45,7 +45,7 @@ pub(in crate::report) fn matrix(cells: &[Cell]) -> Option<Markup> {
             chosen.iter().map(|(name, value)| format!("{name} {value}")).collect();
         pair(&title.join(", "), &cells, &x, series.as_ref())
     };
-    let pairs = combinations(&factors).into_iter().take(PAIRS).map(pair);
+    let pairs = combinations(&factors).into_iter().take(MAX_PAIRS).map(pair);
     Some(html! { @for pair in pairs { (pair) } })
 }
 
@@ -61,17 +61,20 @@ fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>
         };
         x.values.iter().map(at).collect()
     };
-    let throughput: Vec<_> =
-        lines.iter().take(LINES).map(|line| of(line, |cell| Some(cell.throughput?.mean))).collect();
+    let throughput: Vec<_> = lines
+        .iter()
+        .take(MAX_LINES)
+        .map(|line| of(line, |cell| Some(cell.throughput?.mean)))
+        .collect();
     let slow =
         |cell: &Cell| cell.total().filter(|t| t.samples > 0).map(|t: &LabelFigures| t.response.p99);
-    let p99: Vec<_> = lines.iter().take(LINES).map(|line| of(line, slow)).collect();
+    let p99: Vec<_> = lines.iter().take(MAX_LINES).map(|line| of(line, slow)).collect();
     html! {
         @if !title.is_empty() { h3 { (title) } }
         @if let Some(series) = series {
             p.legend {
                 (series.name) ": "
-                @for (at, line) in lines.iter().take(LINES).enumerate() {
+                @for (at, line) in lines.iter().take(MAX_LINES).enumerate() {
                     span class=(format_args!("key s{at}")) {} (line) " "
                 }
             }
@@ -176,7 +179,7 @@ fn combinations<'a>(factors: &[Levels<'a>]) -> Vec<Vec<(&'a str, &'a str)>> {
                 .map(|value| [chosen.clone(), vec![(factor.name, *value)]].concat())
                 .collect::<Vec<_>>()
         };
-        all = all.iter().flat_map(with).take(PAIRS).collect();
+        all = all.iter().flat_map(with).take(MAX_PAIRS).collect();
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use super::super::html::number;
 use super::{Scale, px, ticks};
-use crate::protocol::{Entry, Use};
+use crate::protocol::{LoggedRound, RoundUse};
 use crate::results::Cell;
 use maud::{Markup, html};
 
@@ -50,7 +50,7 @@ pub(in crate::report) fn rounds(cell: &Cell) -> Option<Markup> {
 
 /// The interval of the mean, across the recorded rounds.
 fn band(cell: &Cell, x: Scale, y: Scale) -> Option<Markup> {
-    let recorded = || cell.rounds.iter().filter(|round| round.used == Use::Recorded);
+    let recorded = || cell.rounds.iter().filter(|round| round.used == RoundUse::Recorded);
     let first = recorded().next()?.number as f64;
     let last = recorded().next_back()?.number as f64;
     let interval = cell.interval?;
@@ -64,12 +64,12 @@ fn band(cell: &Cell, x: Scale, y: Scale) -> Option<Markup> {
     })
 }
 
-fn dot(round: &Entry, x: f64, y: f64) -> Markup {
+fn dot(round: &LoggedRound, x: f64, y: f64) -> Markup {
     let (class, word) = match round.used {
-        Use::Calibration => ("calibration", "calibration"),
-        Use::WarmUp => ("warm", "discarded"),
-        Use::Flawed => ("flawed", "invalid"),
-        Use::Recorded => ("recorded", "recorded"),
+        RoundUse::Calibration => ("calibration", "calibration"),
+        RoundUse::WarmUp => ("warm", "discarded"),
+        RoundUse::Invalid => ("flawed", "invalid"),
+        RoundUse::Recorded => ("recorded", "recorded"),
     };
     let seconds = format_args!("{:.2}", round.seconds);
     html! {

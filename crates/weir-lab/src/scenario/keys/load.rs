@@ -3,7 +3,7 @@
 use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SHARE, TIME};
 use weir_config::document::{Form, Key, Kind, Shape};
 
-/// A rate, `20000/s` or a number of iterations a second.
+/// A rate, `20000/s` or a number of iterations per second.
 const RATE: Kind = Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Form(Form::Rate)]);
 /// A load.
 pub(super) static LOAD: Shape = Shape {
@@ -15,32 +15,32 @@ pub(super) static LOAD: Shape = Shape {
     ],
     ..Shape::new(
         "a load",
-        "How many users or iterations, and when.",
+        "Number of users or iterations, and their schedule.",
         &[
-            Key::new("executor", Kind::Word(&EXECUTORS), "The shape of the load.").required(),
-            Key::new("vus", COUNT, "Users of `constant-vus` and `shared-iterations`; of `ramping-vus` those at the start."),
+            Key::new("executor", Kind::Word(&EXECUTORS), "Kind of load.").required(),
+            Key::new("vus", COUNT, "Users of `constant-vus` and `shared-iterations`; initial users of `ramping-vus`."),
             Key::new("users", COUNT, "Users of `ramp-users`."),
-            Key::new("iterations", COUNT, "Of each user (`constant-vus`, `ramp-users`), or of all together (`shared-iterations`)."),
-            Key::new("ramp", TIME, "Time in which the users of `constant-vus` begin.").default("0"),
-            Key::new("over", TIME, "Time in which the users of `ramp-users` begin.").default("0"),
-            Key::new("duration", LENGTH, "How long it goes on."),
-            Key::new("stages", Kind::List(&Kind::Object(&STAGE)), "Of `ramping-vus` and `ramping-arrival-rate`: straight lines from target to target."),
-            Key::new("rate", RATE, "Iterations a second of `constant-arrival-rate`; of `ramping-arrival-rate` those at the start."),
+            Key::new("iterations", COUNT, "Iterations of each user (`constant-vus`, `ramp-users`), or of all users together (`shared-iterations`)."),
+            Key::new("ramp", TIME, "Ramp-up time of the users of `constant-vus`.").default("0"),
+            Key::new("over", TIME, "Ramp-up time of the users of `ramp-users`.").default("0"),
+            Key::new("duration", LENGTH, "Duration of the load."),
+            Key::new("stages", Kind::List(&Kind::Object(&STAGE)), "Stages of `ramping-vus` and `ramping-arrival-rate`, with linear changes from target to target."),
+            Key::new("rate", RATE, "Iterations per second of `constant-arrival-rate`; initial rate of `ramping-arrival-rate`."),
             Key::new("start", RATE, "First rate of `find-max`.").default("100/s"),
-            Key::new("slo", Kind::Object(&SLO), "What `find-max` has to keep."),
+            Key::new("slo", Kind::Object(&SLO), "Objective of `find-max`."),
             Key::new("precision", SHARE, "Where `find-max` stops.").default("2%"),
-            Key::new("hold", LENGTH, "How long `find-max` holds each rate.").default("10s"),
-            Key::new("confirm", TIME, "How long `find-max` holds what it found.").default("60s"),
-            Key::new("quantum", LENGTH, "Iterations begin at multiples of it: a coarser one costs the generator less.").default("1ms"),
-            Key::new("max_in_flight", COUNT, "Users, and so connections, of an open model at most.").default("1000"),
-            Key::new("backlog", Kind::Integer(0, 10_000_000), "Iterations that may wait for a user before further ones are dropped.").default("as many as in 10 s"),
-            Key::new("groups", Kind::Word(&["together", "consecutive", "parallel"]), "All requests in one iteration, or each request a group of its own: one after the other or all at once.").default("together"),
-            Key::new("delay", TIME, "Before it begins.").default("0"),
-            Key::new("pacing", LENGTH, "Least time from one iteration of a user to its next."),
+            Key::new("hold", LENGTH, "Duration of each rate step of `find-max`.").default("10s"),
+            Key::new("confirm", TIME, "Duration of the confirming step of `find-max`.").default("60s"),
+            Key::new("quantum", LENGTH, "Iterations start at multiples of the quantum; a coarser one is cheaper for the generator.").default("1ms"),
+            Key::new("max_in_flight", COUNT, "Largest number of users, and thus of connections, of an open model.").default("1000"),
+            Key::new("backlog", Kind::Integer(0, 10_000_000), "Iterations that may wait for a user before further ones are dropped.").default("the iterations of 10 s"),
+            Key::new("groups", Kind::Word(&["together", "consecutive", "parallel"]), "All requests in one iteration, or each request in its own group: consecutive or parallel groups.").default("together"),
+            Key::new("delay", TIME, "Delay of the start.").default("0"),
+            Key::new("pacing", LENGTH, "Minimum time between the starts of two iterations of a user."),
             Key::new("cookies", Kind::Bool, "Users keep cookies.").default("false"),
             Key::new("new_user", Kind::Bool, "Each iteration is a new user: no cookies, a new connection.").default("false"),
             Key::new("only", ONLY, ONLY_DOC),
-            Key::new("on_error", Kind::Word(&["continue", "next-iteration", "stop-user", "stop"]), "What a failed sample does.").default("continue"),
+            Key::new("on_error", Kind::Word(&["continue", "next-iteration", "stop-user", "stop"]), "Behaviour after a failed sample.").default("continue"),
         ],
     )
 };
@@ -59,37 +59,37 @@ const EXECUTORS: [&str; 7] = [
 /// A stage.
 static STAGE: Shape = Shape::new(
     "a stage",
-    "A straight line to a target.",
+    "A linear change to a target.",
     &[
-        Key::new("duration", TIME, "How long it takes.").required(),
+        Key::new("duration", TIME, "Length of the stage.").required(),
         Key::new(
             "target",
             Kind::Either(&[Kind::Integer(0, 10_000_000), Kind::Form(Form::Rate)]),
-            "Users, or iterations a second, at its end.",
+            "Users, or iterations per second, at its end.",
         )
         .required(),
     ],
 );
 
-/// What `find-max` has to keep.
+/// Objective of `find-max`.
 static SLO: Shape = Shape::new(
-    "a promise",
-    "What the highest rate has to keep.",
+    "an objective",
+    "Objective of the highest rate.",
     &[
         Key::new(
             "errors",
             Kind::Either(&[Kind::Integer(0, 0), Kind::Form(Form::Percent)]),
-            "Share of errors at most.",
+            "Largest share of errors.",
         )
         .default("0"),
-        Key::new("p50", LENGTH, "Half of the response times are below."),
-        Key::new("p90", LENGTH, "90 % are below."),
-        Key::new("p95", LENGTH, "95 % are below."),
-        Key::new("p99", LENGTH, "99 % are below."),
-        Key::new("p99.9", LENGTH, "99.9 % are below."),
+        Key::new("p50", LENGTH, "Limit of the median response time."),
+        Key::new("p90", LENGTH, "Limit of the 90th percentile."),
+        Key::new("p95", LENGTH, "Limit of the 95th percentile."),
+        Key::new("p99", LENGTH, "Limit of the 99th percentile."),
+        Key::new("p99.9", LENGTH, "Limit of the 99.9th percentile."),
     ],
 );
 
-/// Percentiles of a promise.
+/// Percentiles of an objective.
 pub(in crate::scenario) const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];

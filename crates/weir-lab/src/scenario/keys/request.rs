@@ -1,4 +1,4 @@
-//! Keys of requests: bodies, checks, what is taken out of answers.
+//! Keys of requests: bodies, checks, extractors.
 
 use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SIZE, TIME};
 use weir_config::document::{Form, Group, Key, Kind, Names, Shape};
@@ -10,12 +10,12 @@ pub(super) static REQUEST: Shape = Shape {
         ("method", "write `get: /path`"),
         ("path", "write `get: /path`"),
         ("url", "write `get: /path`"),
-        ("query", "write it into the path: `get: /path?a=1`"),
+        ("query", "write it in the path: `get: /path?a=1`"),
         ("auth", "write `headers: {authorization: …}`"),
     ],
     ..Shape::new(
         "a request",
-        "One request. Its texts may have `${…}`.",
+        "A request. Its texts may contain `${…}`.",
         &[
             Key::new("name", Kind::Text, "Label of its samples.").default("method and path"),
             Key::new("get", Kind::Text, METHOD),
@@ -25,39 +25,39 @@ pub(super) static REQUEST: Shape = Shape {
             Key::new("delete", Kind::Text, METHOD),
             Key::new("head", Kind::Text, METHOD),
             Key::new("options", Kind::Text, METHOD),
-            Key::new(
-                "headers",
-                Kind::Table(Names::Header, &Kind::Loose),
-                "Fields, as they are sent.",
-            ),
+            Key::new("headers", Kind::Table(Names::Header, &Kind::Loose), "Header fields."),
             Key::new(
                 "body",
                 Kind::Either(&[Kind::Text, Kind::Object(&BODY)]),
-                "The body, as text or made.",
+                "The body as a text, or generated.",
             ),
             Key::new("json", Kind::Json, "The body as a JSON value, sent as `application/json`."),
-            Key::new("checks", Kind::List(&Kind::Object(&CHECK)), "Checks of the answer."),
+            Key::new("checks", Kind::List(&Kind::Object(&CHECK)), "Checks of the response."),
             Key::new(
                 "expected",
                 Kind::OneOrMany(&Kind::Loose),
-                "Statuses that are declared and counted apart from errors: `503`, `5xx`.",
+                "Expected statuses, counted separately from errors: `503`, `5xx`.",
             ),
             Key::new(
                 "extract",
                 Kind::Table(Names::Name, &Kind::Object(&EXTRACT)),
-                "Values taken out of the answer: `${name}` in later requests.",
+                "Values extracted from the response: `${name}` in later requests.",
             ),
             Key::new("only", ONLY, ONLY_DOC),
-            Key::new("think", Kind::Either(&[TIME, Kind::Object(&THINK)]), "Pause after it."),
-            Key::new("redirects", Kind::Word(&["ignore", "follow"]), "What a redirect does.")
+            Key::new(
+                "think",
+                Kind::Either(&[TIME, Kind::Object(&THINK)]),
+                "Pause after the request.",
+            ),
+            Key::new("redirects", Kind::Word(&["ignore", "follow"]), "Behaviour after a redirect.")
                 .default("ignore"),
-            Key::new("keep_alive", Kind::Bool, "The connection is used again.").default("true"),
-            Key::new("timeout", LENGTH, "Longest time to the end of the answer.")
+            Key::new("keep_alive", Kind::Bool, "Reuse the connection.").default("true"),
+            Key::new("timeout", LENGTH, "Timeout to the end of the response.")
                 .default("the target's"),
             Key::new(
                 "decode",
                 Kind::Bool,
-                "The body is decoded (gzip, deflate) and its decoded length counted.",
+                "Decode the body (gzip, deflate) and count its decoded length.",
             )
             .default("false"),
         ],
@@ -67,34 +67,35 @@ pub(super) static REQUEST: Shape = Shape {
 /// The keys that are methods.
 pub(in crate::scenario) const METHODS: [&str; 7] =
     ["get", "post", "put", "patch", "delete", "head", "options"];
-const METHOD: &str = "Path at the target's base, or a whole URL.";
+const METHOD: &str = "Path at the target's base URL, or an absolute URL.";
 
-/// A body that is made.
+/// A generated body.
 static BODY: Shape = Shape {
     groups: &[Group { keys: &["generate", "file", "form"], required: true }],
     ..Shape::new(
         "a body",
-        "A body that is made before the load.",
+        "A body generated before the load.",
         &[
             Key::new(
                 "generate",
                 Kind::Word(&["array", "grid", "corpus", "filler"]),
-                "`array`: JSON of exactly `size` bytes, as WSO2's tests send it; `grid`: `rows` of `fields`; `corpus`: different documents of words; `filler`: `size` bytes of `x`.",
+                "`array`: JSON of exactly `size` bytes, as WSO2's tests send it; `grid`: `rows` of `fields`; `corpus`: documents of words with different frequencies; `filler`: `size` bytes of `x`.",
             ),
             Key::new("size", SIZE, "Bytes, of `array` and `filler`.").default("1KiB"),
             Key::new("rows", Kind::Integer(0, 100_000), "Rows of a grid.").default("10"),
             Key::new("fields", Kind::Integer(0, 1_000), "Fields of a row.").default("10"),
             Key::new("documents", COUNT, "Documents of a corpus.").default("1000"),
             Key::new("words", COUNT, "Words of a document.").default("100"),
-            Key::new("vocabulary", COUNT, "Different words; their frequencies follow Zipf's law.")
-                .default("20000"),
-            Key::new("seed", Kind::Integer(0, u64::MAX), "What chance starts from.").default("1"),
-            Key::new("file", Kind::Text, "The content of this file."),
             Key::new(
-                "form",
-                Kind::Table(Names::Parameter, &Kind::Loose),
-                "Fields of a form, which are encoded.",
-            ),
+                "vocabulary",
+                COUNT,
+                "Number of different words; their frequencies follow Zipf's law.",
+            )
+            .default("20000"),
+            Key::new("seed", Kind::Integer(0, u64::MAX), "Seed of the random numbers.")
+                .default("1"),
+            Key::new("file", Kind::Text, "File with the body."),
+            Key::new("form", Kind::Table(Names::Parameter, &Kind::Loose), "Fields of a form."),
         ],
     )
 };
@@ -116,23 +117,23 @@ static CHECK: Shape = Shape {
     }],
     ..Shape::new(
         "a check",
-        "A check of an answer; if it fails, the sample is an error.",
+        "A check of a response; a failed check makes the sample an error.",
         &[
             Key::new("status", Kind::OneOrMany(&Kind::Loose), "`200`, `2xx`, `200-204`."),
-            Key::new("body_contains", Kind::Loose, "A text that the body has."),
-            Key::new("body_matches", Kind::Text, "A regular expression that is found in the body."),
-            Key::new("body_equals", Kind::Loose, "The whole body."),
+            Key::new("body_contains", Kind::Loose, "A text contained in the body."),
+            Key::new("body_matches", Kind::Text, "A regular expression that matches in the body."),
+            Key::new("body_equals", Kind::Loose, "The entire body."),
             Key::new(
                 "header",
                 Kind::Text,
-                "A regular expression that is found in the answer's head.",
+                "A regular expression that matches in the head of the response.",
             ),
-            Key::new("json", Kind::Form(Form::JsonPath), "A path that has something."),
-            Key::new("equals", Kind::Loose, "What `json` must have there."),
-            Key::new("under", LENGTH, "It takes no longer."),
+            Key::new("json", Kind::Form(Form::JsonPath), "A path with a value."),
+            Key::new("equals", Kind::Loose, "The expected value of `json`."),
+            Key::new("under", LENGTH, "Largest response time."),
             Key::new("bytes", SIZE, "Length of the body."),
-            Key::new("not", Kind::Bool, "The opposite.").default("false"),
-            Key::new("message", Kind::Text, "What is said when it fails."),
+            Key::new("not", Kind::Bool, "Negate the check.").default("false"),
+            Key::new("message", Kind::Text, "Message of a failure."),
         ],
     )
 };
@@ -142,20 +143,25 @@ static EXTRACT: Shape = Shape {
     groups: &[Group { keys: &["json", "regex", "header"], required: true }],
     ..Shape::new(
         "an extractor",
-        "A value taken out of an answer.",
+        "A value extracted from a response.",
         &[
             Key::new("json", Kind::Form(Form::JsonPath), "A path in the body."),
-            Key::new("regex", Kind::Text, "A regular expression; its first group if it has one."),
             Key::new(
-                "from",
-                Kind::Word(&["body", "headers"]),
-                "Where the expression is looked for.",
+                "regex",
+                Kind::Text,
+                "A regular expression: its first group, or the whole match.",
+            ),
+            Key::new("from", Kind::Word(&["body", "headers"]), "Searched part of the response.")
+                .default("body"),
+            Key::new("header", Kind::Form(Form::Header), "A header field of the response."),
+            Key::new(
+                "nth",
+                Kind::Integer(0, 10_000),
+                "Number of the match; 0 chooses one at random.",
             )
-            .default("body"),
-            Key::new("header", Kind::Form(Form::Header), "A field of the answer."),
-            Key::new("nth", Kind::Integer(0, 10_000), "Which of several; 0 is one at random.")
-                .default("1"),
-            Key::new("default", Kind::Loose, "If there is none.").default("the value before"),
+            .default("1"),
+            Key::new("default", Kind::Loose, "Value without a match.")
+                .default("the previous value"),
         ],
     )
 };
@@ -165,9 +171,9 @@ static THINK: Shape = Shape::new(
     "a pause",
     "A pause of random length.",
     &[
-        Key::new("mean", TIME, "Its mean; normally distributed with `deviation`."),
-        Key::new("deviation", TIME, "Its standard deviation.").default("0"),
-        Key::new("from", TIME, "Shortest; evenly distributed up to `to`."),
+        Key::new("mean", TIME, "Mean of a normal distribution with `deviation`."),
+        Key::new("deviation", TIME, "Standard deviation.").default("0"),
+        Key::new("from", TIME, "Minimum of a uniform distribution up to `to`."),
         Key::new("to", TIME, "Longest."),
     ],
 );

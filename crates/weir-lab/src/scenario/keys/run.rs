@@ -1,30 +1,30 @@
-//! Keys of how a run is measured, watched and compared.
+//! Keys of measurement, observation and comparison.
 
 use super::{LENGTH, ONLY, ONLY_DOC, SHARE, TIME};
 use weir_config::document::{Group, Key, Kind, Names, Shape};
 
-/// What is waited for between rounds.
+/// Idle condition between rounds.
 const IDLE: Kind = Kind::Either(&[Kind::Word(&["drained"]), TIME, Kind::Object(&GAUGES)]);
-const IDLE_DOC: &str = "What is waited for between rounds: until weir has indexed and counted what it recorded, until gauges are 0, or a time.";
+const IDLE_DOC: &str = "Idle condition between rounds: weir has indexed and counted all records, gauges are 0, or a time has passed.";
 
 static GAUGES: Shape = Shape::new(
-    "what is waited for",
-    "Gauges of `observe.metrics` that are 0 once the server is idle.",
-    &[Key::new("zero", Kind::List(&Kind::Text), "Their names.").required()],
+    "an idle condition",
+    "Gauges of `observe.metrics` that are 0 on an idle server.",
+    &[Key::new("zero", Kind::List(&Kind::Text), "Names of the gauges.").required()],
 );
 
 pub(super) static PROTOCOL: Shape = Shape {
     groups: &[Group { keys: &["stabilise", "fixed"], required: true }],
     ..Shape::new(
         "a protocol",
-        "How a cell is measured.",
+        "Measurement of a cell.",
         &[
             Key::new(
                 "stabilise",
                 Kind::Object(&STABILISE),
-                "Rounds until the server is stable; then further ones are recorded.",
+                "Rounds until a steady state, then recorded rounds.",
             ),
-            Key::new("fixed", Kind::Object(&FIXED), "One run whose beginning is cut off."),
+            Key::new("fixed", Kind::Object(&FIXED), "One run without its beginning."),
         ],
     )
 };
@@ -32,43 +32,50 @@ pub(super) static PROTOCOL: Shape = Shape {
 /// Stabilise, then measure.
 static STABILISE: Shape = Shape::new(
     "stabilising",
-    "Rounds until the server is stable; then further ones are recorded.",
+    "Rounds until a steady state, then recorded rounds.",
     &[
         Key::new(
             "rounds",
             Kind::Integer(3, 100),
-            "Rounds recorded, and rounds in each half of those that decide.",
+            "Recorded rounds, and rounds in each half of those before the decision.",
         )
         .default("5"),
-        Key::new("margin", SHARE, "Largest difference that counts as none.").default("5%"),
-        Key::new("max_rounds", Kind::Integer(6, 10_000), "After so many it is UNSTABLE.")
-            .default("60"),
+        Key::new("margin", SHARE, "Largest difference of equivalent rounds.").default("5%"),
+        Key::new(
+            "max_rounds",
+            Kind::Integer(6, 10_000),
+            "Rounds after which the case is UNSTABLE.",
+        )
+        .default("60"),
         Key::new("least", LENGTH, "Shortest round.").default("2s"),
         Key::new("longest", LENGTH, "Longest round.").default("10s"),
-        Key::new("variation", SHARE, "Largest coefficient of variation from round to round.")
+        Key::new("variation", SHARE, "Largest coefficient of variation of successive rounds.")
             .default("2%"),
-        Key::new("exact", Kind::Bool, "Iterations stay as they are written.").default("false"),
+        Key::new("exact", Kind::Bool, "Keep the number of iterations.").default("false"),
         Key::new("idle", IDLE, IDLE_DOC).default("0"),
     ],
 );
 
-/// A run with a cut.
+/// A run of a fixed duration.
 static FIXED: Shape = Shape::new(
     "a fixed run",
-    "One run whose beginning is cut off.",
-    &[Key::new("cut", TIME, "How much.").required(), Key::new("idle", IDLE, IDLE_DOC).default("0")],
+    "One run without its beginning.",
+    &[
+        Key::new("cut", TIME, "Length of the beginning that is cut off.").required(),
+        Key::new("idle", IDLE, IDLE_DOC).default("0"),
+    ],
 );
 
-/// What is watched.
+/// Observed subjects.
 pub(super) static OBSERVE: Shape = Shape::new(
-    "what is watched",
-    "What is watched beside the load, on the same time axis.",
+    "the observed subjects",
+    "Observed subjects, on the time axis of the load.",
     &[
-        Key::new("every", LENGTH, "How often.").default("1s"),
+        Key::new("every", LENGTH, "Interval.").default("1s"),
         Key::new(
             "pids",
             Kind::List(&Kind::Loose),
-            "Processes: `gateway` and `backend` as the Lab started them, or numbers.",
+            "Processes: `gateway` and `backend`, as started by the Lab, or process ids.",
         ),
         Key::new("metrics", Kind::Text, "URL of the server's Prometheus metrics."),
         Key::new("gauges", Kind::List(&Kind::Text), "Names of metrics."),
@@ -84,11 +91,11 @@ pub(super) static PUBLISHED: Shape = Shape {
     }],
     ..Shape::new(
         "a published figure",
-        "What somebody else measured.",
+        "A published figure.",
         &[
-            Key::new("source", Kind::Text, "Who, and on which hardware.").required(),
+            Key::new("source", Kind::Text, "Source and hardware.").required(),
             Key::new("only", ONLY, ONLY_DOC),
-            Key::new("throughput", Kind::Loose, "Requests a second."),
+            Key::new("throughput", Kind::Loose, "Requests per second."),
             Key::new("mean", TIME, "Mean of the response time."),
             Key::new("p50", TIME, "Percentile of the response time."),
             Key::new("p90", TIME, "Likewise."),
@@ -96,25 +103,25 @@ pub(super) static PUBLISHED: Shape = Shape {
             Key::new("p99", TIME, "Likewise."),
             Key::new("max", TIME, "Largest response time."),
             Key::new("errors", SHARE, "Share of requests that failed."),
-            Key::new("relative", Kind::Loose, "Throughput, divided by that of the case `to`."),
+            Key::new("relative", Kind::Loose, "Throughput relative to the case `to`."),
             Key::new(
                 "to",
                 Kind::Table(Names::Name, &Kind::Loose),
-                "The case that `relative` is relative to: values that differ from those of `only`.",
+                "Reference case of `relative`: values that differ from those of `only`.",
             ),
         ],
     )
 };
 
-/// Levels of effort.
+/// Levels of a run.
 pub(super) static LEVELS: Shape = Shape::new(
     "the levels",
-    "What `--quick` and `--full` set over this file: paths such as `load.0.duration`, and values.",
+    "Overrides of `--quick` and `--full`: paths such as `load.0.duration`, and values.",
     &[
-        Key::new("quick", SETTINGS, "Of a short run, to see that things work.").default(
+        Key::new("quick", SETTINGS, "Overrides of a short run.").default(
             "the first and the last value of everything in the matrix, loads of at most 5 s",
         ),
-        Key::new("full", SETTINGS, "Of the whole.").default("nothing"),
+        Key::new("full", SETTINGS, "Overrides of the complete run.").default("nothing"),
     ],
 );
 

@@ -1,4 +1,4 @@
-//! `weir lab check`: everything that is wrong with a scenario.
+//! `weir lab check`: findings of a scenario.
 
 use crate::exit::Exit;
 use crate::{findings, output};
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let loaded = scenario::load(&args.file, &scenario::Over::default());
+    let loaded = scenario::load(&args.file, &scenario::Overrides::default());
     let (scenario, found) = match &loaded {
         Ok((scenario, found)) => (Some(scenario), found),
         Err(found) => (None, found),

@@ -5,7 +5,7 @@ use crate::output;
 use crate::table::table;
 use std::path::PathBuf;
 use weir_lab::compare;
-use weir_lab::results::{CellComparison, Comparison, Stored};
+use weir_lab::results::{CellComparison, Comparison, StoredRun};
 
 /// Arguments of `weir lab compare`.
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let (before, after) = (Stored::read(&args.before)?, Stored::read(&args.after)?);
+    let (before, after) = (StoredRun::read(&args.before)?, StoredRun::read(&args.after)?);
     let comparison = compare::runs(&before, &after, args.margin / 100.0);
     if args.json {
         output::line(&serde_json::to_string(&comparison)?);

@@ -1,4 +1,4 @@
-//! `weir lab gc`: how long a JVM paused.
+//! `weir lab gc`: garbage collection pauses of a JVM.
 
 use crate::exit::Exit;
 use crate::output;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let place = || args.log.display().to_string();
-    let mut log = GcLog::whole(&args.log).with_context(place)?;
+    let mut log = GcLog::from_start(&args.log).with_context(place)?;
     let pauses = log.read().with_context(place)?;
     let uptime = log.uptime().with_context(|| {
         format!("{}: no line of a unified GC log with the uptime", args.log.display())

@@ -18,7 +18,7 @@ use weir_lab::results::hlog;
 pub(crate) struct Args {
     /// Histogram log
     log: PathBuf,
-    /// Only tags that contain this
+    /// Only tags that contain this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     tag: String,
     /// Print one JSON object per line
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let sums = hlog::by_tag(&hlog::read(&log).with_context(place)?);
     let mut rows = Vec::new();
     for (tag, histogram) in sums.iter().filter(|(tag, _)| tag.contains(&args.tag)) {
-        let times = Times::of(histogram);
+        let times = Times::from_histogram(histogram);
         if args.json {
             let mut line = serde_json::to_value(&times)?;
             line["tag"] = tag.as_str().into();

@@ -1,4 +1,4 @@
-//! A load that is put on servers once: watched and shown while it runs, written down if asked.
+//! A single load: observed and shown while it runs, recorded on request.
 
 use super::progress::Progress;
 use super::signals;
@@ -8,41 +8,41 @@ use std::fs::File;
 use std::path::Path;
 use weir_lab::engine::{self, Control, Event, Options, Summary};
 use weir_lab::jtl::Writer;
-use weir_lab::measure::{Circumstances, Measurement, SERVER};
+use weir_lab::measure::{Measurement, RoundConditions, SERVER};
 use weir_lab::observe::{Observer, listening_on};
 use weir_lab::program::Program;
 use weir_lab::record::Clock;
 use weir_lab::results::{FolderError, ServerRow, Total};
 
-/// What is to be run.
+/// The load.
 pub(super) struct Load<'a> {
     pub(super) program: Program,
-    /// Ports of this machine that it goes to: who listens there can be watched, whether it or the
-    /// generator was at its limit.
+    /// Target ports on this machine. The processes that listen there are observed, to find out
+    /// whether the server or the generator was saturated.
     pub(super) ports: &'a [u16],
     /// Loops of the engine; `None` is half of the cores.
     pub(super) threads: Option<u32>,
-    /// File for a row a sample, in JMeter's format.
+    /// Results file with one row per sample, in JMeter's format.
     pub(super) jtl: Option<&'a Path>,
-    /// A line a second is JSON.
+    /// Print one JSON line per second.
     pub(super) json: bool,
-    /// An open model's: times count from when a request was due.
+    /// Open model: times count from the due time of a request.
     pub(super) open: bool,
 }
 
-/// What has come of it.
+/// The result.
 pub(super) struct Loaded {
     pub(super) summary: Summary,
     pub(super) total: Total,
-    /// Labels of its requests.
+    /// Labels of requests.
     pub(super) names: Vec<String>,
-    /// What was seen of servers and host.
+    /// Observed figures of servers and host.
     pub(super) seen: Vec<ServerRow>,
 }
 
 impl Load<'_> {
-    /// Runs it to its end, or until a signal; `measurement` is told everything, if there is one, and
-    /// has to be finished by the caller.
+    /// Runs the load to its end, or until a signal. An optional `measurement` gets all events; its
+    /// caller has to finish it.
     pub(super) fn run(self, mut measurement: Option<&mut Measurement>) -> anyhow::Result<Loaded> {
         descriptors::raise_limit();
         let control = Control::default();
@@ -65,9 +65,9 @@ impl Load<'_> {
         let (mut seen, mut kept) = (Vec::new(), Ok(()));
         let mut progress = Progress::new(self.json);
         if let Some(measurement) = &mut measurement
-            && let Some(turn) = measurement.turn()
+            && let Some(turn) = measurement.next_round()
         {
-            measurement.begin(turn, 0.0)?;
+            measurement.start_round(turn, 0.0)?;
         }
         let summary = engine::run(self.program, &options, &control, &mut |event| {
             if let Event::Second(second) = event {
@@ -99,10 +99,10 @@ fn end(measurement: &mut Measurement, clock: Clock, control: &Control) -> Result
         let time = clock.steady.elapsed().as_secs_f64();
         return measurement.interrupt(time, "interrupted");
     }
-    measurement.end(Circumstances::default())
+    measurement.end_round(RoundConditions::default())
 }
 
-/// Makes the file for a row a sample.
+/// Creates the results file.
 fn rows(path: &Path, program: &Program, clock: Clock) -> anyhow::Result<Writer> {
     let place = || path.display().to_string();
     let file = File::create(path).with_context(place)?;

@@ -1,4 +1,4 @@
-//! `weir lab merge`: histogram logs of several generators, added up.
+//! `weir lab merge`: merges histogram logs of several generators.
 
 use crate::exit::Exit;
 use crate::output;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Puts all logs on the clock of the one that started first, which it gives.
+/// Aligns all logs to the earliest start, which is returned.
 fn align(logs: &mut [Vec<hlog::Interval>], starts: &[Option<SystemTime>]) -> SystemTime {
     let first = starts.iter().flatten().min().copied().unwrap_or(SystemTime::UNIX_EPOCH);
     for (log, start) in logs.iter_mut().zip(starts) {

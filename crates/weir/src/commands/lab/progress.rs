@@ -1,18 +1,17 @@
-//! Live progress: one line that changes on a terminal, a plain line a second otherwise, JSON for
-//! programs.
+//! Live progress: one updated line on a terminal, otherwise one line per second as text or JSON.
 
 use crate::output;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
-use weir_lab::engine::{Event, Hold};
+use weir_lab::engine::{Event, RateStep};
 use weir_lab::record::Interval;
 
-/// Where progress goes, and how.
+/// Prints the progress.
 pub(super) struct Progress {
     how: How,
-    /// What the run is doing, in a word or two.
+    /// Current activity.
     phase: String,
-    /// Characters that the changing line has now.
+    /// Width of the updated line.
     width: usize,
 }
 
@@ -35,16 +34,16 @@ impl Progress {
         Self { how, phase: "running".to_owned(), width: 0 }
     }
 
-    /// Shows what happens.
+    /// Shows an event.
     pub(super) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Groups(_) => {}
             Event::Second(second) => self.second(second),
-            Event::Hold(hold) => self.hold(hold),
+            Event::RateStep(hold) => self.hold(hold),
         }
     }
 
-    /// Says what is done now.
+    /// Shows the current activity.
     pub(super) fn doing(&mut self, what: &str) {
         match self.how {
             How::Json => {
@@ -54,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// Begins a round.
+    /// Starts a round.
     pub(super) fn round(&mut self, name: &str) {
         if let How::Json = self.how {
             output::line(&json!({ "event": "round", "name": name }).to_string());
@@ -86,7 +85,7 @@ impl Progress {
         self.line(&text);
     }
 
-    fn hold(&mut self, hold: &Hold) {
+    fn hold(&mut self, hold: &RateStep) {
         if let How::Json = self.how {
             return output::line(
                 &json!({
@@ -108,7 +107,7 @@ impl Progress {
         self.width = width;
     }
 
-    /// Leaves the changing line.
+    /// Ends the updated line.
     pub(super) fn end(&mut self) {
         if let (How::Terminal, 1..) = (&self.how, self.width) {
             output::note("");

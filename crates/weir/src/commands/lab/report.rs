@@ -1,4 +1,5 @@
-//! `weir lab report`: the report of a folder, made again, or JMeter's tables of a results file.
+//! `weir lab report`: writes the report of a folder again, or prints JMeter's tables of a results
+//! file.
 
 use super::results_file;
 use crate::exit::Exit;

@@ -1,4 +1,4 @@
-//! What a command that puts load on a server says at the end.
+//! Result of a load command.
 
 use crate::{output, table};
 use serde_json::{Map, Value, json};
@@ -9,8 +9,8 @@ use weir_lab::figures::{LabelFigures, Times};
 use weir_lab::measure::SERVER;
 use weir_lab::record::FirstError;
 use weir_lab::results::{ServerRow, Total};
-use weir_lab::validity::{self, ERRORS};
-use weir_lab::verdict::{Grounds, Verdict, judge};
+use weir_lab::validity::{self, MAX_ERROR_SHARE};
+use weir_lab::verdict::{Verdict, VerdictInput, judge};
 
 /// The result.
 pub(super) struct Report {
@@ -20,17 +20,17 @@ pub(super) struct Report {
     errors: Vec<FirstError>,
     seconds: f64,
     interrupted: u64,
-    /// It was stopped before its end.
+    /// The load was stopped before its end.
     stopped: bool,
     dropped: u64,
-    /// Share of a core: the generator's busiest thread, the server's.
+    /// CPU of the busiest thread of generator and server, as a share of a core.
     generator: f64,
     server: Option<f64>,
     open: bool,
 }
 
 impl Report {
-    /// `schedule` is the rate and the quantum of an open model, if it has one rate.
+    /// `schedule` is the rate and the quantum of an open model with one rate.
     pub(super) fn new(
         schedule: Option<(f64, Duration)>,
         summary: &Summary,
@@ -44,8 +44,9 @@ impl Report {
         let server = rows.iter().filter(|row| row.subject == SERVER);
         evidence.server = server.filter_map(|row| row.busiest_thread).reduce(f64::max);
         evidence.steal = mean(rows.iter().filter_map(|row| row.steal));
-        let flaws = validity::flaws(&evidence, ERRORS);
-        let (verdict, reasons) = judge(&Grounds { flaws: &flaws, ..Grounds::default() });
+        let flaws = validity::violations(&evidence, MAX_ERROR_SHARE);
+        let (verdict, reasons) =
+            judge(&VerdictInput { violations: &flaws, ..VerdictInput::default() });
         Self {
             figures,
             verdict,
@@ -65,13 +66,13 @@ impl Report {
         self.verdict.exit_code()
     }
 
-    /// Takes over how a run was judged whose results are in a folder: by its baseline, too.
+    /// Takes over the verdict of the stored run, which includes its baseline.
     pub(super) fn take_verdict(&mut self, run: &weir_lab::results::Summary) {
         self.verdict = run.verdict;
         self.reasons.clone_from(&run.reasons);
     }
 
-    /// Prints it, and where its results are if they are somewhere.
+    /// Prints the result, and the path of the report.
     pub(super) fn print(&self, as_json: bool, folder: Option<&Path>) {
         if as_json {
             let mut line = self.json();

@@ -12,9 +12,9 @@ use weir_lab::results::{Host, Run};
 use weir_lab::runner::now_text;
 use weir_lab::scenario::Level;
 
-/// Largest loss against a baseline that is none.
+/// Regression margin of a baseline.
 const MARGIN: f64 = 0.05;
-/// Decides what is random, so that a run can be repeated.
+/// Seed of random numbers: runs are reproducible.
 const SEED: u64 = 0x5EED;
 
 /// Arguments of `weir lab run`.
@@ -98,7 +98,7 @@ impl Args {
         }
     }
 
-    /// Where results go: nothing is there yet.
+    /// The results folder, which must be new.
     fn folder(&self) -> anyhow::Result<PathBuf> {
         let folder = self.out.clone().unwrap_or_else(|| usual_folder(&self.what));
         ensure!(
@@ -109,12 +109,12 @@ impl Args {
         Ok(folder)
     }
 
-    /// What it is compared with, and the largest loss that is none.
+    /// The baseline and its margin.
     fn before(&self) -> Option<(&Path, f64)> {
         self.baseline.as_deref().map(|path| (path, MARGIN))
     }
 
-    /// What `run.json` says of a scenario or plan in a file.
+    /// The content of `run.json` for a scenario or plan.
     fn described(&self, file: &Path, name: String) -> anyhow::Result<Run> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let digest = digest::digest(&digest::SHA256, text.as_bytes());
@@ -133,7 +133,7 @@ impl Args {
         })
     }
 
-    /// Its arguments as they can be shown: values of a plan's properties may be secrets.
+    /// The arguments without secrets: properties of a plan may be secrets.
     fn command(&self) -> Vec<String> {
         let mut arguments: Vec<String> = std::env::args().skip(1).collect();
         for (name, value) in &self.properties {

@@ -1,11 +1,11 @@
-//! What ends a load: signals, its time, or whoever started it.
+//! End of a load: by signals, after a time, or by the parent process.
 
 use std::io::Read;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_lab::engine::Control;
 
-/// The first signal lets what is under way end, the second does not.
+/// The first signal waits for requests in flight, the second one does not.
 pub(super) fn stop(control: &Control) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let control = control.clone();
@@ -28,7 +28,7 @@ pub(super) fn stop(control: &Control) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets a load end after some time.
+/// Ends a load after a time.
 pub(super) fn within(control: &Control, time: Duration) -> std::io::Result<()> {
     let control = control.clone();
     let wait = move || {
@@ -38,7 +38,7 @@ pub(super) fn within(control: &Control, time: Duration) -> std::io::Result<()> {
     std::thread::Builder::new().name("lab-within".to_owned()).spawn(wait).map(drop)
 }
 
-/// Lets a load end when standard input does.
+/// Ends a load at the end of standard input.
 pub(super) fn attended(control: &Control) -> std::io::Result<()> {
     let control = control.clone();
     let wait = move || {

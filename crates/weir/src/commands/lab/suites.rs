@@ -1,4 +1,4 @@
-//! `weir lab suites`: the published tests that are built in.
+//! `weir lab suites`: built-in published tests.
 
 use crate::exit::Exit;
 use crate::output;

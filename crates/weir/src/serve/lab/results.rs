@@ -1,19 +1,19 @@
-//! Folders of runs, as the console shows them.
+//! Stored runs, as shown by the console.
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use weir_admin::lab::{LabCase, LabComparison, LabDifference, LabResult, LabRun, LabTime};
 use weir_lab::compare::{self, MARGIN};
-use weir_lab::results::{Cell, CellComparison, Run, Stored, Summary};
+use weir_lab::results::{Cell, CellComparison, Run, StoredRun, Summary};
 
 /// Most runs that are listed.
 const MOST: usize = 200;
-/// Largest `run.json` and `summary.json` that are read, and largest report that is shown.
+/// Largest `run.json` and `summary.json`, and largest report.
 const RESULT: u64 = 16 << 20;
 const REPORT: u64 = 64 << 20;
 
-/// All of them, the newest first.
+/// All runs, the newest first.
 pub(super) fn all(folder: &Path) -> Vec<LabResult> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -29,7 +29,7 @@ pub(super) fn all(folder: &Path) -> Vec<LabResult> {
     runs
 }
 
-/// One of them.
+/// One run.
 pub(super) fn run(folder: &Path, name: &str) -> Option<LabRun> {
     let place = place(folder, name)?;
     let run = read::<Run>(&place.join("run.json"))?;
@@ -45,19 +45,19 @@ pub(super) fn run(folder: &Path, name: &str) -> Option<LabRun> {
     })
 }
 
-/// The page that a run left.
+/// The report of a run.
 pub(super) fn report(folder: &Path, name: &str) -> Option<Vec<u8>> {
     bytes(&place(folder, name)?.join("report.html"), REPORT)
 }
 
-/// Two of them.
+/// Comparison of two runs.
 pub(super) fn compare(folder: &Path, before: &str, after: &str) -> Result<LabComparison, String> {
     let stored = |name: &str| {
         let none = || format!("{name} has no result.");
         let place = place(folder, name).ok_or_else(none)?;
         let run = read(&place.join("run.json")).ok_or_else(none)?;
         let summary = read(&place.join("summary.json")).ok_or_else(none)?;
-        Ok::<_, String>(Stored { path: PathBuf::from(name), run, summary })
+        Ok::<_, String>(StoredRun { path: PathBuf::from(name), run, summary })
     };
     let compared = compare::runs(&stored(before)?, &stored(after)?, MARGIN);
     let only = |run: &str, names: &[String]| {
@@ -124,7 +124,7 @@ fn case(cell: &Cell) -> LabCase {
     }
 }
 
-/// A folder of this name, and nowhere else: it is neither hidden nor leads out of its folder.
+/// The folder with this name: not hidden, and not outside of the results folder.
 fn place(folder: &Path, name: &str) -> Option<PathBuf> {
     let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '@');
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(right) {
@@ -138,7 +138,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&bytes(path, RESULT)?).ok()
 }
 
-/// A file, unless it is longer than that or a link.
+/// Content of a file, unless too large or a symbolic link.
 fn bytes(path: &Path, most: u64) -> Option<Vec<u8>> {
     let found = fs::symlink_metadata(path).ok()?;
     if !found.is_file() || found.len() > most {

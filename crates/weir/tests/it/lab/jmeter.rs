@@ -239,8 +239,8 @@ fn a_plan_with_mistakes_is_refused_with_all_of_them() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "p.jmx: line 5: IfController `i`: the Lab does not have this element (`--lenient` skips it)\n\
-         p.jmx: line 6: JSR223Sampler `s`: the Lab runs no scripts (`--lenient` skips it)\n"
+        "p.jmx: line 5: IfController `i`: the Lab does not support this element (`--lenient` skips it)\n\
+         p.jmx: line 6: JSR223Sampler `s`: the Lab does not run scripts (`--lenient` skips it)\n"
     );
 }
 

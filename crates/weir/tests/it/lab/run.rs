@@ -97,7 +97,7 @@ fn errors_hangs_rejections_and_wrong_responses_are_distinguished() {
     let failing = once(&echo, "{get: /status/500}", 20, "");
     verdict(&failing, 3, &["INVALID", "20 of 20 requests failed", "http_500"]);
     let promised = once(&echo, "{get: /status/500}", 20, "thresholds: [\"error-rate<=0\"]");
-    verdict(&promised, 1, &["FAIL", "error-rate<=0 is broken: 100.000 %"]);
+    verdict(&promised, 1, &["FAIL", "error-rate<=0 is not met: 100.000 %"]);
     let declared =
         once(&echo, "{get: /status/503, expected: 503}", 20, "thresholds: [\"errors<=0\"]");
     let dir = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ load: {{executor: shared-iterations, vus: 2, iterations: 50}}
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     let text = stdout(&output);
     assert!(
-        text.contains("the server of how=broken did not start: it ended with exit status: 4"),
+        text.contains("the server of how=broken did not start: it exited with exit status: 4"),
         "{text}"
     );
     assert!(text.contains("no luck today"), "{text}");
@@ -431,5 +431,5 @@ fn a_generator_that_was_stopped_measures_nothing() {
     let output = child.wait_with_output().unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(text.contains("INVALID") && text.contains("the generator could not run"), "{text}");
+    assert!(text.contains("INVALID") && text.contains("the generator was stalled"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Arguments of `weir lab hit`, and the program they mean.
+//! Arguments of `weir lab hit`, and their program.
 
 use crate::duration;
 use anyhow::{Context, bail, ensure};
@@ -9,10 +9,10 @@ use weir_lab::program::{
     Step, Text, Timeouts, Users,
 };
 
-/// Connections of a closed model.
+/// Default connections of a closed model.
 const CONNECTIONS: u32 = 50;
 
-/// Connections of an open model at most, unless told otherwise.
+/// Default limit of connections of an open model.
 const MOST_CONNECTIONS: u32 = 10_000;
 
 /// Length of a run without `-n` and `-d`.
@@ -97,7 +97,7 @@ fn statuses(text: &str) -> Result<StatusSet, String> {
 }
 
 impl Args {
-    /// What is to be done, and with whom.
+    /// The program and its options.
     pub(super) fn program(&self) -> anyhow::Result<(Program, Origin)> {
         let (origin, target) =
             Origin::parse(&self.url).with_context(|| format!("{} is not a URL", self.url))?;
@@ -130,7 +130,7 @@ impl Args {
             steps: vec![Step::Request(request.into())],
             on_error: OnError::Continue,
             cookies: Cookies::Ignored,
-            fresh_user: false,
+            new_user: false,
         });
         Ok((program, origin))
     }
@@ -173,7 +173,7 @@ impl Args {
             stages: vec![Stage { duration: length, target: rate }],
             quantum: self.quantum,
             max_in_flight: self.connections.unwrap_or(MOST_CONNECTIONS),
-            // Whoever says how many connections there are wants requests to wait for them.
+            // With an explicit number of connections, requests wait for them.
             backlog: if self.connections.is_some() { u64::MAX } else { 0 },
         }
     }

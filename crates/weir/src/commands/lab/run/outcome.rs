@@ -1,11 +1,11 @@
-//! What a run says at its end, for people.
+//! Text result of a run.
 
 use weir_lab::figures::LabelFigures;
 use weir_lab::results::{Cell, Host, Summary};
 use weir_lab::stats::Ratio;
 use weir_lab::tables::aligned;
 
-/// Everything: cases, labels, published figures, effects, verdict.
+/// All tables: cases, labels, published figures, effects, verdict.
 pub(super) fn text(summary: &Summary, host: &Host) -> String {
     let mut text = format!("\n{}", cases(summary));
     for part in [labels(summary), holds(summary), effects(summary), published(summary, host)] {
@@ -34,7 +34,7 @@ pub(super) fn text(summary: &Summary, host: &Host) -> String {
     text
 }
 
-/// A table of which columns that are empty in every row are left out.
+/// A table without columns that are empty in every row.
 fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     let used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
     let used: Vec<usize> = (0..columns.len()).filter(used).collect();
@@ -45,7 +45,7 @@ fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     aligned(&columns, &rows)
 }
 
-/// A rate or milliseconds, with two places below a hundred.
+/// A rate or milliseconds, with two decimals below a hundred.
 fn number(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
@@ -54,7 +54,7 @@ fn share(value: f64) -> String {
     format!("{:.2}%", 100.0 * value)
 }
 
-/// Times of response in milliseconds, and the share of errors.
+/// Response times in milliseconds, and the error rate.
 fn times(figures: &LabelFigures) -> [String; 6] {
     let times = &figures.response;
     let [mean, p50, p95, p99, max] =
@@ -102,7 +102,7 @@ fn cases(summary: &Summary) -> String {
     table(&columns, &summary.cells.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Labels of cases that have several.
+/// Labels of cases with several labels.
 fn labels(summary: &Summary) -> String {
     let mut rows = Vec::new();
     for cell in summary.cells.iter().filter(|cell| cell.labels.len() > 2) {
@@ -134,9 +134,9 @@ fn labels(summary: &Summary) -> String {
 /// The highest rates that `find-max` found.
 fn holds(summary: &Summary) -> String {
     let mut text = String::new();
-    for cell in summary.cells.iter().filter(|cell| !cell.holds.is_empty()) {
-        let kept = cell.holds.iter().rfind(|hold| hold.kept);
-        let tried = cell.holds.len();
+    for cell in summary.cells.iter().filter(|cell| !cell.rate_steps.is_empty()) {
+        let kept = cell.rate_steps.iter().rfind(|hold| hold.met);
+        let tried = cell.rate_steps.len();
         if let Some(kept) = kept {
             text.push_str(&format!(
                 "{}: {}/s is the highest rate that meets the SLO; {tried} rates were tried\n",
@@ -167,7 +167,7 @@ fn effects(summary: &Summary) -> String {
     table(&["EFFECT", "ON THROUGHPUT", "FACTOR", "95 % INTERVAL"], &rows)
 }
 
-/// What others measured, beside what was measured here, and on what.
+/// Published figures, measured figures and the hardware.
 fn published(summary: &Summary, host: &Host) -> String {
     let mut rows = Vec::new();
     let mut sources: Vec<&str> = Vec::new();
@@ -192,7 +192,7 @@ fn published(summary: &Summary, host: &Host) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = table(&["CASE", "WHAT", "PUBLISHED", "MEASURED", "FACTOR"], &rows);
+    let mut text = table(&["CASE", "FIGURE", "PUBLISHED", "MEASURED", "FACTOR"], &rows);
     for (at, source) in sources.iter().enumerate() {
         text.push_str(&format!("[{}] {source}\n", at + 1));
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use weir_lab::jmx::{self, JmxError, Plan};
 use weir_lab::measure::{Case, Measurement, Method, Settings};
 use weir_lab::program::{Program, Step, Url};
-use weir_lab::protocol::Arrangement;
+use weir_lab::protocol::CaseOrder;
 use weir_lab::results::{Folder, jmeter};
 use weir_lab::runner::now_text;
 use weir_lab::tables::{self, AGGREGATE};
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Lab(report.exit_code()))
 }
 
-/// Puts the plan's load on its servers.
+/// Runs the load of the plan.
 fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
     let program = plan.program;
     let folder = args.folder()?;
@@ -43,12 +43,12 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
     let mut run = args.described(&args.what, name)?;
     let settings = Settings {
         method: Method::Once,
-        arrangement: Arrangement::default(),
+        case_order: CaseOrder::default(),
         seed: SEED,
         thresholds: Vec::new(),
         quick: false,
     };
-    let case = Case::of("", &program);
+    let case = Case::new("", &program);
     let written = Folder::create(&folder, &run, SystemTime::now())?;
     let mut measurement = Measurement::new(settings, vec![case], Some(written));
     let load = Load {
@@ -73,7 +73,7 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Ports of this machine that the program's requests go to: the servers there can be watched.
+/// Target ports of the program on this machine, whose servers can be observed.
 fn local_ports(program: &Program) -> Vec<u16> {
     fn visit(steps: &[Step], ports: &mut Vec<u16>) {
         for step in steps {

@@ -8,17 +8,18 @@ use crate::{descriptors, findings, output};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use weir_lab::engine::Control;
-use weir_lab::measure::capped;
+use weir_lab::measure::with_max_rate;
 use weir_lab::results::Run;
 use weir_lab::runner::{self, Options, Step};
-use weir_lab::scenario::{self, Level, Over, Server, Start};
+use weir_lab::scenario::{self, Level, Overrides, Server, Start};
 use weir_lab::suite::Suite;
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let folder = args.folder()?;
     let file = file(&args.what, &folder)?;
-    let over = Over { level: args.level(), target: args.target.clone(), sets: args.set.clone() };
+    let over =
+        Overrides { level: args.level(), target: args.target.clone(), sets: args.set.clone() };
     let mut scenario = match scenario::load(&file, &over) {
         Ok((scenario, found)) => {
             findings::print(&found);
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     if let Some(most) = args.most {
         for cell in &mut scenario.cells {
-            cell.program = capped(&cell.program, most);
+            cell.program = with_max_rate(&cell.program, most);
         }
     }
     descriptors::raise_limit();
@@ -62,7 +63,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let mut progress = Progress::new(args.json);
     let (summary, folder) = runner::run(&scenario, &options, &control, &mut |step| match step {
-        Step::Doing(what) => progress.doing(what),
+        Step::Activity(what) => progress.doing(what),
         Step::Round(name) => progress.round(name),
         Step::Load(event) => progress.show(event),
     })?;
@@ -80,7 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Lab(summary.verdict.exit_code()))
 }
 
-/// The scenario's file: a suite's is unpacked among the results, with what it needs.
+/// The scenario file. A suite is unpacked with its files into the results folder.
 fn file(what: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     if what.exists() {
         return Ok(what.to_owned());

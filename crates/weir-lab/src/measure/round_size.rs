@@ -1,13 +1,13 @@
-//! How much a program does, and the same program doing more or less.
+//! The size of a program, and programs of another size.
 
 use crate::program::{Executor, Group, Phase, Program, Step, Users};
-use crate::protocol::Extent;
+use crate::protocol::RoundSize;
 use std::time::Duration;
 
-/// What a program does in a round: iterations if a number of them ends it, seconds otherwise.
-/// `None` if it never ends, or ends by itself (`find-max`).
+/// The size of a program: iterations if a number of them ends the program, seconds otherwise.
+/// `None` if the program is endless or ends by itself (`find-max`).
 #[must_use]
-pub fn extent(program: &Program) -> Option<Extent> {
+pub fn size(program: &Program) -> Option<RoundSize> {
     let mut iterations = 0_u64;
     let mut seconds = 0.0_f64;
     for group in main(program) {
@@ -26,25 +26,27 @@ pub fn extent(program: &Program) -> Option<Extent> {
     }
     match (iterations, seconds > 0.0) {
         (0, false) => None,
-        (0, true) => Some(Extent::Seconds(seconds)),
-        (n, _) => Some(Extent::Iterations(n)),
+        (0, true) => Some(RoundSize::Seconds(seconds)),
+        (n, _) => Some(RoundSize::Iterations(n)),
     }
 }
 
-/// The program doing as much as `wanted`, with the same users and rates. One whose extent is of
-/// the other kind, or not known, stays as it is.
+/// The program with another size, and with the same users and rates. A program with a size of the
+/// other kind, or without one, is unchanged.
 #[must_use]
-pub fn sized(program: &Program, wanted: Extent) -> Program {
-    let factor = match (extent(program), wanted) {
-        (Some(Extent::Iterations(now)), Extent::Iterations(n)) => n as f64 / now.max(1) as f64,
-        (Some(Extent::Seconds(now)), Extent::Seconds(seconds)) => seconds / now,
+pub fn resized(program: &Program, wanted: RoundSize) -> Program {
+    let factor = match (size(program), wanted) {
+        (Some(RoundSize::Iterations(now)), RoundSize::Iterations(n)) => {
+            n as f64 / now.max(1) as f64
+        }
+        (Some(RoundSize::Seconds(now)), RoundSize::Seconds(seconds)) => seconds / now,
         _ => return program.clone(),
     };
-    let mut sized = program.clone();
-    for group in sized.groups.iter_mut().filter(|group| group.phase == Phase::Main) {
+    let mut resized = program.clone();
+    for group in resized.groups.iter_mut().filter(|group| group.phase == Phase::Main) {
         scale(&mut group.executor, factor);
     }
-    sized
+    resized
 }
 
 fn scale(executor: &mut Executor, factor: f64) {
@@ -68,8 +70,8 @@ fn scale(executor: &mut Executor, factor: f64) {
     }
 }
 
-/// Requests a second that a program offers, and its pacing quantum, if all of it is one constant
-/// rate of iterations whose requests can be counted.
+/// Offered requests per second of a program and its pacing quantum, if the program has one constant
+/// rate of iterations with a fixed number of requests.
 #[must_use]
 pub fn rate(program: &Program) -> Option<(f64, Duration)> {
     let mut sum = (0.0, Duration::ZERO);
@@ -85,8 +87,8 @@ pub fn rate(program: &Program) -> Option<(f64, Duration)> {
     (sum.0 > 0.0).then_some(sum)
 }
 
-/// Requests a second that users who begin one after the other bring in, if each does a number of
-/// iterations whose requests can be counted: what is offered, however fast the server is.
+/// Offered requests per second of users that start one after the other, if each has a fixed number
+/// of iterations and requests. This rate does not depend on the server.
 #[must_use]
 pub fn offered(program: &Program) -> Option<f64> {
     let (mut sum, mut all, mut time) = (0.0, 0.0, 0.0);
@@ -106,10 +108,10 @@ pub fn offered(program: &Program) -> Option<f64> {
     (offered > 0.0).then_some(offered)
 }
 
-/// How late requests of `find-max` may be: a tenth of the shortest time that it promises, in which
-/// being late is included.
+/// Allowed send lag of `find-max`: a tenth of the shortest response time in the objective, which
+/// includes the lag.
 #[must_use]
-pub(super) fn lateness(program: &Program) -> Option<Duration> {
+pub(super) fn allowed_lag(program: &Program) -> Option<Duration> {
     let limits = main(program).filter_map(|group| match &group.executor {
         Executor::FindMax(search) => search.limits.iter().map(|(_, limit)| *limit / 10).min(),
         _ => None,
@@ -117,7 +119,7 @@ pub(super) fn lateness(program: &Program) -> Option<Duration> {
     limits.min()
 }
 
-/// Requests of an iteration; `None` if it depends.
+/// Requests of an iteration; `None` if their number varies.
 pub(super) fn requests(steps: &[Step]) -> Option<f64> {
     let mut count = 0.0;
     for step in steps {
@@ -149,7 +151,7 @@ mod tests {
             steps: Vec::new(),
             on_error: OnError::Continue,
             cookies: Cookies::Ignored,
-            fresh_user: false,
+            new_user: false,
         };
         Program { groups: executors.into_iter().map(group).collect(), ..Program::default() }
     }
@@ -166,17 +168,17 @@ mod tests {
     #[test]
     fn iterations_and_seconds_are_scaled() {
         let ab = program(vec![shared(20_000), shared(10_000)]);
-        assert_eq!(extent(&ab), Some(Extent::Iterations(30_000)));
-        let longer = sized(&ab, Extent::Iterations(90_000));
+        assert_eq!(size(&ab), Some(RoundSize::Iterations(30_000)));
+        let longer = resized(&ab, RoundSize::Iterations(90_000));
         assert_eq!(longer.groups[0].executor, shared(60_000));
         assert_eq!(longer.groups[1].executor, shared(30_000));
 
         let constant = program(vec![users(None, Some(10))]);
-        assert_eq!(extent(&constant), Some(Extent::Seconds(10.0)));
-        let shorter = sized(&constant, Extent::Seconds(3.0));
-        assert_eq!(extent(&shorter), Some(Extent::Seconds(3.0)));
-        assert_eq!(extent(&program(vec![users(Some(7), None)])), Some(Extent::Iterations(70)));
-        assert_eq!(extent(&program(vec![users(None, None)])), None);
+        assert_eq!(size(&constant), Some(RoundSize::Seconds(10.0)));
+        let shorter = resized(&constant, RoundSize::Seconds(3.0));
+        assert_eq!(size(&shorter), Some(RoundSize::Seconds(3.0)));
+        assert_eq!(size(&program(vec![users(Some(7), None)])), Some(RoundSize::Iterations(70)));
+        assert_eq!(size(&program(vec![users(None, None)])), None);
     }
 
     #[test]
@@ -214,12 +216,12 @@ mod tests {
             let label = open.label("both");
             let steps = Vec::new();
             open.groups[0].steps =
-                vec![Step::Transaction { label, with_pauses: false, instead: false, steps }];
+                vec![Step::Transaction { label, with_pauses: false, parent_only: false, steps }];
             open
         };
         assert_eq!(rate(&open(50.0)), None, "no request, no rate");
         assert_eq!(rate(&open(90.0)), None);
-        assert_eq!(extent(&open(50.0)), Some(Extent::Seconds(4.0)));
+        assert_eq!(size(&open(50.0)), Some(RoundSize::Seconds(4.0)));
         assert_eq!(rate(&program(vec![shared(1)])), None);
     }
 }

@@ -1,22 +1,22 @@
-//! Ports, and texts of commands with what is known only when they are started.
+//! Free ports, and placeholders of commands that are known only at start.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::path::Path;
 
-/// Ports that the system gives to nobody by itself: its own begin at 32768
-/// (`net.ipv4.ip_local_port_range`). So nobody gets one between now and when the server takes it.
+/// Ports outside of the system's ephemeral range, which starts at 32768
+/// (`net.ipv4.ip_local_port_range`), so that no other process gets the port before the server.
 const PORTS: Range<u16> = 20_000..32_000;
-/// How many of them are tried.
-const TRIES: usize = 200;
+/// Largest number of attempts.
+const MAX_PORT_ATTEMPTS: usize = 200;
 
-/// A port of this machine that nobody listens on.
+/// A port of this machine without a listener.
 pub(super) fn free_port() -> Result<u16, String> {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     std::iter::repeat_with(|| fastrand::u16(PORTS))
-        .take(TRIES)
+        .take(MAX_PORT_ATTEMPTS)
         .find(is_free)
-        .ok_or_else(|| format!("no port is free: {TRIES} from {PORTS:?} were tried"))
+        .ok_or_else(|| format!("no port is free: {MAX_PORT_ATTEMPTS} from {PORTS:?} were tried"))
 }
 
 /// An address of this machine.
@@ -24,16 +24,16 @@ pub(super) fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// What `${…}` of a server's command, environment and settings stand for.
+/// Values of `${…}` in the command, environment and settings of a server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names<'n> {
+pub(super) struct Placeholders<'n> {
     pub(super) port: Option<u16>,
     pub(super) data: Option<&'n Path>,
     pub(super) backend: Option<&'n str>,
 }
 
-impl Names<'_> {
-    /// The text with them filled in.
+impl Placeholders<'_> {
+    /// The text with the values inserted.
     pub(super) fn fill(&self, text: &str) -> String {
         let port = self.port.map(|port| port.to_string());
         let data = self.data.map(|data| data.display().to_string());
@@ -50,7 +50,7 @@ impl Names<'_> {
 
 /// A free port.
 pub(super) const PORT: &str = "${port}";
-/// A folder of its own.
+/// The server's data folder.
 pub(super) const DATA: &str = "${data}";
 /// Address of the backend.
 const BACKEND: &str = "${backend}";
@@ -61,12 +61,15 @@ mod tests {
 
     #[test]
     fn names_are_filled_in_and_others_stay() {
-        let names =
-            Names { port: Some(81), data: Some(Path::new("/d")), backend: Some("127.0.0.1:9") };
+        let names = Placeholders {
+            port: Some(81),
+            data: Some(Path::new("/d")),
+            backend: Some("127.0.0.1:9"),
+        };
         assert_eq!(
             names.fill("--port=${port} ${data}/x http://${backend} ${HOME}"),
             "--port=81 /d/x http://127.0.0.1:9 ${HOME}"
         );
-        assert_eq!(Names::default().fill("${port}"), "${port}");
+        assert_eq!(Placeholders::default().fill("${port}"), "${port}");
     }
 }

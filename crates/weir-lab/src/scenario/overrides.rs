@@ -1,17 +1,17 @@
-//! What is set over a scenario file: a level, another target, single values.
+//! Overrides of a scenario file: a level, another target, single values.
 
-use super::{Cell, Level, Over, Scenario};
-use crate::measure::{Method, extent, sized};
-use crate::protocol::Extent;
+use super::{Cell, Level, Overrides, Scenario};
+use crate::measure::{Method, resized, size};
+use crate::protocol::RoundSize;
 use std::path::Path;
 use weir_config::document::{self, Data, Document, Node};
 use weir_config::finding::codes;
 
-/// Longest load of a quick run whose file does not say what quick is, in seconds.
-const QUICK: f64 = 5.0;
+/// Longest load of a quick run without `levels.quick`, in seconds.
+const MAX_QUICK_SECONDS: f64 = 5.0;
 
-/// Reads the document with everything set over it.
-pub(super) fn read(path: &Path, text: &str, over: &Over) -> Document {
+/// Reads the document with all overrides.
+pub(super) fn read(path: &Path, text: &str, over: &Overrides) -> Document {
     let mut document = Document::read(path, text);
     levels(&mut document, over.level);
     for (path, value) in &over.sets {
@@ -19,7 +19,7 @@ pub(super) fn read(path: &Path, text: &str, over: &Over) -> Document {
     }
     if let Some(base) = &over.target {
         if let Some(target) = document.root.as_ref().and_then(|root| root.get("target")) {
-            // Whether it is HTTP/2, and its time limits, are the file's.
+            // HTTP/2 and timeouts stay as in the file.
             let path = if target.members().is_some() { "target.base" } else { "target" };
             document.set(path, &serde_json::Value::from(base.as_str()).to_string());
         }
@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path, text: &str, over: &Over) -> Document {
     document
 }
 
-/// Sets what the file says of a level.
+/// Applies the values of a level in the file.
 fn levels(document: &mut Document, level: Level) {
     let Document { root: Some(root), report, .. } = document else { return };
     let Some(name) = name(level) else { return };
@@ -51,15 +51,15 @@ fn name(level: Level) -> Option<&'static str> {
     }
 }
 
-/// Whether the file says itself what this level is.
-pub(super) fn is_said(root: &Node, level: Level) -> bool {
+/// Whether the file defines this level.
+pub(super) fn is_defined(root: &Node, level: Level) -> bool {
     name(level)
         .is_some_and(|name| root.get("levels").is_some_and(|levels| levels.get(name).is_some()))
 }
 
-/// Makes a scenario quick whose file does not say what that is: the ends of its matrix, short loads,
-/// no protocol.
-pub(super) fn quicken(scenario: &mut Scenario) {
+/// Shortens a scenario without `levels.quick`: first and last values of the matrix, short loads, no
+/// protocol.
+pub(super) fn shorten(scenario: &mut Scenario) {
     let cells = &scenario.cells;
     let is_end = |(at, value): (usize, &(String, String))| {
         let of = |cell: Option<&Cell>| cell.and_then(|cell| cell.values.get(at)) == Some(value);
@@ -71,8 +71,10 @@ pub(super) fn quicken(scenario: &mut Scenario) {
     scenario.cells.retain(|_| keep.next().unwrap_or(true));
     scenario.method = Method::Once;
     for cell in &mut scenario.cells {
-        if extent(&cell.program).is_some_and(|e| matches!(e, Extent::Seconds(s) if s > QUICK)) {
-            cell.program = sized(&cell.program, Extent::Seconds(QUICK));
+        if size(&cell.program)
+            .is_some_and(|e| matches!(e, RoundSize::Seconds(s) if s > MAX_QUICK_SECONDS))
+        {
+            cell.program = resized(&cell.program, RoundSize::Seconds(MAX_QUICK_SECONDS));
         }
     }
 }

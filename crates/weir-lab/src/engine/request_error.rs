@@ -1,22 +1,22 @@
-//! Why a request got no answer.
+//! Errors of requests without a response.
 
 use crate::sample::ErrorKind;
 use std::io;
 
-/// A request that got no answer.
+/// Why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct RequestError {
     pub(super) kind: ErrorKind,
     pub(super) message: String,
 }
 
-impl Fault {
+impl RequestError {
     pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// Of an open connection.
-    pub(super) fn of(error: &io::Error) -> Self {
+    /// An error of an open connection.
+    pub(super) fn from_io(error: &io::Error) -> Self {
         use io::ErrorKind as Io;
         let kind = match error.kind() {
             Io::ConnectionRefused => ErrorKind::Refused,
@@ -29,9 +29,9 @@ impl Fault {
         Self::new(kind, error.to_string())
     }
 
-    /// Of a connection that is being opened.
-    pub(super) fn of_connect(error: &io::Error) -> Self {
-        let fault = Self::of(error);
+    /// An error while a connection is opened.
+    pub(super) fn from_connect(error: &io::Error) -> Self {
+        let fault = Self::from_io(error);
         match fault.kind {
             ErrorKind::Timeout => Self { kind: ErrorKind::ConnectTimeout, ..fault },
             _ => fault,
@@ -39,15 +39,15 @@ impl Fault {
     }
 
     pub(super) fn closed() -> Self {
-        Self::new(ErrorKind::Closed, "the connection was closed before the answer was whole")
+        Self::new(ErrorKind::Closed, "the connection was closed before the response was complete")
     }
 
-    pub(super) fn late() -> Self {
-        Self::new(ErrorKind::Timeout, "no whole answer in time")
+    pub(super) fn timed_out() -> Self {
+        Self::new(ErrorKind::Timeout, "no complete response within the timeout")
     }
 
     pub(super) fn protocol(error: &impl std::fmt::Display) -> Self {
-        Self::new(ErrorKind::Protocol, format!("what came is no HTTP: {error}"))
+        Self::new(ErrorKind::Protocol, format!("the response is not HTTP: {error}"))
     }
 
     pub(super) fn request(message: impl Into<String>) -> Self {

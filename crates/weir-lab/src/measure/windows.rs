@@ -1,31 +1,30 @@
-//! A single run in stretches.
+//! Windows of a single run.
 
 use super::case::{Case, figures};
 use crate::record::Interval;
 use crate::results::{RoundFigures, Total};
 
-/// Stretches that are kept; when there are more, two become one.
-const STRETCHES: usize = 20;
+/// Largest number of windows; beyond, neighbours are merged.
+const MAX_WINDOWS: usize = 20;
 
-/// A single run in stretches of equal length, of which there are never many: when there are, two
-/// become one.
+/// A single run in windows of equal length. When there are too many, neighbours are merged.
 #[derive(Debug)]
-pub(super) struct Stretches {
+pub(super) struct Windows {
     width: u64,
-    /// Each with the number of seconds in it.
+    /// Windows with their number of seconds.
     all: Vec<(Total, u64)>,
 }
 
-impl Default for Stretches {
+impl Default for Windows {
     fn default() -> Self {
         Self { width: 1, all: Vec::new() }
     }
 }
 
-impl Stretches {
+impl Windows {
     pub(super) fn add(&mut self, second: &Interval, case: &Case) {
         let full = self.all.last().is_none_or(|(_, seconds)| *seconds >= self.width);
-        if full && self.all.len() == STRETCHES {
+        if full && self.all.len() == MAX_WINDOWS {
             self.halve();
         }
         if full {
@@ -49,7 +48,7 @@ impl Stretches {
         }
     }
 
-    /// Figures of the stretches that are whole, without the last one, whose last second is not.
+    /// Figures of the complete windows. The last window is left out: its last second is incomplete.
     pub(super) fn figures(&self, names: &[String]) -> Vec<RoundFigures> {
         let whole = self.all.len().saturating_sub(1);
         let stretch = |(at, (total, seconds)): (usize, &(Total, u64))| {

@@ -1,32 +1,32 @@
-//! What was seen of server and host.
+//! Observed figures of server and host.
 
 use super::{PAUSES, SERVER};
 use crate::results::ServerRow;
 
-/// What was seen of server and host in a round. Shares are added up by the time they were seen for.
+/// Observed figures of server and host in a round. Shares are weighted by the observed time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedLoad {
     pub(super) server: f64,
     pub(super) busiest: f64,
     pub(super) cpu: f64,
     pub(super) memory: u64,
     pub(super) host: f64,
-    /// Core-seconds that the whole machine was busy, and those of the processes that were watched.
+    /// Busy core-seconds of the whole machine, and of the observed processes.
     pub(super) busy: f64,
     pub(super) watched: f64,
     pub(super) steal: f64,
-    /// Seconds that a JVM paused to collect garbage, if that was looked at.
+    /// Seconds of garbage collection pauses of a JVM, if observed.
     pub(super) paused: Option<f64>,
-    /// When it was looked last, and how long after the look before.
-    look: f64,
+    /// Time of the last sample, and time since the sample before.
+    last_sample: f64,
     since: f64,
 }
 
-impl Seen {
+impl ObservedLoad {
     pub(super) fn add(&mut self, row: &ServerRow, cut: f64) {
-        // Rows of one look have the same time.
-        if row.time > self.look {
-            (self.since, self.look) = (row.time - self.look.max(cut), row.time);
+        // Rows of one sample have the same time.
+        if row.time > self.last_sample {
+            (self.since, self.last_sample) = (row.time - self.last_sample.max(cut), row.time);
         }
         let (time, cpu) = (self.since, row.cpu.unwrap_or_default());
         if row.subject == PAUSES {
@@ -47,12 +47,12 @@ impl Seen {
         }
     }
 
-    /// Nothing yet, later in the same round.
-    pub(super) fn next(&self) -> Self {
-        Self { look: self.look, ..Self::default() }
+    /// Empty figures for the rest of the round.
+    pub(super) fn reset(&self) -> Self {
+        Self { last_sample: self.last_sample, ..Self::default() }
     }
 
-    /// Adds what was seen in another round.
+    /// Adds the figures of another round.
     pub(super) fn merge(&mut self, other: &Self) {
         self.server += other.server;
         self.busiest += other.busiest;
@@ -67,14 +67,14 @@ impl Seen {
         }
     }
 
-    /// Cores that others of this machine used, beside the processes that were watched and
-    /// `generator` core-seconds of our own.
+    /// Cores used by other processes of this machine, besides the observed processes and
+    /// `generator` core-seconds of the Lab.
     pub(super) fn others(&self, generator: f64) -> Option<f64> {
         let others = self.busy - self.watched - generator;
         (self.host > 0.0 && self.watched > 0.0).then(|| (others / self.host).max(0.0))
     }
 
-    /// Share of a core that the server's busiest thread used.
+    /// CPU of the server's busiest thread, as a share of a core.
     pub(super) fn busiest(&self) -> Option<f64> {
         (self.server > 0.0).then(|| self.busiest / self.server)
     }
