@@ -132,8 +132,8 @@ pub fn run(
         servers: Servers::new(&options.weir, &place, base),
         backends: Backends::new(&options.weir, &place),
         start: Instant::now(),
-        loaded: None,
-        ended: "interrupted",
+        last_loaded: None,
+        end_reason: "interrupted",
     };
     while !runner.control.is_stopped() {
         let Some(next) = runner.measurement.next_round() else { break };

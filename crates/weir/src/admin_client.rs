@@ -1,4 +1,4 @@
-//! Asks the admin API of a running weir.
+//! Client of the admin API of a running weir.
 
 mod tls;
 
@@ -20,17 +20,16 @@ use tokio::time::timeout;
 
 pub(crate) use tls::Trusted;
 
-/// Largest answer that is read.
+/// Largest response.
 const LONGEST: usize = 64 << 20;
-/// How long an answer may take, which is longer than a search or an attempt may; of a tail, how long it may be
-/// silent.
+/// Response timeout, longer than a search or an attempt. For a tail, the longest silence.
 const PATIENCE: Duration = Duration::from_secs(75);
 
-/// The server said no.
+/// An error response of the server.
 #[derive(Debug)]
 pub(crate) struct Refused {
     said: String,
-    /// First byte of the query that is wrong, and the last but one.
+    /// First byte of the invalid part of the query, and the byte after its last.
     pub(crate) place: Option<[usize; 2]>,
 }
 
@@ -42,7 +41,7 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// Where to ask, and who asks.
+/// Address and credential.
 pub(crate) struct AdminClient {
     runtime: Runtime,
     authority: String,
@@ -51,11 +50,11 @@ pub(crate) struct AdminClient {
 }
 
 impl AdminClient {
-    /// For the admin listener at `url`, which is `http://HOST:PORT`, or `https://HOST:PORT` with a
-    /// certificate that is `trusted`.
+    /// A client for the admin listener at `url`: `http://HOST:PORT`, or `https://HOST:PORT` with a
+    /// `trusted` certificate.
     ///
     /// # Errors
-    /// The URL is another one, or trusted certificates cannot be read.
+    /// The URL is invalid, or trusted certificates cannot be read.
     pub(crate) fn new(url: &str, token: String, trusted: &Trusted) -> anyhow::Result<Self> {
         let (is_https, authority) = authority(url)?;
         let tls = is_https.then(|| Secured::new(authority.host(), trusted)).transpose()?;
@@ -63,42 +62,42 @@ impl AdminClient {
         Ok(Self { runtime, authority: authority.to_string(), tls, token })
     }
 
-    /// Asks for one JSON document.
+    /// Requests a JSON document.
     ///
     /// # Errors
-    /// It cannot be had; the text says why.
+    /// The request failed; the message has the reason.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         parsed(&self.bytes(Method::GET, path, String::new())?)
     }
 
-    /// Asks for bytes as they are.
+    /// Requests bytes.
     ///
     /// # Errors
-    /// They cannot be had; the text says why.
+    /// The request failed; the message has the reason.
     pub(crate) fn raw(&self, path: &str) -> anyhow::Result<Vec<u8>> {
         self.bytes(Method::GET, path, String::new())
     }
 
-    /// Sends a JSON document, and gives the one that is answered.
+    /// Sends a JSON document and returns the JSON response.
     ///
     /// # Errors
-    /// It is refused; the text says why.
+    /// The request was rejected; the message has the reason.
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> anyhow::Result<T> {
         parsed(&self.bytes(Method::POST, path, body.to_string())?)
     }
 
-    /// Sends a JSON document that is answered with nothing.
+    /// Sends a JSON document without a response body.
     ///
     /// # Errors
-    /// It is refused; the text says why.
+    /// The request was rejected; the message has the reason.
     pub(crate) fn send_off(&self, path: &str, body: &Value) -> anyhow::Result<()> {
         self.bytes(Method::POST, path, body.to_string()).map(drop)
     }
 
-    /// Deletes something.
+    /// Sends a DELETE request.
     ///
     /// # Errors
-    /// It is refused; the text says why.
+    /// The request was rejected; the message has the reason.
     pub(crate) fn delete(&self, path: &str) -> anyhow::Result<()> {
         self.bytes(Method::DELETE, path, String::new()).map(drop)
     }
@@ -110,10 +109,10 @@ impl AdminClient {
         })
     }
 
-    /// Reads lines until `each` has enough, or the server ends it.
+    /// Reads lines until `each` stops, or until the end of the response.
     ///
     /// # Errors
-    /// They cannot be had; the text says why.
+    /// The request failed; the message has the reason.
     pub(crate) fn lines(
         &self,
         path: &str,
@@ -122,10 +121,10 @@ impl AdminClient {
         self.lines_of(Method::GET, path, each)
     }
 
-    /// Has something done, and reads the lines it answers, as [`AdminClient::lines`].
+    /// Sends a POST request and reads the lines of the response like [`AdminClient::lines`].
     ///
     /// # Errors
-    /// It is refused, or they cannot be had; the text says why.
+    /// The request was rejected or failed; the message has the reason.
     pub(crate) fn post_lines(
         &self,
         path: &str,
@@ -240,7 +239,7 @@ async fn whole(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Whether a URL is of https, and its `HOST:PORT`.
+/// Whether a URL is https, and its `HOST:PORT`.
 fn authority(url: &str) -> anyhow::Result<(bool, http::uri::Authority)> {
     let wrong = || format!("'{url}' is not http://HOST:PORT or https://HOST:PORT");
     let plain = url.strip_prefix("http://").map(|rest| (false, rest));

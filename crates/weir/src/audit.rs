@@ -1,4 +1,4 @@
-//! The audit of a data folder, as the admin API and `weir audit` ask for it.
+//! Audit log of a data folder, for the admin API and `weir audit`.
 
 use crate::tracker::convert::time;
 use std::path::Path;
@@ -7,7 +7,7 @@ use weir_admin::{Audit, AuditEntry, AuditWanted};
 use weir_store::StoreError;
 use weir_store::audit::{AuditEvent, AuditLog, AuditQuery};
 
-/// Opens it.
+/// Opens the audit log.
 ///
 /// # Errors
 /// The database cannot be opened.
@@ -25,10 +25,10 @@ pub(crate) fn open(data: &Path) -> Result<Audit, StoreError> {
     })
 }
 
-/// Most files that a line of the audit names.
+/// Largest number of files in an audit event.
 const NAMED: usize = 100;
 
-/// Writes down what `weir repair` is about to do to the journal.
+/// Writes the audit event of `weir repair` before it changes the journal.
 ///
 /// # Errors
 /// The database cannot be opened or written.

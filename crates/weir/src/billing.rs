@@ -1,4 +1,4 @@
-//! Invoices of a data folder: what was counted, put together with the prices.
+//! Invoices of a data folder: metered usage with prices.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use weir_monitor::billing::{self, BillingError, period};
 use weir_monitor::{Monitor, Settings, UsageError};
 use weir_store::gaps::Gaps;
 
-/// How much longer than its limit a call may last until it has ended for all.
+/// Time that a call may exceed its limit.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// What calls cost, whatever the Config of now says, and how many had no price.
+/// Prices of calls, independent of the current Config, and the number of calls without a price.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prices(Arc<AtomicU64>);
 
 impl Prices {
-    /// How calls are counted by a Config.
+    /// Metering rules of a Config.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
         let price = billing::pricing(config, &self.0);
         let routes = config.apis.iter().flat_map(|api| &api.routes);
@@ -28,21 +28,21 @@ impl Prices {
         Settings { price, max_call_time, ..Settings::new(&config.monitor) }
     }
 
-    /// Calls whose price the expression of their plan did not give.
+    /// Calls without a price because the expression of their plan failed.
     pub(crate) fn unpriced(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What the admin API asks.
+/// Access for the admin API.
 pub(crate) fn doors(monitor: Monitor, gaps: Gaps) -> Billing {
     Billing { invoices: Box::new(move |wanted| invoices(&monitor, &gaps, wanted)) }
 }
 
-/// The invoices of a data folder that no server counts in now.
+/// The invoices of a data folder that is not in use by a server.
 ///
 /// # Errors
-/// There are none; the text says why.
+/// The invoices cannot be read; the message has the reason.
 pub(crate) fn read(data: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Invoice>> {
     anyhow::ensure!(weir_store::exists(data), "{} has no metering data", data.display());
     Ok(invoices(&Monitor::read(data), &Gaps::new(data), wanted)?)

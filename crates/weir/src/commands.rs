@@ -3,6 +3,7 @@
 mod audit;
 mod check;
 mod completions;
+mod data_source;
 mod echo;
 mod explain;
 mod import;
@@ -13,7 +14,6 @@ mod key;
 mod lab;
 mod limits;
 mod monitor;
-mod place;
 mod pool;
 mod repair;
 mod resolve;

@@ -1,16 +1,16 @@
-//! Descriptors: how many there may be, and which are ours.
+//! File descriptors: limit, and inherited ones.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to the hard one. The soft one is 1024 on many systems, for the sake of
-/// programs that use `select`; it would end a server's growth at a thousand connections.
+/// Raises the soft limit to the hard one. Many systems have a soft limit of 1024 for programs with
+/// `select`; it would limit a server to a thousand connections.
 pub(crate) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Refused, it stays what it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// What to say if fewer descriptors may be open than the limits of the configuration need.
+/// Warning if the descriptor limit is lower than the limits of the configuration need.
 pub(crate) fn shortage(needed: u64) -> Option<String> {
     let most = getrlimit(Resource::Nofile).current?;
     (most < needed).then(|| {
@@ -23,11 +23,11 @@ pub(crate) fn shortage(needed: u64) -> Option<String> {
     })
 }
 
-/// Bit of `/proc/self/fdinfo` that says that a descriptor is closed in programs that are started.
+/// Bit in `/proc/self/fdinfo` of descriptors with close-on-exec.
 const CLOSED_ON_EXEC: u32 = 0o2_000_000;
 
-/// Closes what whoever started weir has left open, so that programs that weir starts do not get it.
-/// To be called before anything is opened; whatever weir itself opens is not passed on.
+/// Closes inherited descriptors, so that child processes do not get them. To be called before
+/// anything is opened; descriptors opened by weir are not inherited.
 pub(crate) fn close_inherited() {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<i32> =

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Parses a duration for clap.
 ///
 /// # Errors
-/// The text is no duration, or a negative one.
+/// The text is not a duration, or negative.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a duration, such as 100ms, 15s, 5m or 1h");
     // jiff reads `100 ms` and ISO 8601 as well; a bare number has no unit and is refused.

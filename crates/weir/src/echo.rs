@@ -1,8 +1,8 @@
 //! The echo backend: the upstream of examples, tests and performance comparisons.
 //!
-//! It must cost far less than what stands in front of it, so it is a loop on the wire codec with
-//! reused buffers: one read and one write a request. Each worker is a thread with its own
-//! runtime and its own socket. It trusts its clients: there are bounds on sizes, none on time.
+//! The backend must cost far less than the server under test: a loop on the wire codec with reused
+//! buffers, with one read and one write per request. Each worker is a thread with its own runtime
+//! and its own socket. Clients are trusted: sizes are bounded, times are not.
 
 mod answer;
 mod connection;
@@ -16,24 +16,24 @@ use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use weir_gateway::listen::{self, BindError};
 
-/// Largest request body it takes; more is answered with 413.
+/// Largest request body; a larger one gets 413.
 pub(crate) const LARGEST_BODY: usize = 1024 * 1024;
 
-/// Connections open at once in one worker; more are closed at once.
+/// Largest number of connections of a worker; further ones are closed at once.
 const CONNECTIONS: usize = 20_000;
 
-/// What it does.
+/// Settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// Addresses; port 0 takes a free one.
+    /// Addresses; port 0 chooses a free port.
     pub(crate) listen: Vec<SocketAddr>,
     /// Threads, at least 1.
     pub(crate) workers: usize,
-    /// Time before every answer, during which nothing is blocked.
+    /// Delay of every response, without blocking a thread.
     pub(crate) delay: Duration,
 }
 
-/// Sockets that are bound and not served yet.
+/// Bound sockets that are not served yet.
 pub(crate) struct Bound {
     sockets: Vec<Vec<TcpListener>>,
     delay: Duration,
@@ -42,7 +42,7 @@ pub(crate) struct Bound {
 /// Binds every address.
 ///
 /// # Errors
-/// One cannot be bound; the text names it.
+/// An address cannot be bound; the message names it.
 pub(crate) fn bind(options: &Options) -> Result<Bound, BindError> {
     let sockets = options
         .listen
@@ -53,18 +53,18 @@ pub(crate) fn bind(options: &Options) -> Result<Bound, BindError> {
 }
 
 impl Bound {
-    /// Where it listens.
+    /// Bound addresses.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The address cannot be read.
     pub(crate) fn addrs(&self) -> std::io::Result<Vec<SocketAddr>> {
         self.sockets.iter().flat_map(|same| same.first()).map(TcpListener::local_addr).collect()
     }
 
-    /// Starts the workers; they run until the process ends.
+    /// Starts the workers, which run until the process ends.
     ///
     /// # Errors
-    /// A thread cannot be made.
+    /// A thread cannot be started.
     pub(crate) fn start(self) -> anyhow::Result<()> {
         let delay = self.delay;
         let workers = self.sockets.iter().map(Vec::len).max().unwrap_or(0);

@@ -1,17 +1,17 @@
-//! What the process says when it ends.
+//! Exit codes.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: it did what it was asked to do.
+    /// 0: success.
     Success,
-    /// 1: it could not.
+    /// 1: failure.
     Failure,
     /// 2: the configuration has errors (clap uses the same code for a wrong command line).
     Findings,
-    /// 0 to 5: what the Lab says of a run, by its verdict.
+    /// 0 to 5: the verdict of a Lab run.
     Lab(u8),
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn to_json(findings: &Findings) -> Value {
     serde_json::to_value(&findings.list).unwrap_or_default()
 }
 
-/// Prints findings for people, if there are any.
+/// Prints findings as text, if there are any.
 pub(crate) fn print(findings: &Findings) {
     if !findings.list.is_empty() {
         output::note(findings.render(output::color()).trim_end());

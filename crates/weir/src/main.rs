@@ -1,6 +1,6 @@
-//! weir: hosts, fronts, records, meters and measures REST traffic.
+//! weir: hosts, proxies, records, meters and load-tests REST traffic.
 //!
-//! This crate is the command line and the one place where the others are put together.
+//! This crate is the command line. It connects the other crates.
 
 mod admin_client;
 mod audit;
@@ -25,9 +25,9 @@ mod tracker;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Keeps memory in small pages. The allocator asks for huge ones, of which the first byte makes
-/// 2 MiB resident: an idle weir had 18 MiB instead of 11. Where the kernel refuses, it is only
-/// larger.
+/// Keeps memory in small pages. The allocator requests huge pages, whose first byte makes 2 MiB
+/// resident: an idle weir would need 18 MiB instead of 11. If the kernel refuses this setting,
+/// memory is only larger.
 fn small_pages() {
     let _ = nix::sys::prctl::set_thp_disable(true);
 }

@@ -1,4 +1,4 @@
-//! The Monitor of a data folder, as the admin API and the commands ask it.
+//! The Monitor of a data folder, for the admin API and the commands.
 
 use crate::gaps;
 use jiff::civil::Date;
@@ -11,9 +11,9 @@ use weir_monitor::{Group, Monitor, Report, Row, Usage, UsageError};
 use weir_store::StoreError;
 use weir_store::gaps::Gaps;
 
-/// Seconds of the steps that can be asked for.
+/// Supported steps in seconds.
 const STEPS: [(&str, u64); 3] = [("minute", 60), ("hour", 3600), ("day", 86_400)];
-/// What can be grouped by.
+/// Supported groupings.
 const GROUPS: [(&str, Group); 5] = [
     ("consumer", Group::Consumer),
     ("api", Group::Api),
@@ -21,22 +21,22 @@ const GROUPS: [(&str, Group); 5] = [
     ("plan", Group::Plan),
     ("status", Group::Status),
 ];
-/// Classes of status by their codes.
+/// Status classes by their codes.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Opens the counts of a data folder to read them.
+/// Opens the metered usage of a data folder for reading.
 ///
 /// # Errors
-/// There are none.
+/// There is no metered usage.
 pub(crate) fn read(data: &Path) -> anyhow::Result<Monitor> {
     anyhow::ensure!(weir_store::exists(data), "{} has no metering data", data.display());
     Ok(Monitor::read(data))
 }
 
-/// Answers a question about usage.
+/// Executes a usage query.
 ///
 /// # Errors
-/// The question is wrong, or the counts cannot be read.
+/// The query is invalid, or the usage cannot be read.
 pub(crate) fn usage(
     monitor: &Monitor,
     gaps: &Gaps,
@@ -88,7 +88,7 @@ fn one_of(known: &[&str], word: &str) -> String {
     format!("'{word}' is not one of {}", known.join(", "))
 }
 
-/// A time in seconds since 1970: RFC 3339, a day, or how long ago.
+/// A time in seconds since 1970: RFC 3339, a day, or an age.
 fn time(text: &str, now: Timestamp) -> Result<u64, String> {
     let seconds = if let Ok(time) = text.parse::<Timestamp>() {
         time.as_second()
@@ -105,7 +105,7 @@ fn time(text: &str, now: Timestamp) -> Result<u64, String> {
     Ok(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// Seconds of a duration, in which a day has 24 hours.
+/// Seconds of a duration; a day has 24 hours.
 fn ago(text: &str) -> Option<i64> {
     if let Some(days) = text.strip_suffix('d').and_then(|days| days.parse::<u32>().ok()) {
         return Some(i64::from(days) * 86_400);
@@ -160,7 +160,7 @@ fn decimal(units: i128) -> String {
     }
 }
 
-/// How counting again has ended.
+/// Result of a rebuild.
 pub(crate) fn rebuilt(ended: Result<weir_monitor::Rebuilt, String>) -> Rebuilt {
     match ended {
         Ok(done) => Rebuilt {

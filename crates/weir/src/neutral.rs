@@ -1,8 +1,8 @@
-//! Text from outside, made harmless to a terminal.
+//! Terminal escaping of recorded text.
 //!
-//! What was recorded is data. A control character in it could move the cursor, change the title of
-//! the window or make a terminal answer; a bidirectional one could make text read as something
-//! else. They are shown as escapes.
+//! Recorded text is data. A control character could move the cursor, change the title of the window
+//! or make a terminal respond; a bidirectional one could change the displayed order. Such
+//! characters are shown as escapes.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ pub(crate) fn block(text: &str) -> String {
     escape(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// For JSON, which has escaped control characters of ASCII already.
+/// For JSON, where control characters of ASCII are already escaped.
 pub(crate) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,7 +1,6 @@
 //! Standard output and standard error, whose failure never ends a command.
 //!
-//! A closed pipe (`weir routes | head`) or a full disk behind a redirection is the reader's
-//! business: what cannot be written is dropped.
+//! Errors on a closed pipe (`weir routes | head`) or a full disk behind a redirection are ignored.
 
 use std::io::{IsTerminal, Write};
 
@@ -11,13 +10,13 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// Writes text as it is to standard output.
+/// Writes text unchanged to standard output.
 pub(crate) fn text(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Writes bytes as they are to standard output.
+/// Writes bytes unchanged to standard output.
 pub(crate) fn bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(bytes).and_then(|()| out.flush());
@@ -33,13 +32,13 @@ pub(crate) fn error(text: &str) {
     note(&format!("weir: {text}"));
 }
 
-/// Whether standard error wants colours: a terminal, and `NO_COLOR` is unset
+/// Whether standard error supports colours: a terminal, and `NO_COLOR` is unset
 /// (<https://no-color.org>).
 pub(crate) fn color() -> bool {
     std::io::stderr().is_terminal() && colors_are_wanted()
 }
 
-/// Whether standard output wants bold letters, likewise.
+/// Whether standard output supports bold text, likewise.
 pub(crate) fn bold() -> bool {
     std::io::stdout().is_terminal() && colors_are_wanted()
 }

@@ -1,7 +1,7 @@
-//! Composition of `weir serve`: bind everything, start, then react.
+//! Composition of `weir serve`: binds all sockets, starts all parts, then handles events.
 //!
-//! The control thread runs the admin listener and reacts to signals and file changes; it never
-//! touches a request.
+//! The control thread runs the admin listener and handles signals and file changes. It never
+//! handles requests of clients.
 
 mod access;
 mod burst;
@@ -31,10 +31,10 @@ use weir_config::Source;
 use weir_gateway::Gateway;
 use weir_store::gaps::Gaps;
 
-/// Serves until it is stopped.
+/// Serves until stopped.
 ///
 /// # Errors
-/// It cannot start; the text says why and names the address, if one is the reason.
+/// The start failed; the message has the reason, and the address if it is one.
 pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     descriptors::close_inherited();
     let (config, warnings) = match weir_config::load(&source) {

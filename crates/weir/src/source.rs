@@ -1,23 +1,23 @@
-//! Which configuration a command works on.
+//! Configuration of a command: path and overrides.
 
 use clap::Args;
 use std::path::PathBuf;
 use weir_config::Source;
 
-/// Path of the configuration and settings over it.
+/// Path of the configuration and overriding settings.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SourceArgs {
     /// Configuration file, or a folder with `weir.yaml`
     #[arg(default_value = "weir.yaml", value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// Set one value over the file, as YAML; may be repeated
-    /// (`--set limits.body=1MiB`, `--set listen.0.addr=127.0.0.1:0`)
+    /// Override one value, as YAML; may be repeated (`--set limits.body=1MiB`, `--set
+    /// listen.0.addr=127.0.0.1:0`)
     #[arg(long, value_name = "PATH=VALUE", value_parser = parse_set)]
     pub(crate) set: Vec<(String, String)>,
 }
 
 impl SourceArgs {
-    /// As the configuration crate wants it.
+    /// In the form of the configuration crate.
     pub(crate) fn source(&self) -> Source {
         Source { path: self.path.clone(), overrides: self.set.clone() }
     }

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Text tables.
 
 /// Columns as wide as their widest cell, two spaces between, no trailing white space.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {

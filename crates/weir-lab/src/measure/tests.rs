@@ -278,9 +278,9 @@ fn an_interrupted_run_says_so_and_keeps_what_was_done() {
     let turn = measurement.next_round().expect("one");
     measurement.start_round(turn, 0.0).expect("no folder");
     measurement.second(&second(0, 100, 0, 1.0)).expect("no folder");
-    measurement.end(Circumstances::default()).expect("no folder");
+    measurement.end_round(RoundConditions::default()).expect("no folder");
     measurement.interrupt(1.0, "interrupted").expect("no folder");
-    assert_eq!(measurement.turn(), None);
+    assert_eq!(measurement.next_round(), None);
     let summary = finish(measurement);
     assert_eq!(summary.interrupted.as_deref(), Some("interrupted"));
     let verdicts: Vec<Verdict> = summary.cells.iter().map(|cell| cell.verdict).collect();

@@ -123,8 +123,8 @@ fn every_mistake_has_its_line_and_remedy() {
             &with("[{get: \"/${nope()}\"}]", ONCE),
             vec!["3:18: bad-substitution: `${nope()}` is not a function"],
         ),
-        (&with("[{get: \"/${open\"}]", ONCE), vec!["3:18: bad-substitution: unclosed `${`"]),
-        (&with("[{get: x}]", ONCE), vec!["3:18: bad-path: a path begins with `/`"]),
+        (&with("[{get: \"/${open\"}]", ONCE), vec!["3:18: bad-substitution: `${` is not closed"]),
+        (&with("[{get: x}]", ONCE), vec!["3:18: bad-path: a path starts with `/`"]),
         (&with("[{get: \"/a b\"}]", ONCE), vec!["3:18: bad-path: a path has no spaces"]),
         (
             &with("[{get: /, checks: [{body_matches: \"(\"}]}]", ONCE),

@@ -143,10 +143,10 @@ fn cookies_are_kept_as_long_as_they_should_be() {
     let server = Server::start();
     let login = || step(get(&server.origin(), "/login"));
     let private = || step(get(&server.origin(), "/private"));
-    let denied = |cookies, fresh_user, steps| {
+    let denied = |cookies, new_user, steps| {
         let mut program = program(closed(2, 2), steps);
         program.groups[0].cookies = cookies;
-        program.groups[0].new_user = fresh_user;
+        program.groups[0].new_user = new_user;
         let summary = run(program);
         samples(&summary).errors[ErrorKind::Http4xx.index()]
     };
@@ -240,14 +240,14 @@ fn sunk(program: Program) -> Vec<Seen> {
 #[test]
 fn a_transaction_is_its_samples_together() {
     let server = Server::start();
-    let transaction = |with_pauses, instead| {
+    let transaction = |with_pauses, parent_only| {
         let mut program = program(closed(1, 1), Vec::new());
         program.label("requests");
         let label = program.label("all");
         program.groups[0].steps = vec![Step::Transaction {
             label,
             with_pauses,
-            instead,
+            parent_only,
             steps: vec![
                 step(get(&server.origin(), "/delay/30")),
                 Step::Pause(Pause::Constant(Text::fixed("100"))),

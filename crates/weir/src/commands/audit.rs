@@ -1,6 +1,6 @@
-//! `weir audit`: who looked at which payload, and who changed what.
+//! `weir audit`: the audit log.
 
-use super::place::ServerArgs;
+use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{neutral, output};

@@ -1,4 +1,4 @@
-//! `weir check`: everything that is wrong with a configuration.
+//! `weir check`: findings of a configuration.
 
 use crate::exit::Exit;
 use crate::source::SourceArgs;

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         .build()
         .context("cannot create a runtime")?;
     runtime.block_on(async {
-        // Before it says that it is ready: whoever reads that may stop it at once.
+        // Before the ready event: its reader may stop the backend at once.
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         say_ready(&addrs, args.json);

@@ -1,6 +1,6 @@
-//! `weir explain`: what would be done with a request, and why.
+//! `weir explain`: explains how a request would be processed.
 
-use super::place::ServerArgs;
+use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{findings, neutral, output};
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Body, or @FILE
     #[arg(long, value_name = "TEXT")]
     body: Option<String>,
-    /// A curl command in place of METHOD, PATH, headers and body
+    /// A curl command instead of METHOD, PATH, headers and body
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["headers", "body"])]
     curl: Option<String>,
     /// Address or port of the listener [default: that of the URL, or the first]
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The request, and the configuration if one is named.
+/// The request, and the optional configuration.
 fn asked(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
     let mut asked = Explain {
         curl: args.curl.clone(),
@@ -140,8 +140,8 @@ fn print(told: &Explanation) {
     match (&told.api, &told.operation) {
         (Some(api), Some(operation)) => {
             let path = told.route.as_deref().unwrap_or_default();
-            let place = told.location.as_deref().unwrap_or_default();
-            say(&format!("route      {operation} {path} of {api} ({place})"));
+            let location = told.location.as_deref().unwrap_or_default();
+            say(&format!("route      {operation} {path} of {api} ({location})"));
         }
         (Some(api), None) => say(&format!("route      none of {api}")),
         _ => say("route      none, no API"),

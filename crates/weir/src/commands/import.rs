@@ -1,4 +1,4 @@
-//! `weir import`: a first configuration from what describes an API elsewhere.
+//! `weir import`: generates a configuration from an API description.
 
 use crate::exit::Exit;
 use crate::{findings, output};

@@ -1,6 +1,6 @@
-//! `weir invoice`: what consumers have to pay for a period.
+//! `weir invoice`: invoices of consumers for a period.
 
-use super::place::PlaceArgs;
+use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{billing, neutral, output};
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: PlaceArgs,
+    source: DataSourceArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -46,7 +46,7 @@ enum Format {
     Table,
     /// One JSON object per line
     Json,
-    /// One table (RFC 4180)
+    /// CSV (RFC 4180)
     Csv,
     /// Printable page
     Html,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 fn made(args: &Args) -> anyhow::Result<Vec<Invoice>> {
     let Args { period, zone, consumer, .. } = args;
-    if let Some(data) = args.place.data() {
+    if let Some(data) = args.source.data() {
         let (period, zone, consumer) = (period.clone(), zone.clone(), consumer.clone());
         return billing::read(data, &Wanted { consumer, period, zone });
     }
@@ -77,7 +77,7 @@ fn made(args: &Args) -> anyhow::Result<Vec<Invoice>> {
     if let Some(consumer) = consumer {
         path.push_str(&format!("&consumer={}", encoded(consumer)));
     }
-    args.place.server()?.get(&path)
+    args.source.server()?.get(&path)
 }
 
 fn json(invoices: &[Invoice]) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
-//! `weir journal`: the journal itself.
+//! `weir journal`: inspects the journal.
 
-use super::place::PlaceArgs;
+use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{output, tracker};
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: PlaceArgs,
+    source: DataSourceArgs,
 }
 
 /// Runs it.
@@ -49,9 +49,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 }
 
 fn inspect(args: &Args) -> anyhow::Result<Exit> {
-    let state: JournalState = match args.place.data() {
-        Some(data) => args.place.read(data)?.state()?,
-        None => args.place.server()?.get("/v1/journal")?,
+    let state: JournalState = match args.source.data() {
+        Some(data) => args.source.read(data)?.state()?,
+        None => args.source.server()?.get("/v1/journal")?,
     };
     let Value::Object(mut whole) = serde_json::to_value(&state)? else {
         anyhow::bail!("the journal state is not an object");
@@ -88,7 +88,7 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn verify(args: &Args) -> anyhow::Result<Exit> {
-    let found = if args.place.names_server() { ask(&args.place)? } else { read(&args.place)? };
+    let found = if args.source.names_server() { ask(&args.source)? } else { read(&args.source)? };
     let end = found.last().filter(|last| last.end).context("the response ended early")?;
     let whole = end.damaged == 0 && end.damaged_bytes == 0 && end.missing_files == 0;
     let lines: Vec<Value> = found.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
@@ -97,9 +97,9 @@ fn verify(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// What a running server finds.
-fn ask(place: &PlaceArgs) -> anyhow::Result<Vec<Verified>> {
+fn ask(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
     let mut found = Vec::new();
-    place.server()?.lines("/v1/journal/verify", |line| {
+    source.server()?.lines("/v1/journal/verify", |line| {
         found.push(serde_json::from_str(line).context("unexpected response")?);
         Ok(ControlFlow::Continue(()))
     })?;
@@ -107,8 +107,9 @@ fn ask(place: &PlaceArgs) -> anyhow::Result<Vec<Verified>> {
 }
 
 /// What is found in a data folder.
-fn read(place: &PlaceArgs) -> anyhow::Result<Vec<Verified>> {
-    let data = place.data().map_or_else(|| place.configured_data(), |data| Ok(data.to_owned()))?;
+fn read(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
+    let data =
+        source.data().map_or_else(|| source.configured_data(), |data| Ok(data.to_owned()))?;
     let (journal, recovery) = tracker::journal(&data)?;
     let mut steps = tracker::verify(Arc::new(journal), &recovery);
     let mut found = Vec::new();

@@ -40,14 +40,14 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// 256 bits of randomness behind a prefix that secret scanners can look for.
+/// 256 random bits with a prefix for secret scanners.
 fn generate() -> anyhow::Result<String> {
     let mut bytes = [0; 32];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow!("the system's random source failed"))?;
     Ok(format!("weir_{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// SHA-256 of the whole key as the consumer sends it, the way `api_keys` wants it.
+/// SHA-256 of the key, as in `api_keys`.
 fn hash(key: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
     digest.as_ref().iter().fold("sha256:".to_owned(), |mut text, byte| {

@@ -1,6 +1,6 @@
-//! `weir limits`: who is throttled, and what is left to everybody.
+//! `weir limits`: throttled consumers and remaining requests.
 
-use super::place::ServerArgs;
+use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{neutral, output};

@@ -1,6 +1,6 @@
-//! `weir monitor`: looks after what was counted.
+//! `weir monitor`: rebuilds metered usage.
 
-use super::place::PlaceArgs;
+use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::{billing::Prices, monitor, output, tracker};
 use anyhow::Context;
@@ -33,15 +33,15 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: PlaceArgs,
+    source: DataSourceArgs,
 }
 
 /// Runs it.
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     let Command::Rebuild(args) = command;
-    let rebuilt = match args.place.data() {
-        Some(data) => read(&args.place, data)?,
-        None => ask(&args.place)?,
+    let rebuilt = match args.source.data() {
+        Some(data) => read(&args.source, data)?,
+        None => ask(&args.source)?,
     };
     if let Some(failed) = &rebuilt.failed {
         anyhow::bail!("nothing was changed: {failed}");
@@ -60,17 +60,17 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn ask(place: &PlaceArgs) -> anyhow::Result<Rebuilt> {
+fn ask(source: &DataSourceArgs) -> anyhow::Result<Rebuilt> {
     let mut found = None;
-    place.server()?.post_lines("/v1/monitor/rebuild", |line| {
+    source.server()?.post_lines("/v1/monitor/rebuild", |line| {
         found = serde_json::from_str(line).context("unexpected response")?;
         Ok(ControlFlow::Break(()))
     })?;
     found.context("the rebuild was aborted, or waits for other requests")
 }
 
-fn read(place: &PlaceArgs, data: &Path) -> anyhow::Result<Rebuilt> {
-    let config = place.config_of(data).context("the configuration is required: --config")?;
+fn read(source: &DataSourceArgs, data: &Path) -> anyhow::Result<Rebuilt> {
+    let config = source.config_of(data).context("the configuration is required: --config")?;
     let (journal, _) = tracker::journal(data)?;
     // With what calls cost, as a server counts them.
     let settings = Prices::default().settings(&config);

@@ -1,6 +1,6 @@
-//! `weir pool`: what pools of agents are doing, and what is done to them.
+//! `weir pool`: status and commands of agent pools.
 
-use super::place::ServerArgs;
+use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{neutral, output};
@@ -43,7 +43,7 @@ pub(crate) struct StatusArgs {
     server: ServerArgs,
 }
 
-/// Arguments of what is done to a pool.
+/// Arguments of a command on a pool.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ActArgs {
     /// Name of the pool

@@ -1,5 +1,5 @@
-//! `weir repair`: puts damaged files of a data folder aside, so that weir starts again, and accepts
-//! that files of the journal are missing.
+//! `weir repair`: moves damaged files of a data folder aside, so that weir can start, and accepts
+//! missing files of the journal.
 
 use crate::exit::Exit;
 use crate::{audit, output, tracker};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Data folder; no weir may be using it
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Accept that files of the journal are missing for good
+    /// Accept missing files of the journal as lost
     #[arg(long)]
     accept_missing: bool,
 }
@@ -54,14 +54,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::line("nothing is damaged");
     }
     if args.accept_missing {
-        // The journal is opened, which takes the folder itself.
+        // Opening the journal locks the folder.
         drop(lock);
         accept_missing(data)?;
     }
     Ok(Exit::Success)
 }
 
-/// Accepts the loss of files. The audit knows of it before it is done.
+/// Accepts the loss of files. The audit event is written before.
 fn accept_missing(data: &Path) -> anyhow::Result<()> {
     let (journal, recovery) = tracker::journal(data)?;
     let missing: Vec<_> = recovery.missing.iter().filter(|file| !file.accepted).collect();
@@ -81,7 +81,7 @@ fn accept_missing(data: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the database was damaged.
+/// Returns whether the database was damaged.
 fn database(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     let found = weir_store::damage(data).context("weir.db cannot be read")?;
     let Some(what) = found else { return Ok(false) };
@@ -93,7 +93,7 @@ fn database(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Whether the key was none.
+/// Returns whether the key was damaged.
 fn hash_key(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     if weir_gateway::hash_key_is_whole(data).context("hash.key cannot be read")? {
         return Ok(false);
@@ -106,7 +106,7 @@ fn hash_key(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Whether a checkpoint was damaged.
+/// Returns whether a checkpoint was damaged.
 fn checkpoints(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     let damaged = weir_journal::damaged_checkpoints(data).context("checkpoints cannot be read")?;
     for path in &damaged {

@@ -1,6 +1,6 @@
-//! `weir resolve`: says what became of transactions that failed.
+//! `weir resolve`: sets the resolution of failed transactions.
 
-use super::place::ServerArgs;
+use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::output;
 use serde_json::json;

@@ -1,8 +1,8 @@
-//! `weir resubmit`: sends recorded transactions again, one by one or all that a query finds.
+//! `weir resubmit`: resubmits (replays) recorded transactions, by id or as a job over a query.
 
 mod job;
 
-use super::place::ServerArgs;
+use super::data_source::ServerArgs;
 use crate::admin_client::AdminClient;
 use crate::exit::Exit;
 use crate::table::table;
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     each(args, &client)
 }
 
-/// One after the other, each once; a refusal of one does not keep the others back.
+/// Resubmits one after the other, each once. A rejection does not stop the others.
 fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     let body = serde_json::to_value(wish(args)?)?;
     let (mut attempts, mut all) = (Vec::new(), true);
@@ -157,7 +157,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
     })
 }
 
-/// Longest body that is sent to the admin API.
+/// Largest body of a request to the admin API.
 const LONGEST: u64 = 4 << 20;
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -177,7 +177,7 @@ fn header(text: &str) -> Result<HeaderLine, String> {
     Ok(HeaderLine { name: name.trim().to_owned(), value: value.trim().to_owned() })
 }
 
-/// Requests a second.
+/// Parses a rate.
 fn rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("'{text}' is not a rate, such as 100/s, 30/m or 500/h");
     let (count, unit) = text.split_once('/').ok_or_else(wrong)?;

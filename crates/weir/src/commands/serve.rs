@@ -49,12 +49,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs it until it is stopped.
+/// Serves until stopped.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     serve::run(source(args)?, args.json)
 }
 
-/// The flags as settings; `--set` goes over them.
+/// The flags as settings, overridden by `--set`.
 fn source(args: &Args) -> anyhow::Result<Source> {
     let mut source = args.source.source();
     let mut settings = Vec::new();
@@ -70,7 +70,8 @@ fn source(args: &Args) -> anyhow::Result<Source> {
         set("admin.addr", json!(addr));
     }
     if let Some(data) = &args.data {
-        // A path on the command line is relative to where it is typed, not to the file.
+        // A path on the command line is relative to the working directory, not to the
+        // configuration.
         let data = std::path::absolute(data).context("--data")?;
         set("data", json!(data.to_str().context("--data is not UTF-8")?));
     }

@@ -1,6 +1,6 @@
 //! `weir token`: tokens of the admin API.
 
-use super::place::ServerArgs;
+use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{neutral, output};
@@ -78,7 +78,7 @@ fn new(args: &New) -> anyhow::Result<()> {
     if args.json {
         output::line(&neutral::json(&made.to_string()));
     } else {
-        // Alone on standard output, so that it can be put into a file.
+        // Only the token is on standard output, so that it can be redirected to a file.
         output::line(&neutral::line(made["token"].as_str().unwrap_or_default()));
         let id = neutral::line(made["id"].as_str().unwrap_or_default());
         output::note(&format!("token {id} of {}; it is not shown again", args.role.name()));

@@ -1,6 +1,6 @@
-//! `weir usage`: what was counted.
+//! `weir usage`: metered usage.
 
-use super::place::PlaceArgs;
+use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::{monitor, neutral, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: PlaceArgs,
+    source: DataSourceArgs,
 }
 
 /// Runs it.
@@ -68,9 +68,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         plan: args.plan.clone(),
         status: args.status.clone(),
     };
-    let report = match args.place.data() {
+    let report = match args.source.data() {
         Some(data) => monitor::usage(&monitor::read(data)?, &Gaps::new(data), &query)?,
-        None => args.place.server()?.get::<UsageReport>(&path(&query)?)?,
+        None => args.source.server()?.get::<UsageReport>(&path(&query)?)?,
     };
     let rows: Vec<&UsageRow> = report.rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     if args.json {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The question as the admin API takes it.
+/// The query of the admin API.
 fn path(query: &UsageQuery) -> anyhow::Result<String> {
     let whole = serde_json::to_value(query)?;
     let parts = whole.as_object().into_iter().flatten().filter_map(|(name, value)| {
@@ -95,7 +95,7 @@ fn path(query: &UsageQuery) -> anyhow::Result<String> {
     Ok(format!("/v1/usage?{}", parts.collect::<Vec<_>>().join("&")))
 }
 
-/// Columns of what there is; numbers to the right.
+/// Columns of the result; numbers to the right.
 fn table(rows: &[&UsageRow]) -> String {
     type Cell = fn(&UsageRow) -> Option<String>;
     type Figure = fn(&UsageRow) -> String;

@@ -1,4 +1,4 @@
-//! Who may use the admin API of a running server.
+//! Access to the admin API of a running server.
 
 use super::messages::Messages;
 use std::io;
@@ -10,11 +10,11 @@ use weir_admin::{Access, Tokens};
 /// Tokens and audit log of a data folder.
 pub(super) struct Opened {
     pub(super) access: Access,
-    /// Where the first token was written, if it was just now.
+    /// Path of the first token, if just created.
     pub(super) first_token: Option<PathBuf>,
 }
 
-/// Opens them; without them traffic is served all the same, and the admin API is off.
+/// Opens tokens and audit log. If this fails, traffic is served and the admin API is off.
 pub(super) fn open(data: &Path, messages: &Messages) -> Option<Opened> {
     match try_open(data) {
         Ok(opened) => Some(opened),

@@ -1,18 +1,18 @@
-//! Bursts go first: those who follow the journal wait for the end of one.
+//! Priority of bursts: followers of the journal wait for the end of a burst.
 //!
-//! Under load that stays nobody waits: then there is no quiet moment to come, and the more is left
-//! unread, the more searches have to read themselves.
+//! Under constant load followers do not wait: no pause would come, and every unread record makes
+//! searches slower.
 
 use std::sync::Arc;
 use std::time::Duration;
 use weir_journal::Journal;
 
-/// So many records in a pause are a burst: more than a block of the index takes.
+/// Records within a pause that are a burst: more than a block of the index.
 const MANY: u64 = 128;
 /// Longest wait for the end of a burst.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// What one follower has seen of a burst.
+/// Observed bursts of a follower.
 #[derive(Debug)]
 pub(super) struct Burst {
     journal: Arc<Journal>,
@@ -21,11 +21,11 @@ pub(super) struct Burst {
 
 #[derive(Debug)]
 struct Wait {
-    /// Records that the journal had at the last look.
+    /// Records of the journal at the last check.
     recorded: u64,
-    /// How long the follower pauses when it has nothing new.
+    /// Pause of the follower without new records.
     pause: Duration,
-    /// What is left of the wait; whole again after a quiet pause.
+    /// Remaining wait; reset after a quiet pause.
     patience: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Burst {
         Self { journal, wait: Wait { recorded, pause, patience: LONGEST } }
     }
 
-    /// To be asked after each pause: whether one more is due.
+    /// Called after each pause: whether another pause is due.
     pub(super) fn goes_on(&mut self) -> bool {
         self.wait.goes_on(self.journal.statistics().records)
     }

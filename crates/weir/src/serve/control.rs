@@ -26,7 +26,7 @@ use weir_store::gaps::Gaps;
 use weir_store::ledger::Ledger;
 use weir_tracker::Index;
 
-/// Everything the control thread holds.
+/// State of the control thread.
 pub(crate) struct Control {
     source: Source,
     config: Arc<Config>,
@@ -35,20 +35,20 @@ pub(crate) struct Control {
     messages: Messages,
     reloads: Arc<Reloads>,
     history: Arc<ReloadHistory>,
-    /// Commands of the admin listener to reload, with the sender for it.
+    /// Reload commands of the admin listener, and their sender.
     commands: (mpsc::Sender<ReloadCommand>, mpsc::Receiver<ReloadCommand>),
     signals: Signals,
     watch: Watch,
-    /// Posts events, if any may be made.
+    /// Event delivery, if configured.
     delivery: Option<Handle>,
-    /// Tells a collector, and what it has told.
+    /// Telemetry export and its counters.
     telemetry: Option<Arc<Telemetry>>,
     told: Arc<Counters>,
-    /// What is counted, by the Config that the gateway serves.
+    /// Metering of the current Config.
     counts: Option<(Monitor, Prices)>,
 }
 
-/// What there is of recorded transactions.
+/// The Tracker, if enabled.
 pub(crate) struct Recorded {
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) index: Option<Index>,
@@ -75,10 +75,10 @@ impl Signals {
 }
 
 impl Control {
-    /// Signals and file changes are noticed from here on, and dealt with by [`Control::run`].
+    /// Registers for signals and file changes, which are handled by [`Control::run`].
     ///
     /// # Errors
-    /// The system does not let it react to them.
+    /// The system rejects the registration.
     pub(crate) fn new(
         source: Source,
         (config, warnings): (Arc<Config>, &Findings),
@@ -111,31 +111,31 @@ impl Control {
         })
     }
 
-    /// Tells reloads to whoever posts events, and shows what it does.
+    /// Connects the event delivery: notifies it of reloads and exports its metrics.
     pub(crate) fn deliver_by(&mut self, delivery: Option<Handle>) {
         self.delivery = delivery;
     }
 
-    /// Tells a collector from now on, if one is to be told, of these metrics among others.
+    /// Starts the telemetry export if configured, with these additional metrics.
     pub(crate) fn tell_by(&mut self, families: &Families) {
         let from = (Arc::clone(&self.gateway), Arc::clone(families));
         let (told, messages) = (Arc::clone(&self.told), self.messages.clone());
         self.telemetry = Some(Telemetry::start(&self.config, told, from, messages));
     }
 
-    /// Nothing happens any more: what is left is told.
+    /// Flushes telemetry at the end.
     pub(crate) fn finish_telling(&self) {
         if let Some(telemetry) = &self.telemetry {
             telemetry.finish();
         }
     }
 
-    /// Whom to tell what happens.
+    /// Receiver of events.
     pub(crate) fn events(&self) -> &Events {
         &self.events
     }
 
-    /// What the admin listener shows; of journal, index and counts as far as they are there.
+    /// Data of the admin listener: journal, index and usage, where enabled.
     pub(crate) fn sources(
         &mut self,
         access: Option<Access>,
@@ -196,12 +196,12 @@ impl Control {
         }
     }
 
-    /// The Lab, for listeners at these addresses, and whether they speak TLS.
+    /// The Lab for listeners at these addresses, and whether they use TLS.
     pub(crate) fn lab(&self, listening: &[(SocketAddr, bool)]) -> weir_admin::lab::Lab {
         super::lab::doors(&self.config.data, listening, &self.gateway)
     }
 
-    /// Reacts until it is stopped; gives how that went.
+    /// Runs until stopped. Returns the result.
     pub(crate) async fn run(&mut self) -> Exit {
         loop {
             tokio::select! {
@@ -220,7 +220,7 @@ impl Control {
         self.stop().await
     }
 
-    /// Builds a whole new Config, or changes nothing; `by` says who wants it.
+    /// Builds a complete new Config, or changes nothing; `by` is the requester.
     async fn reload(&mut self, by: &str) -> Reload {
         let before = self.watch.look();
         let source = self.source.clone();
@@ -276,7 +276,7 @@ impl Control {
         self.history.failed(by, error)
     }
 
-    /// Whether a Config can follow the one in force without a restart.
+    /// Whether a Config can be applied without a restart.
     fn allowed(&self, config: Config, warnings: Findings) -> Result<(Config, Findings), Findings> {
         let changes = self.config.needs_restart(&config);
         if changes.is_empty() {
@@ -288,7 +288,7 @@ impl Control {
         Err(found)
     }
 
-    /// Drains; another SIGINT ends everything at once.
+    /// Drains; another SIGINT ends immediately.
     async fn stop(&mut self) -> Exit {
         self.events.draining();
         self.gateway.start_draining();

@@ -1,7 +1,7 @@
-//! The thread that makes events and posts them.
+//! The thread that creates and delivers events.
 //!
-//! It touches the database and sinks only. A sink that is down, slow or gone has its own events
-//! wait; those of others go on.
+//! The thread uses only the database and sinks. Events for an unavailable or slow sink wait; other
+//! sinks are not affected.
 
 mod sender;
 
@@ -23,24 +23,24 @@ use weir_journal::{Journal, failpoint};
 use weir_monitor::billing::record_prices;
 use weir_store::clock::now_us;
 
-/// Its name.
+/// Name of the thread.
 const THREAD: &str = "delivery";
-/// Pause between two looks at what there is to do.
+/// Interval of checks for due work.
 const TICK: Duration = Duration::from_millis(200);
 /// Pause after a failure of the database or the journal.
 const RETRY: Duration = Duration::from_secs(5);
-/// Transactions that triggers look at between two looks at whether to stop.
+/// Transactions evaluated by triggers between two checks for a stop.
 const STEP: usize = 1024;
-/// Events posted to a sink before it is noted that it has them.
+/// Delivered events of a sink before its progress is stored.
 const BATCH: usize = 64;
-/// Longest pause of a sink that takes nothing.
+/// Longest backoff of a failing sink.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How much nicer than a worker it is.
+/// Nice value relative to a worker.
 const POLITE: i32 = 5;
-/// How often what has waited too long is given up, and how often it is told that something was.
+/// Interval of dropping expired events, and of messages about dropped events.
 const CLEANING: Duration = Duration::from_secs(60);
 
-/// What was done.
+/// Counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     delivered: AtomicU64,
@@ -48,14 +48,14 @@ pub(crate) struct Counters {
     sinks: Mutex<Vec<SinkQueue>>,
 }
 
-/// What was done, and what waits.
+/// Counters and waiting events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
-    /// Events that sinks have taken.
+    /// Delivered events.
     pub(crate) delivered: u64,
-    /// Attempts in vain.
+    /// Failed attempts.
     pub(crate) failed: u64,
-    /// What waits for each sink, and what was given up.
+    /// Waiting and dropped events of each sink.
     pub(crate) sinks: Vec<SinkQueue>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Delivery {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What others may do with it.
+/// Handle of the thread.
 #[derive(Clone)]
 pub(crate) struct Handle(Arc<Shared>);
 
@@ -77,13 +77,13 @@ struct Shared {
 }
 
 impl Handle {
-    /// From now on this Config says what is told, and to whom.
+    /// Applies a new Config.
     pub(crate) fn reload(&self, config: &Arc<Config>) {
         *self.0.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
         self.0.wake.notify_one();
     }
 
-    /// What was done, and what waits.
+    /// Counters and waiting events.
     pub(crate) fn statistics(&self) -> Statistics {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.0.counters;
@@ -92,7 +92,7 @@ impl Handle {
         Statistics { delivered, failed, sinks }
     }
 
-    /// As the admin API asks it.
+    /// Access for the admin API.
     pub(crate) fn doors(self) -> weir_admin::events::Events {
         let shown = |sink: SinkQueue| weir_admin::events::Sink {
             oldest_seconds: waited(&sink),
@@ -113,7 +113,7 @@ impl Handle {
     }
 }
 
-/// Starts the thread beside a journal that records.
+/// Starts the thread for a recording journal.
 pub(super) fn start(
     config: &Arc<Config>,
     journal: &Arc<Journal>,
@@ -164,7 +164,7 @@ pub(super) fn start(
 }
 
 impl Delivery {
-    /// What others may do with it.
+    /// Handle of the thread.
     pub(super) fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -181,7 +181,7 @@ impl Drop for Delivery {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Worker {
     handle: Handle,
     messages: Messages,
@@ -191,20 +191,20 @@ struct Worker {
     triggers: Option<Triggers>,
     usage: UsageEvents,
     sinks: HashMap<String, SinkState>,
-    /// What was given up and told of each sink, and when that was told.
+    /// Dropped events of each sink that were already reported, and the time of the report.
     given_up: HashMap<String, (u64, Option<Instant>)>,
     failing: bool,
     cleaned: Option<Instant>,
 }
 
-/// How a sink is.
+/// State of a sink.
 #[derive(Default)]
 struct SinkState {
-    /// A batch is on its way.
+    /// A batch is in flight.
     busy: bool,
-    /// Attempts in vain since the last that was not.
+    /// Consecutive failed attempts.
     failures: u32,
-    /// It is left alone until then.
+    /// Time of the next attempt.
     until: Option<Instant>,
 }
 
@@ -238,7 +238,7 @@ impl Worker {
         }
     }
 
-    /// After a panic: what was read and not noted is read again.
+    /// After a panic, unstored progress is read again.
     fn recover(&mut self) {
         self.sinks.clear();
         self.triggers = None;
@@ -252,7 +252,7 @@ impl Worker {
         }
     }
 
-    /// Makes events, and begins to post what is due.
+    /// Creates events and starts due deliveries.
     fn work(&mut self, sending: &mut JoinSet<sender::Sent>) -> Result<(), EventError> {
         let config = self.handle.config();
         if !Arc::ptr_eq(&config, &self.config) {
@@ -283,7 +283,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Says what was given up: at once, and then not all the time.
+    /// Reports dropped events: at once, then with a limited rate.
     fn tell_given_up(&mut self, sink: &SinkQueue) {
         let lost = lost(sink);
         let (told, when) = self.given_up.entry(sink.sink.clone()).or_default();
@@ -326,7 +326,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What cannot be noted is posted again.
+    /// Deliveries with unstored progress are repeated.
     fn settle_or_tell(&mut self, sent: &sender::Sent) {
         if let Err(error) = self.settle(sent) {
             self.messages.err(format!("weir: delivery: {error}"));
@@ -360,12 +360,12 @@ impl Worker {
     }
 }
 
-/// Events of a sink that were given up.
+/// Dropped events of a sink.
 fn lost(sink: &SinkQueue) -> u64 {
     sink.overflowed.saturating_add(sink.expired)
 }
 
-/// How long the oldest event of a sink has waited, in seconds.
+/// Age of the oldest waiting event of a sink, in seconds.
 pub(super) fn waited(sink: &SinkQueue) -> f64 {
     let waited = if sink.oldest_us == 0 { 0 } else { now_us().saturating_sub(sink.oldest_us) };
     waited as f64 / 1e6

@@ -1,4 +1,4 @@
-//! What happened, for scripts (`--json`, one object a line on standard output) or for people.
+//! Events for scripts (`--json`, one object per line on standard output) or as text.
 
 use super::messages::Messages;
 use crate::{findings, output};
@@ -8,33 +8,33 @@ use std::path::PathBuf;
 use weir_config::finding::Findings;
 use weir_gateway::DrainReport;
 
-/// Where sockets are bound.
+/// Bound addresses.
 pub(crate) struct Listening {
     /// Listeners, in the order of the configuration.
     pub(crate) addrs: Vec<SocketAddr>,
-    /// Which of them speak TLS.
+    /// Whether each of them uses TLS.
     pub(crate) tls: Vec<bool>,
     /// The admin listener.
     pub(crate) admin: SocketAddr,
-    /// Whether it speaks TLS.
+    /// Whether the admin listener uses TLS.
     pub(crate) admin_tls: bool,
-    /// Where the first admin token was written, if it was just now.
+    /// Path of the first admin token, if just created.
     pub(crate) first_token: Option<PathBuf>,
 }
 
-/// The teller.
+/// Prints events.
 pub(crate) struct Events {
     messages: Messages,
     json: bool,
 }
 
 impl Events {
-    /// Tells as JSON, or as text for people.
+    /// Prints JSON or text.
     pub(crate) fn new(messages: Messages, json: bool) -> Self {
         Self { messages, json }
     }
 
-    /// Every socket is bound and served.
+    /// All sockets are bound and served.
     pub(crate) fn ready(&self, listening: &Listening) {
         let Listening { addrs, tls, admin, admin_tls, first_token } = listening;
         if self.json {
@@ -55,7 +55,7 @@ impl Events {
         }
     }
 
-    /// A new Config is in force.
+    /// A new Config was applied.
     pub(crate) fn reloaded(&self, warnings: &Findings) {
         if self.json {
             return self
@@ -65,7 +65,7 @@ impl Events {
         self.messages.out("configuration reloaded".to_owned());
     }
 
-    /// A configuration is right, but what it names cannot be used.
+    /// A configuration is valid, but its resources cannot be used.
     pub(crate) fn reload_failed(&self, error: &str) {
         if self.json {
             return self.line(json!({"event": "reload-refused", "findings": [], "error": error}));
@@ -74,7 +74,7 @@ impl Events {
             .err(format!("reload failed: {error}; the previous configuration stays in use"));
     }
 
-    /// A configuration was not taken; the one before stays in force.
+    /// A configuration was rejected; the previous one stays active.
     pub(crate) fn reload_refused(&self, found: &Findings) {
         if self.json {
             return self
@@ -86,7 +86,7 @@ impl Events {
             .err(format!("reload failed: {summary}; the previous configuration stays in use"));
     }
 
-    /// No new requests are wanted any more.
+    /// Draining has started.
     pub(crate) fn draining(&self) {
         if self.json {
             return self.line(json!({"event": "draining"}));
@@ -94,7 +94,7 @@ impl Events {
         self.messages.out("draining".to_owned());
     }
 
-    /// Everything has ended.
+    /// The server has stopped.
     pub(crate) fn stopped(&self, report: &DrainReport) {
         let (failed, took) = (report.failed, report.took.as_secs_f64());
         if self.json {
@@ -103,7 +103,7 @@ impl Events {
         self.messages.out(format!("stopped after {took:.1} s, {failed} requests aborted"));
     }
 
-    /// Something else that people should know; scripts find it on standard error, too.
+    /// Another message; scripts find it on standard error, too.
     pub(crate) fn note(&self, text: &str) {
         self.messages.err(format!("weir: {text}"));
     }

@@ -1,5 +1,5 @@
-//! The thread that writes down what could not be recorded or counted, so that whoever is shown
-//! figures of that time is told, also after a restart.
+//! The thread that stores gaps: transactions that could not be recorded or metered, so that
+//! affected figures are marked, also after a restart.
 
 use super::messages::Messages;
 use std::sync::{Arc, mpsc};
@@ -9,22 +9,22 @@ use weir_gateway::Gateway;
 use weir_journal::Journal;
 use weir_store::gaps::{Gap, Gaps};
 
-/// Its name.
+/// Name of the thread.
 const THREAD: &str = "gaps";
-/// Between two looks.
+/// Interval of checks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The running thread; it ends when this is dropped, and writes what is left.
+/// The running thread. On drop it stores remaining gaps and ends.
 pub(super) struct Watching {
     thread: Option<JoinHandle<()>>,
     /// Dropped to end the pause.
     wake: Option<mpsc::Sender<()>>,
 }
 
-/// Starts it.
+/// Starts the thread.
 ///
 /// # Errors
-/// The system does not start a thread.
+/// The thread cannot be started.
 pub(super) fn start(
     gaps: Gaps,
     gateway: &Arc<Gateway>,
@@ -59,7 +59,7 @@ pub(super) fn start(
     Ok(Watching { thread: Some(thread), wake: Some(wake) })
 }
 
-/// What is missing since the start.
+/// Gaps since the start.
 fn missing(gateway: &Gateway, journal: &Journal) -> Gap {
     let stats = gateway.stats();
     Gap {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use weir_config::Config;
 use weir_journal::{Durability, Journal, Lane, MissingFile, RecoveryReport, Settings};
 
-/// Most missing files that are named at the start.
+/// Largest number of missing files in the start message.
 const MISSING_TOLD: usize = 20;
 
-/// An open journal; it must live as long as anybody writes to its lanes.
+/// An open journal; it must outlive all writers of its lanes.
 pub(super) struct Opened {
     pub(super) journal: Option<Arc<Journal>>,
     pub(super) lanes: Vec<Lane>,
     pub(super) recovery: RecoveryReport,
 }
 
-/// Opens the journal, if transactions are recorded or counted, and says what recovery found.
+/// Opens the journal, if transactions are recorded or metered, and reports its recovery.
 pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
     if !config.tracker.enabled && !config.counts_calls() {
         let recovery = RecoveryReport::default();
@@ -39,7 +39,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
     Ok(Opened { journal: Some(Arc::new(journal)), lanes, recovery })
 }
 
-/// Says which files somebody deleted.
+/// Reports deleted files.
 fn tell_missing(missing: &[MissingFile]) {
     for accepted in [false, true] {
         let of_kind: Vec<_> = missing.iter().filter(|file| file.accepted == accepted).collect();
@@ -58,7 +58,7 @@ fn tell_missing(missing: &[MissingFile]) {
     }
 }
 
-/// Says what was repaired; nothing if there was nothing.
+/// Reports repairs, if any.
 fn tell(report: &RecoveryReport) {
     if report.interrupted > 0 {
         eprintln!("journal: {} transactions were interrupted", report.interrupted);

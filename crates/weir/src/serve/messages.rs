@@ -1,7 +1,7 @@
-//! Lines for standard output and standard error, written by a thread of their own.
+//! Lines for standard output and standard error, written by a separate thread.
 //!
-//! A full pipe stops whoever writes to it; here it stops only that thread. Lines wait in a bounded
-//! queue; when it is full they are dropped and counted.
+//! A full pipe blocks only this thread. Lines wait in a bounded queue; with a full queue they are
+//! dropped and counted.
 
 use crate::output;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Lines that may wait.
+/// Largest number of waiting lines.
 const WAITING: usize = 256;
-/// How long the end of the process waits for lines that are not written yet.
+/// Time to write the remaining lines at exit.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 enum Line {
     Out(String),
     Err(String),
-    /// Everything before this one is written.
+    /// Signals that all previous lines are written.
     Done(SyncSender<()>),
 }
 
@@ -32,7 +32,7 @@ impl Messages {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The thread cannot be started.
     pub(crate) fn start() -> std::io::Result<Self> {
         let (queue, lines) = sync_channel(WAITING);
         std::thread::Builder::new().name("messages".to_owned()).spawn(move || {
@@ -49,12 +49,12 @@ impl Messages {
         Ok(Self { queue, dropped: Arc::new(AtomicU64::new(0)) })
     }
 
-    /// A line for standard output.
+    /// Queues a line for standard output.
     pub(crate) fn out(&self, text: String) {
         self.put(Line::Out(text));
     }
 
-    /// A line for standard error.
+    /// Queues a line for standard error.
     pub(crate) fn err(&self, text: String) {
         self.put(Line::Err(text));
     }
@@ -64,7 +64,7 @@ impl Messages {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits, but not for long, until everything is written.
+    /// Waits for a limited time until everything is written.
     pub(crate) fn finish(&self) {
         let (done, written) = sync_channel(1);
         if self.queue.try_send(Line::Done(done)).is_ok() {

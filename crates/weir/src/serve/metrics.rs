@@ -225,35 +225,35 @@ pub(crate) fn monitor(monitor: &Monitor, prices: &Prices) -> Vec<Family> {
     Family::table(MONITOR, &monitor.statistics()).chain([unpriced]).collect()
 }
 
-/// What happened to configurations.
+/// Counters of configurations.
 #[derive(Default)]
 pub(crate) struct Reloads {
     taken: AtomicU64,
     refused: AtomicU64,
-    /// When the Config in force was loaded, in seconds since 1970.
+    /// Load time of the current Config, in seconds since 1970.
     since: AtomicU64,
 }
 
 impl Reloads {
-    /// The first Config is in force from now on.
+    /// The first Config was applied.
     pub(crate) fn start() -> Self {
         let reloads = Self::default();
         reloads.since.store(clock::now().as_secs(), Ordering::Relaxed);
         reloads
     }
 
-    /// Another Config is in force from now on.
+    /// Another Config was applied.
     pub(crate) fn taken(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.since.store(clock::now().as_secs(), Ordering::Relaxed);
     }
 
-    /// A configuration was refused.
+    /// A configuration was rejected.
     pub(crate) fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// As families; `dropped` are lines that standard output and error did not take.
+    /// As metric families; `dropped` is the number of dropped output lines.
     pub(crate) fn families(&self, dropped: u64) -> Vec<Family> {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];

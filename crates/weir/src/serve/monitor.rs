@@ -1,7 +1,7 @@
-//! The thread that counts calls.
+//! The thread that meters calls.
 //!
-//! If it stops, the journal keeps all it has not read, until it is full. So nothing that it tells
-//! may hold it up, and a panic does not end it.
+//! If the thread stops, the journal keeps all unread records until it is full. Therefore messages
+//! must not block the thread, and a panic does not end it.
 
 use super::burst::Burst;
 use super::messages::Messages;
@@ -21,28 +21,28 @@ use weir_journal::Journal;
 use weir_monitor::{Counter, Monitor};
 use weir_store::gaps::Gaps;
 
-/// Its name.
+/// Name of the thread.
 const THREAD: &str = "monitor";
-/// Transactions read at a time, between looks at whether to stop.
+/// Transactions of one read, between checks for a stop.
 const STEP: usize = 4096;
-/// Pause when there is nothing to count.
+/// Pause without new records.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pause after a failure: a full disk does not empty itself in a moment.
+/// Pause after a failure: a full disk takes time to clear.
 const RETRY: Duration = Duration::from_secs(5);
-/// How much nicer than a worker it is.
+/// Nice value relative to a worker.
 const POLITE: i32 = 5;
-/// Orders that wait for it.
+/// Largest number of waiting commands.
 const ORDERS: usize = 4;
 
-/// What it is told to do beside counting.
+/// Commands besides metering.
 enum Order {
-    /// Counts again, and tells how that ended.
+    /// Rebuild usage and report the result.
     Rebuild(mpsc::Sender<Rebuilt>),
-    /// Ends a pause.
+    /// End a pause.
     Wake,
 }
 
-/// Counts that are up to date, before anything is served.
+/// Complete usage before the start of serving.
 pub(super) struct Opened {
     monitor: Monitor,
     counter: Counter,
@@ -50,8 +50,8 @@ pub(super) struct Opened {
     prices: Prices,
 }
 
-/// Opens the counts, if anything is counted. Quotas get back what was used of them, also what was
-/// recorded and not counted when weir ended; events and alerts are about all of it, too.
+/// Opens the usage, if metering is enabled. Quotas, events and alerts include records that were not
+/// metered before the last end of weir.
 pub(super) fn open(
     config: &Config,
     journal: &Arc<Journal>,
@@ -77,7 +77,7 @@ pub(super) fn open(
     Ok(Some(Opened { monitor, counter, burst, prices }))
 }
 
-/// What was used of the quotas of now.
+/// Current use of quotas.
 fn quotas(config: &Config, counter: &Counter, now: u64) -> anyhow::Result<Vec<QuotaCount>> {
     let mut counts: Vec<QuotaCount> = Vec::new();
     for plan in &config.plans {
@@ -107,7 +107,7 @@ fn quotas(config: &Config, counter: &Counter, now: u64) -> anyhow::Result<Vec<Qu
     Ok(counts)
 }
 
-/// The counts of a running server, and the thread that writes them.
+/// The usage of a running server, and the thread that writes it.
 pub(super) struct Counting {
     monitor: Monitor,
     prices: Prices,
@@ -120,7 +120,7 @@ impl Opened {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system does not start one.
+    /// The thread cannot be started.
     pub(super) fn start(self, messages: &Messages) -> anyhow::Result<Counting> {
         let Self { monitor, counter, burst, prices } = self;
         let stop = Arc::new(AtomicBool::new(false));
@@ -135,17 +135,17 @@ impl Opened {
 }
 
 impl Counting {
-    /// Whom to ask what was counted, and to tell how to count.
+    /// Usage queries and metering rules.
     pub(super) fn monitor(&self) -> &Monitor {
         &self.monitor
     }
 
-    /// What calls cost.
+    /// Prices of calls.
     pub(super) fn prices(&self) -> &Prices {
         &self.prices
     }
 
-    /// As the admin API asks it.
+    /// Access for the admin API.
     pub(super) fn doors(&self, gaps: &Gaps) -> weir_admin::monitor::Monitor {
         let (monitor, orders) = (self.monitor.clone(), self.orders.clone());
         let gaps = gaps.clone();
@@ -180,7 +180,7 @@ impl Drop for Counting {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Worker {
     counter: Counter,
     burst: Burst,
@@ -190,7 +190,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Counts, again after each panic.
+    /// Meters, also after each panic.
     fn run(&mut self) {
         // Where that is not allowed, nothing changes.
         let _ = rustix::process::nice(POLITE);

@@ -1,4 +1,4 @@
-//! One POST after the other to a target of an upstream, on a connection that is kept.
+//! Sequential POST requests to a target of an upstream on a reused connection.
 
 use anyhow::bail;
 use bytes::Bytes;
@@ -16,22 +16,22 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use weir_config::{Scheme, Target, Upstream};
 
-/// Largest answer that is read to the end; with a longer one the connection is given up.
+/// Largest response; a connection with a larger one is closed.
 const LONGEST_ANSWER: usize = 64 << 10;
 
-/// A connection on which nothing is under way.
+/// An idle connection.
 #[derive(Default)]
 pub(super) struct Kept(Option<SendRequest<Full<Bytes>>>);
 
-/// What a target answered.
+/// A response of a target.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    /// Its body, as far as it is not too long and came in time.
+    /// Its body, if not too large and in time.
     pub(super) body: Vec<u8>,
 }
 
-/// Posts a body. Host, credential and who asks are added.
+/// Posts a body with host, credential and user agent.
 pub(super) async fn post(
     upstream: &Upstream,
     target: &Target,
@@ -103,7 +103,7 @@ where
     Ok(sender)
 }
 
-/// Reads an answer to its end; nothing if it is too long, too slow or broken off.
+/// Reads a complete response; `None` if too large, too slow or aborted.
 async fn read(mut body: hyper::body::Incoming, patience: Duration) -> Option<Vec<u8>> {
     let read = async {
         let mut whole = Vec::new();

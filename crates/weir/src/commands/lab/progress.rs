@@ -39,7 +39,7 @@ impl Progress {
         match event {
             Event::Groups(_) => {}
             Event::Second(second) => self.second(second),
-            Event::RateStep(hold) => self.hold(hold),
+            Event::RateStep(step) => self.rate_step(step),
         }
     }
 
@@ -85,18 +85,18 @@ impl Progress {
         self.line(&text);
     }
 
-    fn hold(&mut self, hold: &RateStep) {
+    fn rate_step(&mut self, step: &RateStep) {
         if let How::Json = self.how {
             return output::line(
                 &json!({
-                    "event": "hold", "rate": hold.rate, "achieved": hold.achieved,
-                    "errors": hold.errors, "dropped": hold.dropped, "verdict": hold.verdict.to_string(),
+                    "event": "hold", "rate": step.rate, "achieved": step.achieved,
+                    "errors": step.errors, "dropped": step.dropped, "verdict": step.verdict.to_string(),
                 })
                 .to_string(),
             );
         }
         self.end();
-        output::note(&format!("      {hold}"));
+        output::note(&format!("      {step}"));
     }
 
     fn line(&mut self, text: &str) {

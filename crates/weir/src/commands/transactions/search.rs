@@ -2,7 +2,7 @@
 
 use super::{print_json, print_table};
 use crate::admin_client::Refused;
-use crate::commands::place::{Place, PlaceArgs};
+use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::{duration, neutral, output};
 use anyhow::anyhow;
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CURSOR", requires = "export")]
     cursor: Option<String>,
     #[command(flatten)]
-    place: PlaceArgs,
+    source: DataSourceArgs,
 }
 
 /// Runs it.
@@ -63,10 +63,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match done {
         Ok(()) => Ok(Exit::Success),
         Err(error) => {
-            let place = error.downcast_ref::<Refused>().and_then(|refused| refused.place);
-            let place = place.or_else(|| error.downcast_ref::<BadQuery>().map(|bad| bad.place));
-            if let Some(place) = place {
-                output::note(&pointed(&args.query, place));
+            let span = error.downcast_ref::<Refused>().and_then(|refused| refused.place);
+            let span = span.or_else(|| error.downcast_ref::<BadQuery>().map(|bad| bad.span));
+            if let Some(span) = span {
+                output::note(&pointed(&args.query, span));
             }
             Err(error)
         }
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// A query that is not understood.
 #[derive(Debug)]
 struct BadQuery {
-    place: [usize; 2],
+    span: [usize; 2],
     said: String,
 }
 
@@ -100,13 +100,13 @@ fn pointed(query: &str, [from, to]: [usize; 2]) -> String {
 }
 
 fn list(args: &Args) -> anyhow::Result<()> {
-    let place = args.place.open()?;
+    let source = args.source.open()?;
     let ends = Instant::now() + args.timeout;
     let (mut left, mut cursor) = (args.limit.unwrap_or(PAGE), None);
     let mut hits = Vec::new();
     while left > 0 {
         let timeout = ends.saturating_duration_since(Instant::now());
-        let found = page(&place, &args.query, left.min(LONGEST_PAGE), cursor.clone(), timeout)?;
+        let found = page(&source, &args.query, left.min(LONGEST_PAGE), cursor.clone(), timeout)?;
         left = left.saturating_sub(found.transactions.len());
         for hit in found.transactions {
             if args.json { print_json(&hit)? } else { hits.push(hit) }
@@ -142,8 +142,8 @@ fn print(hits: Vec<Hit>) {
     let marks = if output::bold() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["«", "»"] };
     for (summary, highlights) in summaries.iter().zip(highlights) {
         for highlight in highlights {
-            let (place, text) = (neutral::line(&highlight.place), marked(&highlight, marks));
-            output::line(&format!("{} {place}: {text}", neutral::line(&summary.id)));
+            let (field, text) = (neutral::line(&highlight.place), marked(&highlight, marks));
+            output::line(&format!("{} {field}: {text}", neutral::line(&summary.id)));
         }
     }
 }
@@ -171,20 +171,20 @@ fn encode(text: &str) -> String {
 
 /// A page of what a query finds.
 pub(super) fn page(
-    place: &Place,
+    source: &DataSource,
     query: &str,
     limit: usize,
     cursor: Option<String>,
     timeout: Duration,
 ) -> anyhow::Result<Page> {
-    match place {
-        Place::Server(client) => {
+    match source {
+        DataSource::Server(client) => {
             let after = cursor.map(|c| format!("&cursor={}", encode(&c))).unwrap_or_default();
             let seconds = timeout.min(LONGEST_TIMEOUT).as_secs_f64().ceil().max(1.0);
             let limits = format!("limit={limit}&timeout={seconds}");
             client.get(&format!("/v1/transactions?q={}&{limits}{after}", encode(query)))
         }
-        Place::Folder(tracker) => {
+        DataSource::Folder(tracker) => {
             let search = Search { query: query.to_owned(), limit, cursor, payload: true, timeout };
             tracker.search(&search).map_err(failed)
         }
@@ -195,7 +195,7 @@ fn failed(failure: SearchFailure) -> anyhow::Error {
     match failure {
         SearchFailure::Query { place, message } => {
             let said = format!("invalid query: at {}: {message}", place[0] + 1);
-            BadQuery { place, said }.into()
+            BadQuery { span: place, said }.into()
         }
         SearchFailure::Failed(failure) => failure.into(),
         SearchFailure::Cursor => anyhow!("invalid cursor"),

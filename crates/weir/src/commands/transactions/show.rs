@@ -1,7 +1,7 @@
 //! `weir show`: one transaction, whole.
 
 use super::{print_json, took};
-use crate::commands::place::{Place, PlaceArgs};
+use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::{neutral, output};
 use anyhow::Context;
@@ -31,19 +31,19 @@ pub(crate) struct Args {
         conflicts_with_all = ["json", "limit"])]
     raw: Option<String>,
     #[command(flatten)]
-    place: PlaceArgs,
+    source: DataSourceArgs,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let none = || format!("unknown transaction {}", args.id);
-    let place = args.place.open()?;
+    let source = args.source.open()?;
     if let Some(side) = &args.raw {
-        let bytes = match place {
-            Place::Server(client) => {
+        let bytes = match source {
+            DataSource::Server(client) => {
                 client.raw(&format!("/v1/transactions/{}/{side}-body", args.id))?
             }
-            Place::Folder(tracker) => {
+            DataSource::Folder(tracker) => {
                 let side = if side == "request" { Side::Request } else { Side::Response };
                 tracker.body(args.id.as_u128(), side)?.with_context(none)?
             }
@@ -51,9 +51,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::bytes(&bytes);
         return Ok(Exit::Success);
     }
-    let transaction: Transaction = match place {
-        Place::Server(client) => client.get(&format!("/v1/transactions/{}", args.id))?,
-        Place::Folder(tracker) => tracker.show(args.id.as_u128(), true)?.with_context(none)?,
+    let transaction: Transaction = match source {
+        DataSource::Server(client) => client.get(&format!("/v1/transactions/{}", args.id))?,
+        DataSource::Folder(tracker) => tracker.show(args.id.as_u128(), true)?.with_context(none)?,
     };
     if args.json {
         print_json(&transaction)?;

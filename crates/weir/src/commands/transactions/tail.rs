@@ -1,7 +1,7 @@
 //! `weir tail`: transactions as they end.
 
 use super::{print_json, row};
-use crate::commands::place::{Place, PlaceArgs};
+use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::output;
 use anyhow::Context;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: PlaceArgs,
+    source: DataSourceArgs,
 }
 
 /// Runs it.
@@ -38,10 +38,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::line(&row(summary).join("  "));
         Ok(())
     };
-    let place = args.place.open()?;
-    let Place::Server(client) = &place else {
+    let source = args.source.open()?;
+    let DataSource::Server(client) = &source else {
         let limit = args.limit.unwrap_or(LAST);
-        let found = super::search::page(&place, "", limit, None, TIMEOUT)?;
+        let found = super::search::page(&source, "", limit, None, TIMEOUT)?;
         let newest = found.transactions.iter().take(limit).rev();
         newest.map(|hit| &hit.summary).try_for_each(print)?;
         return Ok(Exit::Success);

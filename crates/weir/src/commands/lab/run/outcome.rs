@@ -8,7 +8,7 @@ use weir_lab::tables::aligned;
 /// All tables: cases, labels, published figures, effects, verdict.
 pub(super) fn text(summary: &Summary, host: &Host) -> String {
     let mut text = format!("\n{}", cases(summary));
-    for part in [labels(summary), holds(summary), effects(summary), published(summary, host)] {
+    for part in [labels(summary), rate_steps(summary), effects(summary), published(summary, host)] {
         if !part.is_empty() {
             text.push('\n');
             text.push_str(&part);
@@ -132,16 +132,16 @@ fn labels(summary: &Summary) -> String {
 }
 
 /// The highest rates that `find-max` found.
-fn holds(summary: &Summary) -> String {
+fn rate_steps(summary: &Summary) -> String {
     let mut text = String::new();
     for cell in summary.cells.iter().filter(|cell| !cell.rate_steps.is_empty()) {
-        let kept = cell.rate_steps.iter().rfind(|hold| hold.met);
-        let tried = cell.rate_steps.len();
-        if let Some(kept) = kept {
+        let best = cell.rate_steps.iter().rfind(|step| step.met);
+        let tested = cell.rate_steps.len();
+        if let Some(best) = best {
             text.push_str(&format!(
-                "{}: {}/s is the highest rate that meets the SLO; {tried} rates were tried\n",
+                "{}: {}/s is the highest rate that meets the SLO; {tested} rates were tested\n",
                 if cell.name.is_empty() { &summary.name } else { &cell.name },
-                number(kept.rate),
+                number(best.rate),
             ));
         }
     }

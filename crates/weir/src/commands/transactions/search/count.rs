@@ -1,7 +1,7 @@
 //! `weir search --facets`: how many there are, by field and over time.
 
 use super::{Args, encode, failed};
-use crate::commands::place::Place;
+use crate::commands::data_source::DataSource;
 use crate::commands::transactions::print_json;
 use crate::table::table;
 use crate::{neutral, output};
@@ -12,14 +12,14 @@ const BAR: u64 = 40;
 
 pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
     let timeout = args.timeout.min(LONGEST_TIMEOUT);
-    let counts = match args.place.open()? {
-        Place::Server(client) => {
+    let counts = match args.source.open()? {
+        DataSource::Server(client) => {
             let seconds = timeout.as_secs_f64().ceil().max(1.0);
             let query = encode(&args.query);
             let path = format!("/v1/transactions/summary?q={query}&keys={keys}&timeout={seconds}");
             client.get(&path)?
         }
-        Place::Folder(tracker) => {
+        DataSource::Folder(tracker) => {
             let query = args.query.clone();
             let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
             tracker.count(&search, keys).map_err(failed)?

@@ -1,7 +1,7 @@
 //! `weir search --export`: all of what was found, as far as it may be seen.
 
 use super::{Args, encode, failed};
-use crate::commands::place::Place;
+use crate::commands::data_source::DataSource;
 use crate::{neutral, output};
 use anyhow::{Context, bail};
 use std::ops::ControlFlow;
@@ -12,8 +12,8 @@ const EXPORT: usize = 10_000;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let limit = args.limit.unwrap_or(EXPORT);
-    let end = match args.place.open()? {
-        Place::Server(client) => {
+    let end = match args.source.open()? {
+        DataSource::Server(client) => {
             let after = args.cursor.as_ref().map(|c| format!("&cursor={}", encode(c)));
             let query = encode(&args.query);
             let path = format!("/v1/transactions/export?q={query}&limit={limit}");
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             })?;
             end.context("the export ended early and is incomplete")?
         }
-        Place::Folder(tracker) => {
+        DataSource::Folder(tracker) => {
             let (query, cursor) = (args.query.clone(), args.cursor.clone());
             let search = Search { query, limit, cursor, payload: true, timeout: TIMEOUT };
             let mut export = tracker.export(&search).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Whom commands ask about transactions: a running server, or a data folder.
+//! Data source of commands: a running server, or a data folder.
 
 use crate::admin_client::{AdminClient, Trusted};
 use crate::output;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_config::{Config, Source, Tls, secret_file};
 use weir_gateway::tls::self_signed_certificate;
 
-/// Arguments that say which running server.
+/// Arguments of a running server.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServerArgs {
     /// Admin listener of the weir to query, http[s]://HOST:PORT [default: the configured one]
@@ -30,7 +30,7 @@ pub(crate) struct ServerArgs {
 
 /// Arguments that select a server or data folder.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct PlaceArgs {
+pub(crate) struct DataSourceArgs {
     #[command(flatten)]
     server: ServerArgs,
     /// Data folder to read; no weir may be using it
@@ -39,31 +39,31 @@ pub(crate) struct PlaceArgs {
 }
 
 /// Where data are read from.
-pub(crate) enum Place {
+pub(crate) enum DataSource {
     /// A running server.
     Server(AdminClient),
     /// A data folder.
     Folder(Arc<Tracker>),
 }
 
-impl PlaceArgs {
-    /// Finds out whom to ask, and opens the data folder if it is that.
+impl DataSourceArgs {
+    /// Selects the data source, and opens a data folder.
     ///
     /// # Errors
-    /// There is no token, or the folder cannot be opened.
-    pub(crate) fn open(&self) -> anyhow::Result<Place> {
+    /// No token, or the folder cannot be opened.
+    pub(crate) fn open(&self) -> anyhow::Result<DataSource> {
         match &self.data {
-            Some(data) => Ok(Place::Folder(self.read(data)?)),
-            None => self.server().map(Place::Server),
+            Some(data) => Ok(DataSource::Folder(self.read(data)?)),
+            None => self.server().map(DataSource::Server),
         }
     }
 
-    /// The data folder, if that is to be read.
+    /// The data folder, if selected.
     pub(crate) fn data(&self) -> Option<&Path> {
         self.data.as_deref()
     }
 
-    /// Whether a running server is asked because somebody said so.
+    /// Whether a running server was selected explicitly.
     pub(crate) fn names_server(&self) -> bool {
         self.server.admin.is_some()
     }
@@ -76,15 +76,15 @@ impl PlaceArgs {
         Ok(self.server.load()?.data)
     }
 
-    /// Opens a data folder; the configuration says how it is indexed, if it is that folder's.
+    /// Opens a data folder. The configuration sets its index, if it belongs to this folder.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The folder cannot be opened.
     pub(crate) fn read(&self, data: &Path) -> anyhow::Result<Arc<Tracker>> {
         Tracker::read(data, self.config_of(data).as_ref())
     }
 
-    /// The configuration, if it is that of a data folder.
+    /// The configuration, if it belongs to a data folder.
     pub(crate) fn config_of(&self, data: &Path) -> Option<Config> {
         let loaded = self.server.config.exists().then(|| self.server.load());
         let config = loaded.and_then(|loaded| {
@@ -101,14 +101,14 @@ impl PlaceArgs {
     /// A client of the running server.
     ///
     /// # Errors
-    /// There is no token for it.
+    /// No token for this server.
     pub(crate) fn server(&self) -> anyhow::Result<AdminClient> {
         self.server.client()
     }
 }
 
 impl ServerArgs {
-    /// The configuration that is named.
+    /// The path of the configuration.
     pub(crate) fn config(&self) -> &Path {
         &self.config
     }
@@ -116,7 +116,7 @@ impl ServerArgs {
     /// A client of the server.
     ///
     /// # Errors
-    /// There is no token for it.
+    /// No token for this server.
     pub(crate) fn client(&self) -> anyhow::Result<AdminClient> {
         let config = self.load()?;
         let url = match &self.admin {
@@ -145,12 +145,12 @@ impl ServerArgs {
         loaded.map(|(config, _)| config).map_err(|_| anyhow::anyhow!(at()))
     }
 
-    /// The token: never an argument, which other users of the machine could see.
+    /// The token. It is never an argument, because other users of the machine could see it.
     fn token(&self, url: &str, data: &Path) -> anyhow::Result<String> {
         let (path, read) = match (&self.token_file, std::env::var("WEIR_TOKEN")) {
             (Some(path), _) => (path.clone(), std::fs::read(path)),
             (None, Ok(token)) if !token.is_empty() => return Ok(token),
-            // What is in the data folder is this machine's; it is sent nowhere else.
+            // The token in the data folder is for this machine; it is sent nowhere else.
             _ if is_local(url) => {
                 let path = weir_admin::first_token(data);
                 let read = secret_file::read(&path);
@@ -166,7 +166,7 @@ impl ServerArgs {
     }
 }
 
-/// Whether a URL surely is of this machine.
+/// Whether a URL certainly belongs to this machine.
 fn is_local(url: &str) -> bool {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = rest.and_then(|rest| rest.rsplit_once(':'));
@@ -175,7 +175,7 @@ fn is_local(url: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Where to connect to what listens here: a wildcard is reached on loopback.
+/// Address of a local listener: loopback for a wildcard.
 fn reachable(addr: SocketAddr) -> SocketAddr {
     match addr {
         SocketAddr::V4(four) if four.ip().is_unspecified() => ([127, 0, 0, 1], four.port()).into(),
