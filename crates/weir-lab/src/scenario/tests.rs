@@ -106,7 +106,7 @@ fn every_mistake_has_its_line_and_remedy() {
                 "1:1: missing-key: a scenario needs `lab` (`lab` takes a whole number from 1 to 1)",
             ],
         ),
-        ("lab: [", vec!["2:1: syntax: this is not YAML"]),
+        ("lab: [", vec!["2:1: syntax: not YAML"]),
         (
             &with("[{get: /, hedaers: {a: b}}]", ONCE),
             vec!["3:21: unknown-key: unknown key `hedaers` in a request (did you mean `headers`?)"],

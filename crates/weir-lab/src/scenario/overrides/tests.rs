@@ -106,7 +106,7 @@ fn what_is_wrong_with_it_is_said() {
     assert!(none.contains("no cell has both a request and a load"), "{none}");
     let quick = Overrides { level: Level::Quick, ..Overrides::default() };
     let path = wrong("load.0.duration", "load.9.duration", &quick);
-    assert!(path.contains("`load.9.duration` names nothing"), "{path}");
+    assert!(path.contains("`load.9.duration` does not exist"), "{path}");
     let set =
         Overrides { sets: vec![("load.0.vsu".to_owned(), "3".to_owned())], ..Overrides::default() };
     assert!(load(FILE, &set).unwrap_err().contains("vsu"));
