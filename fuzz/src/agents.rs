@@ -5,7 +5,7 @@
 //! - Pairs that are read, written again, are read as the same pairs.
 
 use weir_wire::cgi::CgiScan;
-use weir_wire::fastcgi::{Answer, Decoded, End, Event, Params, ParamsWriter};
+use weir_wire::fastcgi::{Decoded, End, Event, Params, ParamsWriter, ResponseReader};
 use weir_wire::{Framing, HeadLimits, Method, ResponseHead};
 
 /// Small enough for inputs to reach them.
@@ -32,7 +32,7 @@ struct Reading {
 }
 
 fn read<'b>(pieces: impl IntoIterator<Item = &'b [u8]>) -> Result<Reading, String> {
-    let (mut answer, mut buffer) = (Answer::default(), Vec::new());
+    let (mut answer, mut buffer) = (ResponseReader::default(), Vec::new());
     let mut reading = Reading { out: Vec::new(), err: Vec::new(), end: None, taken: 0 };
     for piece in pieces {
         buffer.extend_from_slice(piece);
@@ -41,14 +41,14 @@ fn read<'b>(pieces: impl IntoIterator<Item = &'b [u8]>) -> Result<Reading, Strin
             let Decoded { consumed, data, event } = decoded;
             assert!(data.start <= data.end && data.end <= consumed && consumed <= buffer.len());
             match event {
-                Event::Nothing => {}
+                Event::Pending => {}
                 Event::Stdout => reading.out.extend_from_slice(&buffer[data]),
                 Event::Stderr => reading.err.extend_from_slice(&buffer[data]),
                 Event::End(end) => reading.end = Some(end),
             }
             buffer.drain(..consumed);
             reading.taken += consumed;
-            if matches!(event, Event::Nothing | Event::End(_)) {
+            if matches!(event, Event::Pending | Event::End(_)) {
                 break;
             }
         }

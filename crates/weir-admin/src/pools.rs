@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_gateway::pools::{PoolSnapshot, Spread};
+use weir_gateway::pools::{DurationSummary, PoolSnapshot};
 
 /// All pools, in the order of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -110,7 +110,7 @@ fn status(pool: PoolSnapshot) -> PoolStatus {
         pool: pool.name,
         protocol: pool.protocol.to_owned(),
         ready: pool.ready,
-        trouble: pool.trouble,
+        trouble: pool.last_error,
         agents: Agents {
             busy: pool.agents.busy,
             available: pool.agents.available,
@@ -135,7 +135,7 @@ fn status(pool: PoolSnapshot) -> PoolStatus {
     }
 }
 
-fn times(spread: Spread) -> Times {
-    let Spread { count, mean, max, p50, p95, p99, .. } = spread;
+fn times(summary: DurationSummary) -> Times {
+    let DurationSummary { count, mean, max, p50, p95, p99, .. } = summary;
     Times { count, mean, max, p50, p95, p99 }
 }

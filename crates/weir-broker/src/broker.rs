@@ -1,9 +1,9 @@
-//! The broker: its thread, and the pools it looks after.
+//! The broker: its thread and its pools.
 
-use crate::folder::Folder;
+use crate::invalidation::InvalidationQueue;
 use crate::log::Log;
-use crate::mailbox::Mailbox;
 use crate::pool::Pool;
+use crate::runtime_folder::RuntimeFolder;
 use crate::statistics::PoolSnapshot;
 use crate::supervisor::supervise;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 
-/// How often a stop looks whether agents have ended.
-const GLANCE: Duration = Duration::from_millis(10);
+/// Interval at which a stop checks whether agents have exited.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A pool as a Config has it. When the last request that was begun with that Config is over, and
-/// no later Config has the same pool, its agents are ended.
+/// A pool of a Config. When the last request with that Config has ended, and no later Config has
+/// the same pool, its agents are stopped.
 #[derive(Debug)]
 pub struct PoolHandle {
     pool: Arc<Pool>,
@@ -38,9 +38,9 @@ impl Drop for PoolHandle {
     }
 }
 
-/// All pools, and the thread that looks after them.
+/// All pools, and the thread that supervises them.
 pub struct Broker {
-    mailboxes: Arc<[Arc<Mailbox>]>,
+    invalidations: Arc<[Arc<InvalidationQueue>]>,
     data: PathBuf,
     log: Log,
     inner: Mutex<Inner>,
@@ -48,20 +48,20 @@ pub struct Broker {
 
 #[derive(Default)]
 struct Inner {
-    /// Pools of the Config that was taken last, and of earlier ones as long as they are used.
+    /// Pools of the latest Config, and of earlier ones as long as they are used.
     handles: Vec<Weak<PoolHandle>>,
     /// Every pool that may still have agents.
     pools: Vec<Weak<Pool>>,
-    /// Pools that are not supervised yet.
-    waiting: Vec<Supervised>,
-    begun: bool,
-    /// There as soon as there is a pool.
-    folder: Option<Arc<Folder>>,
+    /// Pools that the thread does not have yet.
+    unsupervised: Vec<Supervised>,
+    started: bool,
+    /// Created with the first pool.
+    folder: Option<Arc<RuntimeFolder>>,
     thread: Option<Thread>,
 }
 
-/// A pool, and where the sockets of its agents are.
-type Supervised = (Arc<Pool>, Arc<Folder>);
+/// A pool, and the folder of its sockets.
+type Supervised = (Arc<Pool>, Arc<RuntimeFolder>);
 
 struct Thread {
     pools: mpsc::UnboundedSender<Supervised>,
@@ -70,16 +70,16 @@ struct Thread {
 
 impl Inner {
     fn send(&mut self) {
-        if let Some(thread) = self.thread.as_ref().filter(|_| self.begun) {
-            for pool in self.waiting.drain(..) {
-                // It ends with the broker only.
+        if let Some(thread) = self.thread.as_ref().filter(|_| self.started) {
+            for pool in self.unsupervised.drain(..) {
+                // The thread ends with the broker only.
                 let _ = thread.pools.send(pool);
             }
         }
     }
 }
 
-/// Starts the thread; it is ready when this returns.
+/// Starts the thread, which is ready when this returns.
 fn start() -> io::Result<Thread> {
     let (sender, mut receiver) = mpsc::unbounded_channel::<Supervised>();
     let (ready, is_ready) = std::sync::mpsc::channel();
@@ -100,7 +100,7 @@ fn start() -> io::Result<Thread> {
                 tasks.push(tokio::task::spawn_local(supervise(pool, folder)));
             }
             for task in tasks {
-                // A panic has been reported by its hook already.
+                // The panic hook has reported a panic.
                 let _ = task.await;
             }
         });
@@ -117,35 +117,35 @@ impl std::fmt::Debug for Broker {
 }
 
 impl Broker {
-    /// One for so many workers, with its thread. `data` is where the folder of sockets will be;
-    /// `log` gets lines. To be made before the workers part with the common table of descriptors:
-    /// what wakes the thread has to be in theirs.
+    /// Creates a broker with its thread. `data` is the data folder, for the folder of sockets;
+    /// `log` gets lines. To be called before the workers unshare the common table of descriptors:
+    /// the descriptor that wakes the thread must be in theirs.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn new(workers: usize, data: &Path, log: Log) -> io::Result<Self> {
-        let mailboxes = (0..workers).map(|_| Arc::default()).collect();
+        let invalidations = (0..workers).map(|_| Arc::default()).collect();
         let inner = Inner { thread: Some(start()?), ..Inner::default() };
-        Ok(Self { mailboxes, data: data.to_owned(), log, inner: Mutex::new(inner) })
+        Ok(Self { invalidations, data: data.to_owned(), log, inner: Mutex::new(inner) })
     }
 
-    /// Where a worker learns which of its connections to close.
-    pub fn mailbox(&self, worker: usize) -> Arc<Mailbox> {
-        Arc::clone(&self.mailboxes[worker])
+    /// The connections that a worker has to close.
+    pub fn invalidations(&self, worker: usize) -> Arc<InvalidationQueue> {
+        Arc::clone(&self.invalidations[worker])
     }
 
-    /// The pools of a Config, in its order. One that is there already, with the same program, goes
-    /// on with its agents and takes over the rest.
+    /// The pools of a Config, in its order. An existing pool with the same program keeps its agents
+    /// and takes the new settings.
     ///
     /// # Errors
-    /// The folder for sockets cannot be made, or the thread not be started.
+    /// The folder for sockets cannot be created, or the thread not be started.
     pub fn pools(&self, configs: &[weir_config::Pool]) -> io::Result<Vec<Arc<PoolHandle>>> {
         let mut inner = self.inner();
         let before: Vec<Arc<PoolHandle>> = inner.handles.iter().filter_map(Weak::upgrade).collect();
         let mut handles = Vec::with_capacity(configs.len());
         for config in configs {
             let named = || before.iter().filter(|handle| handle.pool.name() == config.name);
-            // The last one is of the latest Config.
+            // The last one belongs to the latest Config.
             let same = named().next_back().filter(|handle| handle.pool.has_agents_of(config));
             if let Some(handle) = same {
                 handle.pool.adjust(config);
@@ -156,7 +156,7 @@ impl Broker {
             let pool = Pool::new(
                 config,
                 counts.unwrap_or_default(),
-                Arc::clone(&self.mailboxes),
+                Arc::clone(&self.invalidations),
                 Arc::clone(&self.log),
             );
             inner.pools.retain(|pool| pool.strong_count() > 0);
@@ -164,8 +164,8 @@ impl Broker {
             if inner.folder.is_none() {
                 inner.folder = Some(self.folder()?);
             }
-            let place = inner.folder.clone();
-            inner.waiting.extend(place.map(|folder| (Arc::clone(&pool), folder)));
+            let folder = inner.folder.clone();
+            inner.unsupervised.extend(folder.map(|folder| (Arc::clone(&pool), folder)));
             handles.push(Arc::new(PoolHandle { pool }));
         }
         inner.send();
@@ -178,17 +178,17 @@ impl Broker {
         Ok(handles)
     }
 
-    /// From here on agents are started. To be called when every worker has a table of descriptors
-    /// of its own: while a process is being started there are descriptors that must be closed for
-    /// it to go on, and a table that is made at that moment would keep them.
-    pub fn begin(&self) {
+    /// Starts agents from now on. To be called when every worker has its own table of descriptors:
+    /// starting a process needs descriptors to be closed, and a table that is copied at that moment
+    /// would keep them open.
+    pub fn start_agents(&self) {
         let mut inner = self.inner();
-        inner.begun = true;
+        inner.started = true;
         inner.send();
     }
 
-    fn folder(&self) -> io::Result<Arc<Folder>> {
-        let folder = Folder::open(&self.data).map_err(|error| {
+    fn folder(&self) -> io::Result<Arc<RuntimeFolder>> {
+        let folder = RuntimeFolder::open(&self.data).map_err(|error| {
             let text = format!("{}/agents: {error}", self.data.display());
             io::Error::new(error.kind(), text)
         })?;
@@ -208,7 +208,7 @@ impl Broker {
         latest
     }
 
-    /// What every pool is doing and has done.
+    /// State and figures of every pool.
     pub fn snapshot(&self) -> Vec<PoolSnapshot> {
         self.current().iter().map(|handle| handle.pool.snapshot()).collect()
     }
@@ -219,12 +219,12 @@ impl Broker {
         found.map(|handle| Arc::clone(&handle.pool))
     }
 
-    /// Ends every agent, those that do not by themselves after their `stop_timeout`. Blocks until
-    /// that is done. There are no pools afterwards.
+    /// Stops all agents; kills those that have not exited after their `stop_timeout`. Blocks until
+    /// then. There are no pools afterwards.
     pub fn stop(&self) {
         let (pools, thread) = {
             let mut inner = self.inner();
-            inner.waiting.clear();
+            inner.unsupervised.clear();
             inner.folder = None;
             let pools: Vec<Arc<Pool>> = inner.pools.iter().filter_map(Weak::upgrade).collect();
             (pools, inner.thread.take())
@@ -234,7 +234,7 @@ impl Broker {
         if let Some(Thread { pools, handle }) = thread {
             drop(pools);
             while !handle.is_finished() {
-                std::thread::sleep(GLANCE);
+                std::thread::sleep(STOP_POLL_INTERVAL);
             }
             let _ = handle.join();
         }
@@ -246,7 +246,7 @@ impl Broker {
 }
 
 impl Drop for Broker {
-    /// Whoever does not stop in order leaves no agents behind either.
+    /// Kills all agents if [`Broker::stop`] was not called.
     fn drop(&mut self) {
         let inner = self.inner();
         if inner.thread.is_none() {

@@ -1,8 +1,8 @@
 //! A process for one request (RFC 3875).
 
-use crate::launch::{self, Ending, Process};
+use crate::launch::{self, ExitWatch, Process};
 use crate::pool::Pool;
-use crate::supervisor::{keep_log, named};
+use crate::supervisor::{forward_log, start_error};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use weir_config::{AgentSource, Program};
 
-/// A CGI program at work.
+/// A running CGI program.
 #[derive(Debug)]
 pub struct CgiProcess {
     process: Process,
     program: Program,
-    ending: Ending,
-    /// Where it reads the request body.
+    exit: ExitWatch,
+    /// Write end for the request body.
     pub stdin: Option<Sender>,
-    /// Where it writes its answer.
+    /// Read end for the response.
     pub stdout: Option<Receiver>,
 }
 
-/// A CGI program that has just been started, on whatever thread.
+/// A CGI program that was started, on any thread.
 #[derive(Debug)]
 pub struct CgiStarted {
     process: Process,
@@ -32,9 +32,9 @@ pub struct CgiStarted {
 }
 
 impl CgiStarted {
-    /// Starts the program of a pool for `script`, with these variables. Blocks for as long as the
-    /// system takes to load it; to be called on a thread that shares its table of descriptors with
-    /// the one that will serve the request.
+    /// Starts the program of a pool for `script`, with these variables. Blocks until the system has
+    /// loaded the program. To be called on a thread that shares its table of descriptors with the
+    /// thread that serves the request.
     ///
     /// # Errors
     /// It cannot be started.
@@ -58,40 +58,42 @@ impl CgiStarted {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(err);
         let started = launch::start(&mut command, program);
         drop(command);
-        let process = started.map_err(|error| named(error, Path::new(name), &program.folder))?;
+        let process =
+            started.map_err(|error| start_error(error, Path::new(name), &program.folder))?;
         Ok(Self { process, program: program.clone(), log })
     }
 
-    /// Goes on with it on the worker. What it writes to standard error is logged.
+    /// Continues on the worker. Standard error is logged.
     ///
     /// # Errors
-    /// The runtime does not take its descriptors.
+    /// The runtime cannot register the descriptors.
     pub fn attach(mut self, pool: &Arc<Pool>) -> io::Result<CgiProcess> {
-        let ending = self.process.watch()?;
+        let exit = self.process.watch()?;
         let stdin = self.process.child.stdin.take().map(|pipe| Sender::from_owned_fd(pipe.into()));
         let stdout =
             self.process.child.stdout.take().map(|pipe| Receiver::from_owned_fd(pipe.into()));
         let (stdin, stdout) = (stdin.transpose()?, stdout.transpose()?);
         let log = Receiver::from_owned_fd(self.log.into())?;
-        tokio::task::spawn_local(keep_log(Arc::clone(pool), log));
-        Ok(CgiProcess { process: self.process, program: self.program, ending, stdin, stdout })
+        tokio::task::spawn_local(forward_log(Arc::clone(pool), log));
+        Ok(CgiProcess { process: self.process, program: self.program, exit, stdin, stdout })
     }
 }
 
 impl CgiProcess {
-    /// Sees it end: by itself if it has answered, else it is ended. Then its group is, too.
+    /// Waits for the exit of a program that has responded; kills any other. Then kills the rest of
+    /// its process group.
     pub async fn finish(mut self, answered: bool) {
         drop((self.stdin.take(), self.stdout.take()));
-        let patience = self.program.stop_timeout;
-        if answered && tokio::time::timeout(patience, self.ending.come()).await.is_ok() {
+        let timeout = self.program.stop_timeout;
+        if answered && tokio::time::timeout(timeout, self.exit.wait()).await.is_ok() {
             let _ = self.process.reap();
             return;
         }
         if answered {
-            launch::stop(&mut self.process, &self.ending, patience).await;
+            launch::stop(&mut self.process, &self.exit, timeout).await;
         } else {
             self.process.signal(rustix::process::Signal::KILL);
-            self.ending.come().await;
+            self.exit.wait().await;
         }
         let _ = self.process.reap();
     }

@@ -12,30 +12,30 @@ use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use weir_config::{Program, ProgramLimits};
 
-/// Where programs are looked for if weir itself has no `PATH`.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Open files of a program of which nothing is said.
-const FILES: u64 = 1024;
+/// Search path of programs if weir itself has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Default limit of open files.
+const DEFAULT_OPEN_FILES: u64 = 1024;
 
 /// Stack of a thread that starts a program, in bytes.
-const SPAWN_STACK: usize = 128 << 10;
+const SPAWN_STACK_BYTES: usize = 128 << 10;
 
-/// Sets limits and becomes the program: a process can always lower its own limits, whoever it runs
-/// as, and they hold from its first instruction.
+/// Sets limits and executes the program: a process can always lower its own limits, whatever its
+/// user, and they apply from the first instruction.
 const SHELL: &str = "/bin/sh";
 
-/// A program that is about to be started, by way of a shell if there are limits to be set.
+/// The command that starts a program, through a shell if limits are to be set.
 ///
-/// Descriptors of weir's own are closed in it by the system: all of them are marked so.
+/// All descriptors of weir are close-on-exec.
 pub(crate) fn command(program: &Program, name: &str, arguments: &[String]) -> Command {
     let limits = limits(&program.limits);
     let path = path(program);
-    let place = find(name, &path);
+    let executable = find(name, &path);
     let mut command = if limits.is_empty() {
-        Command::new(place)
+        Command::new(executable)
     } else {
         let mut shell = Command::new(SHELL);
-        shell.args(["-c", &format!("{limits}exec \"$@\""), "sh"]).arg(place);
+        shell.args(["-c", &format!("{limits}exec \"$@\""), "sh"]).arg(executable);
         shell
     };
     command.args(arguments).env_clear().current_dir(&program.folder).process_group(0);
@@ -47,7 +47,7 @@ pub(crate) fn command(program: &Program, name: &str, arguments: &[String]) -> Co
     if let Some(user) = &program.user
         && rustix::process::geteuid().as_raw() != user.uid
     {
-        // Supplementary groups of root's go with it.
+        // This drops the supplementary groups of root as well.
         command.uid(user.uid).gid(user.gid);
     }
     command
@@ -55,19 +55,20 @@ pub(crate) fn command(program: &Program, name: &str, arguments: &[String]) -> Co
 
 /// The `PATH` of a program.
 fn path(program: &Program) -> OsString {
-    let said = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
-    said.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| PATH.into())
+    let configured =
+        program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
+    configured.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-/// Where a program is that is named without a folder. The system could look for it, but would start it
-/// by a copy of weir's own memory then, which costs weir more the more it has.
+/// The path of a program that is named without a folder. The system could search for it, but would
+/// then copy weir's address space to start it, which takes longer the larger weir is.
 fn find(name: &str, path: &OsStr) -> PathBuf {
     let runs = |file: &PathBuf| {
         file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     };
-    let places = (!name.contains('/')).then(|| std::env::split_paths(path));
-    let mut places = places.into_iter().flatten().filter(|folder| folder.is_absolute());
-    places.find_map(|folder| Some(folder.join(name)).filter(runs)).unwrap_or_else(|| name.into())
+    let folders = (!name.contains('/')).then(|| std::env::split_paths(path));
+    let mut folders = folders.into_iter().flatten().filter(|folder| folder.is_absolute());
+    folders.find_map(|folder| Some(folder.join(name)).filter(runs)).unwrap_or_else(|| name.into())
 }
 
 /// Commands of a shell that set limits.
@@ -84,7 +85,7 @@ fn limits(limits: &ProgramLimits) -> String {
         set(format!("ulimit -n {files}"));
     }
     if let Some(processes) = limits.processes {
-        // The option has another name in Debian's shell than in others.
+        // Debian's shell has another option than others.
         set(format!("ulimit -u {processes} 2>/dev/null || ulimit -p {processes}"));
     }
     if let Some(cpu) = limits.cpu {
@@ -93,7 +94,7 @@ fn limits(limits: &ProgramLimits) -> String {
     commands
 }
 
-/// Starts it.
+/// Starts a process.
 ///
 /// # Errors
 /// It cannot be started.
@@ -108,8 +109,8 @@ pub(crate) fn start(command: &mut Command, program: &Program) -> io::Result<Proc
 
 /// Starts a program that gains no privileges, whatever it executes (`PR_SET_NO_NEW_PRIVS`).
 ///
-/// A process has that from the thread that starts it, and a thread cannot lose it any more: so
-/// one is started for this alone.
+/// A process inherits the flag from the thread that starts it, and a thread cannot reset it: a
+/// thread is started for this alone.
 fn spawn_bounded(command: &mut Command) -> io::Result<Child> {
     std::thread::scope(|scope| {
         let spawn = || {
@@ -117,12 +118,12 @@ fn spawn_bounded(command: &mut Command) -> io::Result<Child> {
             command.spawn()
         };
         let thread = std::thread::Builder::new().name("spawn".to_owned());
-        let spawned = thread.stack_size(SPAWN_STACK).spawn_scoped(scope, spawn)?.join();
+        let spawned = thread.stack_size(SPAWN_STACK_BYTES).spawn_scoped(scope, spawn)?.join();
         spawned.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
     })
 }
 
-/// A running process and its group. Dropped, the group is killed.
+/// A running process and its process group, which is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) child: Child,
@@ -138,37 +139,38 @@ impl Process {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// weir's own limit is far above what programs that use `select` can live with. The program may
-    /// raise it again. Where the system does not let weir do this to another user's process, it
-    /// keeps weir's.
+    /// Lowers weir's limit, which is too high for programs that use `select`. The program may raise
+    /// it again. If the system does not allow this for a process of another user, weir's limit
+    /// stays.
     fn lower_files(&self) {
         let hard = rustix::process::getrlimit(Resource::Nofile).maximum;
-        let limit = Rlimit { current: Some(FILES), maximum: hard };
+        let limit = Rlimit { current: Some(DEFAULT_OPEN_FILES), maximum: hard };
         let _ = prlimit(self.group(), Resource::Nofile, limit);
     }
 
-    /// Sends a signal to it and to whatever it has started.
+    /// Sends a signal to the process group.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(group) = self.group().filter(|_| !self.reaped) {
-            // Nobody is left: that is what was wanted.
+            // An empty group is no error.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// Ends what is left of its group. It must have ended itself, or be about to.
+    /// Kills the rest of the process group and reaps the process, which must have exited or been
+    /// killed.
     pub(crate) fn reap(&mut self) -> io::Result<ExitStatus> {
-        // The number of the group cannot be another's as long as its first process is not reaped.
+        // The id of the group cannot be reused before its first process is reaped.
         self.signal(Signal::KILL);
         let status = self.child.wait();
         self.reaped = true;
         status
     }
 
-    /// Waits for its end, without reaping it.
-    pub(crate) fn watch(&self) -> io::Result<Ending> {
+    /// Watches for the exit, without reaping the process.
+    pub(crate) fn watch(&self) -> io::Result<ExitWatch> {
         let pid = self.group().ok_or(io::ErrorKind::NotFound)?;
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
-        Ok(Ending(Receiver::from_file_unchecked(pidfd.into())?))
+        Ok(ExitWatch(Receiver::from_file_unchecked(pidfd.into())?))
     }
 }
 
@@ -180,32 +182,32 @@ impl Drop for Process {
     }
 }
 
-/// The end of a process: its descriptor becomes readable then. It is no pipe and never read, but of
-/// what the runtime can wait for this comes nearest.
+/// The exit of a process: its pidfd becomes readable. It is no pipe and never read; the runtime has
+/// no better type for it.
 #[derive(Debug)]
-pub(crate) struct Ending(Receiver);
+pub(crate) struct ExitWatch(Receiver);
 
-impl Ending {
-    /// Waits for it.
-    pub(crate) async fn come(&self) {
+impl ExitWatch {
+    /// Waits for the exit.
+    pub(crate) async fn wait(&self) {
         if self.0.readable().await.is_err() {
-            // The runtime is ending.
+            // The runtime shuts down.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Asks a process to end, and ends it when it does not.
-pub(crate) async fn stop(process: &mut Process, ending: &Ending, patience: Duration) {
+/// Terminates a process, and kills it after the timeout.
+pub(crate) async fn stop(process: &mut Process, exit: &ExitWatch, timeout: Duration) {
     process.signal(Signal::TERM);
-    if tokio::time::timeout(patience, ending.come()).await.is_err() {
+    if tokio::time::timeout(timeout, exit.wait()).await.is_err() {
         process.signal(Signal::KILL);
-        ending.come().await;
+        exit.wait().await;
     }
 }
 
-/// How a process ended, in words; nothing if it did so in order.
-pub(crate) fn trouble(status: io::Result<ExitStatus>) -> Option<String> {
+/// Describes an exit; none if it was successful.
+pub(crate) fn failure(status: io::Result<ExitStatus>) -> Option<String> {
     match status {
         Ok(status) if status.success() => None,
         Ok(status) => Some(match (status.code(), status.signal()) {
@@ -221,12 +223,12 @@ pub(crate) fn trouble(status: io::Result<ExitStatus>) -> Option<String> {
     }
 }
 
-/// A pipe for what a process writes to be logged: its end for the process, and ours.
+/// A pipe for the log of a process: its ends for stdout and stderr, and the read end.
 pub(crate) fn log_pipe() -> io::Result<(Stdio, Stdio, Receiver)> {
     let (ours, theirs) = io::pipe()?;
-    let twice = theirs.as_fd().try_clone_to_owned()?;
+    let duplicate = theirs.as_fd().try_clone_to_owned()?;
     let ours = Receiver::from_owned_fd(ours.into())?;
-    Ok((OwnedFd::from(theirs).into(), twice.into(), ours))
+    Ok((OwnedFd::from(theirs).into(), duplicate.into(), ours))
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! What agents write to standard error, as lines in weir's log.
+//! Standard error of agents as lines in weir's log.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where lines go. It must not block.
+/// Receiver of log lines. It must not block.
 pub type Log = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Longest line, in bytes; what is behind it is cut off.
-pub(crate) const LINE: usize = 4096;
-/// Lines in a second that are logged of one pool; more are counted.
-const LINES: u32 = 50;
+/// Longest line, in bytes; the rest is cut off.
+pub(crate) const MAX_LINE_BYTES: usize = 4096;
+/// Lines of one pool that are logged each second; further ones are counted.
+const MAX_LINES_PER_SECOND: u32 = 50;
 
-/// Lets only so many lines pass.
+/// Limits the lines per second.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     second: Instant,
@@ -29,33 +29,33 @@ impl Throttle {
             (self.second, self.lines) = (now, 0);
         }
         self.lines = self.lines.saturating_add(1);
-        self.lines <= LINES
+        self.lines <= MAX_LINES_PER_SECOND
     }
 }
 
-/// Cuts what comes into lines.
+/// Splits output into lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     line: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes bytes; `each` gets every line that has become whole.
-    pub(crate) fn take(&mut self, bytes: &[u8], mut each: impl FnMut(String)) {
-        let mut pieces = bytes.split(|&byte| byte == b'\n').peekable();
-        while let Some(piece) = pieces.next() {
-            let room = LINE.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
-            if pieces.peek().is_some() {
-                self.end(&mut each);
+    /// Adds output; `each` gets every complete line.
+    pub(crate) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(String)) {
+        let mut parts = bytes.split(|&byte| byte == b'\n').peekable();
+        while let Some(part) = parts.next() {
+            let space = MAX_LINE_BYTES.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&part[..part.len().min(space)]);
+            if parts.peek().is_some() {
+                self.finish(&mut each);
             }
         }
     }
 
-    /// There will be no more.
-    pub(crate) fn end(&mut self, mut each: impl FnMut(String)) {
+    /// Ends the output.
+    pub(crate) fn finish(&mut self, mut each: impl FnMut(String)) {
         let text = String::from_utf8_lossy(&self.line);
-        // What could move a terminal's cursor has no place in a log.
+        // Control characters could move a terminal's cursor.
         let text: String =
             text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         self.line.clear();
@@ -72,14 +72,14 @@ mod tests {
     #[test]
     fn lines_are_whole_clean_and_not_too_long() {
         let (mut lines, mut seen) = (Lines::default(), Vec::new());
-        for piece in ["on", "e\ntwo\r\n\n", "\u{1b}[31mthree", "\n"] {
-            lines.take(piece.as_bytes(), |line| seen.push(line));
+        for part in ["on", "e\ntwo\r\n\n", "\u{1b}[31mthree", "\n"] {
+            lines.push(part.as_bytes(), |line| seen.push(line));
         }
-        lines.take(&[b'x'; LINE * 3], |line| seen.push(line));
-        lines.take(b"four", |line| seen.push(line));
-        lines.end(|line| seen.push(line));
+        lines.push(&[b'x'; MAX_LINE_BYTES * 3], |line| seen.push(line));
+        lines.push(b"four", |line| seen.push(line));
+        lines.finish(|line| seen.push(line));
         assert_eq!(seen[..3], ["one", "two", " [31mthree"]);
-        assert_eq!((seen.len(), seen[3].len()), (4, LINE));
+        assert_eq!((seen.len(), seen[3].len()), (4, MAX_LINE_BYTES));
     }
 
     #[test]
@@ -88,7 +88,10 @@ mod tests {
         let start = Instant::now() + Duration::from_secs(5);
         let passed =
             |throttle: &mut Throttle, now| (0..500).filter(|_| throttle.admits(now)).count();
-        assert_eq!(passed(&mut throttle, start), LINES as usize);
-        assert_eq!(passed(&mut throttle, start + Duration::from_secs(2)), LINES as usize);
+        assert_eq!(passed(&mut throttle, start), MAX_LINES_PER_SECOND as usize);
+        assert_eq!(
+            passed(&mut throttle, start + Duration::from_secs(2)),
+            MAX_LINES_PER_SECOND as usize
+        );
     }
 }

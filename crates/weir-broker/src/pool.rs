@@ -1,19 +1,16 @@
-//! A pool as workers see it: agents to be leased, and the queue before them.
+//! A pool as workers see it: agents to be leased, and the queue.
 
-mod agent;
 mod lease;
 mod queue;
 mod state;
 
-pub use agent::AgentId;
-pub(crate) use agent::{Order, Orders};
-pub use lease::{Lease, Outcome, Waiting};
-pub(crate) use state::{Gone, Plan};
+pub use lease::{Lease, Outcome, PendingLease};
+pub(crate) use state::{ExitReason, Plan};
 
+use crate::agent::{AgentCommand, AgentControl, AgentId, Phase};
+use crate::invalidation::InvalidationQueue;
 use crate::log::{Lines, Log, Throttle};
-use crate::mailbox::Mailbox;
 use crate::statistics::{Counts, PoolSnapshot};
-use agent::Phase;
 use queue::Waiter;
 use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,37 +21,37 @@ use weir_config::{AgentAddress, AgentProtocol, AgentSource};
 /// Why a request gets no agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// As many requests wait as may.
+    /// The queue is full.
     Full {
-        /// When it may be worth while to come again.
+        /// When a retry may succeed.
         retry: Duration,
     },
-    /// It has waited as long as it may.
+    /// The maximum time in the queue has passed.
     Expired {
-        /// When it may be worth while to come again.
+        /// When a retry may succeed.
         retry: Duration,
     },
     /// No agent can be started.
     Unavailable {
-        /// When that is tried again.
+        /// When the next start is tried.
         retry: Duration,
     },
 }
 
-/// A pool. Everything about it is behind one lock, which is held for a few instructions.
+/// A pool. All state is behind one lock, which is held for a few instructions.
 pub struct Pool {
     name: String,
     protocol: AgentProtocol,
     source: AgentSource,
     state: Mutex<State>,
-    /// How long an agent may take for a request.
-    patience: Mutex<Duration>,
-    /// Outlive a change of the program.
+    /// Time limit of a request to an agent.
+    request_timeout: Mutex<Duration>,
+    /// Kept when the program changes.
     counts: Arc<Mutex<Counts>>,
     throttle: Mutex<Throttle>,
     /// Wakes the supervisor.
     pub(crate) wake: Notify,
-    mailboxes: Arc<[Arc<Mailbox>]>,
+    invalidations: Arc<[Arc<InvalidationQueue>]>,
     log: Log,
 }
 
@@ -64,15 +61,15 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// A request has an agent, or waits for one.
+/// Result of a lease or of waiting.
 #[derive(Debug)]
 pub(crate) enum Grant {
-    /// This one.
+    /// An agent.
     Agent {
         id: AgentId,
         address: Option<Arc<AgentAddress>>,
-        orders: Arc<Orders>,
-        /// The worker still has a connection to it.
+        control: Arc<AgentControl>,
+        /// The worker has an open connection to it.
         reuse: bool,
     },
     Refused(Refused),
@@ -82,47 +79,47 @@ impl Pool {
     pub(crate) fn new(
         config: &weir_config::Pool,
         counts: Arc<Mutex<Counts>>,
-        mailboxes: Arc<[Arc<Mailbox>]>,
+        invalidations: Arc<[Arc<InvalidationQueue>]>,
         log: Log,
     ) -> Arc<Self> {
         Arc::new(Self {
             name: config.name.clone(),
             protocol: config.protocol,
             source: config.source.clone(),
-            state: Mutex::new(State::new(config, mailboxes.len())),
-            patience: Mutex::new(config.timeout),
+            state: Mutex::new(State::new(config, invalidations.len())),
+            request_timeout: Mutex::new(config.timeout),
             counts,
             throttle: Mutex::new(Throttle::new()),
             wake: Notify::new(),
-            mailboxes,
+            invalidations,
             log,
         })
     }
 
-    /// Whether another configuration needs no other agents.
+    /// Whether a configuration can use the same agents.
     pub(crate) fn has_agents_of(&self, config: &weir_config::Pool) -> bool {
         (&self.source, self.protocol) == (&config.source, config.protocol)
     }
 
-    /// Takes over what can change while agents live on.
+    /// Takes the settings that can change while agents run.
     pub(crate) fn adjust(&self, config: &weir_config::Pool) {
         self.state().adjust(config);
-        *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = config.timeout;
+        *self.request_timeout.lock().unwrap_or_else(PoisonError::into_inner) = config.timeout;
         self.wake.notify_one();
     }
 
-    /// Its name.
+    /// Name of the pool.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its agents speak.
+    /// Protocol of its agents.
     pub fn protocol(&self) -> AgentProtocol {
         self.protocol
     }
 
-    pub(crate) fn patience(&self) -> Duration {
-        *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn request_timeout(&self) -> Duration {
+        *self.request_timeout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn source(&self) -> &AgentSource {
@@ -143,20 +140,20 @@ impl Pool {
         self.state().queue.wait
     }
 
-    /// weir starts its agents and keeps them: what is leased is a process, not a mere place.
+    /// Whether weir starts its agents and keeps them: a lease is a process then, not only a slot.
     fn keeps_processes(&self) -> bool {
         matches!(self.source, AgentSource::Start(_)) && self.protocol != AgentProtocol::Cgi
     }
 
-    /// Leases an agent to a worker, or has it wait in the queue.
+    /// Leases an agent to a worker, or enqueues the request.
     ///
     /// # Errors
-    /// There is no room in the queue, or no agent can be started.
-    pub fn lease(self: &Arc<Self>, worker: usize) -> Result<Result<Lease, Waiting>, Refused> {
+    /// The queue is full, or no agent can be started.
+    pub fn lease(self: &Arc<Self>, worker: usize) -> Result<Result<Lease, PendingLease>, Refused> {
         let now = Instant::now();
         let mut state = self.state();
         if state.queued() == 0
-            && let Some(grant) = self.take(&mut state, worker, now)
+            && let Some(grant) = self.find_agent(&mut state, worker, now)
         {
             drop(state);
             self.count(|counts| counts.wait.record(Duration::ZERO));
@@ -173,7 +170,7 @@ impl Pool {
         }
         let (waiting, queued) = state.enqueue(Arc::clone(self), worker, now);
         self.count(|counts| counts.peak = counts.peak.max(queued));
-        // Nobody has to be woken where another agent may not be started anyway.
+        // Wakes the supervisor only if it may start another agent.
         let grows = self.keeps_processes() && state.agents.len() < state.counts.max;
         drop(state);
         if grows {
@@ -182,22 +179,21 @@ impl Pool {
         Ok(Err(waiting))
     }
 
-    /// How long a request may wait, and how long until one that is refused may come again: as long
-    /// as what waits now will take.
+    /// When a retry may succeed: the expected time until the queue is empty.
     fn retry(&self, state: &State) -> Duration {
-        let mean = self.lock_counts().duration.spread().mean;
+        let mean = self.lock_counts().duration.summary().mean;
         let agents = state.counts.max.max(1);
         let seconds = mean * (state.queued() + 1) as f64 / agents as f64;
         Duration::from_secs(seconds.ceil().clamp(1.0, 60.0) as u64)
     }
 
-    /// Finds an agent for a worker: one that it has a connection to, one that nobody has, one
-    /// that another worker has, a new place.
-    fn take(&self, state: &mut State, worker: usize, now: Instant) -> Option<Grant> {
-        if let Some((id, home)) = state.pop_available(worker) {
-            let reuse = home == Some(worker);
-            if let Some(other) = home.filter(|_| !reuse) {
-                self.mailboxes[other].tell(id);
+    /// Finds an agent for a worker: one that it has a connection to, one that no worker has a
+    /// connection to, one of another worker, or a new slot.
+    fn find_agent(&self, state: &mut State, worker: usize, now: Instant) -> Option<Grant> {
+        if let Some((id, owner)) = state.pop_available(worker) {
+            let reuse = owner == Some(worker);
+            if let Some(other) = owner.filter(|_| !reuse) {
+                self.invalidations[other].push(id);
             }
             return state.grant(id, reuse, now);
         }
@@ -212,11 +208,11 @@ impl Pool {
         state.grant(id, false, now)
     }
 
-    /// Takes back what was leased; whether the worker keeps its connection.
-    fn settle(&self, id: AgentId, worker: usize, granted: Instant, outcome: Outcome) -> bool {
+    /// Releases a lease; returns whether the worker keeps its connection.
+    fn release(&self, id: AgentId, worker: usize, granted: Instant, outcome: Outcome) -> bool {
         let now = Instant::now();
         let mut state = self.state();
-        if outcome.is_whole() {
+        if outcome.is_complete() {
             state.served(id);
             self.count(|counts| {
                 counts.served += 1;
@@ -226,13 +222,13 @@ impl Pool {
         if outcome == Outcome::Kill {
             self.count(|counts| counts.killed += 1);
         }
-        let home = outcome.home(worker);
+        let owner = outcome.owner(worker);
         let kept = if self.keeps_processes() {
-            self.settle_process(&mut state, id, home, outcome, now)
+            self.release_process(&mut state, id, owner, outcome, now)
         } else {
-            let stays = home.is_some() && self.protocol != AgentProtocol::Cgi;
+            let stays = owner.is_some() && self.protocol != AgentProtocol::Cgi;
             if stays && state.may_stay(id, now) {
-                self.free(&mut state, id, home, now)
+                self.reuse(&mut state, id, owner, now)
             } else {
                 state.agents.remove(&id);
                 self.fill(&mut state, now);
@@ -243,52 +239,60 @@ impl Pool {
         kept
     }
 
-    fn settle_process(
+    fn release_process(
         &self,
         state: &mut State,
         id: AgentId,
-        home: Option<usize>,
+        owner: Option<usize>,
         outcome: Outcome,
         now: Instant,
     ) -> bool {
-        let order = match outcome {
+        let command = match outcome {
             Outcome::Keep | Outcome::Close | Outcome::Unused { .. } if state.may_stay(id, now) => {
-                return self.free(state, id, home, now);
+                return self.reuse(state, id, owner, now);
             }
             Outcome::Keep | Outcome::Close | Outcome::Unused { .. } => {
                 if !state.closed {
                     self.count(|counts| counts.restarted += 1);
                 }
-                Order::Stop
+                AgentCommand::Stop
             }
-            Outcome::Check => Order::Check,
-            Outcome::Kill => Order::Kill,
+            Outcome::Check => AgentCommand::Check,
+            Outcome::Kill => AgentCommand::Kill,
         };
-        state.lock_out(id, order);
+        state.drain(id, command);
         self.wake.notify_one();
         false
     }
 
-    /// Gives an agent to whoever waits, or puts it aside; whether `home` keeps its connection.
-    fn free(&self, state: &mut State, id: AgentId, home: Option<usize>, now: Instant) -> bool {
-        let Some(waiter) = state.next_waiter(home) else {
-            return state.put_aside(id, home, now) && home.is_some();
+    /// Gives an agent to the next waiter, or parks it; returns whether `owner` keeps its
+    /// connection.
+    fn reuse(&self, state: &mut State, id: AgentId, owner: Option<usize>, now: Instant) -> bool {
+        let Some(waiter) = state.next_waiter(owner) else {
+            return state.park(id, owner, now) && owner.is_some();
         };
-        let reuse = home == Some(waiter.worker);
-        self.hand_over(state, id, waiter, reuse, now);
+        let reuse = owner == Some(waiter.worker);
+        self.grant_waiter(state, id, waiter, reuse, now);
         reuse
     }
 
-    fn hand_over(&self, state: &mut State, id: AgentId, waiter: Waiter, reuse: bool, now: Instant) {
+    fn grant_waiter(
+        &self,
+        state: &mut State,
+        id: AgentId,
+        waiter: Waiter,
+        reuse: bool,
+        now: Instant,
+    ) {
         if let Some(grant) = state.grant(id, reuse, now) {
             self.count(|counts| {
                 counts.wait.record(now.saturating_duration_since(waiter.since));
             });
-            waiter.give(grant);
+            waiter.grant(grant);
         }
     }
 
-    /// Gives those who wait new places, as many as there may be.
+    /// Gives free slots to waiters.
     fn fill(&self, state: &mut State, now: Instant) {
         if self.keeps_processes() {
             return;
@@ -296,15 +300,15 @@ impl Pool {
         while state.agents.len() < state.counts.max
             && let Some(waiter) = state.next_waiter(None)
         {
-            let Some(grant) = self.take(state, waiter.worker, now) else { return };
+            let Some(grant) = self.find_agent(state, waiter.worker, now) else { return };
             self.count(|counts| {
                 counts.wait.record(now.saturating_duration_since(waiter.since));
             });
-            waiter.give(grant);
+            waiter.grant(grant);
         }
     }
 
-    /// Every agent is replaced, one after the other, as soon as it has nothing to do.
+    /// Replaces every agent, one after the other, when idle.
     pub fn recycle(&self) {
         let mut state = self.state();
         state.generation += 1;
@@ -315,12 +319,12 @@ impl Pool {
         self.wake.notify_one();
     }
 
-    /// Agents that have nothing to do are stopped, down to `min`.
+    /// Stops idle agents, down to `min`.
     pub fn trim(&self) {
         let mut state = self.state();
         if self.keeps_processes() {
             let spare = state.living().saturating_sub(state.counts.min);
-            state.lock_out_idle(spare);
+            state.drain_idle(spare);
         } else {
             self.close_idle(&mut state);
         }
@@ -328,16 +332,16 @@ impl Pool {
         self.wake.notify_one();
     }
 
-    /// Closes connections that nobody uses.
+    /// Closes idle connections.
     fn close_idle(&self, state: &mut State) {
-        for (id, home) in state.drain_available() {
-            if let Some(home) = home {
-                self.mailboxes[home].tell(id);
+        for (id, owner) in state.take_available() {
+            if let Some(owner) = owner {
+                self.invalidations[owner].push(id);
             }
         }
     }
 
-    /// What it is doing and has done.
+    /// State and figures.
     pub fn snapshot(&self) -> PoolSnapshot {
         let state = self.state();
         let counts = self.lock_counts();
@@ -345,7 +349,7 @@ impl Pool {
             name: self.name.clone(),
             protocol: self.protocol.as_str(),
             ready: !state.is_down(),
-            trouble: state.trouble.clone(),
+            last_error: state.last_error.clone(),
             agents: state.states(),
             pids: state.pids().map(|(_, pid)| pid).collect(),
             max: state.counts.max,
@@ -362,19 +366,19 @@ impl Pool {
             crashed: counts.crashed,
             killed: counts.killed,
             log_dropped: counts.log_dropped,
-            wait: counts.wait.spread(),
-            duration: counts.duration.spread(),
+            wait: counts.wait.summary(),
+            duration: counts.duration.summary(),
         }
     }
 
-    /// What an agent wrote to standard error, whole lines of it.
+    /// Logs standard error of an agent, in complete lines.
     pub fn log_text(&self, text: &[u8]) {
         let mut lines = Lines::default();
-        lines.take(text, |line| self.log(&line));
-        lines.end(|line| self.log(&line));
+        lines.push(text, |line| self.log(&line));
+        lines.finish(|line| self.log(&line));
     }
 
-    /// A line of an agent's standard error.
+    /// Logs a line of an agent's standard error.
     pub fn log(&self, line: &str) {
         let admitted =
             self.throttle.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now());
@@ -385,8 +389,8 @@ impl Pool {
         }
     }
 
-    /// Something that the operator should know.
-    pub(crate) fn tell(&self, text: &str) {
+    /// Logs a message for the operator.
+    pub(crate) fn report(&self, text: &str) {
         (self.log)(format!("weir: pool {}: {text}", self.name));
     }
 

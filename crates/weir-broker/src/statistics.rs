@@ -1,41 +1,41 @@
-//! What a pool counts, in the terms of Progress' brokers.
+//! Figures of a pool, in the terms of Progress' brokers.
 
-/// Finest resolution: a microsecond. Values up to 128 µs are exact, above they are known to a 128th.
+/// Resolution of a microsecond: values up to 128 µs are exact, larger ones to 1/128.
 const STEPS: usize = 64;
 /// Doublings above the exact values: up to 2^36 µs, which is 19 hours.
 const DOUBLINGS: usize = 30;
 
-/// Durations, as percentiles need them: counts by logarithm, in about 16 KiB.
+/// A histogram of durations with logarithmic buckets, for percentiles; about 16 KiB.
 #[derive(Clone, Debug)]
-pub(crate) struct Durations {
+pub(crate) struct DurationHistogram {
     counts: Box<[u64; STEPS * (DOUBLINGS + 1)]>,
     count: u64,
     sum: u64,
     max: u64,
 }
 
-impl Default for Durations {
+impl Default for DurationHistogram {
     fn default() -> Self {
         Self { counts: Box::new([0; STEPS * (DOUBLINGS + 1)]), count: 0, sum: 0, max: 0 }
     }
 }
 
-/// Durations summed up, in seconds.
+/// A summary of durations, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spread {
-    /// How many.
+pub struct DurationSummary {
+    /// Number of durations.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
     /// Mean; 0 without any.
     pub mean: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
-    /// Half of them took no longer; as all percentiles known to 1 %.
+    /// Median; all percentiles to 1 %.
     pub p50: f64,
-    /// 95 of 100 took no longer.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99: f64,
 }
 
@@ -57,7 +57,7 @@ fn middle(bucket: usize) -> u64 {
     (((STEPS + within) as u64) << doublings) + ((1_u64 << doublings) - 1) / 2
 }
 
-impl Durations {
+impl DurationHistogram {
     pub(crate) fn record(&mut self, duration: std::time::Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.counts[bucket(micros)] += 1;
@@ -66,7 +66,7 @@ impl Durations {
         self.max = self.max.max(micros);
     }
 
-    pub(crate) fn spread(&self) -> Spread {
+    pub(crate) fn summary(&self) -> DurationSummary {
         let seconds = |micros: u64| micros as f64 / 1e6;
         let percentile = |percent: u64| {
             let rank = (self.count * percent).div_ceil(100);
@@ -77,7 +77,7 @@ impl Durations {
             });
             found.map_or(0.0, |bucket| seconds(middle(bucket).min(self.max)))
         };
-        Spread {
+        DurationSummary {
             count: self.count,
             sum: seconds(self.sum),
             mean: if self.count == 0 { 0.0 } else { seconds(self.sum) / self.count as f64 },
@@ -89,7 +89,7 @@ impl Durations {
     }
 }
 
-/// Everything about a pool that only grows.
+/// Counters of a pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) served: u64,
@@ -103,70 +103,70 @@ pub(crate) struct Counts {
     pub(crate) killed: u64,
     pub(crate) peak: usize,
     pub(crate) log_dropped: u64,
-    pub(crate) wait: Durations,
-    pub(crate) duration: Durations,
+    pub(crate) wait: DurationHistogram,
+    pub(crate) duration: DurationHistogram,
 }
 
-/// Agents by what they are doing.
+/// Number of agents by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentStates {
-    /// They have not answered for the first time yet.
+    /// Not yet responded for the first time.
     pub starting: usize,
-    /// They wait for a request.
+    /// Idle.
     pub available: usize,
-    /// They have one.
+    /// Processing a request.
     pub busy: usize,
-    /// They take no more: about to be replaced, or not known to be well.
+    /// Getting no more requests: to be replaced, or of unknown health.
     pub locked: usize,
 }
 
 /// A pool at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolSnapshot {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// What its agents speak: `fastcgi`, `http` or `cgi`.
+    /// Protocol of its agents: `fastcgi`, `http` or `cgi`.
     pub protocol: &'static str,
-    /// It can serve, as far as is known: not all of its agents have failed.
+    /// The pool can serve: not all of its agents have failed.
     pub ready: bool,
-    /// Why the last agent could not be started, until one can again.
-    pub trouble: Option<String>,
+    /// Error of the last failed start, until an agent starts successfully.
+    pub last_error: Option<String>,
     /// Agents by state.
     pub agents: AgentStates,
-    /// Process ids of its agents, in no order.
+    /// Process ids of its agents, in any order.
     pub pids: Vec<u32>,
-    /// Most agents there may be.
+    /// Maximum number of agents.
     pub max: usize,
-    /// Requests that wait now.
+    /// Requests in the queue.
     pub queue: usize,
-    /// Most that may.
+    /// Maximum length of the queue.
     pub queue_max: usize,
-    /// Most that have waited at once.
+    /// Longest queue so far.
     pub queue_peak: usize,
-    /// Requests answered.
+    /// Requests served.
     pub served: u64,
-    /// Requests refused because the queue was full.
+    /// Requests rejected because the queue was full.
     pub rejected_full: u64,
-    /// Requests refused because they had waited too long.
+    /// Requests rejected because they had waited too long.
     pub rejected_wait: u64,
-    /// Requests refused because the pool could not be started.
+    /// Requests rejected because no agent could be started.
     pub rejected_unavailable: u64,
     /// Agents started.
     pub started: u64,
-    /// Agents that never answered.
+    /// Agent starts that failed.
     pub failed_starts: u64,
-    /// Agents replaced as planned: by requests, age, memory or order.
+    /// Agents replaced as planned: by requests, age, memory or command.
     pub restarted: u64,
-    /// Agents that ended by themselves.
+    /// Agents that exited by themselves.
     pub crashed: u64,
-    /// Agents that were killed because a request took too long or their answer was garbage.
+    /// Agents killed because of a timeout or a malformed response.
     pub killed: u64,
-    /// Lines of standard error that were not logged because there were too many.
+    /// Lines of standard error that were dropped because there were too many.
     pub log_dropped: u64,
-    /// How long requests waited for an agent.
-    pub wait: Spread,
-    /// How long agents took for requests.
-    pub duration: Spread,
+    /// Time of requests in the queue.
+    pub wait: DurationSummary,
+    /// Time of requests at an agent.
+    pub duration: DurationSummary,
 }
 
 #[cfg(test)]
@@ -186,15 +186,15 @@ mod tests {
 
     #[test]
     fn percentiles_are_near_and_the_mean_is_exact() {
-        let mut durations = Durations::default();
-        assert_eq!(durations.spread(), Spread::default());
+        let mut durations = DurationHistogram::default();
+        assert_eq!(durations.summary(), DurationSummary::default());
         for millis in 1..=100 {
             durations.record(Duration::from_millis(millis));
         }
-        let spread = durations.spread();
-        assert_eq!((spread.count, spread.max), (100, 0.1));
-        assert!((spread.mean - 0.0505).abs() < 1e-9);
-        for (found, exact) in [(spread.p50, 0.05), (spread.p95, 0.095), (spread.p99, 0.099)] {
+        let summary = durations.summary();
+        assert_eq!((summary.count, summary.max), (100, 0.1));
+        assert!((summary.mean - 0.0505).abs() < 1e-9);
+        for (found, exact) in [(summary.p50, 0.05), (summary.p95, 0.095), (summary.p99, 0.099)] {
             assert!((found - exact).abs() <= exact * 0.01, "{found} for {exact}");
         }
     }

@@ -1,12 +1,13 @@
-//! What the broker's thread does for one pool: it starts agents, asks whether they are well, ends
-//! them, and sees them end.
+//! Supervision of one pool on the broker's thread: starts agents, probes their health, stops them
+//! and reaps them.
 
 mod probe;
 
-use crate::folder::{Folder, resident};
-use crate::launch::{self, Ending, Process};
-use crate::log::Lines;
-use crate::pool::{AgentId, Gone, Order, Orders, Plan, Pool};
+use crate::agent::{AgentCommand, AgentControl, AgentId};
+use crate::launch::{self, ExitWatch, Process};
+use crate::log::{Lines, MAX_LINE_BYTES};
+use crate::pool::{ExitReason, Plan, Pool};
+use crate::runtime_folder::{RuntimeFolder, resident};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -16,150 +17,152 @@ use std::time::{Duration, Instant};
 use tokio::net::unix::pipe::Receiver;
 use weir_config::{AgentAddress, AgentSource, Program, SOCKET};
 
-/// How often ages, idle times and memory are looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// Interval at which age, idle time and memory of agents are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Does so until the pool is closed and its agents have ended.
-pub(crate) async fn supervise(pool: Arc<Pool>, folder: Arc<Folder>) {
-    let mut look = Instant::now() + LOOK;
+/// Supervises a pool until it is closed and its agents have exited.
+pub(crate) async fn supervise(pool: Arc<Pool>, folder: Arc<RuntimeFolder>) {
+    let mut next_check = Instant::now() + CHECK_INTERVAL;
     loop {
-        let Plan { start, again, over } = pool.plan(Instant::now());
-        if over {
+        let Plan { start, next_start, finished } = pool.plan(Instant::now());
+        if finished {
             return;
         }
         if let AgentSource::Start(program) = pool.source() {
-            for (id, orders) in start {
+            for (id, control) in start {
                 let (pool, folder) = (Arc::clone(&pool), Arc::clone(&folder));
                 let program = program.clone();
                 tokio::task::spawn_local(async move {
-                    let how = live(&pool, id, &orders, &program, &folder).await;
-                    folder.forget(id.0);
-                    pool.gone(id, how);
+                    let reason = run_agent(&pool, id, &control, &program, &folder).await;
+                    folder.remove(id.0);
+                    pool.exited(id, reason);
                 });
             }
         }
-        let again = again.map_or(look, |again| again.min(look));
+        let wake = next_start.map_or(next_check, |at| at.min(next_check));
         tokio::select! {
             () = pool.wake.notified() => {}
-            () = tokio::time::sleep_until(again.into()) => {}
+            () = tokio::time::sleep_until(wake.into()) => {}
         }
-        // However often it is woken.
-        if Instant::now() >= look {
-            pool.weigh(resident);
-            if let Some(line) = folder.tend() {
-                pool.tell(&line);
+        // The time is compared again, as the loop may wake up more often.
+        if Instant::now() >= next_check {
+            pool.check_memory(resident);
+            if let Some(line) = folder.restart_watchdog() {
+                pool.report(&line);
             }
-            look = Instant::now() + LOOK;
+            next_check = Instant::now() + CHECK_INTERVAL;
         }
     }
 }
 
-/// The life of one agent.
-async fn live(
+/// Runs one agent from start to exit.
+async fn run_agent(
     pool: &Arc<Pool>,
     id: AgentId,
-    orders: &Orders,
+    control: &AgentControl,
     program: &Program,
-    folder: &Folder,
-) -> Gone {
+    folder: &RuntimeFolder,
+) -> ExitReason {
     let socket = folder.socket(id.0);
-    let (mut process, ending) = match spawn(pool, program, &socket) {
+    let (mut process, exit) = match spawn(pool, program, &socket) {
         Ok(spawned) => spawned,
-        Err(error) => return Gone::NotStarted(error.to_string()),
+        Err(error) => return ExitReason::StartFailed(error.to_string()),
     };
-    // Not noted it is only not found by a later start.
-    let _ = folder.note(id.0, process.pid());
+    // Without the file only a later start of weir does not find the agent.
+    let _ = folder.register(id.0, process.pid());
     pool.spawned(id, process.pid(), AgentAddress::Unix(socket.clone()));
-    let how = attend(pool, id, orders, program, &socket, (&mut process, &ending)).await;
+    let end = watch_agent(pool, id, control, program, &socket, (&mut process, &exit)).await;
     let status = process.reap();
-    folder.ended(process.pid());
-    match how {
-        How::Told => Gone::Told,
-        How::Late => {
+    folder.unregister(process.pid());
+    match end {
+        End::Requested => ExitReason::Requested,
+        End::StartTimeout => {
             let limit = program.start_timeout.as_secs_f64();
-            Gone::NotStarted(format!("it did not answer within {limit} s"))
+            ExitReason::StartFailed(format!("it did not answer within {limit} s"))
         }
-        How::Unfit(why) => Gone::NotStarted(why),
-        How::EndedEarly => {
-            let why = launch::trouble(status).unwrap_or_else(|| "exit status 0".to_owned());
-            Gone::NotStarted(format!("it ended at once: {why}"))
+        End::WrongProtocol(why) => ExitReason::StartFailed(why),
+        End::ExitedEarly => {
+            let why = launch::failure(status).unwrap_or_else(|| "exit status 0".to_owned());
+            ExitReason::StartFailed(format!("it ended at once: {why}"))
         }
-        How::Ended => launch::trouble(status).map_or(Gone::Ended, Gone::Crashed),
+        End::Exited => launch::failure(status).map_or(ExitReason::Clean, ExitReason::Crashed),
     }
 }
 
-/// How an agent came to its end.
-enum How {
-    Told,
-    Late,
-    /// It answers, but speaks another language.
-    Unfit(String),
-    EndedEarly,
-    Ended,
+/// How the supervision of an agent ended.
+enum End {
+    Requested,
+    StartTimeout,
+    /// It responds in another protocol.
+    WrongProtocol(String),
+    ExitedEarly,
+    Exited,
 }
 
-async fn attend(
+async fn watch_agent(
     pool: &Arc<Pool>,
     id: AgentId,
-    orders: &Orders,
+    control: &AgentControl,
     program: &Program,
     socket: &Path,
-    (process, ending): (&mut Process, &Ending),
-) -> How {
-    let asked = tokio::time::timeout(program.start_timeout, probe::ask(socket, pool.protocol()));
+    (process, exit): (&mut Process, &ExitWatch),
+) -> End {
+    let probed = tokio::time::timeout(program.start_timeout, probe::probe(socket, pool.protocol()));
     let end = tokio::select! {
-        () = ending.come() => Some(How::EndedEarly),
-        _ = orders.at_least(Order::Stop) => Some(How::Told),
-        answer = asked => match answer {
+        () = exit.wait() => Some(End::ExitedEarly),
+        _ = control.receive(AgentCommand::Stop) => Some(End::Requested),
+        answer = probed => match answer {
             Ok(Ok(())) => None,
-            Ok(Err(why)) => Some(How::Unfit(why)),
-            Err(_) => Some(How::Late),
+            Ok(Err(why)) => Some(End::WrongProtocol(why)),
+            Err(_) => Some(End::StartTimeout),
         },
     };
-    if let Some(how) = end {
-        if matches!(how, How::Told) {
-            launch::stop(process, ending, program.stop_timeout).await;
+    if let Some(end) = end {
+        if matches!(end, End::Requested) {
+            launch::stop(process, exit, program.stop_timeout).await;
         }
-        return how;
+        return end;
     }
-    pool.well(id);
+    pool.mark_healthy(id);
     loop {
-        let order = tokio::select! {
+        let command = tokio::select! {
             biased;
-            () = ending.come() => return How::Ended,
-            order = orders.at_least(Order::Check) => order,
+            () = exit.wait() => return End::Exited,
+            command = control.receive(AgentCommand::Check) => command,
         };
-        match order {
-            Order::None => {}
-            Order::Kill => return How::Told,
-            Order::Stop => {
-                launch::stop(process, ending, program.stop_timeout).await;
-                return How::Told;
+        match command {
+            AgentCommand::None => {}
+            AgentCommand::Kill => return End::Requested,
+            AgentCommand::Stop => {
+                launch::stop(process, exit, program.stop_timeout).await;
+                return End::Requested;
             }
-            Order::Check => {
+            AgentCommand::Check => {
                 let answered = tokio::select! {
-                    () = ending.come() => return How::Ended,
-                    _ = orders.at_least(Order::Stop) => continue,
-                    answered = again(pool, socket) => answered,
+                    () = exit.wait() => return End::Exited,
+                    _ = control.receive(AgentCommand::Stop) => continue,
+                    answered = responds_again(pool, socket) => answered,
                 };
                 if !answered {
-                    pool.tell("an agent is killed: it is still busy with a request that broke off");
-                    return How::Told;
+                    pool.report(
+                        "an agent is killed: it is still busy with a request that broke off",
+                    );
+                    return End::Requested;
                 }
-                pool.well(id);
+                pool.mark_healthy(id);
             }
         }
     }
 }
 
-/// Whether an agent whose request broke off answers again, in the time that a request may take.
-async fn again(pool: &Pool, socket: &Path) -> bool {
-    let asked = probe::ask(socket, pool.protocol());
-    matches!(tokio::time::timeout(pool.patience(), asked).await, Ok(Ok(())))
+/// Whether an agent whose request was aborted responds again, within the time limit of a request.
+async fn responds_again(pool: &Pool, socket: &Path) -> bool {
+    let probed = probe::probe(socket, pool.protocol());
+    matches!(tokio::time::timeout(pool.request_timeout(), probed).await, Ok(Ok(())))
 }
 
-fn spawn(pool: &Arc<Pool>, program: &Program, socket: &Path) -> io::Result<(Process, Ending)> {
-    // Of an agent that had the same number in a run before.
+fn spawn(pool: &Arc<Pool>, program: &Program, socket: &Path) -> io::Result<(Process, ExitWatch)> {
+    // A leftover of an agent with the same number in an earlier run.
     let _ = std::fs::remove_file(socket);
     let (out, err, log) = launch::log_pipe()?;
     let path = socket.to_string_lossy();
@@ -173,32 +176,33 @@ fn spawn(pool: &Arc<Pool>, program: &Program, socket: &Path) -> io::Result<(Proc
     if program.binds_itself() {
         command.stdin(std::process::Stdio::null());
     } else {
-        // Closed here as soon as it is started: what it does not accept is then refused at its end.
+        // Closed here once the agent is started: connections that the agent does not accept are
+        // refused after its exit.
         command.stdin(OwnedFd::from(UnixListener::bind(socket)?));
     }
     let process = launch::start(&mut command, program)
-        .map_err(|error| named(error, Path::new(name), &program.folder))?;
+        .map_err(|error| start_error(error, Path::new(name), &program.folder))?;
     drop(command);
-    let ending = process.watch()?;
-    tokio::task::spawn_local(keep_log(Arc::clone(pool), log));
-    Ok((process, ending))
+    let exit = process.watch()?;
+    tokio::task::spawn_local(forward_log(Arc::clone(pool), log));
+    Ok((process, exit))
 }
 
-/// An error of starting a program, with what was to be started.
-pub(crate) fn named(error: io::Error, name: &Path, folder: &PathBuf) -> io::Error {
+/// An error of starting a program, with the path that failed.
+pub(crate) fn start_error(error: io::Error, name: &Path, folder: &PathBuf) -> io::Error {
     let what = if folder.is_dir() { name } else { folder };
     io::Error::new(error.kind(), format!("{}: {error}", what.display()))
 }
 
-/// Logs what an agent writes until nobody can write any more.
-pub(crate) async fn keep_log(pool: Arc<Pool>, log: Receiver) {
-    let (mut lines, mut room) = (Lines::default(), vec![0; 4096]);
+/// Logs the output of an agent until its end.
+pub(crate) async fn forward_log(pool: Arc<Pool>, log: Receiver) {
+    let (mut lines, mut buffer) = (Lines::default(), vec![0; MAX_LINE_BYTES]);
     loop {
-        match log.try_read(&mut room) {
+        match log.try_read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
-                lines.take(&room[..count], |line| pool.log(&line));
-                // A flood is read on, but others have their turn.
+                lines.push(&buffer[..count], |line| pool.log(&line));
+                // During a flood of output other tasks run as well.
                 tokio::task::yield_now().await;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -209,5 +213,5 @@ pub(crate) async fn keep_log(pool: Arc<Pool>, log: Receiver) {
             Err(_) => break,
         }
     }
-    lines.end(|line| pool.log(&line));
+    lines.finish(|line| pool.log(&line));
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use weir_broker::{AgentId, CgiProcess, Lease, Mailbox, Outcome};
+use weir_broker::{AgentId, CgiProcess, InvalidationQueue, Lease, Outcome};
 
 /// The lease of the agent at the other end of a connection; released when dropped.
 pub(crate) struct LeaseGuard {
@@ -36,9 +36,9 @@ impl LeaseGuard {
 
     /// Releases the agent whose connection closed without a byte of a response; whether it has ended
     /// in order, so that another one may have the request.
-    pub(crate) async fn has_ended(&mut self) -> bool {
+    pub(crate) async fn has_exited(&mut self) -> bool {
         match self.lease.take() {
-            Some(lease) if self.process.is_none() => lease.has_ended().await,
+            Some(lease) if self.process.is_none() => lease.has_exited().await,
             lease => {
                 self.lease = lease;
                 false
@@ -53,7 +53,7 @@ impl LeaseGuard {
         }
         if let Some(lease) = self.lease.take() {
             let agent = lease.agent();
-            if lease.settle(Outcome::Keep) {
+            if lease.release(Outcome::Keep) {
                 self.connections.check_in(agent, stream);
             }
         }
@@ -78,7 +78,7 @@ impl LeaseGuard {
         let Some(lease) = self.lease.take() else { return };
         match self.process.take() {
             None => {
-                let _ = lease.settle(outcome);
+                let _ = lease.release(outcome);
             }
             Some(process) => self.connections.reap(Exiting { process, lease, outcome }),
         }
@@ -128,11 +128,11 @@ impl AgentConnections {
 
     /// Evicts connections to agents that other workers have leased, or that have ended, and reaps
     /// processes.
-    pub(crate) async fn tend(&self, mailbox: Arc<Mailbox>) {
+    pub(crate) async fn tend(&self, invalidations: Arc<InvalidationQueue>) {
         let Some(mut exits) = self.exits.borrow_mut().take() else { return };
         loop {
             tokio::select! {
-                lost = mailbox.lost() => {
+                lost = invalidations.receive() => {
                     let mut streams = self.streams.borrow_mut();
                     for agent in lost {
                         streams.remove(&agent);
@@ -141,7 +141,7 @@ impl AgentConnections {
                 Some(Exiting { process, lease, outcome }) = exits.recv() => {
                     tokio::task::spawn_local(async move {
                         process.finish(outcome == Outcome::Close).await;
-                        let _ = lease.settle(outcome);
+                        let _ = lease.release(outcome);
                     });
                 }
             }

@@ -22,19 +22,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use weir_config::{Call, Given, Route};
-use weir_script::{Fetch, Fetched, Note};
+use weir_script::{Annotation, Fetch, FetchedResponse};
 
 /// Header that names the calls whose fallback stands in their place.
 const FALLBACK: &str = "weir-fallback";
 
-type Asking<'c> = Pin<Box<dyn Future<Output = Result<Fetched, Refusal>> + 'c>>;
+type Asking<'c> = Pin<Box<dyn Future<Output = Result<FetchedResponse, Refusal>> + 'c>>;
 
 /// What has come of a call.
 enum Came {
     /// A JSON value that stands for it.
     Value(Vec<u8>),
     /// An answer that is the whole answer.
-    Answer(Fetched),
+    Answer(FetchedResponse),
 }
 
 /// Asks all of them, and answers with an object of what they answered.
@@ -146,7 +146,7 @@ fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Ref
 async fn next(
     exchange: &Exchange,
     asking: &mut [Option<Asking<'_>>],
-) -> Result<Option<(usize, Result<Fetched, Refusal>)>, Refusal> {
+) -> Result<Option<(usize, Result<FetchedResponse, Refusal>)>, Refusal> {
     poll_fn(|cx| {
         let mut waits = false;
         for (at, slot) in asking.iter_mut().enumerate() {
@@ -169,7 +169,7 @@ async fn next(
 fn came(
     exchange: &mut Exchange,
     call: &Call,
-    answered: Result<Fetched, Refusal>,
+    answered: Result<FetchedResponse, Refusal>,
 ) -> Result<Came, Refusal> {
     let failed = |why: String| Refusal::new(Problem::CallFailed).detail(why);
     let refusal = match answered {
@@ -199,12 +199,12 @@ fn came(
     headers.set("cache-control", b"no-store");
     let title = refusal.problem.title();
     let why = format!("{title}: {}", refusal.detail.as_deref().unwrap_or_default());
-    exchange.notes.get_or_insert_default().add(Note::Log, "", &why);
+    exchange.notes.get_or_insert_default().add(Annotation::Log, "", &why);
     Ok(Came::Value(fallback.clone().into_bytes()))
 }
 
 /// The JSON value of an answer; null if it has no body.
-fn value(call: &Call, answer: Fetched) -> Result<Vec<u8>, String> {
+fn value(call: &Call, answer: FetchedResponse) -> Result<Vec<u8>, String> {
     if answer.body.is_empty() {
         return Ok(b"null".to_vec());
     }
@@ -230,7 +230,7 @@ fn value(call: &Call, answer: Fetched) -> Result<Vec<u8>, String> {
 }
 
 /// An answer that is the whole answer.
-fn passed(exchange: &mut Exchange, answer: Fetched) -> Body<'static> {
+fn passed(exchange: &mut Exchange, answer: FetchedResponse) -> Body<'static> {
     let response = &mut exchange.response;
     response.headers.remove(FALLBACK);
     response.headers.remove("cache-control");

@@ -82,7 +82,7 @@ pub(crate) struct Exchange {
     /// There once an upstream has agreed to another protocol, until that is spoken.
     pub(crate) upgraded: Option<Box<Upgraded>>,
     /// What a script says about the transaction.
-    pub(crate) notes: Option<Box<weir_script::Notes>>,
+    pub(crate) notes: Option<Box<weir_script::Annotations>>,
     /// What weir itself answered with.
     pub(crate) problem: Option<Problem>,
     /// Why, as it is recorded.

@@ -15,7 +15,7 @@ use crate::upstream::{
 };
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_script::{Fetch, Fetched};
+use weir_script::{Fetch, FetchedResponse};
 use weir_wire::{Headers, Known, Method, ResponseHead};
 
 /// A request of weir's own.
@@ -48,7 +48,7 @@ pub(crate) async fn fetch(
     id: TransactionId,
     limit: u64,
     span: Option<Rc<Open>>,
-) -> Result<Fetched, Refusal> {
+) -> Result<FetchedResponse, Refusal> {
     let mut headers = Headers::new();
     for (name, value) in &fetch.headers {
         headers.push(name, value.as_bytes());
@@ -117,7 +117,7 @@ pub(crate) async fn send_own(
 
 impl OwnResponse {
     /// The response with its body, of at most `limit` bytes.
-    async fn read(self, limit: u64) -> Result<Fetched, Refusal> {
+    async fn read(self, limit: u64) -> Result<FetchedResponse, Refusal> {
         let Self { head, body, method, attempt, deadline } = self;
         let read = Body::Upstream(body).read_whole(&deadline, limit).await;
         end(attempt, method, &read);
@@ -139,10 +139,10 @@ fn end<T>(attempt: Option<OpenAttempt>, method: Method, read: &Result<T, Refusal
     }
 }
 
-fn fetched(mut head: ResponseHead, body: Vec<u8>) -> Fetched {
+fn fetched(mut head: ResponseHead, body: Vec<u8>) -> FetchedResponse {
     strip_hop_by_hop(&mut head.headers, |_| false);
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let headers = head.headers.iter();
     let headers = headers.map(|(_, name, value)| (name.to_ascii_lowercase(), text(value)));
-    Fetched { status: head.status, headers: headers.collect(), body }
+    FetchedResponse { status: head.status, headers: headers.collect(), body }
 }

@@ -381,7 +381,7 @@ impl Bound {
             gateway.spawn(index, Arc::clone(&site), own, receiver.clone())?;
         }
         finish.finish();
-        gateway.shared.broker.begin();
+        gateway.shared.broker.start_agents();
         Ok(gateway)
     }
 }

@@ -79,7 +79,7 @@ mod worker;
 
 /// What pools are doing, for whoever shows it.
 pub mod pools {
-    pub use weir_broker::{AgentStates, Log, PoolSnapshot, Spread};
+    pub use weir_broker::{AgentStates, DurationSummary, Log, PoolSnapshot};
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(crate) async fn answer<'a>(
     prepare(exchange, route);
     let request = request(exchange, route, script, bytes);
     match call(exchange, route, script, place, export, request).await? {
-        End::Answer(given) => {
+        End::Response(given) => {
             answer::give(exchange, script, *given).map_err(|unfit| unfit.tell(exchange, script))
         }
         end => Err(failed(exchange, script, place, end)),
@@ -115,7 +115,7 @@ pub(crate) fn export(exchange: &Exchange, script: &Script) -> Result<usize, Refu
 fn finished(exchange: &mut Exchange, script: &Script, step: Step) -> End {
     console(exchange, script, &step);
     // What was noted before the script was called comes first.
-    match (&mut exchange.notes, step.notes) {
+    match (&mut exchange.notes, step.annotations) {
         (Some(before), Some(mut own)) => {
             own.logs.splice(0..0, std::mem::take(&mut before.logs));
             own.properties.splice(0..0, std::mem::take(&mut before.properties));
@@ -124,7 +124,7 @@ fn finished(exchange: &mut Exchange, script: &Script, step: Step) -> End {
         (Some(_), None) => {}
         (None, own) => exchange.notes = own,
     }
-    step.end.unwrap_or(End::Stuck)
+    step.end.unwrap_or(End::Deadlocked)
 }
 
 /// Hands the lines of a step to the log.
@@ -146,15 +146,15 @@ fn say(exchange: &Exchange, script: &Script, level: &'static str, text: &str) {
 /// What the client is told of a call that came to nothing.
 fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> Refusal {
     let (problem, why) = match end {
-        End::Answer(_) | End::Changed(_) => {
+        End::Response(_) | End::Changes(_) => {
             (Problem::ScriptFailed, "the result is invalid here".to_owned())
         }
         End::Threw(what) => (Problem::ScriptFailed, what),
-        End::Stuck => {
+        End::Deadlocked => {
             let why = "the script awaits a promise that never settles";
             (Problem::ScriptFailed, why.to_owned())
         }
-        End::Stopped => {
+        End::CpuLimit => {
             place.breaker.stopped();
             (Problem::ScriptStopped, "stopped: CPU time limit exceeded".to_owned())
         }
@@ -170,7 +170,7 @@ fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> 
 fn tell(exchange: &mut Exchange, script: &Script, problem: Problem, why: &str) -> Refusal {
     say(exchange, script, "error", why);
     let notes = exchange.notes.get_or_insert_default();
-    notes.add(weir_script::Note::Log, "", why);
+    notes.add(weir_script::Annotation::Log, "", why);
     problem.into()
 }
 

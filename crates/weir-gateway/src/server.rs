@@ -34,7 +34,7 @@ pub(crate) fn run(
     orders: mpsc::Receiver<door::Entry>,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
-    weir_journal::take_short_turns();
+    weir_journal::use_short_time_slices();
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -50,7 +50,9 @@ pub(crate) fn run(
         }
         tokio::task::spawn_local(sweep(worker));
         tokio::task::spawn_local(door::receive(worker, orders));
-        tokio::task::spawn_local(worker.agents.tend(worker.shared.broker.mailbox(worker.index)));
+        tokio::task::spawn_local(
+            worker.agents.tend(worker.shared.broker.invalidations(worker.index)),
+        );
         follow(worker, control).await;
         for task in accepting {
             // It ends with the phase; an error would be a panic, reported by its hook already.

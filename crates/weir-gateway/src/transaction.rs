@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::redaction::{BodySettings, Redaction};
 use crate::transaction_id::TransactionId;
 use std::rc::Rc;
-use weir_script::Notes;
+use weir_script::Annotations;
 use weir_wire::ResponseHead;
 
 /// What is known of a transaction so far, or in the end.
@@ -29,7 +29,7 @@ pub(crate) struct Transaction<'a> {
     /// How often it was sent to an upstream again.
     pub(crate) retries: u32,
     /// What scripts and stages note about it.
-    pub(crate) notes: Option<&'a Notes>,
+    pub(crate) notes: Option<&'a Annotations>,
     /// The transaction that this one is a resubmission of.
     pub(crate) resubmission_of: Option<[u8; 16]>,
     pub(crate) redaction: &'a Redaction,

@@ -12,7 +12,7 @@ use crate::os::atomic_file::create_folder;
 pub enum Error {
     /// Another process has locked the data folder.
     #[error("the data folder is in use by process {pid}")]
-    Held {
+    InUse {
         /// Process id that the other process wrote, or `?`.
         pid: String,
     },
@@ -42,7 +42,7 @@ impl DataLock {
     /// Locks a data folder.
     ///
     /// # Errors
-    /// [`Error::Held`] if another process has locked it; [`Error::Io`] if files fail.
+    /// [`Error::InUse`] if another process has locked it; [`Error::Io`] if files fail.
     pub fn acquire(data: &Path) -> Result<Self, Error> {
         let folder = data.join("journal");
         create_folder(&folder).map_err(at(&folder))?;
@@ -55,7 +55,7 @@ impl DataLock {
             Err(TryLockError::WouldBlock) => {
                 let pid = fs::read_to_string(&path).unwrap_or_default();
                 let pid = if pid.is_empty() { "?".to_owned() } else { pid };
-                return Err(Error::Held { pid });
+                return Err(Error::InUse { pid });
             }
             Err(TryLockError::Error(source)) => return Err(at(&path)(source)),
         }

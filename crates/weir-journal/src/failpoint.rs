@@ -15,37 +15,37 @@ use std::{
 /// Ends the process as `kill -9` does, or panics, if a test has named this point.
 #[cfg(feature = "failpoints")]
 pub fn pass(point: &str) {
-    static KILL: Order = Order::new("WEIR_KILL_AT");
-    static PANIC: Order = Order::new("WEIR_PANIC_AT");
+    static KILL: Trigger = Trigger::new("WEIR_KILL_AT");
+    static PANIC: Trigger = Trigger::new("WEIR_PANIC_AT");
     if KILL.is_due(point) {
         let own = rustix::process::getpid();
         let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
     }
-    assert!(!PANIC.is_due(point), "a test has ordered this panic");
+    assert!(!PANIC.is_due(point), "a test has injected this panic");
 }
 
 /// One of the two variables.
 #[cfg(feature = "failpoints")]
-struct Order {
+struct Trigger {
     variable: &'static str,
-    said: std::sync::OnceLock<Option<(String, u32)>>,
+    setting: std::sync::OnceLock<Option<(String, u32)>>,
     passed: std::sync::atomic::AtomicU32,
 }
 
 #[cfg(feature = "failpoints")]
-impl Order {
+impl Trigger {
     const fn new(variable: &'static str) -> Self {
-        let said = std::sync::OnceLock::new();
-        Self { variable, said, passed: std::sync::atomic::AtomicU32::new(0) }
+        let setting = std::sync::OnceLock::new();
+        Self { variable, setting, passed: std::sync::atomic::AtomicU32::new(0) }
     }
 
     fn is_due(&self, point: &str) -> bool {
-        let said = self.said.get_or_init(|| {
-            let said = std::env::var(self.variable).ok()?;
-            let (name, after) = said.split_once(':').unwrap_or((&said, "0"));
+        let setting = self.setting.get_or_init(|| {
+            let setting = std::env::var(self.variable).ok()?;
+            let (name, after) = setting.split_once(':').unwrap_or((&setting, "0"));
             Some((name.to_owned(), after.parse().ok()?))
         });
-        let Some((_, after)) = said.as_ref().filter(|(name, _)| name == point) else {
+        let Some((_, after)) = setting.as_ref().filter(|(name, _)| name == point) else {
             return false;
         };
         self.passed.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == *after
@@ -61,7 +61,7 @@ pub fn pass(_point: &str) {}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     #[cfg(test)]
-    ordered: Arc<Mutex<HashMap<&'static str, Failure>>>,
+    injected: Arc<Mutex<HashMap<&'static str, Failure>>>,
 }
 
 impl Faults {
@@ -70,8 +70,8 @@ impl Faults {
     pub(crate) fn check(&self, point: &'static str) -> io::Result<()> {
         #[cfg(test)]
         {
-            let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(failure) = ordered.get_mut(point) {
+            let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(failure) = injected.get_mut(point) {
                 if failure.after > 0 {
                     failure.after -= 1;
                 } else if failure.times > 0 {
@@ -86,22 +86,22 @@ impl Faults {
 
     /// Makes the next `times` passes through `point` fail.
     #[cfg(test)]
-    pub(crate) fn order(&self, point: &'static str, times: u32, kind: io::ErrorKind) {
-        let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
-        ordered.insert(point, Failure { after: 0, times, kind });
+    pub(crate) fn inject(&self, point: &'static str, times: u32, kind: io::ErrorKind) {
+        let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        injected.insert(point, Failure { after: 0, times, kind });
     }
 
     /// Makes one pass through `point` fail, after `after` successful ones.
     #[cfg(test)]
-    pub(crate) fn order_after(&self, point: &'static str, after: u32, kind: io::ErrorKind) {
-        let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
-        ordered.insert(point, Failure { after, times: 1, kind });
+    pub(crate) fn inject_after(&self, point: &'static str, after: u32, kind: io::ErrorKind) {
+        let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        injected.insert(point, Failure { after, times: 1, kind });
     }
 
     /// Removes all injected failures.
     #[cfg(test)]
     pub(crate) fn clear(&self) {
-        self.ordered.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.injected.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

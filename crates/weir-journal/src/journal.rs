@@ -57,7 +57,7 @@ impl Journal {
     /// Opens the journal in `data`, recovers it, and returns a lane for each worker.
     ///
     /// # Errors
-    /// [`Error::Held`] if another process has locked the folder, [`Error::Io`] if files fail.
+    /// [`Error::InUse`] if another process has locked the folder, [`Error::Io`] if files fail.
     pub fn open(
         data: &Path,
         settings: Settings,
@@ -172,8 +172,8 @@ impl Journal {
     /// A reader from a follower's checkpoint on.
     #[must_use]
     pub fn follow(&self, follower: &Follower, lane: u16) -> Reader {
-        let passed = follower.checkpoint(lane);
-        self.read(lane, passed.position, passed.sequence)
+        let checkpoint = follower.checkpoint(lane);
+        self.read(lane, checkpoint.position, checkpoint.sequence)
     }
 
     /// Removes a follower: nothing is kept for it any more.
@@ -191,17 +191,17 @@ impl Journal {
     pub fn lags(&self) -> io::Result<Vec<Lag>> {
         let followers = self.state.checkpoints.all().clone();
         let mut lags = Vec::new();
-        for (name, passed) in followers {
+        for (name, checkpoint) in followers {
             let mut lag = Lag { name, records: 0, bytes: 0, age: Duration::ZERO };
             for (index, lane) in self.state.lanes.iter().enumerate() {
-                let passed = passed.get(index).copied().unwrap_or_default();
+                let checkpoint = checkpoint.get(index).copied().unwrap_or_default();
                 let end = lane.shared.end();
                 let newest = lane.shared.next_sequence.load(Ordering::Relaxed).saturating_sub(1);
-                let bytes = lane.catalog.bytes_between(passed.position, end);
-                let mut reader = self.read(index as u16, passed.position, 0).metadata_only();
+                let bytes = lane.catalog.bytes_between(checkpoint.position, end);
+                let mut reader = self.read(index as u16, checkpoint.position, 0).metadata_only();
                 let Some(oldest) = reader.next_transaction()? else { continue };
                 lag.bytes += bytes;
-                lag.records += newest.saturating_sub(passed.sequence).max(1);
+                lag.records += newest.saturating_sub(checkpoint.sequence).max(1);
                 let received = Duration::from_micros(oldest.received_us);
                 lag.age = lag.age.max(unix_time().saturating_sub(received));
             }
@@ -218,7 +218,7 @@ impl Journal {
         };
         let (state, number) = (lane.catalog.read(), address.position.segment());
         match state.missing.get(&number) {
-            Some(gone) if gone.intersects(Parts::UNREADABLE) => Absence::Damaged,
+            Some(missing) if missing.intersects(Parts::UNREADABLE) => Absence::Damaged,
             _ if state.raw.contains(&number) || state.sealed.contains_key(&number) => {
                 Absence::Damaged
             }
@@ -320,8 +320,8 @@ fn open_lane(
         // A full disk may have space later; until then the lane refuses records.
         let _ = preallocator.fill(&journal.budget);
     }
-    let how = (settings.segment_bytes, settings.seal_after);
-    let mut lane = Lane::new(index, how, Arc::clone(&state.shared), queue, recovered);
+    let limits = (settings.segment_bytes, settings.seal_after);
+    let mut lane = Lane::new(index, limits, Arc::clone(&state.shared), queue, recovered);
     interrupt(&mut lane, report);
     journal.lanes.push(state);
     if !active {

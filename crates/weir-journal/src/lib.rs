@@ -5,6 +5,13 @@
 //! transactions in the order in which they were completed. When an append returns, the record is in
 //! the page cache and survives the end of the process.
 //!
+//! The modules in the order of a record: `record` has its fields, `format` the frames and segments
+//! around it. `lane` appends it to a segment that `preallocator` has prepared; `lane_state` is shared
+//! by the writer, readers and threads. `catalog` lists the segments of a lane, `files` has their
+//! names, and `segment` reads them. `reader` assembles transactions for a `follower` and its
+//! `checkpoint`. `maintenance` seals full segments, drops old files and syncs; `manifest` records
+//! which files should exist. `journal` opens a folder after `recovery`.
+//!
 //! ```no_run
 //! use weir_journal::{Completed, Journal, Outcome, Position, Received, Settings, Side};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,7 +65,7 @@ pub use format::{Address, Position};
 pub use journal::{Absence, Journal};
 pub use lane::{Lane, Refused, Reservation, TransactionHandle};
 pub use manifest::{DamagedManifest, MissingFile};
-pub use os::schedule::{run_when_idle, take_short_turns};
+pub use os::schedule::{run_when_idle, use_short_time_slices};
 pub use reader::Reader;
 pub use record::call::CallRecord;
 pub use record::{

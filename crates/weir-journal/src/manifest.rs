@@ -34,23 +34,23 @@ use crate::os::unix_time;
 use crate::segment;
 
 /// Name of the manifest's folder.
-const FOLDER: &str = "journal-manifest";
+const FOLDER_NAME: &str = "journal-manifest";
 /// Length of an entry of `segments`, and of `ends`.
-const ENTRY: usize = 32;
-const END: usize = 16;
+const ENTRY_BYTES: usize = 32;
+const END_BYTES: usize = 16;
 /// Minimum time for which missing files are remembered.
-const REMEMBERED: Duration = Duration::from_secs(100 * 24 * 60 * 60);
+const MISSING_RETENTION: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 /// An entry of `segments`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Entry {
+struct SegmentEntry {
     parts: Parts,
-    gone: Parts,
+    missing: Parts,
     /// Missing parts that a user has accepted.
     accepted: Parts,
     transactions: u32,
     first_sequence: u64,
-    gone_us: u64,
+    missing_since_us: u64,
 }
 
 /// A file that should exist and does not.
@@ -103,14 +103,14 @@ impl std::fmt::Display for MissingFile {
     }
 }
 
-/// End of a lane.
+/// LaneEnd of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct LaneEnd {
     pub(crate) position: Position,
     pub(crate) next_sequence: u64,
 }
 
-impl End {
+impl LaneEnd {
     /// Number of the first segment that was certainly not begun.
     pub(crate) fn next_segment(self) -> u32 {
         self.position.segment() + u32::from(self.position.offset() > 0)
@@ -118,10 +118,10 @@ impl End {
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct Contents {
     /// By lane and number.
-    segments: BTreeMap<(u16, u32), Entry>,
-    ends: Vec<End>,
+    segments: BTreeMap<(u16, u32), SegmentEntry>,
+    ends: Vec<LaneEnd>,
     /// The content of both files as written last.
     written: [Vec<u8>; 2],
 }
@@ -131,7 +131,7 @@ struct Book {
 pub(crate) struct Manifest {
     folder: PathBuf,
     faults: Faults,
-    book: Mutex<Book>,
+    contents: Mutex<Contents>,
 }
 
 impl Manifest {
@@ -142,63 +142,63 @@ impl Manifest {
         faults: Faults,
         damaged: &mut Option<DamagedManifest>,
     ) -> io::Result<Self> {
-        let folder = data.join(FOLDER);
+        let folder = data.join(FOLDER_NAME);
         create_folder(&folder)?;
         let path = folder.join("segments");
-        let segments = read(&path, ENTRY)?.unwrap_or_else(|| {
+        let segments = read(&path, ENTRY_BYTES)?.unwrap_or_else(|| {
             let kept = quarantine(&path);
             *damaged = Some(DamagedManifest { path, kept });
             Vec::new()
         });
         // Not durable: after a loss of power the file may hold anything.
-        let ends = read(&folder.join("ends"), END)?.unwrap_or_default();
-        let mut book = Book::default();
-        for entry in segments.chunks_exact(ENTRY) {
+        let ends = read(&folder.join("ends"), END_BYTES)?.unwrap_or_default();
+        let mut contents = Contents::default();
+        for entry in segments.chunks_exact(ENTRY_BYTES) {
             let lane = u16::from_le_bytes([entry[0], entry[1]]);
-            let known = Entry {
+            let known = SegmentEntry {
                 parts: Parts(entry[2]),
-                gone: Parts(entry[3]),
+                missing: Parts(entry[3]),
                 accepted: Parts(entry[12]),
                 transactions: u32_at(entry, 8),
                 first_sequence: u64_at(entry, 16),
-                gone_us: u64_at(entry, 24),
+                missing_since_us: u64_at(entry, 24),
             };
-            book.segments.insert((lane, u32_at(entry, 4)), known);
+            contents.segments.insert((lane, u32_at(entry, 4)), known);
         }
-        let end = |entry: &[u8]| End {
+        let end = |entry: &[u8]| LaneEnd {
             position: Position::from_bits(u64_at(entry, 0)),
             next_sequence: u64_at(entry, 8),
         };
-        book.ends = ends.chunks_exact(END).map(end).collect();
-        Ok(Self { folder, faults, book: Mutex::new(book) })
+        contents.ends = ends.chunks_exact(END_BYTES).map(end).collect();
+        Ok(Self { folder, faults, contents: Mutex::new(contents) })
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more than the index of the last known lane.
     pub(crate) fn lanes(&self) -> u16 {
-        let book = self.book();
-        book.segments.last_key_value().map_or(0, |((lane, _), _)| lane.saturating_add(1))
+        let contents = self.contents();
+        contents.segments.last_key_value().map_or(0, |((lane, _), _)| lane.saturating_add(1))
     }
 
-    /// End of a lane, about a second before it was last written to.
-    pub(crate) fn end(&self, lane: u16) -> End {
-        self.book().ends.get(usize::from(lane)).copied().unwrap_or_default()
+    /// LaneEnd of a lane, about a second before it was last written to.
+    pub(crate) fn end(&self, lane: u16) -> LaneEnd {
+        self.contents().ends.get(usize::from(lane)).copied().unwrap_or_default()
     }
 
     /// The entries of a lane.
-    fn entries(&self, lane: u16) -> BTreeMap<u32, Entry> {
-        let book = self.book();
-        let range = book.segments.range((lane, 0)..=(lane, u32::MAX));
+    fn entries(&self, lane: u16) -> BTreeMap<u32, SegmentEntry> {
+        let contents = self.contents();
+        let range = contents.segments.range((lane, 0)..=(lane, u32::MAX));
         range.map(|((_, number), entry)| (*number, *entry)).collect()
     }
 
     /// The files that each segment of a lane had.
     pub(crate) fn known_parts(&self, lane: u16) -> BTreeMap<u32, Parts> {
         let entries = self.entries(lane).into_iter();
-        entries.map(|(number, entry)| (number, entry.parts.union(entry.gone))).collect()
+        entries.map(|(number, entry)| (number, entry.parts.union(entry.missing))).collect()
     }
 
     /// Compares the entries of a lane with its files, and stores the missing ones in its catalog.
@@ -206,28 +206,29 @@ impl Manifest {
         let lane = catalog.files.lane;
         let known = self.entries(lane);
         let mut segments = catalog.write();
-        let mut book = self.book();
+        let mut contents = self.contents();
         let now_us = u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX);
-        let old_us = u64::try_from(unix_time().saturating_sub(REMEMBERED).as_micros()).unwrap_or(0);
+        let old_us =
+            u64::try_from(unix_time().saturating_sub(MISSING_RETENTION).as_micros()).unwrap_or(0);
         for (number, entry) in &known {
-            let before = entry.gone;
-            if !before.is_empty() && entry.gone_us <= old_us {
+            let before = entry.missing;
+            if !before.is_empty() && entry.missing_since_us <= old_us {
                 continue;
             }
-            let gone = gone(entry, *number, &segments);
-            if let Some(entry) = book.segments.get_mut(&(lane, *number)) {
-                entry.gone = gone;
+            let missing = missing(entry, *number, &segments);
+            if let Some(entry) = contents.segments.get_mut(&(lane, *number)) {
+                entry.missing = missing;
                 // A file that was restored and is lost again has to be accepted again.
-                entry.accepted = entry.accepted.intersection(gone);
-                if !gone.is_empty() && before != gone {
-                    entry.gone_us = now_us;
+                entry.accepted = entry.accepted.intersection(missing);
+                if !missing.is_empty() && before != missing {
+                    entry.missing_since_us = now_us;
                 }
             }
-            if gone.is_empty() {
+            if missing.is_empty() {
                 continue;
             }
-            segments.missing.insert(*number, gone);
-            found.extend(missing_files(&book, (lane, *number), before));
+            segments.missing.insert(*number, missing);
+            found.extend(missing_files(&contents, (lane, *number), before));
         }
     }
 
@@ -236,13 +237,13 @@ impl Manifest {
     /// # Errors
     /// The manifest cannot be written; nothing is accepted then.
     pub(crate) fn accept(&self) -> io::Result<Vec<MissingFile>> {
-        let mut book = self.book();
+        let mut contents = self.contents();
         let mut found = Vec::new();
-        let mut accepted = book.segments.clone();
+        let mut accepted = contents.segments.clone();
         for (key, entry) in &mut accepted {
-            let files = missing_files(&book, *key, entry.gone).filter(|file| !file.accepted);
+            let files = missing_files(&contents, *key, entry.missing).filter(|file| !file.accepted);
             found.extend(files);
-            entry.accepted = entry.gone.intersection(Parts::FILES);
+            entry.accepted = entry.missing.intersection(Parts::FILES);
         }
         if found.is_empty() {
             return Ok(found);
@@ -250,8 +251,8 @@ impl Manifest {
         let bytes = encode(&accepted);
         self.faults.check("manifest.write")?;
         replace_durably(&self.folder.join("segments"), &with_checksum(bytes.clone()))?;
-        book.segments = accepted;
-        book.written[0] = bytes;
+        contents.segments = accepted;
+        contents.written[0] = bytes;
         Ok(found)
     }
 
@@ -264,14 +265,14 @@ impl Manifest {
         lanes: &[LaneState],
         dropped: Option<(u16, u32, Option<Part>)>,
     ) -> io::Result<()> {
-        let mut book = self.book();
-        let old_us = unix_time().saturating_sub(REMEMBERED).as_micros();
+        let mut contents = self.contents();
+        let old_us = unix_time().saturating_sub(MISSING_RETENTION).as_micros();
         let mut segments = BTreeMap::new();
-        for ((lane, number), entry) in &book.segments {
-            let stays = !entry.gone.is_empty() && u128::from(entry.gone_us) > old_us;
+        for ((lane, number), entry) in &contents.segments {
+            let stays = !entry.missing.is_empty() && u128::from(entry.missing_since_us) > old_us;
             if stays {
                 let parts = Parts::default();
-                segments.insert((*lane, *number), Entry { parts, ..*entry });
+                segments.insert((*lane, *number), SegmentEntry { parts, ..*entry });
             }
         }
         for LaneState { catalog, shared } in lanes {
@@ -282,14 +283,15 @@ impl Manifest {
                     continue;
                 }
                 let key = (catalog.files.lane, *number);
-                let first_sequence = match book.segments.get(&key) {
+                let first_sequence = match contents.segments.get(&key) {
                     Some(known) if known.first_sequence > 0 => known.first_sequence,
                     _ => segment::first_sequence(&catalog.files, std::iter::once(*number))
                         .unwrap_or_default()
                         .unwrap_or_default(),
                 };
                 let parts = Parts::RAW;
-                segments.insert(key, Entry { parts, first_sequence, ..Entry::default() });
+                segments
+                    .insert(key, SegmentEntry { parts, first_sequence, ..SegmentEntry::default() });
             }
             for (number, summary) in &state.sealed {
                 let entry = segments.entry((catalog.files.lane, *number)).or_default();
@@ -297,12 +299,12 @@ impl Manifest {
                 entry.parts = there.map(Parts::of).fold(Parts::META, Parts::union);
                 entry.transactions = summary.rows;
             }
-            for (number, gone) in &state.missing {
+            for (number, missing) in &state.missing {
                 let key = (catalog.files.lane, *number);
-                let since = book.segments.get(&key).map_or(0, |known| known.gone_us);
+                let since = contents.segments.get(&key).map_or(0, |known| known.missing_since_us);
                 let entry = segments.entry(key).or_default();
-                entry.gone = *gone;
-                entry.gone_us = match since {
+                entry.missing = *missing;
+                entry.missing_since_us = match since {
                     0 => u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX),
                     since => since,
                 };
@@ -316,10 +318,10 @@ impl Manifest {
                 Some(part) => entry.parts = entry.parts.difference(Parts::of(part)),
             }
         }
-        segments.retain(|_, entry| *entry != Entry::default() && !entry.is_empty());
-        book.segments = segments;
-        let bytes = encode(&book.segments);
-        self.write(&mut book, 0, bytes)
+        segments.retain(|_, entry| *entry != SegmentEntry::default() && !entry.is_empty());
+        contents.segments = segments;
+        let bytes = encode(&contents.segments);
+        self.write(&mut contents, 0, bytes)
     }
 
     /// Writes the ends of the lanes, not durably.
@@ -327,18 +329,18 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::update`].
     pub(crate) fn write_ends(&self, lanes: &[LaneState]) -> io::Result<()> {
-        let mut book = self.book();
-        let mut bytes = Vec::with_capacity(lanes.len() * END + 4);
+        let mut contents = self.contents();
+        let mut bytes = Vec::with_capacity(lanes.len() * END_BYTES + 4);
         for lane in lanes {
             let next = lane.shared.next_sequence.load(std::sync::atomic::Ordering::Relaxed);
             bytes.extend_from_slice(&lane.shared.end().to_bits().to_le_bytes());
             bytes.extend_from_slice(&next.to_le_bytes());
         }
-        self.write(&mut book, 1, bytes)
+        self.write(&mut contents, 1, bytes)
     }
 
-    fn write(&self, book: &mut Book, which: usize, bytes: Vec<u8>) -> io::Result<()> {
-        if book.written[which] == bytes {
+    fn write(&self, contents: &mut Contents, which: usize, bytes: Vec<u8>) -> io::Result<()> {
+        if contents.written[which] == bytes {
             return Ok(());
         }
         let path = self.folder.join(["segments", "ends"][which]);
@@ -350,12 +352,12 @@ impl Manifest {
         });
         match written {
             Ok(()) => {
-                book.written[which] = kept;
+                contents.written[which] = kept;
                 Ok(())
             }
             // An outdated manifest would report files as missing that are dropped from now on.
             Err(error) => {
-                book.written[which].clear();
+                contents.written[which].clear();
                 match fs::remove_file(&path) {
                     Err(left) if left.kind() != io::ErrorKind::NotFound => Err(error),
                     _ => Ok(()),
@@ -365,22 +367,22 @@ impl Manifest {
     }
 }
 
-impl Entry {
+impl SegmentEntry {
     fn is_empty(&self) -> bool {
-        self.parts.is_empty() && self.gone.is_empty()
+        self.parts.is_empty() && self.missing.is_empty()
     }
 }
 
 /// The missing files of a segment; `before` are those that were known to be missing.
 fn missing_files(
-    book: &Book,
+    contents: &Contents,
     (lane, segment): (u16, u32),
     before: Parts,
 ) -> impl Iterator<Item = MissingFile> {
-    let entry = book.segments.get(&(lane, segment)).copied().unwrap_or_default();
-    let later = book.segments.range((lane, segment.saturating_add(1))..=(lane, u32::MAX));
+    let entry = contents.segments.get(&(lane, segment)).copied().unwrap_or_default();
+    let later = contents.segments.range((lane, segment.saturating_add(1))..=(lane, u32::MAX));
     let next = later.map(|(_, next)| next.first_sequence).find(|first| *first > 0);
-    let end = book.ends.get(usize::from(lane)).map_or(0, |end| end.next_sequence);
+    let end = contents.ends.get(usize::from(lane)).map_or(0, |end| end.next_sequence);
     let begun = match entry.first_sequence {
         0 => 0,
         first => next.unwrap_or(end).saturating_sub(first),
@@ -391,7 +393,7 @@ fn missing_files(
         (Parts::PAYLOAD, "payload", entry.transactions.into()),
         (Parts::FAILED, "failed", entry.transactions.into()),
     ];
-    kinds.into_iter().filter(move |(part, ..)| entry.gone.intersects(*part)).map(
+    kinds.into_iter().filter(move |(part, ..)| entry.missing.intersects(*part)).map(
         move |(part, kind, transactions)| {
             let (new, accepted) = (!before.intersects(part), entry.accepted.intersects(part));
             MissingFile { lane, segment, kind, transactions, new, accepted }
@@ -400,36 +402,36 @@ fn missing_files(
 }
 
 /// The entries as they are stored.
-fn encode(segments: &BTreeMap<(u16, u32), Entry>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(segments.len() * ENTRY + 4);
+fn encode(segments: &BTreeMap<(u16, u32), SegmentEntry>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(segments.len() * ENTRY_BYTES + 4);
     for ((lane, number), entry) in segments {
         bytes.extend_from_slice(&lane.to_le_bytes());
-        bytes.extend_from_slice(&[entry.parts.0, entry.gone.0]);
+        bytes.extend_from_slice(&[entry.parts.0, entry.missing.0]);
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&entry.transactions.to_le_bytes());
         bytes.extend_from_slice(&[entry.accepted.0, 0, 0, 0]);
         bytes.extend_from_slice(&entry.first_sequence.to_le_bytes());
-        bytes.extend_from_slice(&entry.gone_us.to_le_bytes());
+        bytes.extend_from_slice(&entry.missing_since_us.to_le_bytes());
     }
     bytes
 }
 
 /// Files of a segment that should exist and do not.
-fn gone(entry: &Entry, number: u32, segments: &Segments) -> Parts {
-    let all = entry.parts.union(entry.gone);
+fn missing(entry: &SegmentEntry, number: u32, segments: &Segments) -> Parts {
+    let all = entry.parts.union(entry.missing);
     if segments.raw.contains(&number) {
         return Parts::default();
     }
     let Some(summary) = segments.sealed.get(&number) else {
         return all;
     };
-    let mut gone = all.difference(Parts::RAW.union(Parts::META).union(Parts::UNREADABLE));
+    let mut missing = all.difference(Parts::RAW.union(Parts::META).union(Parts::UNREADABLE));
     for part in [Part::Payload, Part::Failed] {
         if summary.sizes[part as usize] > 0 {
-            gone = gone.difference(Parts::of(part));
+            missing = missing.difference(Parts::of(part));
         }
     }
-    gone
+    missing
 }
 
 /// The entries of a file; empty if the file does not exist, `None` if it is damaged.

@@ -17,9 +17,9 @@ use crate::segment::sealed::Sealed;
 use crate::segment::{Frame, FrameRef, Segment};
 
 /// Most bytes of one transaction that are assembled.
-pub(crate) const TRANSACTION_LIMIT: usize = 64 << 20;
+pub(crate) const MAX_TRANSACTION_BYTES: usize = 64 << 20;
 /// Most bytes of open transactions that a reader keeps.
-const AHEAD_LIMIT: usize = 8 << 20;
+const MAX_OPEN_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
 enum Source {
@@ -37,20 +37,20 @@ pub struct Reader {
     sequence: u64,
     payload: bool,
     source: Option<Source>,
-    begun: Begun,
+    open: OpenTransactions,
 }
 
 /// Frames of open transactions before the position, so that a reader need not go back for them.
 #[derive(Debug, Default)]
-struct Begun {
+struct OpenTransactions {
     frames: HashMap<u64, Vec<(Position, Frame)>>,
     bytes: usize,
 }
 
-impl Begun {
+impl OpenTransactions {
     fn keep(&mut self, position: Position, frame: Frame) {
         self.bytes += frame.payload.len();
-        if self.bytes > AHEAD_LIMIT {
+        if self.bytes > MAX_OPEN_BYTES {
             // The frames are read again when the transactions end.
             *self = Self::default();
         } else {
@@ -84,7 +84,7 @@ impl Reader {
             sequence,
             payload: true,
             source: None,
-            begun: Begun::default(),
+            open: OpenTransactions::default(),
         }
     }
 
@@ -117,9 +117,9 @@ impl Reader {
     ///
     /// # Errors
     /// As [`Reader::next_transaction`].
-    pub fn next_shown(&mut self) -> io::Result<Option<Transaction>> {
+    pub fn next_visible(&mut self) -> io::Result<Option<Transaction>> {
         let mut next = Transaction::default();
-        Ok(self.next_shown_into(&mut next)?.then_some(next))
+        Ok(self.next_visible_into(&mut next)?.then_some(next))
     }
 
     /// As [`Reader::next_visible`], into an existing transaction whose memory is reused. If the
@@ -127,7 +127,7 @@ impl Reader {
     ///
     /// # Errors
     /// As [`Reader::next_transaction`].
-    pub fn next_shown_into(&mut self, next: &mut Transaction) -> io::Result<bool> {
+    pub fn next_visible_into(&mut self, next: &mut Transaction) -> io::Result<bool> {
         while self.next_into(next)? {
             if !next.is_count() {
                 return Ok(true);
@@ -145,7 +145,7 @@ impl Reader {
         Ok(self.next_into(&mut next)?.then_some(next))
     }
 
-    fn next_into(&mut self, place: &mut Transaction) -> io::Result<bool> {
+    fn next_into(&mut self, target: &mut Transaction) -> io::Result<bool> {
         let catalog = Arc::clone(&self.catalog);
         let state = catalog.read();
         let files = &catalog.files;
@@ -154,7 +154,7 @@ impl Reader {
             if self.position >= end {
                 return Ok(false);
             }
-            if !self.enter(&state, end)? {
+            if !self.open_segment(&state, end)? {
                 // Nothing up to the end can be read: it is lost.
                 self.position = end;
                 return Ok(false);
@@ -174,7 +174,7 @@ impl Reader {
                     if let Some(transaction) = found {
                         self.sequence = self.sequence.max(transaction.sequence);
                         self.position = self.position.max(transaction.after);
-                        *place = transaction;
+                        *target = transaction;
                         return Ok(true);
                     }
                 }
@@ -186,12 +186,12 @@ impl Reader {
                         match frame.kind {
                             Kind::Open => {}
                             Kind::Completed => {
-                                let before = self.begun.take(&frame);
-                                let whole = Whole { files, state: &state, position };
+                                let before = self.open.take(&frame);
+                                let assembly = Assembly { files, state: &state, position };
                                 // After an error the reader stays at this transaction.
-                                whole.assemble(&frame, before, self.payload, place)?;
+                                assembly.assemble(&frame, before, self.payload, target)?;
                             }
-                            _ => self.begun.keep(position, frame.keep(!self.payload)),
+                            _ => self.open.keep(position, frame.keep(!self.payload)),
                         }
                         self.position = Position::new(number, frame.next);
                         self.sequence = self.sequence.max(frame.sequence);
@@ -213,7 +213,7 @@ impl Reader {
     }
 
     /// Opens the segment at or after the position; false if there is none.
-    fn enter(&mut self, state: &Segments, end: Position) -> io::Result<bool> {
+    fn open_segment(&mut self, state: &Segments, end: Position) -> io::Result<bool> {
         let wanted = self.position.segment();
         let there = match &self.source {
             // The file of a segment that was sealed meanwhile may belong to another segment now.
@@ -286,8 +286,8 @@ pub(crate) fn get(
             && frame.kind == Kind::Completed
         {
             let mut transaction = Transaction::default();
-            let whole = Whole { files, state: &state, position: *position };
-            whole.assemble(&frame.borrowed(), None, true, &mut transaction)?;
+            let assembly = Assembly { files, state: &state, position: *position };
+            assembly.assemble(&frame.borrowed(), None, true, &mut transaction)?;
             found(transaction);
         }
     }
@@ -327,47 +327,47 @@ fn frame_of(
 
 /// A transaction to be assembled, by the position of its end.
 #[derive(Clone, Copy)]
-struct Whole<'a> {
+struct Assembly<'a> {
     files: &'a Files,
     state: &'a Segments,
     position: Position,
 }
 
-impl Whole<'_> {
+impl Assembly<'_> {
     /// Assembles the transaction into `target`, with or without its `payload`. If the frames
-    /// `before` its `end` are not given, they are read backwards from there.
+    /// `before` its `end` are not count, they are read backwards from there.
     fn assemble(
         self,
         end: &FrameRef<'_>,
         before: Option<Vec<Frame>>,
         payload: bool,
-        place: &mut Transaction,
+        target: &mut Transaction,
     ) -> io::Result<()> {
-        place.clear();
-        place.address = Some(Address { lane: self.files.lane, position: self.position });
-        place.after = Position::new(self.position.segment(), end.next);
-        place.sequence = end.sequence;
+        target.clear();
+        target.address = Some(Address { lane: self.files.lane, position: self.position });
+        target.after = Position::new(self.position.segment(), end.next);
+        target.sequence = end.sequence;
         let before = match before {
             Some(before) => before,
             None => {
                 let (before, whole) = self.chain(end)?;
-                place.damaged = !whole;
+                target.damaged = !whole;
                 before
             }
         };
         for frame in &before {
-            place.take_over(frame.kind, &frame.payload, payload);
+            target.add_frame(frame.kind, &frame.payload, payload);
         }
-        place.take_over(end.kind, end.payload, payload);
+        target.add_frame(end.kind, end.payload, payload);
         Ok(())
     }
 
     /// The frames before `end`, oldest first, and whether the chain is complete.
     fn chain(self, end: &FrameRef<'_>) -> io::Result<(Vec<Frame>, bool)> {
-        let (mut place, mut previous) = (self.position, end.previous);
+        let (mut before, mut previous) = (self.position, end.previous);
         let (mut frames, mut bytes, mut whole) = (Vec::new(), end.payload.len(), true);
         while previous != Position::START {
-            let frame = if previous < place && bytes < TRANSACTION_LIMIT {
+            let frame = if previous < before && bytes < MAX_TRANSACTION_BYTES {
                 frame_at(self.files, self.state, previous)?
                     .filter(|frame| frame.sequence == end.sequence)
             } else {
@@ -377,7 +377,7 @@ impl Whole<'_> {
                 whole = false;
                 break;
             };
-            place = previous;
+            before = previous;
             previous = frame.previous;
             bytes += frame.payload.len();
             frames.push(frame);

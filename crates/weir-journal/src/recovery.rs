@@ -1,4 +1,4 @@
-//! Recovery: what a process that ended without closing the journal has left open.
+//! Recovery: what a process that end without closing the journal has left open.
 //!
 //! The `open` frame of a segment lists the transactions that were open when it began, so that only
 //! the last segment is read, or those back to the last one with an undamaged `open` frame. If all
@@ -12,7 +12,7 @@ use crate::catalog::Catalog;
 use crate::checkpoint::DamagedCheckpoint;
 use crate::files::damage::is_damage;
 use crate::format::{HEADER, Kind, Position, u64_at};
-use crate::manifest::{DamagedManifest, End, MissingFile};
+use crate::manifest::{DamagedManifest, LaneEnd, MissingFile};
 use crate::segment::Segment;
 
 /// A range that could not be read.
@@ -68,7 +68,7 @@ pub(crate) struct RecoveredLane {
 /// Finds the open transactions of a lane.
 pub(crate) fn recover(
     catalog: &Catalog,
-    ended: End,
+    end: LaneEnd,
     report: &mut RecoveryReport,
 ) -> io::Result<RecoveredLane> {
     let state = catalog.read();
@@ -87,20 +87,20 @@ pub(crate) fn recover(
             }
             Err(error) if is_damage(&error) => {
                 let there = fs::metadata(catalog.files.segment(*number))?.len();
-                let bytes = there.max(written(catalog, ended, *number));
-                note(catalog, Position::new(*number, 0), bytes, report);
+                let bytes = there.max(written(catalog, end, *number));
+                record_damage(catalog, Position::new(*number, 0), bytes, report);
             }
             Err(error) => return Err(error),
         }
     }
     for segment in tail.iter_mut().rev() {
         next_sequence = next_sequence.max(segment.header.first_sequence);
-        scan((catalog, ended), segment, &mut open, &mut next_sequence, report)?;
+        scan((catalog, end), segment, &mut open, &mut next_sequence, report)?;
     }
     // A damaged range may contain ends of transactions.
     let damaged = report.damage[before..].iter().map(|damage| damage.position);
-    let gone = state.missing.keys().map(|number| Position::new(*number, 0));
-    let lost: Vec<Position> = damaged.chain(gone).collect();
+    let missing = state.missing.keys().map(|number| Position::new(*number, 0));
+    let lost: Vec<Position> = damaged.chain(missing).collect();
     let open = open.into_iter().map(|(number, last)| {
         let possible_end = lost.iter().copied().filter(|lost| *lost > last).min();
         (number, last, possible_end)
@@ -109,21 +109,21 @@ pub(crate) fn recover(
 }
 
 /// Bytes that were certainly written to a segment.
-fn written(catalog: &Catalog, ended: End, number: u32) -> u64 {
-    match ended.position.segment() {
-        last if last == number => ended.position.offset().into(),
+fn written(catalog: &Catalog, end: LaneEnd, number: u32) -> u64 {
+    match end.position.segment() {
+        last if last == number => end.position.offset().into(),
         last if last > number => catalog.segment_bytes(),
         _ => 0,
     }
 }
 
-fn note(catalog: &Catalog, position: Position, bytes: u64, report: &mut RecoveryReport) {
+fn record_damage(catalog: &Catalog, position: Position, bytes: u64, report: &mut RecoveryReport) {
     report.damage.push(Damage { lane: catalog.files.lane, position, bytes });
     catalog.files.damage.record(position.segment(), "segment", position.offset().into(), bytes);
 }
 
 fn scan(
-    (catalog, ended): (&Catalog, End),
+    (catalog, end): (&Catalog, LaneEnd),
     segment: &mut Segment,
     open: &mut BTreeMap<u64, Position>,
     next_sequence: &mut u64,
@@ -131,11 +131,11 @@ fn scan(
 ) -> io::Result<()> {
     report.segments += 1;
     if segment.salvaged {
-        note(catalog, Position::new(segment.header.number, 0), HEADER as u64, report);
+        record_damage(catalog, Position::new(segment.header.number, 0), HEADER as u64, report);
     }
-    let cut = written(catalog, ended, segment.header.number).saturating_sub(segment.length.into());
+    let cut = written(catalog, end, segment.header.number).saturating_sub(segment.length.into());
     if cut > 0 {
-        note(catalog, Position::new(segment.header.number, segment.length), cut, report);
+        record_damage(catalog, Position::new(segment.header.number, segment.length), cut, report);
     }
     let mut offset = HEADER as u32;
     loop {
@@ -143,7 +143,7 @@ fn scan(
         let Some(frame) = segment.frame(offset, segment.length)? else {
             let (next, bytes) = segment.resynchronise(offset, segment.length)?;
             if bytes > 0 || next.is_some() {
-                note(catalog, position, bytes, report);
+                record_damage(catalog, position, bytes, report);
             }
             let Some(next) = next else { return Ok(()) };
             offset = next;

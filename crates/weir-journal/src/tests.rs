@@ -237,7 +237,7 @@ fn a_full_journal_completes_what_it_took_on_and_recovers() {
     };
     assert!(matches!(refused, Refused::Full | Refused::Open), "{refused:?}");
     while lane.append(&request(2), &answer()).is_ok() {}
-    faults.order("segment.create", 1, std::io::ErrorKind::StorageFull);
+    faults.inject("segment.create", 1, std::io::ErrorKind::StorageFull);
     assert!(journal.work().is_err());
     for handle in &handles {
         lane.complete(*handle, &answer()).unwrap();
@@ -265,7 +265,7 @@ fn a_disk_that_takes_no_change_for_a_while_costs_no_room() {
     }
     assert!(!of_kind(data.path(), "spare").is_empty());
     for point in ["segment.reuse", "spare.remove"] {
-        faults.order(point, u32::MAX, std::io::ErrorKind::ReadOnlyFilesystem);
+        faults.inject(point, u32::MAX, std::io::ErrorKind::ReadOnlyFilesystem);
     }
     for _ in 0..60 {
         while lane.append(&request(2), &answer()).is_ok() {}
@@ -278,7 +278,7 @@ fn a_disk_that_takes_no_change_for_a_while_costs_no_room() {
         lane.append(&request(3), &answer()).unwrap();
     }
     // One that cannot be used, but removed, makes room for a new one.
-    faults.order("segment.reuse", u32::MAX, std::io::ErrorKind::Other);
+    faults.inject("segment.reuse", u32::MAX, std::io::ErrorKind::Other);
     for _ in 0..60 {
         let _ = journal.work();
         lane.append(&request(3), &answer()).unwrap();
@@ -295,7 +295,7 @@ fn a_second_opening_names_the_holder() {
     let data = tempfile::tempdir().unwrap();
     let _first = open(data.path());
     match Journal::open(data.path(), SMALL) {
-        Err(Error::Held { pid }) => assert_eq!(pid, std::process::id().to_string()),
+        Err(Error::InUse { pid }) => assert_eq!(pid, std::process::id().to_string()),
         other => panic!("{other:?}"),
     }
 }

@@ -4,7 +4,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_script::{End, Engine, Fetched, Limits, Outcome, Program, Request, Settings};
+use weir_script::{End, Engine, FetchedResponse, Limits, Outcome, Program, Request, Settings};
 
 const HELLO: &str = r#"export default () => ({ result: "OK", message: "Hello World" });"#;
 const MAP: &str = r#"
@@ -47,7 +47,7 @@ fn request(body: &[u8]) -> Request {
 }
 
 fn answered(end: Option<End>) {
-    assert!(matches!(end, Some(End::Answer(_))), "{end:?}");
+    assert!(matches!(end, Some(End::Response(_))), "{end:?}");
 }
 
 /// CPU time of this thread: a machine has other things to do, too.
@@ -75,10 +75,10 @@ fn report(name: &str, mut call: impl FnMut()) {
 
 fn main() {
     let mut hello = engine(HELLO);
-    report("hello", || answered(hello.begin(0, 0, request(b"")).end));
+    report("hello", || answered(hello.start(0, 0, request(b"")).end));
     let (mut map, body) = (engine(MAP), body());
     report("map of 1 KiB", || {
-        let step = map.begin(0, 0, request(&body));
+        let step = map.start(0, 0, request(&body));
         let headers = [
             ("content-type", "application/json"),
             ("content-length", "1024"),
@@ -86,7 +86,7 @@ fn main() {
             ("server", "echo"),
         ];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let fetched = Fetched { status: 200, headers, body: body.clone() };
+        let fetched = FetchedResponse { status: 200, headers, body: body.clone() };
         let op = step.ops[0].id;
         let step = map.resume(step.call, op, Outcome::Fetched(fetched));
         answered(step.and_then(|step| step.end));

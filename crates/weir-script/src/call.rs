@@ -1,5 +1,5 @@
-//! A call of a script: what it gets, what it asks for, how it ends. Plain data, so that a call can
-//! be driven from another thread than the engine's.
+//! A call of a script: its input, operations and result. Plain data, so that another thread than
+//! the engine's can drive a call.
 
 use serde_json::Value;
 use std::net::IpAddr;
@@ -9,50 +9,50 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallId(pub(crate) u32);
 
-/// Something that a call waits for.
+/// An operation that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub(crate) u32);
 
-/// What a script gets. Everything is looked at only when the script asks for it.
+/// Input of a script. Fields are converted only when the script reads them.
 #[derive(Debug, Default)]
 pub struct Request {
     /// Transaction id.
     pub id: String,
     /// Method.
     pub method: String,
-    /// Path, as it was matched.
+    /// Path as matched.
     pub path: String,
     /// Query, without the question mark.
     pub query: String,
-    /// Host asked for.
+    /// Host of the request.
     pub host: String,
     /// Address of the client.
     pub client: Option<IpAddr>,
-    /// Header fields, one a line, each ended by CR LF, as they stand on the wire.
+    /// Header fields as on the wire, one per line, each ending in CR LF.
     pub head: Vec<u8>,
     /// Path parameters, decoded.
     pub parameters: Vec<(String, String)>,
-    /// Who calls; nobody if that is not known.
+    /// The verified principal; none for anonymous requests.
     pub principal: Option<Principal>,
     /// The whole body.
     pub body: Vec<u8>,
-    /// What the script is called for.
+    /// Role of the script.
     pub role: Role,
 }
 
-/// What a script is called for.
+/// Role of a script.
 #[derive(Debug, Default)]
 pub enum Role {
-    /// To answer the request.
+    /// Respond to the request.
     #[default]
     Handler,
-    /// To map the request on its way to the handler.
+    /// Transform the request before the handler.
     RequestMap,
-    /// To map this answer of the handler.
-    ResponseMap(Fetched),
+    /// Transform this response of the handler.
+    ResponseMap(FetchedResponse),
 }
 
-/// Who calls, as far as that was verified.
+/// The verified principal of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Principal {
     /// Subject of the credential.
@@ -61,42 +61,43 @@ pub struct Principal {
     pub consumer: Option<String>,
     /// Claims of a token.
     pub claims: Option<Value>,
-    /// Granted scopes, with spaces between.
+    /// Granted scopes, separated by spaces.
     pub scopes: String,
 }
 
-/// What one turn of a call came to. Without an `end` the call waits for all of its operations.
+/// Result of running a call until it waits or ends. Without an `end` the call waits for its
+/// operations.
 #[derive(Debug)]
 pub struct Step {
-    /// Which call.
+    /// The call.
     pub call: CallId,
-    /// What is to be done, and told by [`crate::Engine::resume`].
+    /// Operations to start; their outcome goes to [`crate::Engine::resume`].
     pub ops: Vec<Op>,
-    /// Operations that need not be done any more.
+    /// Operations that are not needed any more.
     pub dropped: Vec<OpId>,
     /// How the call ended.
     pub end: Option<End>,
-    /// What is to be written about it; told with the end.
-    pub notes: Option<Box<Notes>>,
+    /// Annotations of the transaction; passed with the end.
+    pub annotations: Option<Box<Annotations>>,
     /// Lines for the log.
     pub console: Vec<Console>,
 }
 
-/// Something that a call waits for.
+/// An operation that a call waits for.
 #[derive(Debug)]
 pub struct Op {
-    /// Its number.
+    /// Its id.
     pub id: OpId,
-    /// What it is.
+    /// Its kind.
     pub kind: OpKind,
 }
 
-/// What a call waits for.
+/// Kind of an operation.
 #[derive(Debug)]
 pub enum OpKind {
-    /// An upstream's answer.
+    /// A request to an upstream.
     Fetch(Box<Fetch>),
-    /// Time.
+    /// A delay.
     Timer(Duration),
 }
 
@@ -109,81 +110,81 @@ pub struct Fetch {
     pub method: String,
     /// Path and query.
     pub target: String,
-    /// Headers, lower-case names; nothing that decides about framing or connection.
+    /// Headers with lower-case names, without those for framing or the connection.
     pub headers: Vec<(String, String)>,
     /// Body, if there is one.
     pub body: Option<Vec<u8>>,
-    /// Time for the whole of it, if the script says.
+    /// Timeout of the whole request, if the script sets one.
     pub timeout: Option<Duration>,
 }
 
 /// How an operation ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The time is over.
+    /// The delay has passed.
     Elapsed,
-    /// An upstream answered.
-    Fetched(Fetched),
-    /// No answer; the reason as the script is told.
+    /// The upstream responded.
+    Fetched(FetchedResponse),
+    /// No response; the reason for the script.
     Failed(String),
 }
 
-/// An answer, an upstream's or a handler's, as a script gets it.
+/// The response of an upstream or a handler, as passed to a script.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchedResponse {
     /// Status.
     pub status: u16,
     /// Headers, lower-case names.
     pub headers: Vec<(String, String)>,
-    /// The whole body.
+    /// The complete body.
     pub body: Vec<u8>,
 }
 
 /// How a call ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// With an answer.
-    Answer(Box<Answer>),
-    /// A map changes what it got.
-    Changed(Box<Changed>),
-    /// It threw; a description of what, for the log and never for the client.
+    /// With a response.
+    Response(Box<ScriptResponse>),
+    /// With changes by a transformation.
+    Changes(Box<Changes>),
+    /// With an exception; its description is for the log, never for the client.
     Threw(String),
-    /// It used more uninterrupted CPU time than it may.
-    Stopped,
-    /// The engine's memory was used up: it has to be made anew, and all its calls are over.
+    /// Its uninterrupted CPU time exceeded the limit.
+    CpuLimit,
+    /// The engine ran out of memory: all its calls have ended, and it has to be replaced.
     OutOfMemory,
-    /// It waits for something that will never come.
-    Stuck,
+    /// It waits, but for no operation.
+    Deadlocked,
 }
 
-/// An answer.
+/// A response of a script.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ScriptResponse {
     /// Status, 200 to 599.
     pub status: u16,
-    /// Headers, lower-case names; names and values are as scripts give them.
+    /// Headers with lower-case names; names and values are not validated.
     pub headers: Vec<(String, String)>,
     /// The body.
-    pub body: AnswerBody,
+    pub body: ScriptBody,
 }
 
-/// What a map changes. Nothing in it leaves things as they are.
+/// Changes by a transformation. Empty fields change nothing.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Changed {
-    /// Headers to set, lower-case names; names and values are as scripts give them.
+pub struct Changes {
+    /// Headers to set, with lower-case names; names and values are not validated.
     pub set: Vec<(String, String)>,
     /// Headers to remove, lower-case names.
     pub remove: Vec<String>,
-    /// The body in place of the one it got.
-    pub body: Option<AnswerBody>,
+    /// The new body.
+    pub body: Option<ScriptBody>,
 }
 
-/// Body of an [`Answer`], or of what a map gives.
+/// Body of a [`ScriptResponse`] or of [`Changes`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum AnswerBody {
-    /// None.
+pub enum ScriptBody {
+    /// No body.
     Empty,
-    /// A value as JSON text, to be rendered in the format the client prefers.
+    /// A value as JSON text, to be rendered in the format that the client prefers.
     Value(Vec<u8>),
     /// A text.
     Text(String),
@@ -196,13 +197,13 @@ pub enum AnswerBody {
 pub struct Console {
     /// `debug`, `info`, `warn` or `error`.
     pub level: &'static str,
-    /// The text, of any characters.
+    /// The text; may contain any characters.
     pub text: String,
 }
 
-/// What a script says about its transaction.
+/// Annotations of a transaction by a script.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Notes {
+pub struct Annotations {
     /// Business keys.
     pub keys: Vec<(String, String)>,
     /// Properties; a state is a property of the name `state`.
@@ -211,10 +212,10 @@ pub struct Notes {
     pub logs: Vec<String>,
 }
 
-/// What is told of a transaction.
+/// Kind of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// Where it stands.
+pub enum Annotation {
+    /// The state of the business process.
     State,
     /// A property.
     Property,
@@ -224,47 +225,47 @@ pub enum Note {
     Log,
 }
 
-/// Most keys, properties and log lines of a call, each.
-const NOTES: usize = 64;
-/// Longest text of one, in bytes.
-const NOTE: usize = 4096;
+/// Most keys, properties and log lines of a call, for each kind.
+const MAX_ANNOTATIONS: usize = 64;
+/// Longest text in bytes.
+const MAX_ANNOTATION_BYTES: usize = 4096;
 
-impl Notes {
-    /// None.
+impl Annotations {
+    /// No annotations.
     pub const EMPTY: Self = Self { keys: Vec::new(), properties: Vec::new(), logs: Vec::new() };
 
-    /// Adds one, cut to 4 KiB; false if there are 64 of its kind already.
-    pub fn add(&mut self, kind: Note, name: &str, text: &str) -> bool {
-        let (name, text) = (cut(name, 256), cut(text, NOTE));
+    /// Adds an annotation, truncated to 4 KiB; false if there are 64 of its kind already.
+    pub fn add(&mut self, kind: Annotation, name: &str, text: &str) -> bool {
+        let (name, text) = (cut(name, 256), cut(text, MAX_ANNOTATION_BYTES));
         let pair = (name.to_owned(), text.to_owned());
         let list = match kind {
-            Note::Log => {
-                let room = self.logs.len() < NOTES;
-                if room {
+            Annotation::Log => {
+                let fits = self.logs.len() < MAX_ANNOTATIONS;
+                if fits {
                     self.logs.push(pair.1);
                 }
-                return room;
+                return fits;
             }
-            Note::Key => &mut self.keys,
-            Note::State => {
+            Annotation::Key => &mut self.keys,
+            Annotation::State => {
                 let state = ("state".to_owned(), pair.1);
-                let room = self.properties.len() < NOTES;
-                if room {
+                let fits = self.properties.len() < MAX_ANNOTATIONS;
+                if fits {
                     self.properties.push(state);
                 }
-                return room;
+                return fits;
             }
-            Note::Property => &mut self.properties,
+            Annotation::Property => &mut self.properties,
         };
-        let room = list.len() < NOTES;
-        if room {
+        let fits = list.len() < MAX_ANNOTATIONS;
+        if fits {
             list.push(pair);
         }
-        room
+        fits
     }
 }
 
-/// The text up to so many bytes.
+/// Truncates text to a number of bytes.
 pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

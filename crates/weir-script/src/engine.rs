@@ -1,16 +1,18 @@
-//! An engine: one QuickJS runtime with programs compiled in it, for one thread.
+//! An engine: a QuickJS runtime with compiled programs, for one thread.
 
 mod bounds;
+mod cpu_watchdog;
 mod host;
 mod native;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use crate::call::{
-    Answer, AnswerBody, CallId, Changed, End, Fetched, Op, OpId, Outcome, Request, Role, Step,
+    CallId, Changes, End, FetchedResponse, Op, OpId, Outcome, Request, Role, ScriptBody,
+    ScriptResponse, Step,
 };
-use crate::program::{Fault, Program, Settings};
+use crate::program::{LoadError, Program, Settings};
+use cpu_watchdog::CpuWatchdog;
 use host::{Call, Host};
 use rquickjs::context::EvalOptions;
 use rquickjs::{Array, Context, Ctx, Error, FromJs, Function, Object, Persistent, Runtime, Value};
@@ -18,16 +20,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use watch::Watch;
 
 const PRELUDE: &str = include_str!("engine/prelude.js");
 const BOUNDS: &str = include_str!("engine/bounds.js");
-/// Longest CPU time of a program's top level when it is compiled.
-const COMPILING: Duration = Duration::from_secs(1);
-/// Jobs that are run after a call was stopped, to have none left that belongs to it.
-const LEFT_OVER: usize = 10_000;
+/// Limit of the CPU time of a program's top level when it is compiled.
+const COMPILE_CPU_LIMIT: Duration = Duration::from_secs(1);
+/// Most jobs of a stopped call that are run to remove them.
+const MAX_LEFTOVER_JOBS: usize = 10_000;
 
-/// Bounds of an engine.
+/// Limits of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory.
@@ -41,29 +42,29 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of the native stack that a script may use; a worker's thread has 2 MiB.
-const STACK: usize = 256 << 10;
+/// Bytes of the native stack that a script may use; the thread of a worker has 2 MiB.
+const MAX_STACK_BYTES: usize = 256 << 10;
 
-/// Why there is no engine.
+/// Why an engine cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// QuickJS could not be set up; its memory limit is too small, or there is no memory.
+    /// QuickJS could not be initialised: the memory limit is too small, or there is no memory.
     #[error("the script engine cannot be set up: {0}")]
     Setup(String),
     /// A program cannot be compiled.
     #[error(transparent)]
-    Program(#[from] Fault),
+    Program(#[from] LoadError),
 }
 
-/// Programs compiled and running. Belongs to one thread.
+/// Compiled programs and their calls. Belongs to one thread.
 pub struct Engine {
     // Dropped first: it refers to values of the context.
     functions: Functions,
     context: Context,
     runtime: Runtime,
     host: Rc<Host>,
-    watch: Rc<Watch>,
-    /// Longest CPU time, and spaces a level in JSON, by program.
+    watch: Rc<CpuWatchdog>,
+    /// CPU time limit and JSON indentation of each program.
     settings: Vec<(Duration, u8)>,
     waiting: HashMap<u32, Box<Call>>,
     next_call: u32,
@@ -77,24 +78,24 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-type Kept = Persistent<Function<'static>>;
+type SavedFunction = Persistent<Function<'static>>;
 
-/// What the prelude gives.
+/// Functions of the prelude.
 struct Functions {
-    run: Kept,
-    map: Kept,
-    complete: Kept,
-    forget: Kept,
-    described: Kept,
-    unusable: Kept,
+    run: SavedFunction,
+    map: SavedFunction,
+    complete: SavedFunction,
+    forget: SavedFunction,
+    described: SavedFunction,
+    unusable: SavedFunction,
 }
 
 impl Engine {
-    /// Compiles programs; calls name them by their place in the list.
+    /// Compiles programs; calls identify them by their index.
     ///
     /// # Errors
-    /// One of them cannot be compiled, which does not happen to one that was loaded, or memory is
-    /// too little.
+    /// A program cannot be compiled, which cannot happen after [`Program::load`], or memory is
+    /// short.
     pub fn new(programs: &[Arc<Program>], limits: &Limits) -> Result<Self, EngineError> {
         let programs: Vec<&Program> = programs.iter().map(|program| &**program).collect();
         Self::of(&programs, limits)
@@ -104,11 +105,11 @@ impl Engine {
         let setup = |error: Error| EngineError::Setup(error.to_string());
         let runtime = Runtime::new().map_err(setup)?;
         runtime.set_memory_limit(limits.memory);
-        runtime.set_max_stack_size(STACK);
-        let (watch, host) = (Rc::new(Watch::default()), Rc::new(Host::default()));
-        watch.arm(COMPILING);
+        runtime.set_max_stack_size(MAX_STACK_BYTES);
+        let (watch, host) = (Rc::new(CpuWatchdog::default()), Rc::new(Host::default()));
+        watch.start(COMPILE_CPU_LIMIT);
         let watching = Rc::clone(&watch);
-        runtime.set_interrupt_handler(Some(Box::new(move || watching.is_over())));
+        runtime.set_interrupt_handler(Some(Box::new(move || watching.is_exceeded())));
         let rejections = Rc::clone(&host);
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, _, handled| {
             rejections.rejected(handled);
@@ -138,14 +139,14 @@ impl Engine {
     }
 
     /// Compiles a program and runs its top level.
-    pub(crate) fn check(program: &Program, limits: &Limits) -> Result<(), Fault> {
+    pub(crate) fn check(program: &Program, limits: &Limits) -> Result<(), LoadError> {
         let engine = Self::of(&[program], limits).map_err(|error| match error {
             EngineError::Program(fault) => fault,
             EngineError::Setup(message) => {
-                Fault { module: program.name().to_owned(), line: 0, message }
+                LoadError { module: program.name().to_owned(), line: 0, message }
             }
         })?;
-        engine.watch.arm(COMPILING);
+        engine.watch.start(COMPILE_CPU_LIMIT);
         engine.context.with(|ctx| {
             let unusable: Result<Vec<String>, Error> =
                 engine.functions.unusable.clone().restore(&ctx).and_then(|f| f.call((0,)));
@@ -154,25 +155,25 @@ impl Engine {
                 None => Ok(()),
                 Some(name) => {
                     let message = format!("its export `{name}` is no function");
-                    Err(Fault { module: program.name().to_owned(), line: 0, message })
+                    Err(LoadError { module: program.name().to_owned(), line: 0, message })
                 }
             }
         })
     }
 
     /// Starts a call of a program's export (see [`Program::export_for`]).
-    pub fn begin(&mut self, program: usize, export: usize, request: Request) -> Step {
+    pub fn start(&mut self, program: usize, export: usize, request: Request) -> Step {
         self.next_call = self.next_call.wrapping_add(1);
         let id = self.next_call;
         let settings = self.settings.get(program).copied().unwrap_or_default();
-        // The status of an answer that is mapped, 0 for a request.
+        // The status of a response that is transformed, 0 for a request.
         let mapped = match &request.role {
             Role::Handler => None,
             Role::RequestMap => Some(0),
             Role::ResponseMap(answer) => Some(answer.status),
         };
         let call = Box::new(Call::new(id, settings, request));
-        self.turn(call, |ctx, functions| {
+        self.run_job(call, |ctx, functions| {
             let value: Value<'_> = match mapped {
                 None => functions.run.clone().restore(ctx)?.call((program, export, id))?,
                 Some(status) => {
@@ -183,25 +184,25 @@ impl Engine {
         })
     }
 
-    /// Goes on with a call: something it waits for is there. `None` if there is no such call any
-    /// more, or it does not wait for this.
+    /// Continues a call with the outcome of an operation. `None` if the call does not exist any
+    /// more, or does not wait for this operation.
     pub fn resume(&mut self, call: CallId, op: OpId, outcome: Outcome) -> Option<Step> {
         let mut call = self.waiting.remove(&call.0)?;
         if !call.take_pending(op) {
             self.waiting.insert(call.id, call);
             return None;
         }
-        let told = match outcome {
+        let result = match outcome {
             Outcome::Elapsed => Ok(0),
             Outcome::Failed(why) => Err(why),
-            Outcome::Fetched(Fetched { status, headers, body }) => {
-                call.keep_answer(op, headers, body);
+            Outcome::Fetched(FetchedResponse { status, headers, body }) => {
+                call.store_response(op, headers, body);
                 Ok(status)
             }
         };
-        Some(self.turn(call, |ctx, functions| {
+        Some(self.run_job(call, |ctx, functions| {
             let complete = functions.complete.clone().restore(ctx)?;
-            match told {
+            match result {
                 Ok(status) => complete.call::<_, ()>((op.0, true, status))?,
                 Err(why) => complete.call::<_, ()>((op.0, false, why))?,
             }
@@ -209,93 +210,94 @@ impl Engine {
         }))
     }
 
-    /// Ends a call that nobody waits for any more.
+    /// Ends a call whose result is not needed any more.
     pub fn cancel(&mut self, call: CallId) {
         if let Some(mut call) = self.waiting.remove(&call.0) {
-            self.forget(&mut call);
+            self.drop_pending(&mut call);
         }
     }
 
-    /// It ran out of memory, or a call left something behind that cannot be stopped: every call
-    /// is over, and another engine has to take its place.
+    /// The engine ran out of memory, or jobs of a stopped call are left: all calls have ended, and
+    /// the engine has to be replaced.
     pub fn is_dead(&self) -> bool {
         self.dead
     }
 
-    /// Bytes that QuickJS has in use.
+    /// Memory used by QuickJS in bytes.
     pub fn memory(&self) -> usize {
         usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0)
     }
 
-    /// Runs a call until it has an end or waits.
-    fn turn(
+    /// Runs a call until it ends or waits.
+    fn run_job(
         &mut self,
         call: Box<Call>,
         enter: impl for<'js> FnOnce(&Ctx<'js>, &Functions) -> Result<Option<Value<'js>>, Error>,
     ) -> Step {
         let id = call.id;
-        self.watch.arm(call.cpu);
+        self.watch.start(call.cpu);
         self.host.enter(call);
         self.context.with(|ctx| {
             let end = match enter(&ctx, &self.functions) {
                 Ok(None) => None,
-                Ok(Some(value)) => Some(self.answer(&ctx, value)),
-                Err(error) => Some(self.threw(&ctx, &error)),
+                Ok(Some(value)) => Some(self.response(&ctx, value)),
+                Err(error) => Some(self.describe_error(&ctx, &error)),
             };
             self.host.end(end);
             let mut count = 0_u32;
             while !self.watch.is_stopped() && ctx.execute_pending_job() {
                 count += 1;
-                // A chain of small jobs may pass between two looks of the engine's own.
+                // A chain of small jobs may run between two checks by QuickJS.
                 if count.is_multiple_of(256) {
-                    self.watch.is_over();
+                    self.watch.is_exceeded();
                 }
             }
         });
         if self.watch.is_stopped() {
-            self.clean_up();
+            self.run_leftover_jobs();
         }
-        let (mut call, turn) = self.host.leave();
+        let (mut call, output) = self.host.leave();
         let mut end = match (self.watch.is_stopped(), call.end.take()) {
-            (true, _) => Some(End::Stopped),
+            (true, _) => Some(End::CpuLimit),
             (false, None) if call.waits() => None,
-            (false, None) => Some(End::Stuck),
+            (false, None) => Some(End::Deadlocked),
             (false, end) => end,
         };
-        if matches!(end, Some(End::Threw(_) | End::Stuck)) && self.is_full() {
+        if matches!(end, Some(End::Threw(_) | End::Deadlocked)) && self.is_full() {
             end = Some(End::OutOfMemory);
         }
         self.dead |= end == Some(End::OutOfMemory);
         let mut step = Step {
             call: CallId(id),
-            ops: turn.ops,
-            dropped: turn.dropped,
-            console: turn.console,
-            notes: None,
+            ops: output.ops,
+            dropped: output.dropped,
+            console: output.console,
+            annotations: None,
             end,
         };
         if step.end.is_some() {
             step.ops.clear();
-            step.notes = call.notes.take();
-            self.forget(&mut call);
+            step.annotations = call.annotations.take();
+            self.drop_pending(&mut call);
         } else {
             self.waiting.insert(id, call);
         }
         step
     }
 
-    /// After a call was stopped: has its jobs run into the same, so that none is left for another.
-    fn clean_up(&mut self) {
-        self.watch.stop_everything(true);
+    /// Runs the remaining jobs of a stopped call, each of which is stopped as well, so that none is
+    /// left for another call.
+    fn run_leftover_jobs(&mut self) {
+        self.watch.stop_always(true);
         let left = self.context.with(|ctx| {
-            for _ in 0..LEFT_OVER {
+            for _ in 0..MAX_LEFTOVER_JOBS {
                 if !ctx.execute_pending_job() {
                     return false;
                 }
             }
             true
         });
-        self.watch.stop_everything(false);
+        self.watch.stop_always(false);
         self.dead |= left;
     }
 
@@ -307,30 +309,30 @@ impl Engine {
         }
     }
 
-    /// What a call waited for is of no more interest.
-    fn forget(&self, call: &mut Call) {
+    /// Drops the operations of a call.
+    fn drop_pending(&self, call: &mut Call) {
         if !call.waits() || self.dead {
             return;
         }
-        self.watch.arm(COMPILING);
+        self.watch.start(COMPILE_CPU_LIMIT);
         self.context.with(|ctx| {
             let Ok(forget) = self.functions.forget.clone().restore(&ctx) else { return };
             for op in call.pending.drain(..) {
-                // It deletes an entry of a table, nothing of a script's is run.
+                // This deletes an entry of a table and runs no code of a script.
                 let _ = forget.call::<_, ()>((op,));
             }
         });
     }
 
-    fn answer<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> End {
-        match self.host.answer(value) {
+    fn response<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> End {
+        match self.host.response(value) {
             Ok(end) => end,
-            Err(error) => self.threw(ctx, &error),
+            Err(error) => self.describe_error(ctx, &error),
         }
     }
 
-    /// What a call ends with that threw.
-    fn threw(&self, ctx: &Ctx<'_>, error: &Error) -> End {
+    /// The end of a call that threw.
+    fn describe_error(&self, ctx: &Ctx<'_>, error: &Error) -> End {
         if !error.is_exception() {
             return End::Threw(error.to_string());
         }
@@ -340,7 +342,7 @@ impl Engine {
             .and_then(|described| described.call::<_, Value<'_>>((thrown, self.host.indent())))
         {
             Ok(value) => self.host.failure(value),
-            // Describing takes next to nothing. If there is no memory for that, there is none.
+            // A description needs little memory: without that, the engine is out of memory.
             Err(_) => {
                 ctx.catch();
                 End::OutOfMemory
@@ -357,7 +359,7 @@ struct Prelude<'js> {
 fn prelude<'js>(
     ctx: &Ctx<'js>,
     host: &Rc<Host>,
-    watch: &Rc<Watch>,
+    watch: &Rc<CpuWatchdog>,
     memory: usize,
 ) -> Result<Prelude<'js>, Error> {
     let evaluated = |text: &str| -> Result<Function<'js>, Error> {
@@ -367,19 +369,19 @@ fn prelude<'js>(
     };
     let native = native::object(ctx, host)?;
     bounds::add(&native, watch, memory)?;
-    let given: Object<'_> = evaluated(PRELUDE)?.call((native, evaluated(BOUNDS)?))?;
-    let kept = |name: &str| -> Result<Kept, Error> {
-        Ok(Persistent::save(ctx, given.get::<_, Function<'_>>(name)?))
+    let exports: Object<'_> = evaluated(PRELUDE)?.call((native, evaluated(BOUNDS)?))?;
+    let saved = |name: &str| -> Result<SavedFunction, Error> {
+        Ok(Persistent::save(ctx, exports.get::<_, Function<'_>>(name)?))
     };
     Ok(Prelude {
-        add: given.get("add")?,
+        add: exports.get("add")?,
         functions: Functions {
-            run: kept("run")?,
-            map: kept("map")?,
-            complete: kept("complete")?,
-            forget: kept("forget")?,
-            described: kept("described")?,
-            unusable: kept("unusable")?,
+            run: saved("run")?,
+            map: saved("map")?,
+            complete: saved("complete")?,
+            forget: saved("forget")?,
+            described: saved("described")?,
+            unusable: saved("unusable")?,
         },
     })
 }
@@ -396,9 +398,9 @@ fn add<'js>(ctx: &Ctx<'js>, add: &Function<'js>, program: &Program) -> Result<()
     add.call((factories, names, *shared, config.as_str(), *indent))
 }
 
-/// What is wrong with a program that cannot be compiled.
-fn fault(ctx: &Ctx<'_>, program: &Program, watch: &Watch, error: &Error) -> Fault {
-    let of = |line: usize, module: &str, message: String| Fault {
+/// Why a program cannot be compiled.
+fn fault(ctx: &Ctx<'_>, program: &Program, watch: &CpuWatchdog, error: &Error) -> LoadError {
+    let of = |line: usize, module: &str, message: String| LoadError {
         module: module.to_owned(),
         line,
         message,
@@ -412,23 +414,27 @@ fn fault(ctx: &Ctx<'_>, program: &Program, watch: &Watch, error: &Error) -> Faul
     };
     let text = |name: &str| object.get::<_, String>(name).unwrap_or_default();
     let (stack, message) = (text("stack"), format!("{}: {}", text("name"), text("message")));
-    let places = program.modules.iter().filter_map(|(name, _)| {
+    let locations = program.modules.iter().filter_map(|(name, _)| {
         let at = stack.find(&format!("{name}:"))?;
         let digits = stack[at + name.len() + 1..].split(|c: char| !c.is_ascii_digit()).next()?;
         Some((at, name, digits.parse().ok()?))
     });
-    match places.min_by_key(|(at, ..)| *at) {
+    match locations.min_by_key(|(at, ..)| *at) {
         Some((_, module, line)) => of(line, module, message),
         None => of(0, program.name(), message),
     }
 }
 
 impl Host {
-    /// The answer that the prelude has rendered.
-    fn answer(&self, value: Value<'_>) -> Result<End, Error> {
+    /// The response that the prelude has encoded.
+    fn response(&self, value: Value<'_>) -> Result<End, Error> {
         if let Some(text) = value.as_string() {
-            let body = AnswerBody::Value(text.to_string()?.into_bytes());
-            return Ok(End::Answer(Box::new(Answer { status: 200, headers: Vec::new(), body })));
+            let body = ScriptBody::Value(text.to_string()?.into_bytes());
+            return Ok(End::Response(Box::new(ScriptResponse {
+                status: 200,
+                headers: Vec::new(),
+                body,
+            })));
         }
         let row = Array::from_value(value)?;
         let (kind, status): (u8, u16) = (row.get(0)?, row.get(1)?);
@@ -439,37 +445,37 @@ impl Host {
             headers.push((name, value));
         }
         let body = self.body_of(kind, &row)?;
-        // Of a map, what it changes: with the names of headers to remove.
+        // A transformation also lists headers to remove.
         let remove: Option<Vec<String>> = row.get(4)?;
         Ok(match (remove, body) {
             (None, body) => {
-                let body = body.unwrap_or(AnswerBody::Empty);
-                End::Answer(Box::new(Answer { status, headers, body }))
+                let body = body.unwrap_or(ScriptBody::Empty);
+                End::Response(Box::new(ScriptResponse { status, headers, body }))
             }
-            (Some(remove), body) => End::Changed(Box::new(Changed { set: headers, remove, body })),
+            (Some(remove), body) => End::Changes(Box::new(Changes { set: headers, remove, body })),
         })
     }
 
-    /// The body in a row; none if it is left as it is.
-    fn body_of(&self, kind: u8, row: &Array<'_>) -> Result<Option<AnswerBody>, Error> {
+    /// The body in a row; none if the body does not change.
+    fn body_of(&self, kind: u8, row: &Array<'_>) -> Result<Option<ScriptBody>, Error> {
         let text = || row.get::<String>(3);
         Ok(Some(match kind {
-            1 => AnswerBody::Value(text()?.into_bytes()),
-            2 => AnswerBody::Text(text()?),
-            3 => AnswerBody::Bytes(native::unpacked(&text()?)),
-            4 => AnswerBody::Empty,
-            5 => AnswerBody::Bytes(self.take_body(row.get(3)?)),
+            1 => ScriptBody::Value(text()?.into_bytes()),
+            2 => ScriptBody::Text(text()?),
+            3 => ScriptBody::Bytes(native::unpacked(&text()?)),
+            4 => ScriptBody::Empty,
+            5 => ScriptBody::Bytes(self.take_body(row.get(3)?)),
             _ => return Ok(None),
         }))
     }
 
-    /// What the prelude makes of something thrown: a text, or the answer that was thrown.
+    /// The end of a call from a thrown value: a description, or a thrown response.
     fn failure(&self, value: Value<'_>) -> End {
         if value.is_array() {
-            return self.answer(value).unwrap_or_else(|error| End::Threw(error.to_string()));
+            return self.response(value).unwrap_or_else(|error| End::Threw(error.to_string()));
         }
         let text = String::from_js(&value.ctx().clone(), value).unwrap_or_default();
-        // The name and the text of what QuickJS throws when it gets no memory.
+        // QuickJS throws this name and text when an allocation fails.
         if text.starts_with("InternalError: out of memory") {
             return End::OutOfMemory;
         }
@@ -477,7 +483,7 @@ impl Host {
     }
 }
 
-/// An operation that begins.
+/// A new operation.
 pub(crate) fn op(id: u32, kind: crate::call::OpKind) -> Op {
     Op { id: OpId(id), kind }
 }

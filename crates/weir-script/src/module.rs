@@ -1,9 +1,9 @@
-//! From the text of a module to a function that makes the module.
+//! Converting the text of a module into a function that creates the module.
 //!
-//! The engine has no modules of its own: a module becomes the text of a function, which is called
-//! for every call of the script, so that what stands at the top level of a module starts afresh
-//! each time at the price of a function call. Lines stay where they are; only `import` and `export`
-//! are rewritten. Everything else, its syntax above all, is the engine's business.
+//! The engine does not use QuickJS modules: a module becomes the text of a function, which is
+//! called for every call of the script, so that the top level of a module runs anew each time for
+//! the price of a function call. Line numbers do not change; only `import` and `export` are
+//! rewritten. The engine checks the rest of the syntax.
 
 mod lexer;
 #[cfg(test)]
@@ -11,19 +11,19 @@ mod tests;
 
 use lexer::{Kind, Lexer, Token};
 
-/// The name a module's default export has inside.
+/// Internal name of a module's default export.
 const DEFAULT: &str = "__weir_default";
-/// The function that gives an imported module by its number.
+/// Function that returns an imported module by its index.
 const LOAD: &str = "__weir_load";
 
-/// A module, taken apart.
+/// A parsed module.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
-    /// Body of the function, on as many lines as the module.
+    /// Body of the function, with the same lines as the module.
     body: String,
-    /// What is imported, in order.
+    /// Imports in their order.
     pub(crate) imports: Vec<Import>,
-    /// Exported name and the name it has inside.
+    /// Exported name and internal name.
     pub(crate) exports: Vec<(String, String)>,
 }
 
@@ -37,15 +37,15 @@ pub(crate) struct Import {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Binding {
-    /// Exported name and name here.
+    /// Exported name and local name.
     One(String, String),
-    /// The whole module by this name.
+    /// The whole module under this name.
     All(String),
-    /// Everything of it is exported again.
+    /// All exports of the module are exported.
     Again,
 }
 
-/// Why a module cannot be used.
+/// Why a module cannot be parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed {
     pub(crate) line: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Malformed {
 }
 
 impl Module {
-    /// Takes a module apart.
+    /// Parses a module.
     pub(crate) fn parse(text: &str) -> Result<Self, Malformed> {
         let mut parser = Parser { text, lexer: Lexer::new(text), copied: 0, out: Self::default() };
         parser.run()?;
@@ -66,7 +66,7 @@ impl Module {
         Ok(module)
     }
 
-    /// Text of an expression whose value is the function; `numbers` are those of the imports.
+    /// An expression whose value is the function; `numbers` are the indexes of the imports.
     pub(crate) fn factory(&self, numbers: &[usize]) -> String {
         let mut text = format!("(function ({LOAD}) {{ \"use strict\"; ");
         let mut again = String::new();
@@ -95,7 +95,7 @@ impl Module {
         text
     }
 
-    /// Names that an import picks from its module.
+    /// Names that an import selects from its module.
     pub(crate) fn picked(&self, import: usize) -> impl Iterator<Item = &str> {
         self.imports[import].names.iter().filter_map(|name| match name {
             Binding::One(theirs, _) => Some(theirs.as_str()),
@@ -103,7 +103,7 @@ impl Module {
         })
     }
 
-    /// Whether everything of another module is exported.
+    /// Imports whose exports are all exported.
     pub(crate) fn exports_again(&self) -> impl Iterator<Item = usize> {
         let again = |import: &Import| import.names.contains(&Binding::Again);
         self.imports.iter().enumerate().filter(move |(_, i)| again(i)).map(|(at, _)| at)
@@ -113,7 +113,7 @@ impl Module {
 struct Parser<'t> {
     text: &'t str,
     lexer: Lexer<'t>,
-    /// The text up to here is in the body.
+    /// End of the text that is copied to the body.
     copied: usize,
     out: Module,
 }
@@ -139,7 +139,7 @@ impl<'t> Parser<'t> {
         self.copied = to;
     }
 
-    /// Leaves out the text up to here, but for its line breaks.
+    /// Skips the text up to here, except its line breaks.
     fn leave_out(&mut self, to: usize) {
         let lines = self.text[self.copied..to].matches('\n').count();
         self.out.body.extend(std::iter::repeat_n('\n', lines));
@@ -273,7 +273,7 @@ impl<'t> Parser<'t> {
                 self.leave_out(self.lexer.offset());
                 let pairs = pairs.into_iter().map(|(inside, exported)| (exported, inside));
                 self.out.exports.extend(pairs);
-                // Whatever comes next is a statement of its own.
+                // The next token starts another statement.
                 self.out.body.push(';');
                 Ok(())
             }
@@ -316,8 +316,8 @@ impl<'t> Parser<'t> {
         let nothing = || Malformed { line, message: "expected what is exported".to_owned() };
         let mut token = self.lexer.peek()?.ok_or_else(nothing)?;
         let first = token;
-        // A function or a class is a declaration here, also one without a name, and is not called
-        // by a bracket on the line below it.
+        // A function or class is a declaration here, also without a name: brackets on the next line
+        // do not call it.
         if token.text == "async" {
             self.lexer.next()?;
             match self.lexer.peek()? {
@@ -354,7 +354,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// The names of `const a = …, b = …`. Ends before the token that begins another statement.
+    /// The names of `const a = …, b = …`. Ends before the token that starts another statement.
     fn declared(&mut self) -> Result<(), Malformed> {
         let mut name_follows = true;
         let mut before: Option<Token<'t>> = None;

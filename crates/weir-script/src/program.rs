@@ -1,39 +1,34 @@
-//! A script with all it imports, ready to be compiled by any engine.
+//! A script with its imports, ready to be compiled by any engine.
 
-use crate::engine::{Engine, Limits};
-use crate::module::Module;
 use std::time::Duration;
 
-/// Most modules of a program.
-const MODULES: usize = 64;
-
-/// A script and all it imports, checked.
+/// A checked script with its imports.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Name and function of each module; the first is the script itself.
+    /// Name and function of each module; the first is the script.
     pub(crate) modules: Vec<(String, String)>,
-    /// Names of what the script exports, sorted.
-    exports: Vec<String>,
-    /// The word `principal` stands somewhere in its modules.
-    reads_principal: bool,
+    /// Names of the script's exports, sorted.
+    pub(crate) exports: Vec<String>,
+    /// The word `principal` occurs in its modules.
+    pub(crate) reads_principal: bool,
     pub(crate) settings: Settings,
 }
 
-/// How a program is run.
+/// Settings of a program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Module state is kept from call to call, by every engine for itself.
+    /// Module state is kept between calls, separately in each engine.
     pub shared: bool,
-    /// JSON text of what `request.config` gives.
+    /// JSON text of `request.config`.
     pub config: String,
-    /// Longest uninterrupted CPU time of a call.
+    /// Limit of a call's uninterrupted CPU time.
     pub cpu: Duration,
-    /// Spaces a level in the JSON of values; 0 is compact.
+    /// Indentation of JSON; 0 is compact.
     pub indent: u8,
 }
 
 impl std::fmt::Debug for Settings {
-    /// Without what the script is configured with: there may be secrets in it.
+    /// Without `config`, which may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { shared, cpu, indent, .. } = self;
         let mut settings = f.debug_struct("Settings");
@@ -42,68 +37,31 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// Why a program cannot be used.
+/// Why a program cannot be loaded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{module}:{line}: {message}")]
-pub struct Fault {
+pub struct LoadError {
     /// Name of the module.
     pub module: String,
-    /// 1-based line, 0 if it is not known.
+    /// 1-based line, 0 if unknown.
     pub line: usize,
-    /// What is wrong with it.
+    /// Description of the error.
     pub message: String,
 }
 
-impl Fault {
-    fn new(module: &str, line: usize, message: impl Into<String>) -> Self {
+impl LoadError {
+    pub(crate) fn new(module: &str, line: usize, message: impl Into<String>) -> Self {
         Self { module: module.to_owned(), line, message: message.into() }
     }
 }
 
 impl Program {
-    /// Reads a script and what it imports, compiles all of it and runs it once as far as its top
-    /// level.
-    ///
-    /// `read` gives the text of a module; names are paths that begin with the one of `entry` and
-    /// follow the imports.
-    ///
-    /// # Errors
-    /// A module cannot be read or compiled, imports go in a circle, or the script exports no
-    /// function.
-    pub fn load(
-        entry: &str,
-        settings: Settings,
-        read: &mut dyn FnMut(&str) -> Result<String, String>,
-    ) -> Result<Self, Fault> {
-        let mut loading = Loading { read, modules: Vec::new(), open: Vec::new() };
-        loading.module(entry).map_err(|message| Fault::new(entry, 0, message))??;
-        let modules = loading.modules;
-        known_imports(&modules)?;
-        let mut exports = Vec::new();
-        names(&modules, 0, &mut exports);
-        exports.sort();
-        exports.dedup();
-        exports.retain(|name| name == "default" || is_method(name));
-        if exports.is_empty() {
-            let message = "it has neither a default export nor one named as a method (`GET`, …)";
-            return Err(Fault::new(entry, 0, message));
-        }
-        let modules: Vec<(String, String)> = modules
-            .into_iter()
-            .map(|loaded| (loaded.name, loaded.module.factory(&loaded.numbers)))
-            .collect();
-        let reads_principal = modules.iter().any(|(_, text)| text.contains("principal"));
-        let program = Self { modules, exports, reads_principal, settings };
-        Engine::check(&program, &Limits::default())?;
-        Ok(program)
-    }
-
-    /// What the script exports of `default` and names of methods.
+    /// Exports of the script: `default` and names of methods.
     pub fn exports(&self) -> &[String] {
         &self.exports
     }
 
-    /// Number of the function that answers a method: its own, that of GET for HEAD, or the default.
+    /// Index of the export for a method: of that name, for HEAD `GET`, otherwise `default`.
     pub fn export_for(&self, method: &str) -> Option<usize> {
         let find = |name: &str| self.exports.iter().position(|export| export == name);
         find(method)
@@ -111,7 +69,7 @@ impl Program {
             .or_else(|| find("default"))
     }
 
-    /// Whether it may ask who calls: the word for it stands somewhere in its modules.
+    /// Whether the script may read the principal: the word occurs in its modules.
     pub fn reads_principal(&self) -> bool {
         self.reads_principal
     }
@@ -119,191 +77,5 @@ impl Program {
     /// Name of the script.
     pub fn name(&self) -> &str {
         &self.modules[0].0
-    }
-}
-
-fn is_method(name: &str) -> bool {
-    matches!(name, "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS")
-}
-
-struct Loaded {
-    name: String,
-    module: Module,
-    /// What its imports are.
-    numbers: Vec<usize>,
-}
-
-fn names(modules: &[Loaded], at: usize, out: &mut Vec<String>) {
-    let loaded = &modules[at];
-    out.extend(loaded.module.exports.iter().map(|(name, _)| name.clone()));
-    for again in loaded.module.exports_again() {
-        let mut theirs = Vec::new();
-        names(modules, loaded.numbers[again], &mut theirs);
-        out.extend(theirs.into_iter().filter(|name| name != "default"));
-    }
-}
-
-/// Every name that is imported is exported.
-fn known_imports(modules: &[Loaded]) -> Result<(), Fault> {
-    for Loaded { name, module, numbers } in modules {
-        for (at, number) in numbers.iter().enumerate() {
-            let mut theirs = Vec::new();
-            names(modules, *number, &mut theirs);
-            if let Some(missing) = module.picked(at).find(|name| !theirs.iter().any(|t| t == name))
-            {
-                let import = &module.imports[at];
-                let message = format!("`{}` exports no `{missing}`", import.specifier);
-                return Err(Fault::new(name, import.line, message));
-            }
-        }
-    }
-    Ok(())
-}
-
-struct Loading<'r> {
-    read: &'r mut dyn FnMut(&str) -> Result<String, String>,
-    modules: Vec<Loaded>,
-    /// Modules whose imports are being loaded.
-    open: Vec<usize>,
-}
-
-impl Loading<'_> {
-    /// Loads a module unless it is there. The outer error is a reason why it cannot be had, which
-    /// belongs to whoever imports it.
-    fn module(&mut self, name: &str) -> Result<Result<usize, Fault>, String> {
-        if let Some(at) = self.modules.iter().position(|loaded| loaded.name == name) {
-            if self.open.contains(&at) {
-                return Err("imports go in a circle".to_owned());
-            }
-            return Ok(Ok(at));
-        }
-        if self.modules.len() == MODULES {
-            return Err(format!("a script has at most {MODULES} modules"));
-        }
-        let text = (self.read)(name)?;
-        let module = match Module::parse(&text) {
-            Ok(module) => module,
-            Err(fault) => return Ok(Err(Fault::new(name, fault.line, fault.message))),
-        };
-        let at = self.modules.len();
-        self.modules.push(Loaded { name: name.to_owned(), module, numbers: Vec::new() });
-        self.open.push(at);
-        for import in 0..self.modules[at].module.imports.len() {
-            let (specifier, line) = {
-                let import = &self.modules[at].module.imports[import];
-                (import.specifier.clone(), import.line)
-            };
-            let loaded = resolve(name, &specifier).and_then(|path| self.module(&path));
-            match loaded {
-                Ok(Ok(number)) => self.modules[at].numbers.push(number),
-                Ok(Err(fault)) => return Ok(Err(fault)),
-                Err(why) => {
-                    let message = format!("cannot import `{specifier}`: {why}");
-                    return Ok(Err(Fault::new(name, line, message)));
-                }
-            }
-        }
-        self.open.pop();
-        Ok(Ok(at))
-    }
-}
-
-/// The path of an imported module, from the one of the module that imports it.
-fn resolve(from: &str, specifier: &str) -> Result<String, String> {
-    if !specifier.starts_with("./") && !specifier.starts_with("../") {
-        return Err("only files are imported, by paths that begin with `./` or `../`".to_owned());
-    }
-    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let absolute = from.starts_with('/');
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-    for part in specifier.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => match parts.last() {
-                Some(&last) if last != ".." => {
-                    parts.pop();
-                }
-                _ if absolute => {}
-                _ => parts.push(".."),
-            },
-            part => parts.push(part),
-        }
-    }
-    Ok(format!("{}{}", if absolute { "/" } else { "" }, parts.join("/")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings() -> Settings {
-        let cpu = Duration::from_secs(1);
-        Settings { shared: false, config: "null".to_owned(), cpu, indent: 0 }
-    }
-
-    fn load(files: &[(&str, &str)]) -> Result<Program, Fault> {
-        let mut read = |name: &str| {
-            let found = files.iter().find(|(file, _)| *file == name);
-            found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "there is no such file".into())
-        };
-        Program::load(files[0].0, settings(), &mut read)
-    }
-
-    #[test]
-    fn imports_follow_the_folder_of_who_imports() {
-        for (from, specifier, path) in [
-            ("s/a.js", "./b.js", "s/b.js"),
-            ("s/a.js", "../b.js", "b.js"),
-            ("a.js", "./x/../b.js", "b.js"),
-            ("a.js", "../b.js", "../b.js"),
-            ("/etc/a.js", "../../../b.js", "/b.js"),
-        ] {
-            assert_eq!(resolve(from, specifier).unwrap(), path);
-        }
-        resolve("a.js", "lodash").unwrap_err();
-    }
-
-    #[test]
-    fn a_program_knows_what_answers_a_method() {
-        let program = load(&[("a.js", "export const GET = () => 1; export function PUT() {}")]);
-        let program = program.unwrap();
-        assert_eq!(program.exports(), ["GET", "PUT"]);
-        assert_eq!(program.export_for("HEAD"), Some(0));
-        assert_eq!(program.export_for("PUT"), Some(1));
-        assert_eq!(program.export_for("POST"), None);
-        let again = [("a.js", "export * from './b.js'"), ("b.js", "export const GET = () => 1")];
-        assert_eq!(load(&again).unwrap().exports(), ["GET"]);
-    }
-
-    #[test]
-    fn a_fault_has_its_module_and_line() {
-        type Files = &'static [(&'static str, &'static str)];
-        let cases: [(Files, &str, usize); 8] = [
-            (&[("a.js", "\n\nexport default () => }")], "a.js", 3),
-            (&[("a.js", "\nexport default () => 1 +;\n")], "a.js", 2),
-            (
-                &[("a.js", "import './b.js'\nexport default 1"), ("b.js", "\n\nlet a = 1; let a;")],
-                "b.js",
-                3,
-            ),
-            (&[("a.js", "\nimport './b.js'\nexport default 1")], "a.js", 2),
-            (&[("a.js", "export default () => 1;\n\nnull.x")], "a.js", 3),
-            (
-                &[("a.js", "\nimport { x } from './b.js'\nexport default () => x"), ("b.js", "")],
-                "a.js",
-                2,
-            ),
-            (&[("a.js", "export default 1")], "a.js", 0),
-            (&[("a.js", "const a = 1")], "a.js", 0),
-        ];
-        for (files, module, line) in cases {
-            let fault = load(files).expect_err(files[0].1);
-            assert_eq!((fault.module.as_str(), fault.line), (module, line), "{}", fault.message);
-        }
-        let circle =
-            [("a.js", "import './b.js'\nexport default () => 1"), ("b.js", "import './a.js'")];
-        assert!(load(&circle).unwrap_err().message.contains("circle"));
-        let endless = load(&[("a.js", "export default () => 1; for (;;) {}")]).unwrap_err();
-        assert!(endless.message.contains("top level"), "{}", endless.message);
     }
 }

@@ -264,7 +264,7 @@ impl Index {
             if !keys && !query.reads_payload() {
                 reader = reader.metadata_only();
             }
-            while reader.next_shown_into(&mut transaction).map_err(Error::Journal)? {
+            while reader.next_visible_into(&mut transaction).map_err(Error::Journal)? {
                 if keys {
                     self.shared.read_keys(&mut transaction);
                 }

@@ -1,10 +1,10 @@
-//! Body decoding: where the bytes of a body are in what has come from the connection.
+//! Decoding bodies: finding the bytes of a body in the input.
 
 use crate::{Framing, HeadLimits, Headers, Scan};
 use std::fmt;
 use std::ops::Range;
 
-/// Why a body is refused. The connection cannot be used again.
+/// Why a body is rejected. The connection cannot be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// The chunk size is no hexadecimal number of at most 16 digits.
@@ -19,18 +19,18 @@ pub enum BodyError {
     /// The trailer section is not valid or too long.
     #[error("the trailer section is not valid or too long")]
     Trailers,
-    /// The connection closed inside the body.
+    /// The connection was closed inside the body.
     #[error("the connection closed before the end of the body")]
     Truncated,
 }
 
-/// Most bytes of extensions in one body. They carry nothing that anybody uses, but each costs
-/// work (the "chunk extension flood").
-const EXTENSION_BYTES: u32 = 4 * 1024;
+/// Most bytes of extensions in one body. Nobody uses them, but each byte costs work (the "chunk
+/// extension flood").
+const MAX_EXTENSION_BYTES: u32 = 4 * 1024;
 /// Most bytes of a trailer section.
-const TRAILER_BYTES: usize = 8 * 1024;
+const MAX_TRAILER_BYTES: usize = 8 * 1024;
 /// Most trailer fields.
-const TRAILER_FIELDS: usize = 32;
+const MAX_TRAILER_FIELDS: usize = 32;
 
 /// Decodes one body.
 #[derive(Debug, Default)]
@@ -50,16 +50,16 @@ struct Trailers {
 enum State {
     #[default]
     Done,
-    /// So many bytes are still to come.
+    /// Bytes that are still to come.
     Length(u64),
     UntilClose,
     /// In the digits of a chunk size: value and number of digits.
     Size(u64, u8),
     /// In the extensions of a chunk of this size.
     Extension(u64),
-    /// Behind the CR of the size line.
+    /// After the CR of the size line.
     SizeLf(u64),
-    /// So many bytes of the chunk are still to come.
+    /// Bytes of the chunk that are still to come.
     Data(u64),
     DataCr,
     DataLf,
@@ -67,17 +67,17 @@ enum State {
     Trailers,
 }
 
-/// What a call of [`BodyDecoder::decode`] found.
+/// Result of [`BodyDecoder::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// Bytes of the input that are body.
     pub data: Range<usize>,
-    /// Bytes of the input that are dealt with: framing, and `data`, which ends here.
+    /// Bytes of the input that were processed: framing, and `data`, which ends here.
     pub consumed: usize,
 }
 
 impl BodyDecoder {
-    /// A decoder for a body framed so.
+    /// A decoder for a body with this framing.
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::None | Framing::Length(0) => State::Done,
@@ -93,7 +93,7 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
-    /// Bytes still to come, if that is known.
+    /// Bytes that are still to come, if known.
     pub fn remaining(&self) -> Option<u64> {
         match self.state {
             State::Done => Some(0),
@@ -102,7 +102,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Trailer fields of a chunked body, once it is complete and if it has any.
+    /// Trailer fields of a chunked body that is complete; none without trailers.
     pub fn trailers(&self) -> Option<&Headers> {
         let fields = &self.trailers.as_deref().filter(|_| self.is_done())?.fields;
         (!fields.is_empty()).then_some(fields)
@@ -112,7 +112,7 @@ impl BodyDecoder {
     /// consumes nothing; then more input is needed, or the body is done.
     ///
     /// # Errors
-    /// The framing is broken.
+    /// The framing is malformed.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, BodyError> {
         let mut at = 0;
         while at < input.len() {
@@ -141,7 +141,7 @@ impl BodyDecoder {
         Ok(Decoded { data: at..at, consumed: at })
     }
 
-    /// The connection closed.
+    /// Signals that the connection was closed.
     ///
     /// # Errors
     /// The body was not complete.
@@ -173,7 +173,7 @@ impl BodyDecoder {
             (State::Extension(size), _) => {
                 self.extension_bytes += 1;
                 let control = byte != b'\t' && byte.is_ascii_control();
-                if control || self.extension_bytes > EXTENSION_BYTES {
+                if control || self.extension_bytes > MAX_EXTENSION_BYTES {
                     return Err(BodyError::ChunkExtension);
                 }
                 State::Extension(size)
@@ -187,10 +187,10 @@ impl BodyDecoder {
         Ok(())
     }
 
-    /// Collects trailer bytes up to the empty line; gives how many it took.
+    /// Collects trailer bytes up to the empty line; returns how many were consumed.
     fn trailer_bytes(&mut self, input: &[u8]) -> Result<usize, BodyError> {
         if self.trailers.is_none() && input.starts_with(b"\r\n") {
-            // The usual end, without any trailer.
+            // The common case: no trailers.
             self.state = State::Done;
             return Ok(2);
         }
@@ -198,7 +198,7 @@ impl BodyDecoder {
         for (index, &byte) in input.iter().enumerate() {
             let text = &mut trailers.text;
             let after_cr = text.last() == Some(&b'\r');
-            if after_cr != (byte == b'\n') || text.len() >= TRAILER_BYTES {
+            if after_cr != (byte == b'\n') || text.len() >= MAX_TRAILER_BYTES {
                 return Err(BodyError::Trailers);
             }
             text.push(byte);
@@ -221,8 +221,8 @@ impl fmt::Debug for Trailers {
 
 impl Trailers {
     fn parse(&mut self) -> Result<(), BodyError> {
-        let limits = HeadLimits { bytes: usize::MAX, fields: TRAILER_FIELDS, target: 0 };
-        match Scan::behind_start_line().fields(&self.text, &limits, &mut self.fields) {
+        let limits = HeadLimits { bytes: usize::MAX, fields: MAX_TRAILER_FIELDS, target: 0 };
+        match Scan::after_start_line().fields(&self.text, &limits, &mut self.fields) {
             Ok(Some(_)) => Ok(()),
             _ => Err(BodyError::Trailers),
         }

@@ -1,9 +1,9 @@
-//! The head of an answer as CGI programs and FastCGI agents write it (RFC 3875 section 6).
+//! The response head of CGI programs and FastCGI agents (RFC 3875 section 6).
 
 use crate::scan::{HeadError, HeadLimits};
 use crate::{Framing, Known, Method, ResponseHead, Version, is_token};
 
-/// Where reading a head stands: it is resumed as bytes come in.
+/// Progress of parsing a head, which continues as bytes arrive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CgiScan {
     /// Start of the line being read.
@@ -11,21 +11,21 @@ pub struct CgiScan {
     /// Bytes before this one are known not to end that line.
     at: usize,
     fields: usize,
-    /// `Status` has been read.
+    /// Value of `Status`.
     status: Option<u16>,
 }
 
 impl CgiScan {
-    /// Parses the head of an answer to a `method` request at the start of `bytes`, as far as it has
-    /// not yet looked: what it has seen is kept in `head`. Gives the number of bytes it took; `None`
-    /// asks for more.
+    /// Parses the head of the response to a `method` request at the start of `bytes`. Call again
+    /// with more bytes: the progress is in `self` and `head`. Returns the length of the head;
+    /// `None` if more bytes are needed.
     ///
-    /// Lines end in LF or CRLF. Without `Status` the answer is 200, or 302 with a `Location`. A
-    /// length that is declared is the framing; else the body goes on until the program has ended
-    /// it. Hop-by-hop fields are given like all others.
+    /// Lines end in LF or CRLF. Without `Status` the status is 200, or 302 with a `Location`. A
+    /// declared length is the framing; otherwise the body ends with the program. Hop-by-hop fields
+    /// are not removed.
     ///
     /// # Errors
-    /// The head can never be valid, or is over a limit.
+    /// The head is invalid, or exceeds a limit.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -60,8 +60,8 @@ impl CgiScan {
         }
     }
 
-    /// Whether the head that was parsed sends weir itself elsewhere (section 6.2.2): a `Location`
-    /// that is a path of this server, and no `Status`.
+    /// The path of a local redirect (section 6.2.2): a `Location` that is a path of this server,
+    /// without `Status`.
     pub fn local_redirect<'h>(&self, head: &'h ResponseHead) -> Option<&'h str> {
         let location = std::str::from_utf8(head.headers.get("location")?).ok()?;
         let local = location.starts_with('/') && !location.starts_with("//");
@@ -94,7 +94,7 @@ impl CgiScan {
 
     fn finish(&self, method: Method, head: &mut ResponseHead) -> Result<(), HeadError> {
         if self.fields == 0 {
-            // A program that writes its body without a head.
+            // The program wrote a body without a head.
             return Err(HeadError::StartLine);
         }
         let redirects = head.headers.get("location").is_some();
@@ -117,7 +117,8 @@ impl CgiScan {
     }
 }
 
-/// `404 Not Found`: three digits, then nothing or a blank. Interim answers are no CGI answers.
+/// `404 Not Found`: three digits, then nothing or a blank. Interim responses are not allowed in
+/// CGI.
 fn status(value: &[u8]) -> Option<u16> {
     let (digits, rest) = value.split_first_chunk::<3>()?;
     let fits = digits.iter().all(u8::is_ascii_digit) && matches!(rest.first(), None | Some(b' '));

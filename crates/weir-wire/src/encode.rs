@@ -1,11 +1,11 @@
-//! Writing heads and chunks.
+//! Encoding heads and chunks.
 
 use crate::Headers;
 
 /// Appends `HTTP/1.1 <status> <reason>` and its line end.
 pub fn status_line(out: &mut Vec<u8>, status: u16) {
     if status == 200 {
-        // Nearly every answer.
+        // Nearly all responses.
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         return;
     }
@@ -24,7 +24,7 @@ pub fn request_line(out: &mut Vec<u8>, method: &str, target: &str) {
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// Appends one field line. Name and value must be valid: this does not check.
+/// Appends one field line. Name and value must be valid: they are not checked.
 pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name.as_bytes());

@@ -5,15 +5,15 @@ mod known;
 pub use known::Known;
 use std::fmt;
 
-/// Header fields in the order they came, in one reusable buffer.
+/// Header fields in their order, in one reusable buffer.
 ///
-/// A field's name keeps its case; every look-up ignores it. Values are bytes without surrounding
-/// white space (RFC 9110 section 5.5: anything but CR, LF, NUL and other controls).
+/// Field names keep their case; lookups ignore it. Values are bytes without surrounding white space
+/// (RFC 9110 section 5.5: anything but CR, LF, NUL and other controls).
 #[derive(Clone, Default)]
 pub struct Headers {
     text: Vec<u8>,
     fields: Vec<Field>,
-    /// A bit for every known name that may be among the fields; one that is not set is not.
+    /// A bit for every known name that may be present; if a bit is not set, the field is absent.
     known: u64,
 }
 
@@ -30,14 +30,14 @@ impl Headers {
         Self::default()
     }
 
-    /// Forgets every field, keeps the memory.
+    /// Removes all fields, keeps the memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.fields.clear();
         self.known = 0;
     }
 
-    /// Whether a field with this known name may be there; `false` is certain, and costs nothing.
+    /// Whether a field with this known name may be present. `false` is certain, and free of cost.
     #[inline]
     pub fn may_have(&self, name: Known) -> bool {
         self.known & name.bit() != 0
@@ -48,24 +48,24 @@ impl Headers {
         self.fields.len()
     }
 
-    /// No field at all?
+    /// Whether there is no field.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// Appends a field. Name and value must be valid: this does not check.
+    /// Appends a field. Name and value must be valid: they are not checked.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         self.append(Known::of(name.as_bytes()), name, value);
     }
 
-    /// Appends a field with a known name, which then need not be recognised. Not for
-    /// [`Known::Other`], which has none.
+    /// Appends a field with a known name, which saves recognising it. Not for [`Known::Other`],
+    /// which has no name.
     pub fn push_known(&mut self, name: Known, value: &[u8]) {
         self.append(name, name.name(), value);
     }
 
-    /// Appends a field with a known name whose value `write` puts together in place. It must be
-    /// valid: this does not check.
+    /// Appends a field with a known name; `write` appends its value, which must be valid: it is not
+    /// checked.
     pub fn push_with(&mut self, name: Known, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.text.len();
         let length = name.name().len();
@@ -81,7 +81,7 @@ impl Headers {
         self.text.reserve(name.len() + value.len() + 4);
         let start = self.text.len();
         self.text.extend_from_slice(name.as_bytes());
-        // As on the wire, so that fields can be written in one piece.
+        // As on the wire, so that neighbouring fields can be copied at once.
         self.text.extend_from_slice(b": ");
         self.text.extend_from_slice(value);
         self.text.extend_from_slice(b"\r\n");
@@ -89,13 +89,13 @@ impl Headers {
         self.push_at(known, start, name.len(), (value_start, value_start + value.len()));
     }
 
-    /// Replaces every field of this name by one.
+    /// Replaces all fields of this name by one.
     pub fn set(&mut self, name: &str, value: &[u8]) {
         self.remove(name);
         self.push(name, value);
     }
 
-    /// Removes every field of this name.
+    /// Removes all fields of this name.
     pub fn remove(&mut self, name: &str) {
         let known = Known::of(name.as_bytes());
         if !self.may_have(known) {
@@ -108,7 +108,7 @@ impl Headers {
         }
     }
 
-    /// Keeps the fields for which `keep` holds.
+    /// Keeps the fields for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(Known, &str, &[u8]) -> bool) {
         let text = &self.text;
         self.fields.retain(|f| keep(f.known, f.name(text), f.value(text)));
@@ -120,7 +120,7 @@ impl Headers {
         self.fields.iter().find(|f| f.is(&self.text, known, name)).map(|f| f.value(&self.text))
     }
 
-    /// Values of every field of this name, in order.
+    /// Values of all fields of this name, in order.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         let known = Known::of(name.as_bytes());
         self.fields
@@ -129,28 +129,28 @@ impl Headers {
             .map(|f| f.value(&self.text))
     }
 
-    /// Value of the first field with this known name: a comparison of bytes, for hot paths.
+    /// Value of the first field with this known name. For hot paths: it compares bytes only.
     #[inline]
     pub fn known(&self, name: Known) -> Option<&[u8]> {
         if self.may_have(name) { self.known_all(name).next() } else { None }
     }
 
-    /// Values of every field with this known name, in order.
+    /// Values of all fields with this known name, in order.
     pub fn known_all(&self, name: Known) -> impl Iterator<Item = &[u8]> {
         self.fields.iter().filter(move |f| f.known == name).map(|f| f.value(&self.text))
     }
 
-    /// Every field's known name and name as it came, as bytes: cheaper than [`Headers::iter`].
+    /// Known name and original name of each field, as bytes: cheaper than [`Headers::iter`].
     pub fn names(&self) -> impl Iterator<Item = (Known, &[u8])> {
         self.fields.iter().map(|f| (f.known, f.name_bytes(&self.text)))
     }
 
-    /// Every field: known name, name as it came, value.
+    /// Known name, original name and value of each field.
     pub fn iter(&self) -> impl Iterator<Item = (Known, &str, &[u8])> {
         self.fields.iter().map(|f| (f.known, f.name(&self.text), f.value(&self.text)))
     }
 
-    /// Appends every field as it stands on the wire: neighbours in the text in one piece.
+    /// Appends all fields as on the wire; neighbours in the buffer are copied at once.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         const LINE_END: u32 = 2;
         let mut fields = self.fields.iter().peekable();
@@ -164,7 +164,7 @@ impl Headers {
         }
     }
 
-    /// Keeps the fields whose known name (or lack of one) says so.
+    /// Keeps the fields for whose known name `keep` returns true.
     pub fn retain_known(&mut self, mut keep: impl FnMut(Known) -> bool) {
         let mut known = 0;
         self.fields.retain(|f| {
@@ -175,8 +175,8 @@ impl Headers {
         self.known = known;
     }
 
-    /// Adds a field of a line that starts at `offset` of the text: the length of its name, start
-    /// and end of its value, both counted from there.
+    /// Adds a field of a line that starts at `offset` of the text: the length of its name, and
+    /// start and end of its value, relative to the line.
     #[inline]
     pub(crate) fn push_at(
         &mut self,
@@ -194,14 +194,14 @@ impl Headers {
         });
     }
 
-    /// Takes over the text of a head whose fields have been found by [`Headers::push_at`].
+    /// Takes the text of a head whose fields were added with [`Headers::push_at`].
     pub(crate) fn take_text(&mut self, head: &[u8]) {
         self.text.clear();
         self.text.extend_from_slice(head);
     }
 }
 
-/// Names only: a value may be a secret.
+/// Names only: a value may be secret.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(|(_, name, _)| name)).finish()

@@ -1,12 +1,12 @@
 //! HTTP/1.x and FastCGI codecs without I/O.
 //!
-//! Bytes in, messages out, and back; used by the server, the upstream client, the echo backend
-//! and the load lab alike. It is strict where leniency lets two parsers disagree about where one
-//! message ends (RFC 9112 section 11.2): [`scan`] refuses bare CR and LF and folded lines,
-//! [`request`] and [`response`] refuse every ambiguous framing, [`body`] every bad chunk.
+//! Used by the server, the upstream client, the test backend and the load generator. Parsing is
+//! strict where leniency would let two parsers disagree about the end of a message (RFC 9112
+//! section 11.2): [`scan`] rejects bare CR and LF and folded lines, [`request`] and [`response`]
+//! reject ambiguous framing, [`body`] malformed chunks.
 //!
-//! The way of a message: [`Scan`] finds the end of the head in whatever bytes have come so far,
-//! [`RequestHead`] or [`ResponseHead`] takes it apart, its [`Framing`] starts a [`BodyDecoder`].
+//! The path of a message: [`Scan`] finds the end of the head in the bytes received so far,
+//! [`RequestHead`] or [`ResponseHead`] parses it, its [`Framing`] starts a [`BodyDecoder`].
 
 pub mod body;
 pub mod cgi;
@@ -33,13 +33,13 @@ pub enum Version {
     Http11,
 }
 
-/// How the end of a body is found (RFC 9112 section 6.3).
+/// How the end of a body is determined (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
     #[default]
     None,
-    /// So many bytes; 0 is possible.
+    /// A number of bytes, possibly 0.
     Length(u64),
     /// Chunks, then trailers.
     Chunked,
@@ -48,12 +48,12 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// No byte of body can come.
+    /// Whether the body is empty.
     pub fn is_empty(self) -> bool {
         matches!(self, Self::None | Self::Length(0))
     }
 
-    /// Bytes of body, if that is known.
+    /// Length of the body, if known.
     pub fn length(self) -> Option<u64> {
         match self {
             Self::None => Some(0),

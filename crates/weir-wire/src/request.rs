@@ -32,7 +32,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Recognises a method.
+    /// The method of this name.
     pub fn of(name: &str) -> Self {
         match name {
             "GET" => Self::Get,
@@ -48,7 +48,7 @@ impl Method {
         }
     }
 
-    /// Whether sending the request twice does no more than sending it once (RFC 9110 9.2.2).
+    /// Whether the method is idempotent (RFC 9110 section 9.2.2).
     pub fn is_idempotent(self) -> bool {
         matches!(
             self,
@@ -66,16 +66,16 @@ pub struct RequestHead {
     pub version: Version,
     /// The fields.
     pub headers: Headers,
-    /// How the end of the body is found; never [`Framing::UntilClose`].
+    /// How the end of the body is determined; never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client would use the connection again.
+    /// Whether the client keeps the connection open.
     pub keep_alive: bool,
-    /// Text of method, target path with query, and authority: not in `headers`' buffer, so that
-    /// a head can also be built from HTTP/2.
+    /// Method, target path with query, and authority. Not in the buffer of `headers`, so that a
+    /// head can also be built from HTTP/2.
     text: String,
     method_len: usize,
     target_len: usize,
-    /// Of the target, up to the query.
+    /// Length of the target's path.
     path_len: usize,
 }
 
@@ -100,18 +100,18 @@ impl RequestHead {
         self.target().get(self.path_len + 1..)
     }
 
-    /// Host and port the client asked for: of an absolute target, else of the Host header.
-    /// Empty on HTTP/1.0 without Host.
+    /// Host and port of the request: of an absolute target, otherwise of the Host header. Empty for
+    /// HTTP/1.0 without Host.
     pub fn authority(&self) -> &str {
         &self.text[self.method_len + self.target_len..]
     }
 
-    /// The authority, and the headers to change meanwhile.
+    /// The authority, and the headers for modification.
     pub fn authority_and_headers(&mut self) -> (&str, &mut Headers) {
         (&self.text[self.method_len + self.target_len..], &mut self.headers)
     }
 
-    /// Starts a head that does not come from HTTP/1 bytes; headers are pushed by the caller.
+    /// Starts a head that does not come from HTTP/1 bytes; the caller adds the headers.
     pub fn set_line(&mut self, method: &str, target: &str, authority: &str) {
         self.text.clear();
         self.text.push_str(method);
@@ -123,13 +123,13 @@ impl RequestHead {
         self.path_len = target.find('?').unwrap_or(target.len());
     }
 
-    /// Starts a head of HTTP/2 (RFC 9113 section 8.3.1) under the rules of HTTP/1.1: `target` is
-    /// `:path`, `authority` is `:authority`, `hosts` are the Host fields that came beside it. The
-    /// one host becomes the first field; the caller pushes the others.
+    /// Starts a head of HTTP/2 (RFC 9113 section 8.3.1) with the rules of HTTP/1.1: `target` is
+    /// `:path`, `authority` is `:authority`, `hosts` are the Host fields. The host becomes the
+    /// first field; the caller adds the others.
     ///
     /// # Errors
-    /// HTTP/1.1 would refuse the target or the host, or Host and `:authority` differ. Nothing but the
-    /// method is then kept.
+    /// Target or host are invalid in HTTP/1.1, or Host and `:authority` differ. Only the method is
+    /// kept then.
     pub fn set_http2_line<'h>(
         &mut self,
         method: &str,
@@ -151,15 +151,15 @@ impl RequestHead {
         }
     }
 
-    /// How the fields say that the body of a head of HTTP/2 ends; `None` if they do not say.
+    /// The framing that the fields of an HTTP/2 head declare; `None` if they declare none.
     ///
     /// # Errors
-    /// HTTP/1.1 would refuse Content-Length or Transfer-Encoding.
+    /// Content-Length or Transfer-Encoding are invalid in HTTP/1.1.
     pub fn declared_framing(&self) -> Result<Option<Framing>, HeadError> {
         scan::framing(&self.headers, Version::Http11)
     }
 
-    /// Replaces the path, for instance by its normal form; the query stays.
+    /// Replaces the path, for instance by its normalised form; the query stays.
     pub fn set_path(&mut self, path: &str) {
         let old = self.path().len();
         self.text.replace_range(self.method_len..self.method_len + old, path);
@@ -167,11 +167,11 @@ impl RequestHead {
         self.path_len = path.len();
     }
 
-    /// Parses a request head at the start of `bytes`, as far as `scan` has not yet looked: what it
-    /// has seen is kept in `self`. Gives the number of bytes it took; `None` asks for more bytes.
+    /// Parses a request head at the start of `bytes`. Call again with more bytes: the progress is
+    /// in `scan` and `self`. Returns the length of the head; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// The head can never be valid, or is over a limit.
+    /// The head is invalid, or exceeds a limit.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -180,7 +180,7 @@ impl RequestHead {
     ) -> Result<Option<usize>, HeadError> {
         let read = self.read(bytes, scan, limits);
         if read.is_err() {
-            // Nothing of this head or of the one before it may be taken for a request.
+            // Neither this head nor the one before may be used as a request.
             self.clear();
         }
         read
@@ -206,7 +206,7 @@ impl RequestHead {
         Ok(Some(end))
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears the head, keeps the memory.
     pub fn clear(&mut self) {
         self.set_line("GET", "/", "");
         self.version = Version::Http11;
@@ -215,8 +215,8 @@ impl RequestHead {
         self.keep_alive = false;
     }
 
-    /// Takes the request line at the start of `bytes` (RFC 9112 section 3), if its end has come;
-    /// gives its length.
+    /// Parses the request line at the start of `bytes` (RFC 9112 section 3) if it is complete;
+    /// returns its length.
     fn read_line(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, HeadError> {
         let Some(method) = bytes.iter().position(|&byte| !is_token(byte)) else {
             return Ok(None);
@@ -252,7 +252,7 @@ impl RequestHead {
             [b'\n', ..] => return Err(HeadError::BareLf),
             _ => return Err(HeadError::StartLine),
         }
-        // Other bytes than ASCII are in no URI; the rest of what may not is left to `read_authority`.
+        // A URI is ASCII; `read_authority` checks the rest.
         let text = std::str::from_utf8(&bytes[..method + 1 + length]);
         let text = text.ok().filter(|text| text.is_ascii()).ok_or(HeadError::Target)?;
         self.headers.clear();
@@ -266,8 +266,8 @@ impl RequestHead {
         Ok(Some(before_version + end + 2))
     }
 
-    /// Finds the authority in the target or in Host and puts it behind the target, which then is
-    /// path and query (RFC 9112 section 3.2).
+    /// Finds the authority in the target or in Host and stores it after the target, which then has
+    /// only path and query (RFC 9112 section 3.2).
     fn read_authority(&mut self) -> Result<(), HeadError> {
         let host = host(&self.headers, self.version)?;
         self.path_len = path_length(self.target())?;
@@ -350,16 +350,16 @@ fn http2_authority<'h>(
     hosts: impl Iterator<Item = &'h [u8]>,
 ) -> Result<&'h str, HeadError> {
     let named = single_host(hosts)?;
-    let asked = authority.or(named).ok_or(HeadError::HostMissing)?;
-    if !is_authority(asked) {
+    let requested = authority.or(named).ok_or(HeadError::HostMissing)?;
+    if !is_authority(requested) {
         return Err(HeadError::HostInvalid);
     }
-    if named.is_some_and(|named| !named.eq_ignore_ascii_case(asked)) {
+    if named.is_some_and(|named| !named.eq_ignore_ascii_case(requested)) {
         return Err(HeadError::HostDiffers);
     }
     if method == Method::Connect {
-        split_target(method, asked, asked)?;
-        return Ok(asked);
+        split_target(method, requested, requested)?;
+        return Ok(requested);
     }
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(HeadError::Target);
@@ -367,7 +367,7 @@ fn http2_authority<'h>(
     path_length(target)?;
     // An absolute target is for HTTP/1 only: here authority and scheme have fields of their own.
     let is_path = target.starts_with('/') || (target == "*" && method == Method::Options);
-    if is_path { Ok(asked) } else { Err(HeadError::Target) }
+    if is_path { Ok(requested) } else { Err(HeadError::Target) }
 }
 
 /// Takes a target that is no path apart into path with query, and authority (RFC 9112 section 3.2).

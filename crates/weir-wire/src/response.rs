@@ -13,21 +13,19 @@ pub struct ResponseHead {
     pub version: Version,
     /// The fields.
     pub headers: Headers,
-    /// How the end of the body is found.
+    /// How the end of the body is determined.
     pub framing: Framing,
-    /// Whether the server would use the connection again; never with
-    /// [`Framing::UntilClose`].
+    /// Whether the server keeps the connection open; never with [`Framing::UntilClose`].
     pub keep_alive: bool,
 }
 
 impl ResponseHead {
-    /// Parses the head of an answer to a `method` request at the start of `bytes`, as far as
-    /// `scan` has not yet looked: what it has seen is kept in `self`. Gives the number of bytes it
-    /// took; `None` asks for more bytes.
-    /// Interim answers (1xx) are given like any other.
+    /// Parses the head of the response to a `method` request at the start of `bytes`. Call again
+    /// with more bytes: the progress is in `scan` and `self`. Returns the length of the head;
+    /// `None` if more bytes are needed. Interim responses (1xx) are returned like others.
     ///
     /// # Errors
-    /// The head can never be valid, or is over a limit.
+    /// The head is invalid, or exceeds a limit.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -35,7 +33,7 @@ impl ResponseHead {
         scan: &mut Scan,
         limits: &HeadLimits,
     ) -> Result<Option<usize>, HeadError> {
-        // A status line has no target; its reason may be as long as it likes.
+        // A status line has no target; its reason phrase may have any length.
         let limits = HeadLimits { target: limits.bytes, ..*limits };
         if !scan.start_line(bytes, &limits, |line| self.read_line(line))? {
             return Ok(None);
@@ -51,16 +49,16 @@ impl ResponseHead {
         } else {
             declared.unwrap_or(Framing::UntilClose)
         };
-        // A body announced where none may be (RFC 9112 section 6.1) may come all the same, and
-        // would be read as the next answer.
+        // A body declared where none is allowed (RFC 9112 section 6.1) may be sent nevertheless,
+        // and would be read as the next response.
         let suspect = no_content && declared.is_some_and(|framing| !framing.is_empty());
         let keep_alive = scan::keep_alive(&self.headers, self.version)?;
         self.keep_alive = self.framing != Framing::UntilClose && !suspect && keep_alive;
         Ok(Some(end))
     }
 
-    /// Takes the status line at the start of `bytes` (RFC 9112 section 4), if its end has come;
-    /// gives its length.
+    /// Parses the status line at the start of `bytes` (RFC 9112 section 4) if it is complete;
+    /// returns its length.
     fn read_line(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
         if bytes.first() == Some(&b'\r') {
             // Only a server may skip empty lines.
@@ -89,7 +87,7 @@ impl ResponseHead {
         Ok(Some(end + 2))
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears the head, keeps the memory.
     pub fn clear(&mut self) {
         self.status = 0;
         self.version = Version::Http11;
@@ -99,8 +97,8 @@ impl ResponseHead {
     }
 }
 
-/// Where the reason phrase that starts at `at` ends, which may be missing together with the space
-/// before it: some servers leave it out.
+/// The end of the reason phrase that starts at `at`. The phrase and the space before it may be
+/// missing: some servers omit them.
 fn reason_end(bytes: &[u8], at: usize) -> Result<Option<usize>, HeadError> {
     let mut end = at;
     if let Some(&byte) = bytes.get(at)

@@ -1,4 +1,4 @@
-//! Reading a head line by line, strictly, as its bytes come.
+//! Strict, incremental parsing of heads, line by line.
 
 mod line;
 
@@ -8,7 +8,7 @@ pub(crate) use line::find_control;
 pub use line::{find_either, is_token};
 use memchr::memchr2;
 
-/// Bounds on a head.
+/// Limits of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
     /// Bytes of the whole head, its empty line included.
@@ -25,7 +25,7 @@ impl Default for HeadLimits {
     }
 }
 
-/// Why a head is refused. After any of these the connection cannot be used again.
+/// Why a head is rejected. The connection cannot be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
     /// A line feed without a carriage return before it.
@@ -46,16 +46,16 @@ pub enum HeadError {
     /// The request target is longer than the limit.
     #[error("the request target is longer than the limit")]
     TargetTooLong,
-    /// The request or status line cannot be read.
+    /// The request or status line is malformed.
     #[error("the start line is not HTTP/1.x")]
     StartLine,
     /// Another version than HTTP/1.0 or 1.1.
     #[error("the protocol version is not HTTP/1.0 or HTTP/1.1")]
     Version,
-    /// The target is in no form that the method allows.
+    /// The target's form is not allowed for the method.
     #[error("the request target is not valid")]
     Target,
-    /// A name that is no token, or white space before the colon.
+    /// A name that is not a token, or white space before the colon.
     #[error("a header name is not valid")]
     FieldName,
     /// A control character in a value.
@@ -67,10 +67,10 @@ pub enum HeadError {
     /// More than one Host.
     #[error("there is more than one Host header")]
     HostRepeated,
-    /// A Host that is no host and port.
+    /// A Host that is not a host and port.
     #[error("the Host header is not valid")]
     HostInvalid,
-    /// A Host beside an `:authority` that names another one (RFC 9113 section 8.3.1).
+    /// A Host that differs from `:authority` (RFC 9113 section 8.3.1).
     #[error("the Host header and :authority differ")]
     HostDiffers,
     /// Content-Length together with Transfer-Encoding.
@@ -85,31 +85,31 @@ pub enum HeadError {
     /// A Transfer-Encoding that is not exactly `chunked`, is repeated, or is on HTTP/1.0.
     #[error("the Transfer-Encoding is not exactly `chunked` on HTTP/1.1")]
     EncodingInvalid,
-    /// Connection names too many fields.
+    /// Connection has too many options.
     #[error("the Connection header has more than 32 options")]
     ConnectionOptions,
 }
 
-/// Where reading a head stands. It is resumed as bytes come in, so that a head sent byte by byte
-/// costs little more than one sent at once: a line is taken apart once, when its end has come.
+/// Progress of parsing a head. Parsing continues as bytes arrive, so that a head sent byte by byte
+/// costs little more than one sent at once: each line is parsed once, when it is complete.
 ///
-/// It belongs to the head it is given with, which holds what was read so far.
+/// A scan belongs to one head, which has the lines parsed so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scan {
-    /// Start of the head, after empty lines that RFC 9112 section 2.2 lets a server ignore.
+    /// Start of the head, after empty lines, which a server may ignore (RFC 9112 section 2.2).
     start: usize,
     /// Start of the line being read.
     line: usize,
-    /// Bytes before this one are known not to end that line.
+    /// No byte before this one ends that line.
     at: usize,
-    /// The start line has been read.
+    /// The start line is parsed.
     started: bool,
 }
 
-/// Empty lines accepted before a request line, as some old clients send them after a body.
-const EMPTY_LINES: usize = 2;
-/// The longest method and version around a target still allowed.
-const AROUND_TARGET: usize = 64;
+/// Empty lines accepted before a request line: some old clients send them after a body.
+const MAX_EMPTY_LINES: usize = 2;
+/// Most bytes of method and version around a target.
+const MAX_BYTES_AROUND_TARGET: usize = 64;
 
 impl Scan {
     /// A scan at the start of a buffer.
@@ -117,14 +117,14 @@ impl Scan {
         Self::default()
     }
 
-    /// A scan of fields that have no start line before them: trailers.
-    pub(crate) fn behind_start_line() -> Self {
+    /// A scan of fields without a start line: trailers.
+    pub(crate) fn after_start_line() -> Self {
         Self { started: true, ..Self::default() }
     }
 
-    /// Reads the start line with `read`, unless that is done. `read` gets the bytes from the
-    /// line's first on and gives how many the line takes with its end, `None` if that has not
-    /// come. Gives whether the line is read.
+    /// Parses the start line with `read`, unless that is done. `read` gets the bytes from the start
+    /// of the line on and returns the length of the line; `None` if it is incomplete. Returns
+    /// whether the line is parsed.
     #[inline]
     pub(crate) fn start_line(
         &mut self,
@@ -135,7 +135,7 @@ impl Scan {
         if self.started {
             return Ok(true);
         }
-        let longest = limits.bytes.min(limits.target.saturating_add(AROUND_TARGET));
+        let longest = limits.bytes.min(limits.target.saturating_add(MAX_BYTES_AROUND_TARGET));
         let window = window(bytes, self.start, longest);
         if !self.line_may_end(window, longest) {
             return Ok(false);
@@ -159,13 +159,13 @@ impl Scan {
         Ok(true)
     }
 
-    /// Skips empty lines before the start line; `false` while it is open whether there is one.
+    /// Skips empty lines before the start line; `false` if more bytes are needed to decide.
     #[inline]
     pub(crate) fn skip_empty_lines(&mut self, bytes: &[u8]) -> Result<bool, HeadError> {
         while !self.started && bytes.get(self.start) == Some(&b'\r') {
             match bytes.get(self.start + 1) {
                 None => return Ok(false),
-                Some(b'\n') if self.start < 2 * EMPTY_LINES => self.start += 2,
+                Some(b'\n') if self.start < 2 * MAX_EMPTY_LINES => self.start += 2,
                 Some(b'\n') => return Err(HeadError::StartLine),
                 Some(_) => return Err(HeadError::BareCr),
             }
@@ -175,11 +175,11 @@ impl Scan {
         Ok(true)
     }
 
-    /// Reads header fields into `headers`, to the empty line. Gives the range of the head, its
-    /// empty line included; `headers` then has its text.
+    /// Parses header fields into `headers`, up to the empty line. Returns the range of the head,
+    /// including the empty line; `headers` has its text then.
     ///
     /// # Errors
-    /// Of the first byte that cannot be, whatever comes behind it.
+    /// The first invalid byte determines the error, whatever follows it.
     pub(crate) fn fields(
         &mut self,
         bytes: &[u8],
@@ -227,8 +227,8 @@ impl Scan {
         self.at = self.line;
     }
 
-    /// Whether the line's end may be in `window`; or there is no room for it, so that the line has
-    /// to be looked at as it is. Only what came since the last time is searched.
+    /// Whether the end of the line may be in `window`, or the limit is reached, so that the line
+    /// has to be parsed as it is. Only new bytes are searched.
     #[inline]
     fn line_may_end(&mut self, window: &[u8], longest: usize) -> bool {
         if self.at == self.line || window.len() - self.start == longest {
@@ -241,9 +241,10 @@ impl Scan {
         ends
     }
 
-    /// Whether a fault in the line counts now: its end is there, or will not be waited for, or
-    /// its first byte is `bad`, as of a TLS greeting on a plain port that may never send a line
-    /// end. Otherwise the fault waits, so that the outcome does not depend on how bytes come.
+    /// Whether an error in the line counts now: its end has arrived, or the limit is reached, or
+    /// its first byte is `bad`, like a TLS greeting on a plain port, which may never send a line
+    /// end. Otherwise the error waits, so that the result does not depend on how the bytes are
+    /// split.
     #[cold]
     fn is_decided(&self, window: &[u8], longest: usize, bad: impl FnOnce(&[u8]) -> bool) -> bool {
         let line = &window[self.line..];
@@ -252,21 +253,21 @@ impl Scan {
             || line.get(..1).is_some_and(bad)
     }
 
-    /// The line is looked at again when more has come. A CR at the end is its end once the LF is
-    /// there.
+    /// Waits for more bytes. A CR at the end is searched again, as the LF may follow.
     fn wait(&mut self, window: &[u8]) {
         self.at = window.len() - usize::from(window[self.line..].last() == Some(&b'\r'));
     }
 }
 
-/// What of `bytes` may belong to a head that starts at `start` and has no more than `longest`.
+/// The part of `bytes` that may belong to a head that starts at `start` and has at most `longest`
+/// bytes.
 #[inline]
 fn window(bytes: &[u8], start: usize, longest: usize) -> &[u8] {
     &bytes[..bytes.len().min(start.saturating_add(longest))]
 }
 
-/// Takes `HTTP/1.0` or `HTTP/1.1` at the start of `bytes`, if all of it has come; gives its length
-/// as well.
+/// Parses `HTTP/1.0` or `HTTP/1.1` at the start of `bytes` if it is complete; returns its length as
+/// well.
 pub(crate) fn version(bytes: &[u8]) -> Result<Option<(crate::Version, usize)>, HeadError> {
     const NAME: &[u8] = b"HTTP/1.";
     let at = bytes.iter().zip(NAME).take_while(|(have, want)| have == want).count();
@@ -279,10 +280,10 @@ pub(crate) fn version(bytes: &[u8]) -> Result<Option<(crate::Version, usize)>, H
     }
 }
 
-/// Parses `length` or `chunked` out of the fields that frame a body.
+/// Parses the fields that declare the framing of a body.
 ///
 /// # Errors
-/// Every combination that two parsers could read differently.
+/// Any combination that two parsers could interpret differently.
 pub(crate) fn framing(
     headers: &Headers,
     version: crate::Version,
@@ -328,9 +329,9 @@ pub fn has_token<'a>(values: impl Iterator<Item = &'a [u8]>, token: &str) -> boo
         .any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// Most options of Connection, all its fields together. Each names a field that is removed, so that
-/// their number is one of the factors of what a head costs.
-const CONNECTION_OPTIONS: usize = 32;
+/// Most options in all Connection fields. Each names a field that is removed: their number is a
+/// factor of the cost of a head.
+const MAX_CONNECTION_OPTIONS: usize = 32;
 
 /// Whether the connection may be used again after this message (RFC 9112 section 9.3).
 ///
@@ -340,7 +341,7 @@ pub(crate) fn keep_alive(headers: &Headers, version: crate::Version) -> Result<b
     let connection = || headers.known_all(Known::Connection);
     let mut values = connection();
     let Some(first) = values.next() else { return Ok(version == crate::Version::Http11) };
-    // Nearly every message says one of these, once.
+    // Nearly all messages have one of these, once.
     if values.next().is_none() {
         match first.len() {
             10 if first.eq_ignore_ascii_case(b"keep-alive") => return Ok(true),
@@ -349,7 +350,7 @@ pub(crate) fn keep_alive(headers: &Headers, version: crate::Version) -> Result<b
         }
     }
     let options = connection().flat_map(|value| value.split(|&b| b == b','));
-    if options.take(CONNECTION_OPTIONS + 1).count() > CONNECTION_OPTIONS {
+    if options.take(MAX_CONNECTION_OPTIONS + 1).count() > MAX_CONNECTION_OPTIONS {
         return Err(HeadError::ConnectionOptions);
     }
     Ok(match version {
@@ -360,7 +361,7 @@ pub(crate) fn keep_alive(headers: &Headers, version: crate::Version) -> Result<b
     })
 }
 
-/// Most fields that any limit may allow.
+/// Upper bound for any limit of fields.
 pub(crate) const MAX_FIELDS: usize = 256;
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         crate::output::note(&warning);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .on_thread_start(weir_journal::take_short_turns)
+        .on_thread_start(weir_journal::use_short_time_slices)
         .enable_all()
         .build()
         .context("cannot create a runtime")?;
@@ -110,7 +110,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     let recorded = Recorded { journal: journal.clone(), index, recovery, gaps };
     // Somebody waits for what the admin listener is asked, as for any request. Threads that were
     // started before have longer turns.
-    weir_journal::take_short_turns();
+    weir_journal::use_short_time_slices();
     let listeners: Vec<_> = listening.addrs.iter().copied().zip(listening.tls).collect();
     let mut sources = control.sources(access, recorded, counting.as_ref(), resubmitter);
     sources.lab = Some(control.lab(&listeners));

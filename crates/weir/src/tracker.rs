@@ -68,7 +68,7 @@ pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> 
 }
 
 fn hinted(error: weir_journal::Error) -> anyhow::Error {
-    let held = matches!(error, weir_journal::Error::Held { .. });
+    let held = matches!(error, weir_journal::Error::InUse { .. });
     let error = anyhow::Error::from(error);
     if held { error.context("in use by a running weir; query it with --admin URL") } else { error }
 }

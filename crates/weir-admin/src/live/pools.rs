@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use utoipa::ToSchema;
-use weir_gateway::pools::{PoolSnapshot, Spread};
+use weir_gateway::pools::{DurationSummary, PoolSnapshot};
 
 /// Number of seconds, and of pools.
 const SECONDS: usize = 900;
@@ -106,8 +106,8 @@ impl One {
 }
 
 /// Number and sum in seconds.
-fn sum(spread: &Spread) -> (u64, f64) {
-    (spread.count, spread.sum)
+fn sum(summary: &DurationSummary) -> (u64, f64) {
+    (summary.count, summary.sum)
 }
 
 /// Mean of the new values in microseconds; `None` if the counters restarted.
@@ -122,12 +122,12 @@ mod tests {
     use super::*;
 
     fn snapshot(served: u64, sum: f64) -> PoolSnapshot {
-        let spread = Spread { count: served, sum, ..Spread::default() };
+        let summary = DurationSummary { count: served, sum, ..DurationSummary::default() };
         PoolSnapshot {
             name: "a".to_owned(),
             served,
-            wait: spread,
-            duration: spread,
+            wait: summary,
+            duration: summary,
             queue: 3,
             ..PoolSnapshot::default()
         }

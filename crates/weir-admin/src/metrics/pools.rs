@@ -2,7 +2,7 @@
 
 use super::Kind::{Counter, Gauge};
 use super::{Family, Labels, Row, Sample};
-use weir_gateway::pools::{PoolSnapshot, Spread};
+use weir_gateway::pools::{DurationSummary, PoolSnapshot};
 
 #[rustfmt::skip]
 const POOLS: &[Row<PoolSnapshot>] = &[
@@ -105,7 +105,7 @@ fn by<const N: usize>(
     Family::new(kind, name, help, samples)
 }
 
-fn quantiles(spread: &Spread) -> [(&'static str, f64); 5] {
-    let Spread { mean, max, p50, p95, p99, .. } = *spread;
+fn quantiles(summary: &DurationSummary) -> [(&'static str, f64); 5] {
+    let DurationSummary { mean, max, p50, p95, p99, .. } = *summary;
     [("0.5", p50), ("0.95", p95), ("0.99", p99), ("1", max), ("mean", mean)]
 }

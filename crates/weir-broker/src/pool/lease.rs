@@ -1,7 +1,7 @@
-//! An agent that one request has, and the wait for one.
+//! An agent that is leased to one request, and waiting for one.
 
-use super::agent::Fate;
-use super::{AgentId, Grant, Orders, Pool, Refused};
+use super::{Grant, Pool, Refused};
+use crate::agent::{AgentControl, AgentId, Health};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,34 +9,34 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use weir_config::AgentAddress;
 
-/// How long it may take until it is known what has become of an agent.
-const VERDICT: Duration = Duration::from_millis(500);
+/// Time limit for learning the health of an agent.
+const EXIT_REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How a request over a leased agent ended.
+/// How a request to a leased agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The answer is whole and the connection may carry another request.
+    /// The response is complete and the connection may carry another request.
     Keep,
-    /// The answer is whole and the connection is closed.
+    /// The response is complete and the connection is closed.
     Close,
-    /// It broke off: the client left, or the agent did.
+    /// The request was aborted, by the client or the agent.
     Check,
-    /// The agent took too long, or what it sent is no answer.
+    /// The agent has timed out, or its response is malformed.
     Kill,
     /// Nothing was sent.
     Unused {
-        /// There is still a connection to it.
+        /// The connection is still open.
         connected: bool,
     },
 }
 
 impl Outcome {
-    pub(super) fn is_whole(self) -> bool {
+    pub(super) fn is_complete(self) -> bool {
         matches!(self, Self::Keep | Self::Close)
     }
 
-    /// Who has a connection then.
-    pub(super) fn home(self, worker: usize) -> Option<usize> {
+    /// The worker that keeps a connection.
+    pub(super) fn owner(self, worker: usize) -> Option<usize> {
         match self {
             Self::Keep | Self::Unused { connected: true } => Some(worker),
             _ => None,
@@ -44,18 +44,18 @@ impl Outcome {
     }
 }
 
-/// An agent, for one request. Dropped it is given back as one that may not be well, if anything
-/// was sent to it.
+/// An agent, for one request. On drop the agent is released, and checked if anything was sent to
+/// it.
 #[derive(Debug)]
 pub struct Lease {
     pool: Arc<Pool>,
     worker: usize,
     id: AgentId,
     address: Option<Arc<AgentAddress>>,
-    orders: Arc<Orders>,
+    control: Arc<AgentControl>,
     reuse: bool,
     sent: bool,
-    settled: bool,
+    released: bool,
     waited: Duration,
     granted: Instant,
 }
@@ -68,103 +68,107 @@ impl Lease {
         waited: Duration,
         granted: Instant,
     ) -> Self {
-        // Refusals do not come here; an agent that does not exist is settled without effect.
-        let (id, address, orders, reuse) = match grant {
-            Grant::Agent { id, address, orders, reuse } => (id, address, orders, reuse),
+        // Refusals do not come here; releasing an agent that does not exist has no effect.
+        let (id, address, control, reuse) = match grant {
+            Grant::Agent { id, address, control, reuse } => (id, address, control, reuse),
             Grant::Refused(_) => (AgentId(u64::MAX), None, Arc::default(), false),
         };
-        let (sent, settled) = (false, false);
-        Self { pool, worker, id, address, orders, reuse, sent, settled, waited, granted }
+        let (sent, released) = (false, false);
+        Self { pool, worker, id, address, control, reuse, sent, released, waited, granted }
     }
 
-    /// Which agent.
+    /// The agent.
     pub fn agent(&self) -> AgentId {
         self.id
     }
 
-    /// Where it listens; nowhere if it is a process for this request alone.
+    /// Its address; none for a process of this request alone.
     pub fn address(&self) -> Option<&AgentAddress> {
         self.address.as_deref()
     }
 
-    /// The worker has kept a connection to it.
+    /// Whether the worker has an open connection to it.
     pub fn is_connected(&self) -> bool {
         self.reuse
     }
 
-    /// How long the request waited for it.
+    /// Time of the request in the queue.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// The pool it is of.
+    /// The pool of the agent.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// From now on the agent may have seen something of the request.
-    pub fn sending(&mut self) {
+    /// From now on the agent may have received parts of the request.
+    pub fn mark_sent(&mut self) {
         self.sent = true;
     }
 
-    /// The agent answers. Needs to be said of new connections only: one that never answers may be
-    /// waiting for a process behind it.
-    pub fn answers(&self) {
-        self.pool.state().proven(self.id);
+    /// The agent responds. Needed for new connections only: one without a response may be waiting
+    /// for a process behind it.
+    pub fn mark_responding(&self) {
+        self.pool.state().has_responded(self.id);
     }
 
-    /// Gives it back after its connection was lost without a word of an answer, and finds out
-    /// whether that was because it has ended in order: after so many requests, or because it was
-    /// told to. The request is then as good as never sent.
-    pub async fn has_ended(self) -> bool {
-        let (orders, known) = (Arc::clone(&self.orders), self.pool.keeps_processes());
-        let _ = self.settle(Outcome::Check);
-        known && matches!(tokio::time::timeout(VERDICT, orders.fate()).await, Ok(Fate::Ended))
+    /// Releases the agent after its connection was lost without a byte of a response. Returns
+    /// whether the agent has exited cleanly: after its maximum number of requests, or on command.
+    /// The request may be repeated then.
+    pub async fn has_exited(self) -> bool {
+        let (control, known) = (Arc::clone(&self.control), self.pool.keeps_processes());
+        let _ = self.release(Outcome::Check);
+        known
+            && matches!(
+                tokio::time::timeout(EXIT_REPORT_TIMEOUT, control.health()).await,
+                Ok(Health::Ended)
+            )
     }
 
-    /// Gives it back; whether the worker is to keep its connection, if there is one left.
+    /// Releases the agent; returns whether the worker should keep the connection.
     #[must_use]
-    pub fn settle(mut self, outcome: Outcome) -> bool {
-        self.settled = true;
-        self.pool.settle(self.id, self.worker, self.granted, outcome)
+    pub fn release(mut self, outcome: Outcome) -> bool {
+        self.released = true;
+        self.pool.release(self.id, self.worker, self.granted, outcome)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.settled {
+        if !self.released {
             let outcome =
                 if self.sent { Outcome::Check } else { Outcome::Unused { connected: false } };
-            self.pool.settle(self.id, self.worker, self.granted, outcome);
+            self.pool.release(self.id, self.worker, self.granted, outcome);
         }
     }
 }
 
-/// A place in the queue; given up when dropped.
+/// A request in the queue; leaves the queue on drop.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PendingLease {
     pool: Arc<Pool>,
     worker: usize,
-    ticket: u64,
+    sequence: u64,
     since: Instant,
     limit: Duration,
     grant: oneshot::Receiver<Grant>,
-    over: bool,
+    finished: bool,
 }
 
-impl Waiting {
+impl PendingLease {
     pub(super) fn new(
         pool: Arc<Pool>,
         worker: usize,
-        ticket: u64,
+        sequence: u64,
         since: Instant,
         limit: Duration,
         grant: oneshot::Receiver<Grant>,
     ) -> Self {
-        Self { pool, worker, ticket, since, limit, grant, over: false }
+        Self { pool, worker, sequence, since, limit, grant, finished: false }
     }
 
-    /// How long it may wait at most.
+    /// The longest time in the queue.
     pub fn limit(&self) -> Duration {
         self.limit
     }
@@ -172,16 +176,16 @@ impl Waiting {
     /// Waits for an agent.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lease, Refused>> {
         let grant = ready!(Pin::new(&mut self.grant).poll(cx));
-        self.over = true;
+        self.finished = true;
         Poll::Ready(match grant {
             Ok(Grant::Refused(refused)) => Err(refused),
             Ok(grant) => Ok(self.lease(grant)),
-            // The pool is gone.
+            // The pool is closed.
             Err(_) => Err(Refused::Unavailable { retry: Duration::from_secs(1) }),
         })
     }
 
-    /// The wait has been too long.
+    /// Leaves the queue after the maximum time.
     pub fn expire(self) -> Refused {
         let retry = self.pool.retry(&self.pool.state());
         self.pool.count(|counts| counts.rejected_wait += 1);
@@ -195,16 +199,16 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingLease {
     fn drop(&mut self) {
-        if self.over || self.pool.state().leave(self.worker, self.ticket) {
+        if self.finished || self.pool.state().leave(self.worker, self.sequence) {
             return;
         }
-        // It was served at the last moment: a connection that the worker has is still there.
+        // An agent was granted meanwhile: the connection of the worker is still open.
         if let Ok(grant) = self.grant.try_recv()
             && let Grant::Agent { reuse, .. } = grant
         {
-            let _ = self.lease(grant).settle(Outcome::Unused { connected: reuse });
+            let _ = self.lease(grant).release(Outcome::Unused { connected: reuse });
         }
     }
 }

@@ -1,33 +1,34 @@
-//! Requests that wait for an agent: a row for each worker.
+//! The queue of a pool: requests that wait for an agent, in a row for each worker.
 
-use super::{Grant, Pool, State, Waiting};
+use super::{Grant, PendingLease, Pool, State};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How much longer another worker's request must have waited to be served before one of the worker
-/// that has the connection: handing over costs a connection.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// A request of the worker with the connection is served first, unless a request of another worker
+/// has waited this much longer: a handover costs a connection.
+const AFFINITY_TIME: Duration = Duration::from_millis(5);
 
-/// One request.
+/// A waiting request.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    ticket: u64,
+    sequence: u64,
     pub(super) worker: usize,
     pub(super) since: Instant,
     grant: oneshot::Sender<Grant>,
 }
 
 impl Waiter {
-    /// Whoever waited takes it, or gives it back when it is dropped.
-    pub(super) fn give(self, grant: Grant) {
-        // Leaving the queue and being served happen under the same lock: somebody is there.
+    /// Gives the request an agent; if the request has ended, the agent is released when the grant
+    /// is dropped.
+    pub(super) fn grant(self, grant: Grant) {
+        // Leaving the queue and granting happen under the same lock: the receiver exists.
         let _ = self.grant.send(grant);
     }
 }
 
-/// All of them.
+/// The rows of all workers.
 #[derive(Debug)]
 pub(super) struct Queue {
     rows: Vec<VecDeque<Waiter>>,
@@ -44,24 +45,24 @@ impl Queue {
         self.waiting
     }
 
-    /// The next one for an agent that `home` has a connection to.
-    pub(super) fn next(&mut self, home: Option<usize>) -> Option<Waiter> {
+    /// The next request for an agent that `owner` has a connection to.
+    pub(super) fn next(&mut self, owner: Option<usize>) -> Option<Waiter> {
         let front = |row: &VecDeque<Waiter>| row.front().map(|waiter| waiter.since);
         let oldest = (0..self.rows.len())
             .filter(|&row| !self.rows[row].is_empty())
-            .min_by_key(|&row| self.rows[row].front().map(|waiter| waiter.ticket))?;
-        let own = home.filter(|&home| {
-            let (own, oldest) = (front(&self.rows[home]), front(&self.rows[oldest]));
-            own.is_some_and(|own| oldest.is_some_and(|oldest| own <= oldest + PATIENCE))
+            .min_by_key(|&row| self.rows[row].front().map(|waiter| waiter.sequence))?;
+        let own = owner.filter(|&owner| {
+            let (own, oldest) = (front(&self.rows[owner]), front(&self.rows[oldest]));
+            own.is_some_and(|own| oldest.is_some_and(|oldest| own <= oldest + AFFINITY_TIME))
         });
         let waiter = self.rows[own.unwrap_or(oldest)].pop_front()?;
         self.waiting -= 1;
         Some(waiter)
     }
 
-    fn leave(&mut self, worker: usize, ticket: u64) -> bool {
+    fn leave(&mut self, worker: usize, sequence: u64) -> bool {
         let row = &mut self.rows[worker];
-        let Ok(at) = row.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
+        let Ok(at) = row.binary_search_by_key(&sequence, |waiter| waiter.sequence) else {
             return false;
         };
         row.remove(at);
@@ -80,22 +81,22 @@ impl State {
         pool: Arc<Pool>,
         worker: usize,
         now: Instant,
-    ) -> (Waiting, usize) {
+    ) -> (PendingLease, usize) {
         let (grant, receiver) = oneshot::channel();
-        let ticket = self.waiters.next;
+        let sequence = self.waiters.next;
         self.waiters.next += 1;
         self.waiters.waiting += 1;
-        self.waiters.rows[worker].push_back(Waiter { ticket, worker, since: now, grant });
-        let waiting = Waiting::new(pool, worker, ticket, now, self.queue.wait, receiver);
+        self.waiters.rows[worker].push_back(Waiter { sequence, worker, since: now, grant });
+        let waiting = PendingLease::new(pool, worker, sequence, now, self.queue.wait, receiver);
         (waiting, self.waiters.waiting)
     }
 
-    pub(super) fn next_waiter(&mut self, home: Option<usize>) -> Option<Waiter> {
-        self.waiters.next(home)
+    pub(super) fn next_waiter(&mut self, owner: Option<usize>) -> Option<Waiter> {
+        self.waiters.next(owner)
     }
 
-    /// Leaves the queue; `false` if it has been served meanwhile.
-    pub(super) fn leave(&mut self, worker: usize, ticket: u64) -> bool {
-        self.waiters.leave(worker, ticket)
+    /// Leaves the queue; false if an agent was granted meanwhile.
+    pub(super) fn leave(&mut self, worker: usize, sequence: u64) -> bool {
+        self.waiters.leave(worker, sequence)
     }
 }

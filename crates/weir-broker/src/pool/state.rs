@@ -1,8 +1,8 @@
-//! What is behind a pool's lock, and what its supervisor does about it.
+//! The state behind a pool's lock, and the plan of its supervisor.
 
-use super::agent::{Agent, AgentId, Fate, Order, Orders, Phase};
 use super::queue::Queue;
 use super::{Grant, Pool, Refused};
+use crate::agent::{Agent, AgentCommand, AgentControl, AgentId, Health, Phase};
 use crate::statistics::AgentStates;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,16 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_config::{AgentAddress, AgentCounts, PoolQueue, Recycle};
 
-/// Failures in a row after which starts are put off, and requests are refused when nobody is left.
-const FAILURES: u32 = 3;
-/// First and longest wait before another start.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// How long a new connection may wait for its first answer while others have nothing to do: the
-/// manager behind them may have fewer processes than there are connections.
-const STALLED: Duration = Duration::from_secs(1);
+/// Consecutive failures after which starts are delayed, and requests are refused if no agent is
+/// left.
+const MAX_FAILURES: u32 = 3;
+/// Delay before the next start.
+const MIN_BACKOFF: Duration = Duration::from_millis(200);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// Time that a new connection may wait for its first response while others are idle: the process
+/// manager behind them may have fewer processes than connections.
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Numbers of agents: never used twice in a process, so that a worker cannot take one for another.
-static NEXT: AtomicU64 = AtomicU64::new(1);
+/// Ids of agents: never reused within a process, so that workers cannot confuse them.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -27,45 +29,45 @@ pub(super) struct State {
     pub(super) queue: PoolQueue,
     recycle: Recycle,
     pub(super) agents: HashMap<AgentId, Agent>,
-    /// Agents without a request, by who has a connection to them: nobody, then each worker. The
-    /// last one used is the last.
+    /// Idle agents by the worker that has a connection: none, then each worker. The last one used
+    /// is the last.
     available: Vec<Vec<AgentId>>,
     pub(super) waiters: Queue,
-    /// Starts that failed, and agents that crashed, since a request was served: what the pause
-    /// before the next start is made of.
+    /// Failed starts and crashes since the last served request: they determine the delay of the
+    /// next start.
     failures: u32,
-    /// Starts that failed since an agent was well: then there is no use in waiting.
+    /// Failed starts since an agent was healthy: waiting is useless then.
     failed_starts: u32,
-    put_off: Option<Instant>,
-    pub(super) trouble: Option<String>,
+    next_start: Option<Instant>,
+    pub(super) last_error: Option<String>,
     pub(super) generation: u32,
-    /// The first agents have been started.
-    booted: bool,
+    /// The first agents were started.
+    initial_started: bool,
     pub(super) closed: bool,
 }
 
-/// How an agent ended.
+/// Why an agent exited.
 #[derive(Debug)]
-pub(crate) enum Gone {
-    /// It was told to.
-    Told,
-    /// It could not be started, or did not answer in time; why.
-    NotStarted(String),
-    /// By itself, in order.
-    Ended,
-    /// By itself, and not in order; how.
+pub(crate) enum ExitReason {
+    /// On command.
+    Requested,
+    /// It could not be started, or did not respond in time.
+    StartFailed(String),
+    /// By itself, cleanly.
+    Clean,
+    /// By itself, with a failure.
     Crashed(String),
 }
 
-/// What a supervisor is to do now.
+/// Tasks of the supervisor.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Agents to be started.
-    pub(crate) start: Vec<(AgentId, Arc<Orders>)>,
-    /// When to look again, if nothing happens before.
-    pub(crate) again: Option<Instant>,
-    /// Everything has ended.
-    pub(crate) over: bool,
+    /// Agents to start.
+    pub(crate) start: Vec<(AgentId, Arc<AgentControl>)>,
+    /// Time of the next start, if it is delayed.
+    pub(crate) next_start: Option<Instant>,
+    /// The pool is closed and all agents have exited.
+    pub(crate) finished: bool,
 }
 
 impl State {
@@ -79,10 +81,10 @@ impl State {
             waiters: Queue::new(workers),
             failures: 0,
             failed_starts: 0,
-            put_off: None,
-            trouble: None,
+            next_start: None,
+            last_error: None,
             generation: 0,
-            booted: false,
+            initial_started: false,
             closed: false,
         }
     }
@@ -97,24 +99,24 @@ impl State {
         address: Option<Arc<AgentAddress>>,
         now: Instant,
     ) -> AgentId {
-        let id = AgentId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let id = AgentId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
         let agent = Agent {
             phase,
             address,
             served: 0,
             started: now,
             since: now,
-            proven: false,
-            spent: false,
+            has_responded: false,
+            over_memory: false,
             generation: self.generation,
             pid: None,
-            orders: Arc::default(),
+            control: Arc::default(),
         };
         self.agents.insert(id, agent);
         id
     }
 
-    /// Takes an agent that has nothing to do, the nearest to `worker`; and who has a connection.
+    /// Takes an idle agent, the nearest to `worker`, and the worker that has a connection to it.
     pub(super) fn pop_available(&mut self, worker: usize) -> Option<(AgentId, Option<usize>)> {
         if let Some(id) = self.available[worker + 1].pop() {
             return Some((id, Some(worker)));
@@ -123,36 +125,36 @@ impl State {
             return Some((id, None));
         }
         let other = self.available.iter().position(|list| !list.is_empty())?;
-        // The one that has been idle for longest: the owner will miss it least.
+        // The one that has been idle for longest: its owner is least likely to need it.
         Some((self.available[other].remove(0), Some(other - 1)))
     }
 
     pub(super) fn grant(&mut self, id: AgentId, reuse: bool, now: Instant) -> Option<Grant> {
         let agent = self.agents.get_mut(&id)?;
         (agent.phase, agent.since) = (Phase::Busy, now);
-        agent.proven &= reuse;
-        agent.orders.begin();
-        let (address, orders) = (agent.address.clone(), Arc::clone(&agent.orders));
-        Some(Grant::Agent { id, address, orders, reuse })
+        agent.has_responded &= reuse;
+        agent.control.reset_health();
+        let (address, control) = (agent.address.clone(), Arc::clone(&agent.control));
+        Some(Grant::Agent { id, address, control, reuse })
     }
 
-    /// An agent has answered.
-    pub(super) fn proven(&mut self, id: AgentId) {
+    /// An agent has responded.
+    pub(super) fn has_responded(&mut self, id: AgentId) {
         if let Some(agent) = self.agents.get_mut(&id) {
-            agent.proven = true;
+            agent.has_responded = true;
         }
     }
 
     /// An agent has served a request.
     pub(super) fn served(&mut self, id: AgentId) {
         if let Some(agent) = self.agents.get_mut(&id) {
-            agent.proven = true;
+            agent.has_responded = true;
             agent.served += 1;
         }
-        (self.failures, self.failed_starts, self.put_off, self.trouble) = (0, 0, None, None);
+        (self.failures, self.failed_starts, self.next_start, self.last_error) = (0, 0, None, None);
     }
 
-    /// Whether an agent may have another request.
+    /// Whether an agent may get another request.
     pub(super) fn may_stay(&self, id: AgentId, now: Instant) -> bool {
         let Some(agent) = self.agents.get(&id) else { return false };
         let recycle = self.recycle;
@@ -161,36 +163,36 @@ impl State {
         let worn = recycle.requests.is_some_and(|most| agent.served >= most);
         let outdated = agent.generation != self.generation;
         let too_many = self.agents.len() > self.counts.max;
-        !(old || worn || outdated || too_many || agent.spent || self.closed)
+        !(old || worn || outdated || too_many || agent.over_memory || self.closed)
     }
 
-    /// Keeps an agent for the next request; `false` if there is no such agent any more.
-    pub(super) fn put_aside(&mut self, id: AgentId, home: Option<usize>, now: Instant) -> bool {
+    /// Parks an agent until the next request; false if it does not exist any more.
+    pub(super) fn park(&mut self, id: AgentId, owner: Option<usize>, now: Instant) -> bool {
         let Some(agent) = self.agents.get_mut(&id) else { return false };
-        (agent.phase, agent.since) = (Phase::Available(home), now);
-        self.available[home.map_or(0, |worker| worker + 1)].push(id);
+        (agent.phase, agent.since) = (Phase::Available(owner), now);
+        self.available[owner.map_or(0, |worker| worker + 1)].push(id);
         true
     }
 
-    /// An agent takes no more requests.
-    pub(super) fn lock_out(&mut self, id: AgentId, order: Order) {
+    /// Stops giving requests to an agent.
+    pub(super) fn drain(&mut self, id: AgentId, command: AgentCommand) {
         if let Some(agent) = self.agents.get_mut(&id) {
             agent.phase = Phase::Locked;
-            agent.orders.give(order);
+            agent.control.send(command);
         }
         for list in &mut self.available {
             list.retain(|other| *other != id);
         }
     }
 
-    /// Stops so many agents that have nothing to do.
-    pub(super) fn lock_out_idle(&mut self, most: usize) {
+    /// Stops up to `most` idle agents.
+    pub(super) fn drain_idle(&mut self, most: usize) {
         let idle: Vec<AgentId> = self.available.iter().flatten().copied().take(most).collect();
-        idle.into_iter().for_each(|id| self.lock_out(id, Order::Stop));
+        idle.into_iter().for_each(|id| self.drain(id, AgentCommand::Stop));
     }
 
-    /// Forgets places without a request; and who has their connections.
-    pub(super) fn drain_available(&mut self) -> Vec<(AgentId, Option<usize>)> {
+    /// Removes all idle connections; returns them with their workers.
+    pub(super) fn take_available(&mut self) -> Vec<(AgentId, Option<usize>)> {
         let mut drained = Vec::new();
         for (at, list) in self.available.iter_mut().enumerate() {
             drained.extend(list.drain(..).map(|id| (id, at.checked_sub(1))));
@@ -211,15 +213,16 @@ impl State {
         self.agents.values().any(serves)
     }
 
-    /// Starts have failed and nobody is left.
+    /// Starts have failed and no agent is left.
     pub(super) fn is_down(&self) -> bool {
-        self.failed_starts >= FAILURES && !self.serving()
+        self.failed_starts >= MAX_FAILURES && !self.serving()
     }
 
-    /// Nobody can serve for so long.
+    /// The time for which no agent can serve.
     pub(super) fn blocked(&self, now: Instant) -> Option<Duration> {
         self.is_down().then(|| {
-            let rest = self.put_off.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+            let rest =
+                self.next_start.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
             Duration::from_secs(rest.as_secs() + 1)
         })
     }
@@ -243,50 +246,53 @@ impl State {
 
     fn failed(&mut self, why: String, now: Instant) {
         self.failures = self.failures.saturating_add(1);
-        self.trouble = Some(why);
-        if let Some(more) = self.failures.checked_sub(FAILURES) {
-            let wait = BACKOFF.0.saturating_mul(1 << more.min(16)).min(BACKOFF.1);
-            self.put_off = Some(now + wait);
+        self.last_error = Some(why);
+        if let Some(more) = self.failures.checked_sub(MAX_FAILURES) {
+            let wait = MIN_BACKOFF.saturating_mul(1 << more.min(16)).min(MAX_BACKOFF);
+            self.next_start = Some(now + wait);
         }
     }
 
-    /// Idle agents that are to go, by age, size, generation and idle time.
-    fn retire(&mut self, now: Instant) -> usize {
+    /// Drains idle agents by age, memory, generation and idle time. Returns how many have to be
+    /// replaced.
+    fn drain_expired(&mut self, now: Instant) -> usize {
         let fresh = |agent: &Agent| agent.generation == self.generation;
         let serves = |agent: &Agent| matches!(agent.phase, Phase::Available(_) | Phase::Busy);
         let replaced = self.agents.values().any(|agent| fresh(agent) && serves(agent));
-        let coming = self.agents.values().any(|a| fresh(a) && a.phase == Phase::Starting);
-        // Old ones serve until a new one does; if there is no room for one, one goes first.
-        let mut makes_room =
-            !replaced && !coming && self.put_off.is_none() && self.agents.len() >= self.counts.max;
+        let starting = self.agents.values().any(|a| fresh(a) && a.phase == Phase::Starting);
+        // Old agents serve until a new one does; if the pool is full, one of them is stopped first.
+        let mut makes_room = !replaced
+            && !starting
+            && self.next_start.is_none()
+            && self.agents.len() >= self.counts.max;
         let mut spare = self.living().saturating_sub(self.counts.min);
-        let (mut gone, mut replacing) = (Vec::new(), 0);
+        let (mut expired, mut replacing) = (Vec::new(), 0);
         let ids: Vec<AgentId> = self.available.iter().flatten().copied().collect();
         for id in ids {
             let agent = &self.agents[&id];
             let age = now.saturating_duration_since(agent.started);
             let idle = now.saturating_duration_since(agent.since);
             let outdated = !fresh(agent) && (replaced || std::mem::take(&mut makes_room));
-            if outdated || agent.spent || self.recycle.age.is_some_and(|most| age >= most) {
-                gone.push(id);
+            if outdated || agent.over_memory || self.recycle.age.is_some_and(|most| age >= most) {
+                expired.push(id);
                 replacing += 1;
                 spare = spare.saturating_sub(1);
             } else if spare > 0 && self.recycle.idle.is_some_and(|most| idle >= most) {
-                gone.push(id);
+                expired.push(id);
                 spare -= 1;
             }
         }
-        gone.into_iter().for_each(|id| self.lock_out(id, Order::Stop));
+        expired.into_iter().for_each(|id| self.drain(id, AgentCommand::Stop));
         replacing
     }
 
-    fn starts(&mut self, now: Instant) -> Vec<(AgentId, Arc<Orders>)> {
-        if self.put_off.is_some_and(|at| now < at) {
+    fn plan_starts(&mut self, now: Instant) -> Vec<(AgentId, Arc<AgentControl>)> {
+        if self.next_start.is_some_and(|at| now < at) {
             return Vec::new();
         }
         let states = self.states();
         let living = states.starting + states.available + states.busy;
-        let least = if self.booted { self.counts.min } else { self.counts.initial };
+        let least = if self.initial_started { self.counts.min } else { self.counts.initial };
         let outdated = self.agents.values().any(|a| a.generation != self.generation);
         let fresh = self
             .agents
@@ -300,77 +306,77 @@ impl State {
         let turns = self.counts.starting.saturating_sub(states.starting);
         let count = wanted.min(room).min(turns);
         if living + count >= least {
-            self.booted = true;
+            self.initial_started = true;
         }
         let add = |_| {
             let id = self.add(Phase::Starting, None, now);
-            (id, Arc::clone(&self.agents[&id].orders))
+            (id, Arc::clone(&self.agents[&id].control))
         };
         (0..count).map(add).collect()
     }
 }
 
 impl Pool {
-    /// What the supervisor is to do now.
+    /// What the supervisor has to do now.
     pub(crate) fn plan(&self, now: Instant) -> Plan {
         let mut state = self.state();
         if state.closed {
             if self.keeps_processes() {
-                state.lock_out_idle(usize::MAX);
+                state.drain_idle(usize::MAX);
                 let rest: Vec<AgentId> = state
                     .agents
                     .iter()
                     .filter(|(_, agent)| agent.phase == Phase::Starting)
                     .map(|(id, _)| *id)
                     .collect();
-                rest.into_iter().for_each(|id| state.lock_out(id, Order::Stop));
+                rest.into_iter().for_each(|id| state.drain(id, AgentCommand::Stop));
             } else {
                 self.close_idle(&mut state);
             }
-            return Plan { over: state.agents.is_empty(), ..Plan::default() };
+            return Plan { finished: state.agents.is_empty(), ..Plan::default() };
         }
         if !self.keeps_processes() {
-            self.close_what_idles(&mut state, now);
+            self.close_expired(&mut state, now);
             return Plan::default();
         }
-        let replaced = state.retire(now);
-        let start = state.starts(now);
-        let again = state.put_off.filter(|at| *at > now);
+        let replaced = state.drain_expired(now);
+        let start = state.plan_starts(now);
+        let next_start = state.next_start.filter(|at| *at > now);
         drop(state);
         if replaced > 0 {
             self.count(|counts| counts.restarted += replaced as u64);
         }
-        Plan { start, again, over: false }
+        Plan { start, next_start, finished: false }
     }
 
-    /// Closes connections that nobody has used for long, and all idle ones if another one seems to
-    /// wait for the process behind them.
-    fn close_what_idles(&self, state: &mut State, now: Instant) {
+    /// Closes connections that have been idle for long; all idle ones if another connection seems
+    /// to wait for the process behind them.
+    fn close_expired(&self, state: &mut State, now: Instant) {
         let stalled = state.agents.values().any(|agent| {
             agent.phase == Phase::Busy
-                && !agent.proven
-                && now.saturating_duration_since(agent.since) > STALLED
+                && !agent.has_responded
+                && now.saturating_duration_since(agent.since) > STALL_TIMEOUT
         });
         if stalled {
             return self.close_idle(state);
         }
         let Some(most) = state.recycle.idle else { return };
-        for home in 0..self.mailboxes.len() {
-            let mut list = std::mem::take(&mut state.available[home + 1]);
+        for owner in 0..self.invalidations.len() {
+            let mut list = std::mem::take(&mut state.available[owner + 1]);
             list.retain(|id| {
                 let since = state.agents.get(id).map(|agent| agent.since);
                 let idle = since.is_none_or(|since| now.saturating_duration_since(since) >= most);
                 if idle {
                     state.agents.remove(id);
-                    self.mailboxes[home].tell(*id);
+                    self.invalidations[owner].push(*id);
                 }
                 !idle
             });
-            state.available[home + 1] = list;
+            state.available[owner + 1] = list;
         }
     }
 
-    /// An agent's process is there.
+    /// The process of an agent was started.
     pub(crate) fn spawned(&self, id: AgentId, pid: u32, address: AgentAddress) {
         if let Some(agent) = self.state().agents.get_mut(&id) {
             (agent.pid, agent.address) = (Some(pid), Some(Arc::new(address)));
@@ -378,76 +384,79 @@ impl Pool {
         self.count(|counts| counts.started += 1);
     }
 
-    /// An agent has answered weir's question: it may have requests, now or again.
-    pub(crate) fn well(&self, id: AgentId) {
+    /// An agent has responded to a probe: it may get requests.
+    pub(crate) fn mark_healthy(&self, id: AgentId) {
         let now = Instant::now();
         let mut state = self.state();
         let Some(agent) = state.agents.get(&id) else { return };
-        agent.orders.tell(Fate::Well);
-        if agent.orders.current() >= Order::Stop {
+        agent.control.report(Health::Healthy);
+        if agent.control.current() >= AgentCommand::Stop {
             return;
         }
         if state.closed {
-            state.lock_out(id, Order::Stop);
+            state.drain(id, AgentCommand::Stop);
         } else {
-            self.free(&mut state, id, None, now);
+            self.reuse(&mut state, id, None, now);
         }
         drop(state);
         self.wake.notify_one();
     }
 
-    /// An agent's process has ended.
-    pub(crate) fn gone(&self, id: AgentId, how: Gone) {
+    /// The process of an agent has exited.
+    pub(crate) fn exited(&self, id: AgentId, reason: ExitReason) {
         let now = Instant::now();
         let mut state = self.state();
         for (at, list) in state.available.iter_mut().enumerate() {
             if list.contains(&id) {
                 list.retain(|other| *other != id);
-                if let Some(home) = at.checked_sub(1) {
-                    self.mailboxes[home].tell(id);
+                if let Some(owner) = at.checked_sub(1) {
+                    self.invalidations[owner].push(id);
                 }
             }
         }
         let agent = state.agents.remove(&id);
         let served = agent.as_ref().map_or(0, |agent| agent.served);
         if let Some(agent) = agent {
-            let in_order = matches!(how, Gone::Told) || matches!(how, Gone::Ended) && served > 0;
-            agent.orders.tell(if in_order { Fate::Ended } else { Fate::Crashed });
+            let in_order = matches!(reason, ExitReason::Requested)
+                || matches!(reason, ExitReason::Clean) && served > 0;
+            agent.control.report(if in_order { Health::Ended } else { Health::Crashed });
         }
-        match how {
-            Gone::Told => {}
-            Gone::NotStarted(why) => {
+        match reason {
+            ExitReason::Requested => {}
+            ExitReason::StartFailed(why) => {
                 state.failed_starts = state.failed_starts.saturating_add(1);
                 self.count(|counts| counts.failed_starts += 1);
-                self.tell(&format!("an agent cannot be started: {why}"));
+                self.report(&format!("an agent cannot be started: {why}"));
                 state.failed(why, now);
             }
-            // Programs that end after so many requests do so in order.
-            Gone::Ended if served > 0 => {}
-            Gone::Ended => state.failed("it ended without having served a request".to_owned(), now),
-            Gone::Crashed(why) => {
+            // Programs that exit after a number of requests do so cleanly.
+            ExitReason::Clean if served > 0 => {}
+            ExitReason::Clean => {
+                state.failed("it ended without having served a request".to_owned(), now)
+            }
+            ExitReason::Crashed(why) => {
                 self.count(|counts| counts.crashed += 1);
-                self.tell(&format!("an agent ended: {why}"));
+                self.report(&format!("an agent ended: {why}"));
                 state.failed(why, now);
             }
         }
         if let Some(retry) = state.blocked(now) {
             while let Some(waiter) = state.next_waiter(None) {
                 self.count(|counts| counts.rejected_unavailable += 1);
-                waiter.give(Grant::Refused(Refused::Unavailable { retry }));
+                waiter.grant(Grant::Refused(Refused::Unavailable { retry }));
             }
         }
         drop(state);
         self.wake.notify_one();
     }
 
-    /// An agent holds more memory than it may: it goes when it has nothing to do.
-    pub(crate) fn weigh(&self, resident: impl Fn(u32) -> Option<u64>) {
+    /// Marks agents that use too much memory: they are stopped when idle.
+    pub(crate) fn check_memory(&self, resident: impl Fn(u32) -> Option<u64>) {
         let mut state = self.state();
         let Some(most) = state.recycle.memory else { return };
         let pids: Vec<_> = state.pids().collect();
         drop(state);
-        // Not under the lock: the system is asked.
+        // Without the lock: this reads files of the system.
         let heavy: Vec<AgentId> = pids
             .into_iter()
             .filter(|(_, pid)| resident(*pid).is_some_and(|bytes| bytes >= most))
@@ -456,18 +465,18 @@ impl Pool {
         state = self.state();
         for id in heavy {
             if let Some(agent) = state.agents.get_mut(&id) {
-                agent.spent = true;
+                agent.over_memory = true;
             }
         }
     }
 
-    /// No more requests will come: agents end when they have nothing to do.
+    /// Closes the pool: agents exit when idle.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.wake.notify_one();
     }
 
-    /// Processes of its agents.
+    /// Process ids of its agents.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.state().pids().map(|(_, pid)| pid).collect()
     }

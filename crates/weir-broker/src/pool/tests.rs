@@ -19,19 +19,19 @@ fn config(max: usize, waiting: usize) -> weir_config::Pool {
 }
 
 fn pool(config: &weir_config::Pool) -> Arc<Pool> {
-    let mailboxes = [Arc::default(), Arc::default()].into();
-    Pool::new(config, Arc::default(), mailboxes, Arc::new(|_| {}))
+    let invalidations = [Arc::default(), Arc::default()].into();
+    Pool::new(config, Arc::default(), invalidations, Arc::new(|_| {}))
 }
 
 fn lease(pool: &Arc<Pool>, worker: usize) -> Lease {
     pool.lease(worker).unwrap().expect("an agent is free")
 }
 
-fn wait(pool: &Arc<Pool>, worker: usize) -> Waiting {
+fn wait(pool: &Arc<Pool>, worker: usize) -> PendingLease {
     pool.lease(worker).unwrap().expect_err("no agent is free")
 }
 
-fn granted(waiting: &mut Waiting) -> Option<Lease> {
+fn granted(waiting: &mut PendingLease) -> Option<Lease> {
     match waiting.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(granted) => Some(granted.unwrap()),
         Poll::Pending => None,
@@ -39,7 +39,7 @@ fn granted(waiting: &mut Waiting) -> Option<Lease> {
 }
 
 fn lost(pool: &Pool, worker: usize) -> Vec<AgentId> {
-    let mut lost = std::pin::pin!(pool.mailboxes[worker].lost());
+    let mut lost = std::pin::pin!(pool.invalidations[worker].receive());
     match lost.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(lost) => lost,
         Poll::Pending => Vec::new(),
@@ -52,7 +52,7 @@ fn an_agent_goes_to_whoever_has_a_connection_to_it() {
     let (one, two) = (lease(&pool, 0), lease(&pool, 1));
     let (first, second) = (one.agent(), two.agent());
     assert!(!one.is_connected() && first != second);
-    assert!(one.settle(Outcome::Keep) && two.settle(Outcome::Keep));
+    assert!(one.release(Outcome::Keep) && two.release(Outcome::Keep));
     let again = lease(&pool, 1);
     assert_eq!((again.agent(), again.is_connected()), (second, true));
     // The other one is taken from its worker, which is told.
@@ -69,12 +69,12 @@ fn who_waits_is_served_in_turn_and_nobody_overtakes() {
     assert_eq!(pool.lease(0).unwrap_err(), Refused::Full { retry: Duration::from_secs(1) });
     assert!(waiting.iter_mut().all(|waiting| granted(waiting).is_none()));
     // Released by worker 0, which has one waiting: it keeps its connection.
-    assert!(busy.settle(Outcome::Keep));
+    assert!(busy.release(Outcome::Keep));
     assert!(granted(&mut waiting[0]).is_none());
     let own = granted(&mut waiting[1]).expect("its own worker's");
     assert!(own.is_connected());
     // Now only the other worker waits: the connection is not kept.
-    assert!(!own.settle(Outcome::Keep));
+    assert!(!own.release(Outcome::Keep));
     let first = granted(&mut waiting[0]).expect("the first of the other worker");
     assert!(!first.is_connected() && granted(&mut waiting[2]).is_none());
     drop(first);
@@ -93,15 +93,15 @@ fn a_place_in_the_queue_is_given_up_by_leaving() {
     assert!(matches!(late.expire(), Refused::Expired { .. }));
     let mut next = wait(&pool, 0);
     assert_eq!(pool.snapshot().queue, 1);
-    assert!(busy.settle(Outcome::Keep));
+    assert!(busy.release(Outcome::Keep));
     // Served and gone at the same moment: nothing is lost.
     let (told, _) = (pool.snapshot(), ());
     assert_eq!((told.queue, told.rejected_wait), (0, 1));
     let again = granted(&mut next).expect("it was its turn");
-    assert!(again.settle(Outcome::Keep));
+    assert!(again.release(Outcome::Keep));
     let busy = lease(&pool, 0);
     let waiting = wait(&pool, 0);
-    assert!(busy.settle(Outcome::Keep));
+    assert!(busy.release(Outcome::Keep));
     drop(waiting);
     let last = lease(&pool, 0);
     assert!(last.is_connected(), "the connection that was granted and not used is still there");
@@ -111,12 +111,12 @@ fn a_place_in_the_queue_is_given_up_by_leaving() {
 fn what_broke_off_gives_its_place_to_another() {
     let pool = pool(&config(1, 1));
     let mut broken = lease(&pool, 0);
-    broken.sending();
+    broken.mark_sent();
     let mut waiting = wait(&pool, 1);
     drop(broken);
     let next = granted(&mut waiting).expect("a new place");
     assert!(!next.is_connected());
-    assert!(!next.settle(Outcome::Kill));
+    assert!(!next.release(Outcome::Kill));
     let told = pool.snapshot();
     assert_eq!((told.agents, told.killed, told.served), (AgentStates::default(), 1, 0));
 }
@@ -129,11 +129,11 @@ fn connections_are_closed_when_idle_too_old_or_in_the_way() {
     let pool = pool(&settings);
     let one = lease(&pool, 0);
     let id = one.agent();
-    assert!(one.settle(Outcome::Keep));
-    assert!(!lease(&pool, 0).settle(Outcome::Keep), "it has had its two requests");
+    assert!(one.release(Outcome::Keep));
+    assert!(!lease(&pool, 0).release(Outcome::Keep), "it has had its two requests");
     let kept = lease(&pool, 0);
     let second = kept.agent();
-    assert!(id != second && kept.settle(Outcome::Keep));
+    assert!(id != second && kept.release(Outcome::Keep));
     let now = Instant::now();
     pool.plan(now + Duration::from_secs(49));
     assert!(lost(&pool, 0).is_empty());
@@ -143,8 +143,8 @@ fn connections_are_closed_when_idle_too_old_or_in_the_way() {
     let kept = lease(&pool, 0);
     let third = kept.agent();
     let other = lease(&pool, 1);
-    assert!(kept.settle(Outcome::Keep));
-    other.answers();
+    assert!(kept.release(Outcome::Keep));
+    other.mark_responding();
     pool.plan(now + Duration::from_secs(10));
     assert!(lost(&pool, 0).is_empty(), "whoever has answered has a process");
     let stalled = lease(&pool, 1);
@@ -173,7 +173,7 @@ fn processes(max: usize) -> (Arc<Pool>, weir_config::Pool) {
     (pool(&settings), settings)
 }
 
-fn start(pool: &Pool, now: Instant) -> Vec<(AgentId, Arc<Orders>)> {
+fn start(pool: &Pool, now: Instant) -> Vec<(AgentId, Arc<AgentControl>)> {
     pool.plan(now).start
 }
 
@@ -187,14 +187,14 @@ fn as_many_are_started_as_are_wanted_and_never_more_than_may_be() {
     assert!(start(&pool, now).is_empty(), "two are starting");
     for (id, _) in &first {
         pool.spawned(*id, id.0 as u32, AgentAddress::Unix("/s".into()));
-        pool.well(*id);
+        pool.mark_healthy(*id);
     }
     assert_eq!(waiting.iter_mut().filter_map(granted).map(std::mem::forget).count(), 2);
     let more = start(&pool, now);
     assert_eq!(more.len(), 1, "three is the most");
-    pool.gone(more[0].0, Gone::NotStarted("why".to_owned()));
+    pool.exited(more[0].0, ExitReason::StartFailed("why".to_owned()));
     assert_eq!(start(&pool, now).len(), 1, "one failure puts nothing off");
-    assert_eq!(pool.snapshot().trouble.as_deref(), Some("why"));
+    assert_eq!(pool.snapshot().last_error.as_deref(), Some("why"));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn failures_in_a_row_put_starts_off_and_turn_requests_away() {
     for _ in 0..3 {
         let started = start(&pool, now);
         assert_eq!(started.len(), 1);
-        pool.gone(started[0].0, Gone::NotStarted("why".to_owned()));
+        pool.exited(started[0].0, ExitReason::StartFailed("why".to_owned()));
     }
     let refused = match waiting.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Err(refused)) => refused,
@@ -217,10 +217,10 @@ fn failures_in_a_row_put_starts_off_and_turn_requests_away() {
     assert!(start(&pool, now).is_empty(), "it waits");
     let again = start(&pool, now + Duration::from_secs(31));
     assert_eq!(again.len(), 1);
-    pool.well(again[0].0);
+    pool.mark_healthy(again[0].0);
     assert!(pool.snapshot().ready);
-    assert!(lease(&pool, 0).settle(Outcome::Keep));
-    assert_eq!(pool.snapshot().trouble, None);
+    assert!(lease(&pool, 0).release(Outcome::Keep));
+    assert_eq!(pool.snapshot().last_error, None);
 }
 
 #[test]
@@ -228,14 +228,14 @@ fn a_replaced_agent_goes_when_another_serves() {
     let (pool, _) = processes(3);
     let now = Instant::now();
     let old = start(&pool, now);
-    old.iter().for_each(|(id, _)| pool.well(*id));
+    old.iter().for_each(|(id, _)| pool.mark_healthy(*id));
     pool.recycle();
     let new = start(&pool, now);
     assert_eq!(new.len(), 1);
-    assert!(old.iter().all(|(_, orders)| orders.current() == Order::None));
-    pool.well(new[0].0);
+    assert!(old.iter().all(|(_, control)| control.current() == AgentCommand::None));
+    pool.mark_healthy(new[0].0);
     start(&pool, now);
-    assert!(old.iter().all(|(_, orders)| orders.current() == Order::Stop));
+    assert!(old.iter().all(|(_, control)| control.current() == AgentCommand::Stop));
     assert_eq!(pool.snapshot().restarted, 2);
 }
 
@@ -244,15 +244,15 @@ fn an_agent_that_is_not_known_to_be_well_is_asked_first() {
     let (pool, _) = processes(1);
     let now = Instant::now();
     let started = start(&pool, now);
-    let (id, orders) = &started[0];
-    pool.well(*id);
+    let (id, control) = &started[0];
+    pool.mark_healthy(*id);
     let mut broken = lease(&pool, 0);
-    broken.sending();
+    broken.mark_sent();
     drop(broken);
-    assert_eq!(orders.current(), Order::Check);
+    assert_eq!(control.current(), AgentCommand::Check);
     assert_eq!(pool.snapshot().agents.locked, 1);
     let mut waiting = wait(&pool, 0);
     assert!(granted(&mut waiting).is_none());
-    pool.well(*id);
+    pool.mark_healthy(*id);
     assert!(granted(&mut waiting).is_some_and(|lease| lease.agent() == *id));
 }

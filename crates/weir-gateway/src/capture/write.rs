@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use weir_config::{Capture, CaptureLevel};
 use weir_journal::{BodyMetadata, Completed, Discarded, Lane, Outcome, Received, counted};
-use weir_script::Notes;
+use weir_script::Annotations;
 
 /// What is written of the bodies with the end of a transaction.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Recording {
         if level >= CaptureLevel::Headers {
             of.redaction.write(&of.response.headers, &mut head);
         }
-        let none = Notes::EMPTY;
+        let none = Annotations::EMPTY;
         let notes = of.notes.filter(|_| !count_only).unwrap_or(&none);
         let logs: Vec<&str> = notes.logs.iter().map(String::as_str).collect();
         let completed = Completed {

@@ -108,7 +108,7 @@ async fn serve(worker: &'static Worker, trial: &Trial) -> Told {
     crate::forwarded::strip(&mut exchange.request.headers, &[]);
     exchange.begin(arrival.listener, arrival.https);
     let notes = exchange.notes.get_or_insert_default();
-    notes.add(weir_script::Note::Property, TRIED_BY, &trial.by);
+    notes.add(weir_script::Annotation::Property, TRIED_BY, &trial.by);
     let body = match exchange.request.framing {
         Framing::None => RequestBody::empty(),
         _ => RequestBody::whole(trial.ask.body.clone()),

@@ -74,7 +74,7 @@ async fn start(
         }
     });
     let mut lease = agents(exchange, pool).0.lease().await?;
-    lease.sending();
+    lease.mark_sent();
     let (file, broker) = (program.0.file.clone(), Arc::clone(pool));
     // Loading a program takes longer than other requests of this worker may have to wait.
     let started =
@@ -87,7 +87,7 @@ async fn start(
         Ok(process) => process,
         Err(error) => {
             pool.log(&format!("the program cannot be started: {error}"));
-            let _ = lease.settle(Outcome::Unused { connected: false });
+            let _ = lease.release(Outcome::Unused { connected: false });
             return Err(Problem::PoolUnavailable.into());
         }
     };

@@ -7,7 +7,7 @@ use crate::reply;
 use crate::response_body::Body;
 use bytes::Bytes;
 use weir_config::{Format, Script};
-use weir_script::{Answer, AnswerBody};
+use weir_script::{ScriptBody, ScriptResponse};
 use weir_wire::Known;
 
 /// Why an answer is not given.
@@ -32,9 +32,9 @@ impl Unfit {
 pub(super) fn give<'a>(
     exchange: &mut Exchange,
     script: &Script,
-    answer: Answer,
+    answer: ScriptResponse,
 ) -> Result<Body<'a>, Unfit> {
-    let Answer { status, headers, body } = answer;
+    let ScriptResponse { status, headers, body } = answer;
     let response = &mut exchange.response;
     for (name, value) in &headers {
         let value = match field(name, value) {
@@ -51,7 +51,7 @@ pub(super) fn give<'a>(
     response.status = status;
     // Those that never have one (RFC 9110 section 15).
     let bodiless = matches!(status, 204 | 205 | 304);
-    let body = if bodiless { AnswerBody::Empty } else { body };
+    let body = if bodiless { ScriptBody::Empty } else { body };
     let (content_type, bytes) = body_of(exchange, script, body)?;
     let headers = &mut exchange.response.headers;
     if let Some(content_type) = content_type
@@ -66,21 +66,21 @@ pub(super) fn give<'a>(
 pub(super) fn body_of<'s>(
     exchange: &mut Exchange,
     script: &'s Script,
-    body: AnswerBody,
+    body: ScriptBody,
 ) -> Result<(Option<&'s str>, Bytes), Unfit> {
     written(body, || preferred(exchange, script))
 }
 
 /// A body as it is sent, and what it is; a value in the format that is found for it.
 pub(super) fn written<'s>(
-    body: AnswerBody,
+    body: ScriptBody,
     format: impl FnOnce() -> Result<&'s Format, Unfit>,
 ) -> Result<(Option<&'s str>, Bytes), Unfit> {
     Ok(match body {
-        AnswerBody::Empty => (None, Bytes::new()),
-        AnswerBody::Text(text) => (Some("text/plain; charset=utf-8"), Bytes::from(text)),
-        AnswerBody::Bytes(bytes) => (Some("application/octet-stream"), Bytes::from(bytes)),
-        AnswerBody::Value(json) => {
+        ScriptBody::Empty => (None, Bytes::new()),
+        ScriptBody::Text(text) => (Some("text/plain; charset=utf-8"), Bytes::from(text)),
+        ScriptBody::Bytes(bytes) => (Some("application/octet-stream"), Bytes::from(bytes)),
+        ScriptBody::Value(json) => {
             let format = format()?;
             let bytes = match format {
                 // As the engine writes it, which knows the indentation.

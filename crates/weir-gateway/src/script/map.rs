@@ -13,7 +13,7 @@ use crate::{headers, transform};
 use bytes::Bytes;
 use std::rc::Rc;
 use weir_config::{Route, Script};
-use weir_script::{AnswerBody, Changed, End, Fetched, Role};
+use weir_script::{Changes, End, FetchedResponse, Role, ScriptBody};
 
 /// The export that maps; the configuration has no script here without one.
 const EXPORT: &str = "default";
@@ -41,7 +41,7 @@ pub(crate) async fn request<'a>(
     let role = Role::RequestMap;
     match ended(exchange, route, script, Part::RequestMap, bytes.clone(), role).await? {
         Ended::Answer(body) => Ok(Mapped::Answer(body)),
-        Ended::Changed(Changed { set, remove, body }) => {
+        Ended::Changes(Changes { set, remove, body }) => {
             edit(exchange, &remove, &set).map_err(|unfit| unfit.tell(exchange, script))?;
             let Some(body) = body else {
                 let same = if bodiless { RequestBody::empty() } else { RequestBody::whole(bytes) };
@@ -77,7 +77,7 @@ pub(crate) async fn response<'a>(
     let fields = exchange.response.headers.iter();
     let fields = fields
         .map(|(_, name, value)| (name.to_ascii_lowercase(), headers::text(value).into_owned()));
-    let answer = Fetched {
+    let answer = FetchedResponse {
         status: exchange.response.status,
         headers: fields.collect(),
         body: bytes.clone(),
@@ -85,8 +85,8 @@ pub(crate) async fn response<'a>(
     let role = Role::ResponseMap(answer);
     match ended(exchange, route, script, Part::ResponseMap, Vec::new(), role).await? {
         Ended::Answer(body) => Ok(body),
-        Ended::Changed(Changed { body: None, .. }) => Ok(Body::Whole(bytes.into())),
-        Ended::Changed(Changed { body: Some(body), .. }) => {
+        Ended::Changes(Changes { body: None, .. }) => Ok(Body::Whole(bytes.into())),
+        Ended::Changes(Changes { body: Some(body), .. }) => {
             let body = answer::body_of(exchange, script, body);
             let (content_type, bytes) = body.map_err(|unfit| unfit.tell(exchange, script))?;
             transform::remove_stale(&mut exchange.response.headers);
@@ -99,7 +99,7 @@ pub(crate) async fn response<'a>(
 
 enum Ended<'a> {
     Answer(Body<'a>),
-    Changed(Changed),
+    Changes(Changes),
 }
 
 /// Calls the script. An answer of its is in `exchange.response`.
@@ -117,8 +117,8 @@ async fn ended<'a>(
     let export = exports.iter().position(|name| name == EXPORT).ok_or(Problem::Internal)?;
     let request = weir_script::Request { role, ..given(exchange, route, script, body) };
     match call(exchange, route, script, place, export, request).await? {
-        End::Changed(changed) => Ok(Ended::Changed(*changed)),
-        End::Answer(answer) => {
+        End::Changes(changed) => Ok(Ended::Changes(*changed)),
+        End::Response(answer) => {
             exchange.response.clear();
             let body = answer::give(exchange, script, *answer);
             body.map(Ended::Answer).map_err(|unfit| unfit.tell(exchange, script))
@@ -150,7 +150,7 @@ fn edit(exchange: &mut Exchange, remove: &[String], set: &[(String, String)]) ->
 fn replace(
     exchange: &mut Exchange,
     script: &Script,
-    body: AnswerBody,
+    body: ScriptBody,
     said: bool,
 ) -> Result<Bytes, Unfit> {
     let (content_type, bytes) = answer::written(body, || Ok(&script.formats[0]))?;

@@ -56,7 +56,7 @@ impl EngineSlot {
         }
         let generation = self.generation.get();
         let step = match self.engine.borrow_mut().as_mut() {
-            Some(engine) => engine.begin(program, export, request),
+            Some(engine) => engine.start(program, export, request),
             None => return Err(Problem::ScriptMemory),
         };
         self.replace_dead();

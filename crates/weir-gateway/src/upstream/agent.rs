@@ -85,7 +85,7 @@ impl Agents<'_> {
             connects += 1;
             let kept = self.connections.check_out(lease.agent());
             if let Some(stream) = kept.filter(|_| may_be_reused) {
-                lease.sending();
+                lease.mark_sent();
                 let guard = LeaseGuard::new(self.connections, lease, None);
                 return Ok(Connection::to_agent(stream, true, guard));
             }
@@ -95,17 +95,17 @@ impl Agents<'_> {
                     self.note(stage::CONNECT, || {
                         clock::now().saturating_duration_since(connecting)
                     });
-                    lease.sending();
+                    lease.mark_sent();
                     let guard = LeaseGuard::new(self.connections, lease, None);
                     return Ok(Connection::to_agent(stream, false, guard));
                 }
                 Err(error) if error.problem == Problem::DescriptorsExhausted => {
-                    let _ = lease.settle(Outcome::Check);
+                    let _ = lease.release(Outcome::Check);
                     return Err(error);
                 }
                 Err(error) => {
                     // It has ended, or its manager is not there.
-                    let _ = lease.settle(Outcome::Check);
+                    let _ = lease.release(Outcome::Check);
                     // Others may live, or be starting: the request may wait as long as in the queue.
                     let waits =
                         self.pool.starts_agents() && since.elapsed() < self.pool.queue_wait();
@@ -203,7 +203,7 @@ async fn may_repeat(connection: &mut Connection, repeats: usize) -> bool {
         return connection.reused;
     }
     match connection.lease() {
-        Some(lease) => lease.has_ended().await,
+        Some(lease) => lease.has_exited().await,
         None => false,
     }
 }
@@ -213,7 +213,7 @@ fn responds(connection: &mut Connection) {
     if !connection.reused
         && let Some(lease) = connection.lease().and_then(LeaseGuard::lease)
     {
-        lease.answers();
+        lease.mark_responding();
     }
 }
 

@@ -17,8 +17,8 @@ use crate::format::{Kind, Position, u32_at, u64_at};
 use crate::segment::{self, Frame, sealed};
 
 const MAGIC: [u8; 8] = *b"WEIRCRRY";
-const HEAD: usize = 24;
-const ENTRY: usize = 32;
+const HEADER_BYTES: usize = 24;
+const FRAME_HEADER_BYTES: usize = 32;
 
 /// Frames of open transactions by position.
 #[derive(Clone, Debug, Default)]
@@ -57,14 +57,14 @@ impl CarryOver {
     /// a segment that is not sealed. `existing` are the carry-over files.
     pub(crate) fn find(
         files: &Files,
-        there: &BTreeSet<u32>,
+        existing: &BTreeSet<u32>,
         raw: &BTreeSet<u32>,
         meta: &BTreeSet<u32>,
     ) -> io::Result<(Self, u64)> {
         // A carry-over written while its segment was being sealed is not valid yet.
-        let whole = there.iter().filter(|number| meta.contains(number) || !raw.contains(number));
+        let whole = existing.iter().filter(|number| meta.contains(number) || !raw.contains(number));
         let last = whole.chain(meta.last()).max().copied();
-        for number in there.iter().filter(|number| Some(**number) != last) {
+        for number in existing.iter().filter(|number| Some(**number) != last) {
             fs::remove_file(files.path(*number, "carry"))?;
         }
         let Some(last) = last else { return Ok((Self::default(), 0)) };
@@ -73,8 +73,8 @@ impl CarryOver {
             let floor = carry.next_sequence;
             return Ok((carry, floor));
         }
-        let behind = raw.range(last..).copied().filter(|number| !meta.contains(number));
-        if let Some(first) = segment::first_sequence(files, behind)? {
+        let after = raw.range(last..).copied().filter(|number| !meta.contains(number));
+        if let Some(first) = segment::first_sequence(files, after)? {
             carry.next_sequence = first;
             return Ok((carry, first));
         }
@@ -108,7 +108,8 @@ impl CarryOver {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (bytes, sum) = bytes.split_last_chunk::<4>()?;
-        let whole = bytes.len() >= HEAD && crc32fast::hash(bytes) == u32::from_le_bytes(*sum);
+        let whole =
+            bytes.len() >= HEADER_BYTES && crc32fast::hash(bytes) == u32::from_le_bytes(*sum);
         if !whole || bytes[..8] != MAGIC || u32_at(bytes, 8) != 1 {
             return None;
         }
@@ -117,9 +118,9 @@ impl CarryOver {
             next_sequence: u64_at(bytes, 16),
             ..Self::default()
         };
-        let mut rest = &bytes[HEAD..];
+        let mut rest = &bytes[HEADER_BYTES..];
         while !rest.is_empty() {
-            let (head, tail) = rest.split_at_checked(ENTRY)?;
+            let (head, tail) = rest.split_at_checked(FRAME_HEADER_BYTES)?;
             let (payload, tail) = tail.split_at_checked(u32_at(head, 24) as usize)?;
             let frame = Frame {
                 kind: Kind::from_byte(head[28])?,

@@ -21,23 +21,23 @@ use crate::segment::sealed::Summary;
 /// The effective timestamp of each sealed segment. A timestamp in the future is replaced by the
 /// next one that is not, and none is older than the one before it: either the clock was ahead then,
 /// or it was behind later.
-fn stamps(sealed: &BTreeMap<u32, Summary>, now: Duration) -> Vec<(u32, u64)> {
+fn timestamps(sealed: &BTreeMap<u32, Summary>, now: Duration) -> Vec<(u32, u64)> {
     let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
     let mut latest = 0;
-    let mut stamps: Vec<_> = sealed
+    let mut timestamps: Vec<_> = sealed
         .iter()
         .map(|(number, summary)| {
-            let told = summary.stamp_us <= now_us;
-            latest = if told { summary.stamp_us.max(latest) } else { latest };
-            (*number, if told { latest } else { u64::MAX })
+            let plausible = summary.stamp_us <= now_us;
+            latest = if plausible { summary.stamp_us.max(latest) } else { latest };
+            (*number, if plausible { latest } else { u64::MAX })
         })
         .collect();
     let mut next = u64::MAX;
-    for (_, stamp_us) in stamps.iter_mut().rev() {
+    for (_, stamp_us) in timestamps.iter_mut().rev() {
         next = next.min(*stamp_us);
         *stamp_us = next;
     }
-    stamps
+    timestamps
 }
 
 impl JournalState {
@@ -45,31 +45,32 @@ impl JournalState {
     pub(crate) fn enforce_retention(&self) -> io::Result<()> {
         let now = unix_time();
         for lane in &self.lanes {
-            self.drop_old(lane, now)?;
+            self.drop_expired(lane, now)?;
         }
         while self.budget.is_short(self.lanes.len()) && self.drop_oldest()? {}
         Ok(())
     }
 
-    fn drop_old(&self, lane: &LaneState, now: Duration) -> io::Result<()> {
-        let old = |stamp_us, keep| Duration::from_micros(stamp_us).saturating_add(keep) < now;
+    fn drop_expired(&self, lane: &LaneState, now: Duration) -> io::Result<()> {
+        let expired = |stamp_us, keep| Duration::from_micros(stamp_us).saturating_add(keep) < now;
         loop {
             let segments = lane.catalog.read();
-            let found = stamps(&segments.sealed, now).into_iter().find_map(|(number, stamp_us)| {
-                let summary = segments.sealed.get(&number)?;
-                let there = |part: Part| summary.sizes[part as usize] > 0;
-                let completed = old(stamp_us, self.settings.keep_completed);
-                let failed = old(stamp_us, self.settings.keep_failed);
-                let part = match () {
-                    () if completed && there(Part::Payload) => Part::Payload,
-                    () if failed && there(Part::Failed) => Part::Failed,
-                    () if completed && failed => Part::Meta,
-                    () => return None,
-                };
-                self.checkpoints
-                    .all_have_read(lane.catalog.files.lane, number)
-                    .then_some((number, part))
-            });
+            let found =
+                timestamps(&segments.sealed, now).into_iter().find_map(|(number, stamp_us)| {
+                    let summary = segments.sealed.get(&number)?;
+                    let there = |part: Part| summary.sizes[part as usize] > 0;
+                    let completed = expired(stamp_us, self.settings.keep_completed);
+                    let failed = expired(stamp_us, self.settings.keep_failed);
+                    let part = match () {
+                        () if completed && there(Part::Payload) => Part::Payload,
+                        () if failed && there(Part::Failed) => Part::Failed,
+                        () if completed && failed => Part::Meta,
+                        () => return None,
+                    };
+                    self.checkpoints
+                        .all_have_read(lane.catalog.files.lane, number)
+                        .then_some((number, part))
+                });
             drop(segments);
             let Some((number, part)) = found else { return Ok(()) };
             self.drop_part(lane, number, part)?;
@@ -133,8 +134,8 @@ mod tests {
     fn stamps_of(written: &[u64], now: u64) -> Vec<u64> {
         let summary = |stamp_us: &u64| Summary { stamp_us: *stamp_us, ..Summary::default() };
         let sealed = (1..).zip(written.iter().map(summary)).collect();
-        let told = stamps(&sealed, Duration::from_micros(now));
-        told.into_iter().map(|(_, stamp_us)| stamp_us).collect()
+        let plausible = timestamps(&sealed, Duration::from_micros(now));
+        plausible.into_iter().map(|(_, stamp_us)| stamp_us).collect()
     }
 
     #[test]

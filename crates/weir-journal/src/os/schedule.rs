@@ -8,7 +8,7 @@ use libc::c_int;
 
 /// Time slice of a serving thread: the shortest that Linux accepts. A thread that wakes up runs
 /// before threads with longer slices (since 6.12).
-const SHORT_NS: u64 = 100_000;
+const TIME_SLICE_NS: u64 = 100_000;
 
 /// Moves the calling thread to the idle scheduling class, or back. Where the system would not allow
 /// the way back, the thread stays: without privileges a thread may leave the idle class only as far
@@ -17,10 +17,10 @@ const SHORT_NS: u64 = 100_000;
 pub fn run_when_idle(idle: bool) {
     static COMES_BACK: OnceLock<bool> = OnceLock::new();
     let comes_back = || {
-        let tried = std::thread::Builder::new()
+        let round_trip = std::thread::Builder::new()
             .name("journal-try".to_owned())
             .spawn(|| schedule(libc::SCHED_IDLE) && schedule(libc::SCHED_OTHER));
-        tried.is_ok_and(|tried| tried.join().unwrap_or(false))
+        round_trip.is_ok_and(|round_trip| round_trip.join().unwrap_or(false))
     };
     if *COMES_BACK.get_or_init(comes_back) {
         schedule(if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER });
@@ -38,9 +38,9 @@ fn schedule(policy: c_int) -> bool {
 
 /// Gives the calling thread short time slices, and with them low latency. No effect on systems
 /// without that feature.
-pub fn take_short_turns() {
+pub fn use_short_time_slices() {
     let Some(mut attributes) = attributes() else { return };
-    attributes.sched_runtime = SHORT_NS;
+    attributes.sched_runtime = TIME_SLICE_NS;
     // SAFETY: the system reads a structure of the size in it, and writes nothing.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
@@ -51,8 +51,8 @@ fn attributes() -> Option<libc::sched_attr> {
     // SAFETY: all zeros are valid attributes, and the system writes no more than `size` bytes.
     unsafe {
         let mut attributes = MaybeUninit::<libc::sched_attr>::zeroed().assume_init();
-        let told = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0);
-        (told == 0).then_some(attributes)
+        let result = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0);
+        (result == 0).then_some(attributes)
     }
 }
 
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn turns_are_short_where_the_system_knows_of_it() {
         let nice = attributes().unwrap().sched_nice;
-        take_short_turns();
+        use_short_time_slices();
         let now = attributes().unwrap();
-        assert!(matches!(now.sched_runtime, 0 | SHORT_NS), "{}", now.sched_runtime);
+        assert!(matches!(now.sched_runtime, 0 | TIME_SLICE_NS), "{}", now.sched_runtime);
         assert_eq!((now.sched_policy, now.sched_nice), (libc::SCHED_OTHER as u32, nice));
     }
 }

@@ -9,7 +9,7 @@ use crate::format::{Address, HEADER, Kind, Position};
 use crate::record::call::CallRecord;
 
 /// Calls that are read under one lock of the catalog.
-const AT_ONCE: usize = 256;
+const MAX_CALLS_AT_ONCE: usize = 256;
 
 impl Reader {
     /// Passes the metered fields of up to `most` completed transactions to `each`; returns their
@@ -22,25 +22,25 @@ impl Reader {
         most: usize,
         mut each: impl FnMut(&CallRecord<'_>),
     ) -> io::Result<usize> {
-        let mut given = 0;
-        while given < most {
-            let before = (given, self.position);
-            given += self.whole_calls((most - given).min(AT_ONCE), &mut each)?;
-            if given == most {
+        let mut count = 0;
+        while count < most {
+            let before = (count, self.position);
+            count += self.single_record_calls((most - count).min(MAX_CALLS_AT_ONCE), &mut each)?;
+            if count == most {
                 break;
             }
-            if given == before.0 {
+            if count == before.0 {
                 // Any kind of transaction, one at a time.
                 let Some(transaction) = self.next_transaction()? else { break };
                 each(&CallRecord::of(&transaction));
-                given += 1;
+                count += 1;
             }
         }
-        Ok(given)
+        Ok(count)
     }
 
     /// Passes transactions that are one record each, up to the first that is not.
-    fn whole_calls(
+    fn single_record_calls(
         &mut self,
         most: usize,
         each: &mut impl FnMut(&CallRecord<'_>),
@@ -48,8 +48,8 @@ impl Reader {
         let catalog = Arc::clone(&self.catalog);
         let state = catalog.read();
         let end = self.shared.end();
-        let mut given = 0;
-        while given < most && self.position < end && self.enter(&state, end)? {
+        let mut count = 0;
+        while count < most && self.position < end && self.open_segment(&state, end)? {
             let number = self.position.segment();
             let Some(Source::Raw(segment)) = &mut self.source else { break };
             let limit = if number == end.segment() { end.offset() } else { segment.length };
@@ -65,8 +65,8 @@ impl Reader {
             each(&call);
             self.sequence = self.sequence.max(frame.sequence);
             self.position = Position::new(number, frame.next);
-            given += 1;
+            count += 1;
         }
-        Ok(given)
+        Ok(count)
     }
 }

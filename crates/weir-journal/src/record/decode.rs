@@ -5,7 +5,7 @@ use super::{BodyMetadata, Discarded, Outcome, Transaction, Withheld};
 use crate::format::{Kind, Position, u64_at};
 
 /// Memory that a cleared transaction keeps of a head or a body.
-const KEPT: usize = 16 << 10;
+const MAX_KEPT_BYTES: usize = 16 << 10;
 
 fn set(text: &mut String, value: &[u8]) {
     text.clear();
@@ -27,7 +27,7 @@ fn pair(value: &[u8]) -> Option<(String, String)> {
     Some((text(name), text(value)))
 }
 
-fn facts(value: &[u8]) -> Option<BodyMetadata> {
+fn body_metadata(value: &[u8]) -> Option<BodyMetadata> {
     let value = value.first_chunk::<33>()?;
     let mut hash = [0; 16];
     hash.copy_from_slice(&value[17..]);
@@ -116,7 +116,7 @@ impl Transaction {
         }
         for bytes in [request_head, response_head, request_body, response_body] {
             bytes.clear();
-            bytes.shrink_to(KEPT);
+            bytes.shrink_to(MAX_KEPT_BYTES);
         }
         stages.clear();
         keys.clear();
@@ -125,9 +125,9 @@ impl Transaction {
     }
 
     /// Adds the fields of a frame, with or without payload.
-    pub(crate) fn take_over(&mut self, kind: Kind, record: &[u8], payload: bool) {
+    pub(crate) fn add_frame(&mut self, kind: Kind, record: &[u8], payload: bool) {
         match kind {
-            Kind::Received | Kind::Completed => self.absorb(record, payload),
+            Kind::Received | Kind::Completed => self.add_fields(record, payload),
             Kind::RequestPart if payload => self.request_body.extend_from_slice(record),
             Kind::ResponsePart if payload => self.response_body.extend_from_slice(record),
             Kind::RequestPart | Kind::ResponsePart => {}
@@ -137,7 +137,7 @@ impl Transaction {
 
     /// Adds the fields of a record, with or without payload. A malformed one marks the transaction
     /// as damaged.
-    pub(crate) fn absorb(&mut self, record: &[u8], payload: bool) {
+    pub(crate) fn add_fields(&mut self, record: &[u8], payload: bool) {
         let mut known = true;
         let whole = fields(record, |tag, value, _| {
             if payload || !is_payload(tag) {
@@ -191,8 +191,8 @@ impl Transaction {
                 let [code, a, b, c, d] = value.try_into().ok()?;
                 self.stages.push((code, u32::from_le_bytes([a, b, c, d])));
             }
-            37 => self.request = facts(value)?,
-            38 => self.response = facts(value)?,
+            37 => self.request = body_metadata(value)?,
+            38 => self.response = body_metadata(value)?,
             39 => self.request_body.extend_from_slice(value),
             40 => self.response_body.extend_from_slice(value),
             41 => self.keys.push(pair(value)?),

@@ -1,12 +1,12 @@
 //! Encoding records into fields.
 
-use super::field::{FIELD_LIMIT, put};
+use super::field::{MAX_FIELD_BYTES, put};
 use super::{BodyMetadata, Completed, Discarded, Received};
 
 fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
     let length = 2 + name.len() + value.len();
     let Ok(name_length) = u16::try_from(name.len()) else { return false };
-    if length > FIELD_LIMIT {
+    if length > MAX_FIELD_BYTES {
         return false;
     }
     out.extend_from_slice(&((length as u32) << 8 | u32::from(tag)).to_le_bytes());
@@ -16,20 +16,20 @@ fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
     true
 }
 
-fn put_body(out: &mut Vec<u8>, tag: u8, facts: &BodyMetadata) {
-    if *facts == BodyMetadata::default() {
+fn put_body(out: &mut Vec<u8>, tag: u8, body: &BodyMetadata) {
+    if *body == BodyMetadata::default() {
         return;
     }
     let mut bytes = [0; 33];
-    bytes[..8].copy_from_slice(&facts.length.to_le_bytes());
-    bytes[8..16].copy_from_slice(&facts.stored.to_le_bytes());
+    bytes[..8].copy_from_slice(&body.length.to_le_bytes());
+    bytes[8..16].copy_from_slice(&body.stored.to_le_bytes());
     // The upper five bits are the reason for withholding; for a stored body, whether it was
     // redacted.
-    bytes[16] = u8::from(facts.truncated)
-        | u8::from(facts.withheld.is_some()) << 1
-        | u8::from(facts.aborted) << 2
-        | facts.withheld.map_or(u8::from(facts.masked), |why| why as u8) << 3;
-    bytes[17..].copy_from_slice(&facts.hash);
+    bytes[16] = u8::from(body.truncated)
+        | u8::from(body.withheld.is_some()) << 1
+        | u8::from(body.aborted) << 2
+        | body.withheld.map_or(u8::from(body.masked), |why| why as u8) << 3;
+    bytes[17..].copy_from_slice(&body.hash);
     put(out, tag, &bytes);
 }
 

@@ -5,13 +5,13 @@ use super::Discarded;
 use crate::format::Kind;
 
 /// Longest value of a field.
-pub(super) const FIELD_LIMIT: usize = (1 << 24) - 1;
+pub(super) const MAX_FIELD_BYTES: usize = (1 << 24) - 1;
 
 pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) -> bool {
     if value.is_empty() {
         return true;
     }
-    if value.len() > FIELD_LIMIT {
+    if value.len() > MAX_FIELD_BYTES {
         return false;
     }
     out.extend_from_slice(&((value.len() as u32) << 8 | u32::from(tag)).to_le_bytes());
@@ -21,8 +21,8 @@ pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) -> bool {
 
 /// Appends a value of any length, in several fields if needed.
 pub(crate) fn put_long(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
-    for piece in value.chunks(FIELD_LIMIT) {
-        put(out, tag, piece);
+    for chunk in value.chunks(MAX_FIELD_BYTES) {
+        put(out, tag, chunk);
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn fields(mut payload: &[u8], mut each: impl FnMut(u8, &[u8], &[u8]))
 }
 
 /// Bytes that the metadata of nearly all records fit into.
-const METADATA: usize = 256;
+const METADATA_BYTES: usize = 256;
 
 /// The metadata fields of a record. A malformed record is returned unchanged, so that its reader
 /// detects it.
@@ -48,7 +48,7 @@ pub(crate) fn metadata(kind: Kind, payload: &[u8]) -> Vec<u8> {
     match kind {
         Kind::RequestPart | Kind::ResponsePart => Vec::new(),
         Kind::Received | Kind::Completed | Kind::Open => {
-            let mut kept = Vec::with_capacity(payload.len().min(METADATA));
+            let mut kept = Vec::with_capacity(payload.len().min(METADATA_BYTES));
             let whole = fields(payload, |tag, _, field| {
                 if !is_payload(tag) {
                     kept.extend_from_slice(field);

@@ -38,15 +38,15 @@ use crate::record::{Outcome, Transaction};
 const MAGIC: [u8; 8] = *b"WEIRSEAL";
 const TAIL_MAGIC: [u8; 4] = *b"SEAL";
 const VERSION: u32 = 1;
-const HEAD: usize = 16;
-const TAIL: usize = 40;
-const ENTRY: usize = 24;
+const HEADER_BYTES: usize = 16;
+const TAIL_BYTES: usize = 40;
+const INDEX_ENTRY_BYTES: usize = 24;
 /// Length of a row's header.
-const ROW: usize = 8;
+const ROW_HEADER_BYTES: usize = 8;
 /// Limit for the length of a block, against damaged indexes: the longest row and some more.
-const BLOCK_LIMIT: u32 = 80 << 20;
+const MAX_BLOCK_BYTES: u32 = 80 << 20;
 /// Limit for the length of an index.
-const INDEX_LIMIT: u64 = 64 << 20;
+const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// The metadata of a sealed segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Summary {
 struct Block {
     first: u32,
     length: u32,
-    place: u64,
+    offset: u64,
     raw: u32,
     sum: u32,
 }
@@ -119,40 +119,40 @@ impl Blocks {
         let length = file.metadata()?.len();
         let damage = Arc::clone(&files.damage);
         let of = (number, part.extension());
-        let lost = || {
+        let damaged = || {
             damage.record(number, part.extension(), 0, length.max(1));
             Ok(None)
         };
-        if length < (HEAD + TAIL) as u64 {
-            return lost();
+        if length < (HEADER_BYTES + TAIL_BYTES) as u64 {
+            return damaged();
         }
-        let mut head = [0; HEAD];
+        let mut head = [0; HEADER_BYTES];
         damage.read(&file, of, 0, &mut head)?;
-        let mut tail = [0; TAIL];
-        damage.read(&file, of, length - TAIL as u64, &mut tail)?;
-        let (count, place) = (u32_at(&tail, 0), u64_at(&tail, 16));
-        let index_length = u64::from(count) * ENTRY as u64;
+        let mut tail = [0; TAIL_BYTES];
+        damage.read(&file, of, length - TAIL_BYTES as u64, &mut tail)?;
+        let (count, offset) = (u32_at(&tail, 0), u64_at(&tail, 16));
+        let index_length = u64::from(count) * INDEX_ENTRY_BYTES as u64;
         let whole = head[..8] == MAGIC
             && u32_at(&head, 8) == VERSION
             && u32_at(&head, 12) == part as u32
             && tail[36..] == TAIL_MAGIC
-            && index_length <= INDEX_LIMIT
-            && place.checked_add(index_length) == Some(length - TAIL as u64);
+            && index_length <= MAX_INDEX_BYTES
+            && offset.checked_add(index_length) == Some(length - TAIL_BYTES as u64);
         if !whole {
-            return lost();
+            return damaged();
         }
         let mut index = vec![0; index_length as usize];
-        damage.read(&file, of, place, &mut index)?;
+        damage.read(&file, of, offset, &mut index)?;
         let mut sum = crc32fast::Hasher::new();
         sum.update(&index);
         sum.update(&tail[..32]);
         if sum.finalize() != u32_at(&tail, 32) {
-            return lost();
+            return damaged();
         }
         let block = |entry: &[u8]| Block {
             first: u32_at(entry, 0),
             length: u32_at(entry, 4),
-            place: u64_at(entry, 8),
+            offset: u64_at(entry, 8),
             raw: u32_at(entry, 16),
             sum: u32_at(entry, 20),
         };
@@ -161,7 +161,7 @@ impl Blocks {
             part,
             damage,
             file,
-            index: index.chunks_exact(ENTRY).map(block).collect(),
+            index: index.chunks_exact(INDEX_ENTRY_BYTES).map(block).collect(),
             rows: u32_at(&tail, 4),
             stamp_us: u64_at(&tail, 8),
             current: usize::MAX,
@@ -171,7 +171,7 @@ impl Blocks {
     }
 
     /// Reads a block; a damaged one has no rows.
-    fn enter(&mut self, number: usize) -> io::Result<()> {
+    fn load_block(&mut self, number: usize) -> io::Result<()> {
         if self.current == number {
             return Ok(());
         }
@@ -179,38 +179,38 @@ impl Blocks {
         self.current = usize::MAX;
         self.at.clear();
         let block = self.index[number];
-        let unpacked = self.unpack(block)?;
+        let decompressed = self.decompress_block(block)?;
         self.current = number;
-        let Some(bytes) = unpacked else {
+        let Some(bytes) = decompressed else {
             let (kind, length) = (self.part.extension(), u64::from(block.length).max(1));
-            self.damage.record(self.segment, kind, block.place, length);
+            self.damage.record(self.segment, kind, block.offset, length);
             return Ok(());
         };
         self.bytes = bytes;
         let mut start = 0;
-        while let Some(head) = self.bytes.get(start..start + ROW) {
-            let end = start + ROW + u32_at(head, 4) as usize;
+        while let Some(head) = self.bytes.get(start..start + ROW_HEADER_BYTES) {
+            let end = start + ROW_HEADER_BYTES + u32_at(head, 4) as usize;
             if end > self.bytes.len() {
                 break;
             }
-            self.at.push((u32_at(head, 0), start + ROW..end));
+            self.at.push((u32_at(head, 0), start + ROW_HEADER_BYTES..end));
             start = end;
         }
         Ok(())
     }
 
     /// The rows of a block; none if it is damaged.
-    fn unpack(&self, block: Block) -> io::Result<Option<Vec<u8>>> {
-        if block.raw > BLOCK_LIMIT || block.length > BLOCK_LIMIT {
+    fn decompress_block(&self, block: Block) -> io::Result<Option<Vec<u8>>> {
+        if block.raw > MAX_BLOCK_BYTES || block.length > MAX_BLOCK_BYTES {
             return Ok(None);
         }
-        let mut packed = vec![0; block.length as usize];
+        let mut compressed = vec![0; block.length as usize];
         let of = (self.segment, self.part.extension());
-        self.damage.read(&self.file, of, block.place, &mut packed)?;
-        if crc32fast::hash(&packed) != block.sum {
+        self.damage.read(&self.file, of, block.offset, &mut compressed)?;
+        if crc32fast::hash(&compressed) != block.sum {
             return Ok(None);
         }
-        Ok(decompress(&packed, block.raw as usize))
+        Ok(decompress(&compressed, block.raw as usize))
     }
 
     /// The fields of the row at `offset`.
@@ -225,7 +225,7 @@ impl Blocks {
     fn next(&mut self, offset: u32) -> io::Result<Option<(u32, Range<usize>)>> {
         let behind = self.index.partition_point(|block| block.first <= offset);
         for number in behind.saturating_sub(1)..self.index.len() {
-            self.enter(number)?;
+            self.load_block(number)?;
             let at = self.at.partition_point(|(found, _)| *found < offset);
             if let Some(row) = self.at.get(at) {
                 return Ok(Some(row.clone()));
@@ -241,13 +241,13 @@ thread_local! {
 }
 
 /// None if the data are damaged.
-fn decompress(packed: &[u8], length: usize) -> Option<Vec<u8>> {
+fn decompress(compressed: &[u8], length: usize) -> Option<Vec<u8>> {
     DECOMPRESSOR.with_borrow_mut(|kept| {
         let decompressor = match kept {
             Some(decompressor) => decompressor,
             None => kept.insert(Decompressor::new().ok()?),
         };
-        decompressor.decompress(packed, length).ok()
+        decompressor.decompress(compressed, length).ok()
     })
 }
 
@@ -259,22 +259,27 @@ pub(crate) struct Sealed {
     meta: Option<Blocks>,
     /// Payloads of completed transactions, and all other transactions; none if only metadata is
     /// read.
-    rest: Option<(Option<Blocks>, Option<Blocks>)>,
+    payloads: Option<(Option<Blocks>, Option<Blocks>)>,
     /// Files that should exist and do not.
-    gone: Parts,
+    missing: Parts,
 }
 
 impl Sealed {
     /// Opens a sealed segment to read transactions with or without their payload.
-    pub(crate) fn open(files: &Files, number: u32, gone: Parts, payload: bool) -> io::Result<Self> {
+    pub(crate) fn open(
+        files: &Files,
+        number: u32,
+        missing: Parts,
+        payload: bool,
+    ) -> io::Result<Self> {
         let open = |part| Blocks::open(files, number, part);
         let rest = if payload { (open(Part::Payload)?, open(Part::Failed)?) } else { (None, None) };
         Ok(Self {
             number,
             lane: files.lane,
             meta: open(Part::Meta)?,
-            rest: payload.then_some(rest),
-            gone,
+            payloads: payload.then_some(rest),
+            missing,
         })
     }
 
@@ -285,22 +290,22 @@ impl Sealed {
         let mut transaction = Transaction { address, ..Transaction::default() };
         let Some(meta) = &mut self.meta else { return Ok(None) };
         let Some(fields) = meta.row(offset)? else { return Ok(None) };
-        transaction.absorb(fields, true);
-        let Some((payload, failed)) = &mut self.rest else { return Ok(Some(transaction)) };
+        transaction.add_fields(fields, true);
+        let Some((payload, failed)) = &mut self.payloads else { return Ok(Some(transaction)) };
         let whole = transaction.outcome != Outcome::Completed;
         match if whole { failed } else { payload } {
             None => {
                 let part = if whole { Parts::FAILED } else { Parts::PAYLOAD };
-                transaction.missing = self.gone.intersects(part);
+                transaction.missing = self.missing.intersects(part);
                 transaction.expired = !transaction.missing;
             }
             Some(rest) => match rest.row(offset)? {
                 None => transaction.damaged = true,
                 Some(fields) if whole => {
                     transaction = Transaction { address, ..Transaction::default() };
-                    transaction.absorb(fields, true);
+                    transaction.add_fields(fields, true);
                 }
-                Some(fields) => transaction.absorb(fields, true),
+                Some(fields) => transaction.add_fields(fields, true),
             },
         }
         Ok(Some(transaction))

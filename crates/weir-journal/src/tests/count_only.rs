@@ -156,7 +156,7 @@ fn a_crash_anywhere_in_dropping_loses_nothing_that_was_not_counted() {
             calls(&journal, &mut lane, 100);
             assert_eq!(count(&journal), 100);
             calls(&journal, &mut lane, 5);
-            faults.order_after(point, pass, ErrorKind::Other);
+            faults.inject_after(point, pass, ErrorKind::Other);
             assert!(journal.work().is_err(), "{point} {pass}");
             let end = journal.end(0);
             drop((lane, journal));
@@ -180,7 +180,7 @@ fn an_error_while_dropping_is_tried_again() {
         let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
         calls(&journal, &mut lane, 100);
         count(&journal);
-        faults.order(point, 1, ErrorKind::Other);
+        faults.inject(point, 1, ErrorKind::Other);
         assert!(journal.work().is_err());
         journal.work().unwrap();
         assert_eq!(journal.statistics().unsealed, 0, "{point}");

@@ -162,7 +162,7 @@ fn what_the_disk_does_not_give_is_waited_for_and_then_passed_over() {
     let faults = Faults::default();
     let (journal, mut lane, _) = open_with(data.path(), PAGES, &faults);
     let written = fill(&journal, &mut lane, 3);
-    let failing = || faults.order("read", u32::MAX, std::io::ErrorKind::Other);
+    let failing = || faults.inject("read", u32::MAX, std::io::ErrorKind::Other);
 
     failing();
     let mut reader = journal.reader(0, Position::START);
@@ -174,18 +174,18 @@ fn what_the_disk_does_not_give_is_waited_for_and_then_passed_over() {
     assert_eq!(all(&journal).len(), written.len());
 
     // One page of the second segment, for good: the file is opened, read, and read by pages.
-    let damages = &journal.state().lanes[0].catalog.files.damage;
+    let damage = &journal.state().lanes[0].catalog.files.damage;
     let mut reader = journal.reader(0, Position::new(2, 0));
     let one_page = || {
         let header_and_window = 2;
-        faults.order_after("read", header_and_window - 1, std::io::ErrorKind::Other);
+        faults.inject_after("read", header_and_window - 1, std::io::ErrorKind::Other);
     };
     one_page();
     assert!(reader.next_transaction().is_ok(), "what fails once is tried again by pages");
     failing();
     let mut reader = journal.reader(0, Position::new(2, 0));
     assert!(reader.next_transaction().is_err());
-    damages.wait_a_minute();
+    damage.age_failures();
     let kept = |journal: &Journal| {
         let mut reader = journal.reader(0, Position::new(2, 0));
         std::iter::from_fn(|| reader.next_transaction().unwrap()).count()
@@ -207,7 +207,7 @@ fn a_disk_that_cannot_be_read_does_not_keep_a_journal_from_being_opened() {
     let written = fill(&journal, &mut lane, 3);
     drop((lane, journal));
     // Enough for the header of the last segment, its window and each of its pages.
-    faults.order("read", 30, std::io::ErrorKind::Other);
+    faults.inject("read", 30, std::io::ErrorKind::Other);
     let (journal, _, report) = open_with(data.path(), PAGES, &faults);
     assert!(!report.damage.is_empty() && journal.statistics().damaged_bytes > 0, "{report:?}");
     faults.clear();
@@ -286,11 +286,11 @@ fn a_carry_that_the_disk_gives_later_has_lost_nothing() {
     let written = used_again(data.path(), true);
     let faults = Faults::default();
     let whole_and_by_pages = 2;
-    faults.order("read", whole_and_by_pages, std::io::ErrorKind::Other);
+    faults.inject("read", whole_and_by_pages, std::io::ErrorKind::Other);
     let (journal, lane, report) = open_with(data.path(), SMALL, &faults);
     assert_eq!((report.interrupted, all(&journal).len()), (1, written));
     drop(lane);
-    faults.order("read", whole_and_by_pages, std::io::ErrorKind::Other);
+    faults.inject("read", whole_and_by_pages, std::io::ErrorKind::Other);
     assert!(journal.work().is_err(), "sealing waits for it");
     journal.work().unwrap();
     let read = all(&journal);
@@ -310,7 +310,7 @@ fn a_checkpoint_that_cannot_be_read_begins_again() {
     follower.commit().unwrap();
     drop((reader, lane, journal, follower));
     let faults = Faults::default();
-    faults.order("read", 1, std::io::ErrorKind::Other);
+    faults.inject("read", 1, std::io::ErrorKind::Other);
     let (journal, ..) = open_with(data.path(), SMALL, &faults);
     assert_eq!(journal.follower("tracker").unwrap().position(0), Position::START);
 }
@@ -322,13 +322,13 @@ fn a_page_that_was_read_in_between_has_not_failed_for_a_minute() {
     let (journal, mut lane, _) = open_with(data.path(), PAGES, &faults);
     let written = fill(&journal, &mut lane, 3).len();
     drop(lane);
-    let damages = &journal.state().lanes[0].catalog.files.damage;
+    let damage = &journal.state().lanes[0].catalog.files.damage;
     let header_and_its_page = 2;
-    let outage = || faults.order("read", header_and_its_page, std::io::ErrorKind::Other);
+    let outage = || faults.inject("read", header_and_its_page, std::io::ErrorKind::Other);
     outage();
     assert!(journal.state().seal_all().is_err());
     assert_eq!(all(&journal).len(), written, "the disk is back");
-    damages.wait_a_minute();
+    damage.age_failures();
     outage();
     assert!(journal.state().seal_all().is_err(), "it has failed for a moment only");
     journal.work().unwrap();

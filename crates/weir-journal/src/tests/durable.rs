@@ -44,7 +44,7 @@ fn a_disk_that_fails_is_told_and_its_segment_left() {
     let lost = whole(&journal, &mut lane, 1);
     let position = lane.position();
     assert_eq!(lane.poll_durable(position, &waker), Poll::Pending);
-    faults.order("sync", 1, std::io::ErrorKind::Other);
+    faults.inject("sync", 1, std::io::ErrorKind::Other);
     journal.state().sync();
     assert_eq!(lane.poll_durable(position, &waker), Poll::Ready(Err(crate::NotDurable)));
     let next = whole(&journal, &mut lane, 2);

@@ -144,7 +144,7 @@ impl Run {
             Action::Work => {
                 let _ = journal.work();
             }
-            Action::Fail(place, after) => self.faults.order_after(place, after, ErrorKind::Other),
+            Action::Fail(place, after) => self.faults.inject_after(place, after, ErrorKind::Other),
             Action::Follow(most) => {
                 let mut reader = journal.follow(follower, 0);
                 let mut read = Vec::new();

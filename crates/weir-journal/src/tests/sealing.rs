@@ -124,7 +124,7 @@ fn a_crash_anywhere_in_sealing_loses_nothing() {
             let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
             fill(&journal, &mut lane);
             let before = all(&journal);
-            faults.order_after(point, pass, ErrorKind::Other);
+            faults.inject_after(point, pass, ErrorKind::Other);
             assert!(journal.work().is_err(), "{point} {pass}");
             drop((lane, journal));
 
@@ -149,7 +149,7 @@ fn an_error_while_sealing_is_tried_again() {
         let (journal, mut lane, _) = open_with(data.path(), SMALL, &faults);
         fill(&journal, &mut lane);
         let before = all(&journal);
-        faults.order_after(point, 1, ErrorKind::Other);
+        faults.inject_after(point, 1, ErrorKind::Other);
         assert!(journal.work().is_err(), "{point}");
         journal.work().unwrap();
         assert_eq!(all(&journal), before, "{point}");

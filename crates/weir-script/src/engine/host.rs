@@ -1,43 +1,43 @@
-//! The call that is running, and what it leaves behind when its turn is over.
+//! The running call and the output of its job.
 
-use crate::call::{Console, End, Note, Notes, Op, OpId, OpKind, Request, Role, cut};
+use crate::call::{Annotation, Annotations, Console, End, Op, OpId, OpKind, Request, Role, cut};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// Most operations that a call waits for at once.
-const WAITING: usize = 64;
-/// Most lines of a call for the log, and the longest of them in bytes.
-const LINES: usize = 64;
-const LINE: usize = 4096;
+/// Most pending operations of a call.
+const MAX_PENDING: usize = 64;
+/// Most log lines of a call, and the longest in bytes.
+const MAX_LINES: usize = 64;
+const MAX_LINE_BYTES: usize = 4096;
 
-/// Number of the answer that a map is given; operations have greater ones, the request has 0.
-const MAPPED: u32 = 1;
+/// Number of the response to be transformed; operations have greater numbers, the request has 0.
+const MAPPED_RESPONSE: u32 = 1;
 
 /// Names and values.
 type Headers = Vec<(String, String)>;
 
-/// A call, running or waiting.
+/// A running or waiting call.
 pub(super) struct Call {
     pub(super) id: u32,
     pub(super) cpu: Duration,
-    /// Spaces a level in JSON.
+    /// Indentation of JSON.
     indent: u8,
     pub(super) request: Request,
-    /// Operations it waits for.
+    /// Pending operations.
     pub(super) pending: Vec<u32>,
-    /// Headers and bodies of answers to `fetch`, by operation.
-    answers: Vec<(u32, Headers, Vec<u8>)>,
-    pub(super) notes: Option<Box<Notes>>,
+    /// Headers and bodies of responses to `fetch`, by operation.
+    responses: Vec<(u32, Headers, Vec<u8>)>,
+    pub(super) annotations: Option<Box<Annotations>>,
     lines: usize,
-    /// Rejections that nobody has handled.
+    /// Rejections without a handler.
     rejections: i32,
     pub(super) end: Option<End>,
 }
 
 impl Call {
     pub(super) fn new(id: u32, (cpu, indent): (Duration, u8), mut request: Request) -> Self {
-        let answers = match std::mem::take(&mut request.role) {
-            Role::ResponseMap(answer) => vec![(MAPPED, answer.headers, answer.body)],
+        let responses = match std::mem::take(&mut request.role) {
+            Role::ResponseMap(response) => vec![(MAPPED_RESPONSE, response.headers, response.body)],
             Role::Handler | Role::RequestMap => Vec::new(),
         };
         Self {
@@ -46,8 +46,8 @@ impl Call {
             indent,
             request,
             pending: Vec::new(),
-            answers,
-            notes: None,
+            responses,
+            annotations: None,
             lines: 0,
             rejections: 0,
             end: None,
@@ -63,42 +63,42 @@ impl Call {
         found.map(|at| self.pending.swap_remove(at)).is_some()
     }
 
-    /// Keeps what a script may look at.
-    pub(super) fn keep_answer(&mut self, op: OpId, headers: Headers, body: Vec<u8>) {
-        self.answers.push((op.0, headers, body));
+    /// Stores a response for the script.
+    pub(super) fn store_response(&mut self, op: OpId, headers: Headers, body: Vec<u8>) {
+        self.responses.push((op.0, headers, body));
     }
 
-    /// Headers of an answer to `fetch`.
+    /// Headers of a response.
     pub(super) fn headers(&self, number: u32) -> &[(String, String)] {
-        self.answer(number).map_or(&[], |(_, headers, _)| headers)
+        self.response(number).map_or(&[], |(_, headers, _)| headers)
     }
 
-    fn answer(&self, number: u32) -> Option<&(u32, Headers, Vec<u8>)> {
-        self.answers.iter().find(|(op, ..)| *op == number)
+    fn response(&self, number: u32) -> Option<&(u32, Headers, Vec<u8>)> {
+        self.responses.iter().find(|(op, ..)| *op == number)
     }
 
-    /// The body of the request (0) or of an answer to `fetch`.
+    /// The body of the request (0) or of a response.
     pub(super) fn body(&self, number: u32) -> &[u8] {
         if number == 0 {
             return &self.request.body;
         }
-        self.answer(number).map_or(&[], |(_, _, body)| body)
+        self.response(number).map_or(&[], |(_, _, body)| body)
     }
 }
 
-/// What a turn leaves behind.
+/// Output of a job.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct JobOutput {
     pub(super) ops: Vec<Op>,
     pub(super) dropped: Vec<OpId>,
     pub(super) console: Vec<Console>,
 }
 
-/// What the native functions work on.
+/// State of the native functions.
 #[derive(Default)]
 pub(super) struct Host {
     current: RefCell<Option<Box<Call>>>,
-    turn: RefCell<Turn>,
+    output: RefCell<JobOutput>,
     next_op: Cell<u32>,
 }
 
@@ -107,33 +107,33 @@ impl Host {
         *self.current.borrow_mut() = Some(call);
     }
 
-    /// Ends the turn.
-    pub(super) fn leave(&self) -> (Box<Call>, Turn) {
+    /// Ends the job.
+    pub(super) fn leave(&self) -> (Box<Call>, JobOutput) {
         let call = self.current.borrow_mut().take();
         let mut call =
             call.unwrap_or_else(|| Box::new(Call::new(0, (Duration::ZERO, 0), Request::default())));
-        let mut turn = std::mem::take(&mut *self.turn.borrow_mut());
+        let mut output = std::mem::take(&mut *self.output.borrow_mut());
         if call.end.is_some() && call.rejections > 0 {
             call.lines = 0;
             let text = format!("{} rejected promises were not handled", call.rejections);
-            turn.console.push(Console { level: "warn", text });
+            output.console.push(Console { level: "warn", text });
         }
-        (call, turn)
+        (call, output)
     }
 
-    /// The call with this number, if it is the one running.
+    /// The call with this number, if it is running.
     pub(super) fn with<T>(&self, id: u32, look: impl FnOnce(&Call) -> T) -> Option<T> {
         self.current.borrow().as_deref().filter(|call| call.id == id).map(look)
     }
 
-    /// The call ends, unless it has.
+    /// Ends the call, unless it has ended.
     pub(super) fn end(&self, end: Option<End>) {
         if let (Some(call), Some(end)) = (self.current.borrow_mut().as_mut(), end) {
             call.end.get_or_insert(end);
         }
     }
 
-    /// Spaces a level in the JSON of the call that is running.
+    /// JSON indentation of the running call.
     pub(super) fn indent(&self) -> u8 {
         self.current.borrow().as_deref().map_or(0, |call| call.indent)
     }
@@ -144,20 +144,21 @@ impl Host {
 
     pub(super) fn take_body(&self, number: u32) -> Vec<u8> {
         let mut current = self.current.borrow_mut();
-        let answers = current.as_mut().map(|call| &mut call.answers);
-        let found = answers.and_then(|answers| answers.iter_mut().find(|(op, ..)| *op == number));
+        let responses = current.as_mut().map(|call| &mut call.responses);
+        let found =
+            responses.and_then(|responses| responses.iter_mut().find(|(op, ..)| *op == number));
         found.map(|(_, _, body)| std::mem::take(body)).unwrap_or_default()
     }
 
-    /// Begins an operation; gives the call and its number, `None` if there is no call or it waits
-    /// for too much.
+    /// Starts an operation; returns the numbers of the call and the operation. `None` if no call
+    /// runs or it has too many pending operations.
     pub(super) fn start(&self, kind: OpKind) -> Option<(u32, u32)> {
         let mut current = self.current.borrow_mut();
-        let call = current.as_mut().filter(|call| call.pending.len() < WAITING)?;
-        let id = self.next_op.get().wrapping_add(1).max(MAPPED + 1);
+        let call = current.as_mut().filter(|call| call.pending.len() < MAX_PENDING)?;
+        let id = self.next_op.get().wrapping_add(1).max(MAPPED_RESPONSE + 1);
         self.next_op.set(id);
         call.pending.push(id);
-        self.turn.borrow_mut().ops.push(super::op(id, kind));
+        self.output.borrow_mut().ops.push(super::op(id, kind));
         Some((call.id, id))
     }
 
@@ -165,13 +166,13 @@ impl Host {
         if let Some(call) = self.current.borrow_mut().as_mut()
             && call.take_pending(OpId(id))
         {
-            let mut turn = self.turn.borrow_mut();
-            turn.ops.retain(|op| op.id != OpId(id));
-            turn.dropped.push(OpId(id));
+            let mut output = self.output.borrow_mut();
+            output.ops.retain(|op| op.id != OpId(id));
+            output.dropped.push(OpId(id));
         }
     }
 
-    /// A promise was rejected without a handler, or got one after all.
+    /// A promise was rejected without a handler, or got one later.
     pub(super) fn rejected(&self, handled: bool) {
         if let Ok(mut current) = self.current.try_borrow_mut()
             && let Some(call) = current.as_mut()
@@ -185,16 +186,16 @@ impl Host {
         let Some(call) = current.as_mut() else { return };
         call.lines += 1;
         let line = match call.lines {
-            0..=LINES => cut(text, LINE).to_owned(),
-            lines if lines == LINES + 1 => "further lines of this call are left out".to_owned(),
+            0..=MAX_LINES => cut(text, MAX_LINE_BYTES).to_owned(),
+            lines if lines == MAX_LINES + 1 => "further lines of this call are left out".to_owned(),
             _ => return,
         };
-        self.turn.borrow_mut().console.push(Console { level, text: line });
+        self.output.borrow_mut().console.push(Console { level, text: line });
     }
 
-    pub(super) fn note(&self, kind: Note, name: &str, text: &str) -> bool {
+    pub(super) fn annotate(&self, kind: Annotation, name: &str, text: &str) -> bool {
         let mut current = self.current.borrow_mut();
         let Some(call) = current.as_mut() else { return false };
-        call.notes.get_or_insert_default().add(kind, name, text)
+        call.annotations.get_or_insert_default().add(kind, name, text)
     }
 }

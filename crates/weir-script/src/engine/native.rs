@@ -1,17 +1,17 @@
-//! What the prelude asks of Rust.
+//! Native functions of the prelude.
 
 mod addresses;
 mod hashes;
 
 use super::host::Host;
-use crate::call::{Fetch, Note, OpKind};
+use crate::call::{Annotation, Fetch, OpKind};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rquickjs::prelude::{Func, Opt};
 use rquickjs::{Ctx, Error, Exception, IntoJs, Object, TypedArray, Value};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes from what the prelude packed.
+/// Decodes bytes that the prelude encoded.
 pub(super) fn unpacked(text: &str) -> Vec<u8> {
     BASE64_STANDARD.decode(text).unwrap_or_default()
 }
@@ -24,7 +24,7 @@ fn over(ctx: &Ctx<'_>) -> Error {
     Exception::throw_type(ctx, "the call this belongs to is over, or there is none")
 }
 
-/// The object that the prelude gets.
+/// The prelude's object.
 pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>, Error> {
     let object = Object::new(ctx.clone())?;
     request(&object, host)?;
@@ -36,7 +36,7 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
     Ok(object)
 }
 
-/// What a call knows of its request, and bodies.
+/// Request data and bodies.
 fn request(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
     let of = Rc::clone(host);
     let fact = move |ctx: Ctx<'_>, call: u32, which: u8| {
@@ -136,7 +136,7 @@ fn fields(head: &[u8]) -> Vec<String> {
     fields
 }
 
-/// How a call ends that was not over at once, and what it says.
+/// The end of a call that did not end at once, and its annotations.
 fn ends(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
     let of = Rc::clone(host);
     object.set("done", Func::from(move |call, value| done(&of, call, value)))?;
@@ -156,12 +156,12 @@ fn ends(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
     let of = Rc::clone(host);
     let note = move |ctx: Ctx<'_>, kind: String, name: String, text: String| {
         let kind = match kind.as_str() {
-            "state" => Note::State,
-            "key" => Note::Key,
-            "property" => Note::Property,
-            _ => Note::Log,
+            "state" => Annotation::State,
+            "key" => Annotation::Key,
+            "property" => Annotation::Property,
+            _ => Annotation::Log,
         };
-        match of.note(kind, &name, &text) {
+        match of.annotate(kind, &name, &text) {
             true => Ok(()),
             false => Err(Exception::throw_range(&ctx, "a call has at most 64 of each")),
         }
@@ -171,7 +171,7 @@ fn ends(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
 
 fn done(host: &Host, call: u32, value: Value<'_>) {
     if host.is_current(call) {
-        let end = host.answer(value).unwrap_or_else(|e| crate::call::End::Threw(e.to_string()));
+        let end = host.response(value).unwrap_or_else(|e| crate::call::End::Threw(e.to_string()));
         host.end(Some(end));
     }
 }
@@ -183,7 +183,7 @@ fn failed(host: &Host, call: u32, value: Value<'_>) {
     }
 }
 
-/// What a call waits for.
+/// Operations of a call.
 fn operations(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
     let of = Rc::clone(host);
     let timer = move |milliseconds: f64| {
@@ -229,7 +229,7 @@ fn fetch<'js>(
     }
 }
 
-/// From texts to bytes and back.
+/// Conversions between text and bytes.
 fn texts(object: &Object<'_>) -> Result<(), Error> {
     object.set("encode", Func::from(|ctx, text| encode(ctx, text)))?;
     let decode = |packed: String, fatal: bool| {
@@ -248,7 +248,7 @@ fn encode<'js>(ctx: Ctx<'js>, text: rquickjs::String<'js>) -> Result<Value<'js>,
     array(ctx, text.to_string()?.as_bytes())
 }
 
-/// A value, or nothing.
+/// A value, or null.
 fn maybe<'js, T: IntoJs<'js>>(ctx: &Ctx<'js>, value: Option<T>) -> Result<Value<'js>, Error> {
     match value {
         Some(value) => value.into_js(ctx),
@@ -256,11 +256,11 @@ fn maybe<'js, T: IntoJs<'js>>(ctx: &Ctx<'js>, value: Option<T>) -> Result<Value<
     }
 }
 
-/// An argument that may be left out.
+/// An optional argument.
 type Maybe<T> = Opt<Option<T>>;
 
 impl Fetch {
-    /// Headers that decide about framing, connection or whom weir takes the request to be from.
+    /// Headers for framing, the connection or the identity of the client.
     const OWN: [&str; 15] = [
         "accept-encoding",
         "connection",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::call::{Console, Fetched, OpKind, Principal};
+use crate::call::{Console, FetchedResponse, OpKind, Principal};
 use crate::program::Settings;
 
 fn program(text: &str) -> Program {
@@ -18,14 +18,14 @@ fn engine(text: &str) -> Engine {
 }
 
 fn end(engine: &mut Engine) -> End {
-    engine.begin(0, 0, Request::default()).end.expect("an end")
+    engine.start(0, 0, Request::default()).end.expect("an end")
 }
 
 fn value(end: End) -> String {
     match end {
-        End::Answer(answer) => match answer.body {
-            AnswerBody::Value(json) => String::from_utf8(json).unwrap(),
-            AnswerBody::Text(text) => text,
+        End::Response(answer) => match answer.body {
+            ScriptBody::Value(json) => String::from_utf8(json).unwrap(),
+            ScriptBody::Text(text) => text,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -49,20 +49,23 @@ fn a_value_is_rendered_as_json_and_a_response_as_it_says() {
         "export default async () => new Response('hi', {status: 201, headers: {'X-A': 'b'}})",
     );
     let headers = vec![("x-a".to_owned(), "b".to_owned())];
-    let body = AnswerBody::Text("hi".to_owned());
-    assert_eq!(end(&mut engine), End::Answer(Box::new(Answer { status: 201, headers, body })));
+    let body = ScriptBody::Text("hi".to_owned());
+    assert_eq!(
+        end(&mut engine),
+        End::Response(Box::new(ScriptResponse { status: 201, headers, body }))
+    );
 }
 
 #[test]
 fn nothing_bytes_and_thrown_responses_are_answers() {
     let answer = |text: &str| match end(&mut engine(text)) {
-        End::Answer(answer) => (answer.status, answer.body),
+        End::Response(answer) => (answer.status, answer.body),
         other => panic!("{other:?}"),
     };
-    assert_eq!(answer("export default () => {}"), (204, AnswerBody::Empty));
-    let bytes = AnswerBody::Bytes(vec![0, 255]);
+    assert_eq!(answer("export default () => {}"), (204, ScriptBody::Empty));
+    let bytes = ScriptBody::Bytes(vec![0, 255]);
     assert_eq!(answer("export default () => new Uint8Array([0, 255])"), (200, bytes));
-    let text = AnswerBody::Text("no".to_owned());
+    let text = ScriptBody::Text("no".to_owned());
     let thrown = "export default async () => { throw new Response('no', {status: 409}) }";
     assert_eq!(answer(thrown), (409, text));
 }
@@ -87,7 +90,7 @@ fn a_request_gives_what_is_asked_for() {
         body: br#"{"a":1}"#.to_vec(),
         role: Role::Handler,
     };
-    let end = engine.begin(0, 0, request).end.unwrap();
+    let end = engine.start(0, 0, request).end.unwrap();
     let principal = r#"{"claims":null,"consumer":null,"scopes":[],"subject":"s"}"#;
     let head = r#"["id","POST","/x/1","a b","h","::1","1, 2","1","#;
     let got = value(end);
@@ -166,9 +169,9 @@ fn a_call_that_does_not_end_is_stopped_and_the_engine_goes_on() {
             &Limits::default(),
         )
         .unwrap();
-        assert_eq!(end(&mut engine), End::Stopped, "{text}");
+        assert_eq!(end(&mut engine), End::CpuLimit, "{text}");
         assert!(!engine.is_dead(), "{text}");
-        let after = engine.begin(1, 0, Request::default()).end.unwrap();
+        let after = engine.start(1, 0, Request::default()).end.unwrap();
         assert_eq!(value(after), "\"fine\"", "{text}");
     }
 }
@@ -241,25 +244,25 @@ fn a_call_waits_for_what_it_asked_for() {
         }",
     );
     let request = Request { path: "/p".into(), ..Request::default() };
-    let step = engine.begin(0, 0, request);
+    let step = engine.start(0, 0, request);
     assert_eq!(step.end, None);
     let OpKind::Fetch(fetch) = &step.ops[0].kind else { panic!("{step:?}") };
     assert_eq!((fetch.upstream.as_str(), fetch.target.as_str()), ("One", "/x?y=1"));
     assert_eq!((fetch.method.as_str(), fetch.body.as_deref()), ("POST", Some(&br#"{"k":1}"#[..])));
     assert_eq!(fetch.headers, [("content-type".to_owned(), "application/json".to_owned())]);
     // Another call between its turns.
-    assert_eq!(engine.begin(0, 0, Request::default()).end, None);
+    assert_eq!(engine.start(0, 0, Request::default()).end, None);
     let timer = engine.resume(step.call, step.ops[1].id, Outcome::Elapsed).unwrap();
     assert_eq!(timer.end, None);
     let headers = vec![("x".to_owned(), "v".to_owned())];
-    let fetched = Fetched { status: 418, headers, body: b"{\"z\":2}".to_vec() };
+    let fetched = FetchedResponse { status: 418, headers, body: b"{\"z\":2}".to_vec() };
     let last = engine.resume(step.call, step.ops[0].id, Outcome::Fetched(fetched)).unwrap();
     assert_eq!(value(last.end.unwrap()), r#"[{"z":2},"time","/p"]"#);
     assert_eq!(last.console, [Console { level: "info", text: "got 418 v".to_owned() }]);
-    let notes = last.notes.unwrap();
-    assert_eq!(notes.keys, [("order".to_owned(), "7".to_owned())]);
-    assert_eq!(notes.properties, [("state".to_owned(), "done".to_owned())]);
-    assert_eq!(notes.logs, ["l [1]"]);
+    let annotations = last.annotations.unwrap();
+    assert_eq!(annotations.keys, [("order".to_owned(), "7".to_owned())]);
+    assert_eq!(annotations.properties, [("state".to_owned(), "done".to_owned())]);
+    assert_eq!(annotations.logs, ["l [1]"]);
     assert!(engine.resume(step.call, step.ops[0].id, Outcome::Elapsed).is_none());
 }
 
@@ -268,7 +271,7 @@ fn a_fetch_that_fails_is_an_error_the_script_can_catch() {
     let text = "export default async () => {
         try { return (await fetch('http://one/')).status } catch (e) { return `${e}` } }";
     let mut engine = engine(text);
-    let step = engine.begin(0, 0, Request::default());
+    let step = engine.start(0, 0, Request::default());
     let failed = Outcome::Failed("no".to_owned());
     let last = engine.resume(step.call, step.ops[0].id, failed).unwrap();
     assert_eq!(value(last.end.unwrap()), "\"TypeError: no\"");
@@ -288,9 +291,9 @@ fn a_fetch_that_fails_is_an_error_the_script_can_catch() {
 #[test]
 fn a_call_that_waits_for_nothing_ends_and_a_cancelled_one_is_gone() {
     let mut stuck = engine("export default () => new Promise(() => {})");
-    assert_eq!(end(&mut stuck), End::Stuck);
+    assert_eq!(end(&mut stuck), End::Deadlocked);
     let mut engine = engine("export default () => new Promise((done) => setTimeout(done, 1))");
-    let step = engine.begin(0, 0, Request::default());
+    let step = engine.start(0, 0, Request::default());
     engine.cancel(step.call);
     assert!(engine.resume(step.call, step.ops[0].id, Outcome::Elapsed).is_none());
     assert!(engine.waiting.is_empty());
@@ -302,11 +305,11 @@ fn a_timer_can_be_cleared_and_what_it_throws_ends_the_call() {
         clearTimeout(setTimeout(() => done('wrong'), 1));
         setTimeout(() => { throw 1 }, 1); setTimeout(() => done('right'), 2) })";
     let mut engine = engine(text);
-    let step = engine.begin(0, 0, Request::default());
+    let step = engine.start(0, 0, Request::default());
     assert_eq!((step.ops.len(), step.dropped.len()), (2, 1));
     let last = engine.resume(step.call, step.ops[1].id, Outcome::Elapsed).unwrap();
     assert_eq!(value(last.end.unwrap()), "\"right\"");
-    let step = engine.begin(0, 0, Request::default());
+    let step = engine.start(0, 0, Request::default());
     let threw = engine.resume(step.call, step.ops[0].id, Outcome::Elapsed).unwrap();
     assert_eq!(threw.end, Some(End::Threw("thrown: 1".to_owned())));
 }
@@ -324,7 +327,7 @@ fn a_request_is_of_no_use_to_another_call() {
 #[test]
 fn rejections_that_nobody_handles_are_told() {
     let mut engine = engine("export default () => { Promise.reject(new Error('x')); return 1 }");
-    let step = engine.begin(0, 0, Request::default());
+    let step = engine.start(0, 0, Request::default());
     assert_eq!(value(step.end.unwrap()), "1");
     assert!(step.console[0].text.contains("not handled"), "{:?}", step.console);
 }
@@ -374,7 +377,7 @@ fn an_idle_engine_is_small() {
 fn mapped(text: &str, role: Role) -> End {
     let mut engine = engine(text);
     let request = Request { body: br#"{"a":1}"#.to_vec(), role, ..Request::default() };
-    engine.begin(0, 0, request).end.expect("an end")
+    engine.start(0, 0, request).end.expect("an end")
 }
 
 #[test]
@@ -383,30 +386,30 @@ fn a_request_map_gives_a_body_a_change_an_answer_or_nothing() {
     let changed = |set: &[(&str, &str)], remove: &[&str], body| {
         let set = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let remove = remove.iter().map(|name| (*name).to_owned()).collect();
-        End::Changed(Box::new(Changed { set, remove, body }))
+        End::Changes(Box::new(Changes { set, remove, body }))
     };
-    let json = |text: &str| Some(AnswerBody::Value(text.as_bytes().to_vec()));
+    let json = |text: &str| Some(ScriptBody::Value(text.as_bytes().to_vec()));
     assert_eq!(
         map("export default (r) => ({b: r.json().a})"),
         changed(&[], &[], json("{\"b\":1}"))
     );
     assert_eq!(map("export default async (r) => 'x'"), changed(&[], &[], json("\"x\"")));
     assert_eq!(map("export default () => {}"), changed(&[], &[], None));
-    let bytes = Some(AnswerBody::Bytes(vec![7]));
+    let bytes = Some(ScriptBody::Bytes(vec![7]));
     assert_eq!(map("export default () => new Uint8Array([7])"), changed(&[], &[], bytes));
     let text = "export default (r) => r.with({headers: {'X-A': 1, 'X-B': null}, body: 'hi'})";
-    let body = Some(AnswerBody::Text("hi".to_owned()));
+    let body = Some(ScriptBody::Text("hi".to_owned()));
     assert_eq!(map(text), changed(&[("x-a", "1")], &["x-b"], body));
     assert_eq!(
         map("export default (r) => r.with({body: null})"),
-        changed(&[], &[], Some(AnswerBody::Empty))
+        changed(&[], &[], Some(ScriptBody::Empty))
     );
     for text in [
         "export default () => new Response('no', {status: 403})",
         "export default () => { throw new Response('no', {status: 403}) }",
     ] {
         match map(text) {
-            End::Answer(answer) => assert_eq!(answer.status, 403),
+            End::Response(answer) => assert_eq!(answer.status, 403),
             other => panic!("{other:?}"),
         }
     }
@@ -417,7 +420,7 @@ fn a_request_map_gives_a_body_a_change_an_answer_or_nothing() {
 
 #[test]
 fn a_response_map_is_given_the_answer_and_the_request() {
-    let answer = || Fetched {
+    let answer = || FetchedResponse {
         status: 404,
         headers: vec![("x-from".to_owned(), "handler".to_owned())],
         body: br#"{"b":2}"#.to_vec(),
@@ -426,8 +429,8 @@ fn a_response_map_is_given_the_answer_and_the_request() {
     let both = "export default (answer, request) =>
         [answer.status, answer.headers.get('x-from'), answer.json().b, request.json().a]";
     match map(both) {
-        End::Changed(changed) => {
-            let body = Some(AnswerBody::Value(br#"[404,"handler",2,1]"#.to_vec()));
+        End::Changes(changed) => {
+            let body = Some(ScriptBody::Value(br#"[404,"handler",2,1]"#.to_vec()));
             assert_eq!(changed.body, body);
         }
         other => panic!("{other:?}"),
@@ -436,8 +439,8 @@ fn a_response_map_is_given_the_answer_and_the_request() {
     let same = "export default (answer) => { answer.headers.set('x-a', 'b'); return answer; }";
     let headers = [("x-from", "handler"), ("x-a", "b")];
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let body = AnswerBody::Bytes(answer().body);
-    assert_eq!(map(same), End::Answer(Box::new(Answer { status: 404, headers, body })));
+    let body = ScriptBody::Bytes(answer().body);
+    assert_eq!(map(same), End::Response(Box::new(ScriptResponse { status: 404, headers, body })));
 }
 
 #[test]

@@ -1,20 +1,20 @@
-//! Tokens of JavaScript, as far as they are needed to find what stands at the top level.
+//! JavaScript tokens, as far as they are needed to find top-level statements.
 //!
-//! ECMAScript's grammar decides between a division and a regular expression by what may stand
-//! there (ECMA-262 section 12). Here it is decided by the token before, and for a closing bracket
-//! by what stood before the opening one, which is right for all that people write. What is
-//! misread makes a text that does not compile, and is told as such.
+//! ECMAScript distinguishes a division from a regular expression by the grammatical context
+//! (ECMA-262 section 12). The lexer decides by the previous token, and for a closing bracket by the
+//! token before the opening one, which is right for all usual code. Misread code does not compile,
+//! and is reported.
 
 use super::Malformed;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name, a key word or a number.
     Word,
     /// A string in quotes.
     Text,
-    /// A whole template.
+    /// A complete template.
     Template,
     Regex,
     Sign,
@@ -26,12 +26,12 @@ pub(super) struct Token<'t> {
     pub(super) text: &'t str,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// 1-based; of its start.
+    /// 1-based line of its start.
     pub(super) line: usize,
-    /// Brackets around it; an opening or closing one stands outside of itself.
+    /// Nesting depth; a bracket itself is outside.
     pub(super) depth: usize,
     pub(super) after_dot: bool,
-    /// A bracket that closes a statement's head or a block: an expression may follow.
+    /// A bracket that closes the head of a statement or a block: an expression may follow.
     statement: bool,
 }
 
@@ -50,7 +50,7 @@ impl Token<'_> {
     }
 }
 
-/// Words that an expression follows.
+/// Words before an expression.
 const OPERATORS: [&str; 14] = [
     "return",
     "typeof",
@@ -67,7 +67,7 @@ const OPERATORS: [&str; 14] = [
     "yield",
     "of",
 ];
-/// Deepest nesting of brackets and templates that is followed.
+/// Maximum nesting of brackets and templates.
 const DEEPEST: usize = 512;
 
 pub(super) struct Lexer<'t> {
@@ -78,7 +78,7 @@ pub(super) struct Lexer<'t> {
     /// Open brackets, and whether each belongs to a statement.
     open: Vec<(u8, bool)>,
     peeked: Option<Option<Token<'t>>>,
-    /// Templates around this one.
+    /// Enclosing templates.
     templates: usize,
 }
 
@@ -91,7 +91,7 @@ impl<'t> Lexer<'t> {
         self.line
     }
 
-    /// Behind the last token that [`Lexer::next`] gave, if none was peeked at.
+    /// End of the last token that [`Lexer::next`] returned, if none was peeked at.
     pub(super) fn offset(&self) -> usize {
         match &self.peeked {
             Some(Some(token)) => token.start,
@@ -125,7 +125,7 @@ impl<'t> Lexer<'t> {
         self.bytes()[self.at..].starts_with(with.as_bytes())
     }
 
-    /// Passes over `count` bytes and counts lines.
+    /// Skips `count` bytes and counts lines.
     fn pass(&mut self, count: usize) {
         let end = (self.at + count).min(self.text.len());
         self.line += self.bytes()[self.at..end].iter().filter(|&&b| b == b'\n').count();
@@ -195,7 +195,7 @@ impl<'t> Lexer<'t> {
             b if is_word(b) => {
                 let rest = &self.bytes()[start..];
                 let length = rest.iter().take_while(|b| is_word(**b)).count();
-                // A number with a fraction is two words and a dot, which does no harm.
+                // A number with a fraction becomes two words and a dot, which does no harm.
                 self.pass(length);
                 Kind::Word
             }
@@ -216,7 +216,7 @@ impl<'t> Lexer<'t> {
         Ok(Some(token))
     }
 
-    /// Whether what the bracket closes is no value: the head of `if`, a block, a body.
+    /// Whether the closed bracket is no value: the head of `if`, a block, a body.
     fn belongs_to_statement(&self, bracket: u8) -> bool {
         let Some(before) = self.before else { return true };
         match bracket {

@@ -169,7 +169,7 @@ impl Indexer {
             if count == buffers.len() {
                 buffers.push(Transaction::default());
             }
-            match self.readers[lane].next_shown_into(&mut buffers[count]) {
+            match self.readers[lane].next_visible_into(&mut buffers[count]) {
                 Ok(true) => {
                     let transaction = &buffers[count];
                     if transaction.possible_end.is_some_and(|end| end < self.passed[lane]) {

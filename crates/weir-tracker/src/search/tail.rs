@@ -32,7 +32,7 @@ impl Tail {
         let mut found = Vec::new();
         for reader in &mut self.readers {
             while found.len() < limit {
-                match reader.next_shown().map_err(Error::Journal)? {
+                match reader.next_visible().map_err(Error::Journal)? {
                     Some(transaction) => found.push(transaction),
                     None => break,
                 }

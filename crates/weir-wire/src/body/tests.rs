@@ -1,6 +1,6 @@
 //! Every bad chunk, every way a body ends, and where its bytes are said to be.
 
-use super::{BodyDecoder, BodyError, EXTENSION_BYTES, TRAILER_BYTES, TRAILER_FIELDS};
+use super::{BodyDecoder, BodyError, MAX_EXTENSION_BYTES, MAX_TRAILER_BYTES, MAX_TRAILER_FIELDS};
 use crate::Framing;
 
 /// Everything of the body in `input`, and how many bytes were dealt with.
@@ -129,18 +129,18 @@ fn without_trailers_there_are_none_however_the_end_is_split() {
 #[test]
 fn what_costs_work_without_being_body_is_bounded() {
     let extensions = |length: usize| format!("1;{}\r\nx\r\n0\r\n\r\n", "a".repeat(length));
-    assert!(chunked(&extensions(EXTENSION_BYTES as usize)).is_ok());
-    let over = extensions(EXTENSION_BYTES as usize + 1);
+    assert!(chunked(&extensions(MAX_EXTENSION_BYTES as usize)).is_ok());
+    let over = extensions(MAX_EXTENSION_BYTES as usize + 1);
     assert_eq!(chunked(&over), Err(BodyError::ChunkExtension));
-    let many = "1;abc\r\nx\r\n".repeat(EXTENSION_BYTES as usize / 3 + 1);
+    let many = "1;abc\r\nx\r\n".repeat(MAX_EXTENSION_BYTES as usize / 3 + 1);
     assert_eq!(chunked(&many), Err(BodyError::ChunkExtension), "over all chunks of a body");
 
     let trailer = |length: usize| format!("0\r\nA: {}\r\n\r\n", "a".repeat(length));
-    assert!(chunked(&trailer(TRAILER_BYTES - 7)).is_ok());
-    assert_eq!(chunked(&trailer(TRAILER_BYTES - 6)), Err(BodyError::Trailers));
+    assert!(chunked(&trailer(MAX_TRAILER_BYTES - 7)).is_ok());
+    assert_eq!(chunked(&trailer(MAX_TRAILER_BYTES - 6)), Err(BodyError::Trailers));
     let fields = |count: usize| format!("0\r\n{}\r\n", "A: b\r\n".repeat(count));
-    assert!(chunked(&fields(TRAILER_FIELDS)).is_ok());
-    assert_eq!(chunked(&fields(TRAILER_FIELDS + 1)), Err(BodyError::Trailers));
+    assert!(chunked(&fields(MAX_TRAILER_FIELDS)).is_ok());
+    assert_eq!(chunked(&fields(MAX_TRAILER_FIELDS + 1)), Err(BodyError::Trailers));
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! Name-value pairs (section 3.4): lengths of one byte up to 127, of four above.
 
-use super::record::{HEADER, Header, LONGEST};
+use super::record::{HEADER_BYTES, Header, MAX_CONTENT_BYTES};
 use super::{FastCgiError, REQUEST_ID, kind};
 
-/// Writes pairs as the records of a stream, into a buffer that may hold something before them.
+/// Encodes pairs as the records of a stream, appended to a buffer.
 #[derive(Debug)]
 pub struct ParamsWriter<'o> {
     out: &'o mut Vec<u8>,
-    /// Where the header of the first record is to stand.
+    /// Where the header of the first record goes.
     start: usize,
 }
 
 impl<'o> ParamsWriter<'o> {
-    /// Begins at the end of `out`.
+    /// Starts at the end of `out`.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
         let start = out.len();
-        out.extend_from_slice(&[0; HEADER]);
+        out.extend_from_slice(&[0; HEADER_BYTES]);
         Self { out, start }
     }
 
@@ -27,14 +27,14 @@ impl<'o> ParamsWriter<'o> {
         self.out.extend_from_slice(value);
     }
 
-    /// Writes the headers: one record if everything fits, which it nearly always does.
+    /// Writes the headers: nearly always of a single record.
     pub fn finish(self, kind: u8, request: u16) {
         pack(self.out, self.start, kind, request);
     }
 
     /// Writes the headers of PARAMS, and the empty record that ends them.
     pub fn finish_request(self) {
-        let empty = self.out.len() == self.start + HEADER;
+        let empty = self.out.len() == self.start + HEADER_BYTES;
         pack(self.out, self.start, kind::PARAMS, REQUEST_ID);
         if !empty {
             let end = Header { kind: kind::PARAMS, request: REQUEST_ID, length: 0, padding: 0 };
@@ -43,33 +43,33 @@ impl<'o> ParamsWriter<'o> {
     }
 }
 
-/// Puts headers before the pairs that stand behind the room for one at `start`.
+/// Inserts headers before the pairs, which follow the space for one header at `start`.
 fn pack(out: &mut Vec<u8>, start: usize, kind: u8, request: u16) {
-    let content = start + HEADER;
+    let content = start + HEADER_BYTES;
     let header =
         |length: usize| Header { kind, request, length: length as u16, padding: 0 }.encode();
     let total = out.len() - content;
-    if total <= LONGEST {
+    if total <= MAX_CONTENT_BYTES {
         out[start..content].copy_from_slice(&header(total));
         return;
     }
     let pairs = out.split_off(content);
     out.truncate(start);
-    for piece in pairs.chunks(LONGEST) {
-        out.extend_from_slice(&header(piece.len()));
-        out.extend_from_slice(piece);
+    for chunk in pairs.chunks(MAX_CONTENT_BYTES) {
+        out.extend_from_slice(&header(chunk.len()));
+        out.extend_from_slice(chunk);
     }
 }
 
 fn length(out: &mut Vec<u8>, length: usize) {
     match u8::try_from(length) {
         Ok(short) if short < 0x80 => out.push(short),
-        // No value comes near 2 GiB: heads are bounded.
+        // No value has 2 GiB: heads are limited.
         _ => out.extend_from_slice(&(length as u32 | 0x8000_0000).to_be_bytes()),
     }
 }
 
-/// Reads pairs, of a stream that is there as a whole.
+/// Decodes pairs of a complete stream.
 #[derive(Clone, Debug)]
 pub struct Params<'b> {
     rest: &'b [u8],

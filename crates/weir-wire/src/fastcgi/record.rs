@@ -3,12 +3,12 @@
 use super::FastCgiError;
 use std::ops::Range;
 
-/// Bytes of a header.
-pub const HEADER: usize = 8;
+/// Length of a header.
+pub const HEADER_BYTES: usize = 8;
 /// Most bytes of content in one record.
-pub const LONGEST: usize = u16::MAX as usize;
+pub const MAX_CONTENT_BYTES: usize = u16::MAX as usize;
 
-/// What a header says.
+/// The header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// One of [`super::kind`], or an unknown one.
@@ -17,23 +17,23 @@ pub struct Header {
     pub request: u16,
     /// Bytes of content.
     pub length: u16,
-    /// Bytes behind it that mean nothing.
+    /// Padding bytes after the content.
     pub padding: u8,
 }
 
 impl Header {
-    /// As it stands on the wire.
-    pub fn encode(self) -> [u8; HEADER] {
+    /// The header as on the wire.
+    pub fn encode(self) -> [u8; HEADER_BYTES] {
         let [r1, r0] = self.request.to_be_bytes();
         let [l1, l0] = self.length.to_be_bytes();
         [1, self.kind, r1, r0, l1, l0, self.padding, 0]
     }
 
-    /// Takes a header apart.
+    /// Decodes a header.
     ///
     /// # Errors
     /// [`FastCgiError::Version`].
-    pub fn decode(bytes: [u8; HEADER]) -> Result<Self, FastCgiError> {
+    pub fn decode(bytes: [u8; HEADER_BYTES]) -> Result<Self, FastCgiError> {
         let [version, kind, r1, r0, l1, l0, padding, _] = bytes;
         if version != 1 {
             return Err(FastCgiError::Version(version));
@@ -47,50 +47,50 @@ impl Header {
     }
 }
 
-/// Reads records in whatever pieces they come. Content is given as it comes, so that nothing has
-/// to be held; only a header waits until it is whole.
+/// Decodes records incrementally. Content is returned as it arrives, so that nothing is buffered;
+/// only a header has to be complete.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordReader {
     header: Option<Header>,
-    /// Bytes of content still to come.
+    /// Bytes of content that are still to come.
     content: u16,
-    /// Bytes of padding still to come.
+    /// Bytes of padding that are still to come.
     padding: u8,
 }
 
-/// What came next.
+/// The next part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// A header.
     Header(Header),
-    /// Content of the record of this header, not necessarily all that is left of it.
+    /// Content of the record with this header, possibly not all of it.
     Content(Header),
-    /// The end of the record of this header, padding included.
+    /// The end of the record with this header, including padding.
     End(Header),
 }
 
 /// One step of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that are dealt with once `data` is.
+    /// Bytes of the input that were processed, including `data`.
     pub consumed: usize,
-    /// Where content is among them; empty for other parts.
+    /// Range of the content in the input; empty for other parts.
     pub data: Range<usize>,
-    /// What it is.
+    /// The part.
     pub part: Part,
 }
 
 impl RecordReader {
-    /// Takes the next part from the start of `bytes`; `None` asks for more of them, and what was
-    /// given must be given again.
+    /// Decodes the next part at the start of `bytes`. `None` if more bytes are needed; the same
+    /// bytes must be passed again then.
     ///
     /// # Errors
     /// [`FastCgiError::Version`].
     pub fn step(&mut self, bytes: &[u8]) -> Result<Option<Step>, FastCgiError> {
         let Some(header) = self.header else {
-            let Some(raw) = bytes.first_chunk::<HEADER>() else {
-                // What cannot become one is told at once: a peer that speaks otherwise may never
-                // send as much as a header has.
+            let Some(raw) = bytes.first_chunk::<HEADER_BYTES>() else {
+                // An invalid version is reported at once: a peer with another protocol may never
+                // send a complete header.
                 return match bytes.first() {
                     Some(&version) if version != 1 => Err(FastCgiError::Version(version)),
                     _ => Ok(None),
@@ -99,7 +99,11 @@ impl RecordReader {
             let header = Header::decode(*raw)?;
             (self.header, self.content, self.padding) =
                 (Some(header), header.length, header.padding);
-            return Ok(Some(Step { consumed: HEADER, data: 0..0, part: Part::Header(header) }));
+            return Ok(Some(Step {
+                consumed: HEADER_BYTES,
+                data: 0..0,
+                part: Part::Header(header),
+            }));
         };
         if self.content > 0 {
             let count = bytes.len().min(usize::from(self.content));

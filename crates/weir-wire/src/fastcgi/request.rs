@@ -1,20 +1,20 @@
-//! Records that weir sends.
+//! Encoding the records of a request.
 
-use super::record::{Header, LONGEST};
+use super::record::{Header, MAX_CONTENT_BYTES};
 use super::{ParamsWriter, REQUEST_ID, kind};
 
-/// The role of an agent that answers requests (section 6.2); the only one weir asks for.
+/// The responder role (section 6.2), the only one that weir uses.
 const RESPONDER: u8 = 1;
 
-/// Appends the start of a request. With `keep` the agent leaves the connection open behind it.
+/// Appends the start of a request. With `keep` the agent keeps the connection open after it.
 pub fn begin(out: &mut Vec<u8>, keep: bool) {
     record(out, kind::BEGIN_REQUEST, REQUEST_ID, &[0, RESPONDER, u8::from(keep), 0, 0, 0, 0, 0]);
 }
 
-/// Appends a part of the request body; nothing for empty data, which would end it.
+/// Appends a part of the request body; nothing for empty data, which would end the body.
 pub fn stdin(out: &mut Vec<u8>, data: &[u8]) {
-    for piece in data.chunks(LONGEST) {
-        record(out, kind::STDIN, REQUEST_ID, piece);
+    for chunk in data.chunks(MAX_CONTENT_BYTES) {
+        record(out, kind::STDIN, REQUEST_ID, chunk);
     }
 }
 
@@ -23,12 +23,12 @@ pub fn stdin_end(out: &mut Vec<u8>) {
     record(out, kind::STDIN, REQUEST_ID, &[]);
 }
 
-/// Appends the wish that the request be given up (section 5.4).
+/// Appends a request to abort (section 5.4).
 pub fn abort(out: &mut Vec<u8>) {
     record(out, kind::ABORT_REQUEST, REQUEST_ID, &[]);
 }
 
-/// Appends the question about an agent's limits (section 4.1), which any agent that is up answers.
+/// Appends a query of the agent's limits (section 4.1), to which any running agent responds.
 pub fn get_values(out: &mut Vec<u8>) {
     let mut names = ParamsWriter::new(out);
     names.push("FCGI_MPXS_CONNS", b"");

@@ -16,21 +16,21 @@ type Read = (Vec<u8>, Vec<u8>, Option<End>, usize);
 
 /// Reads as a connection would: what is not taken is given again, with more behind it.
 fn read<'b>(pieces: impl IntoIterator<Item = &'b [u8]>) -> Result<Read, FastCgiError> {
-    let (mut answer, mut buffer) = (Answer::default(), Vec::new());
+    let (mut answer, mut buffer) = (ResponseReader::default(), Vec::new());
     let (mut out, mut err, mut ended, mut taken) = (Vec::new(), Vec::new(), None, 0);
-    for piece in pieces {
-        buffer.extend_from_slice(piece);
+    for chunk in pieces {
+        buffer.extend_from_slice(chunk);
         loop {
             let Decoded { consumed, data, event } = answer.decode(&buffer)?;
             match event {
-                Event::Nothing => {}
+                Event::Pending => {}
                 Event::Stdout => out.extend_from_slice(&buffer[data]),
                 Event::Stderr => err.extend_from_slice(&buffer[data]),
                 Event::End(end) => ended = Some(end),
             }
             buffer.drain(..consumed);
             taken += consumed;
-            if matches!(event, Event::Nothing | Event::End(_)) {
+            if matches!(event, Event::Pending | Event::End(_)) {
                 break;
             }
         }
@@ -47,14 +47,14 @@ fn an_answer_is_the_same_however_it_is_cut() {
         record(kind::UNKNOWN_TYPE, 0, &[99, 0, 0, 0, 0, 0, 0, 0], 0),
         record(200, REQUEST_ID, b"of a later version", 1),
         record(kind::STDOUT, 0, b"of no request", 0),
-        record(kind::STDOUT, REQUEST_ID, &[7; LONGEST], 255),
+        record(kind::STDOUT, REQUEST_ID, &[7; MAX_CONTENT_BYTES], 255),
         record(kind::STDOUT, REQUEST_ID, b"", 0),
         record(kind::STDERR, REQUEST_ID, b"", 8),
         end(3, 0),
     ]
     .concat();
     let whole = read([&bytes[..]]).unwrap();
-    assert_eq!(whole.0.len(), 28 + LONGEST);
+    assert_eq!(whole.0.len(), 28 + MAX_CONTENT_BYTES);
     assert_eq!(whole.1, b"warning\n");
     assert_eq!(whole.2, Some(End { application: 3, protocol: ProtocolStatus::Complete }));
     assert_eq!(whole.3, bytes.len());
@@ -120,7 +120,7 @@ fn a_request_is_its_start_its_parameters_and_its_body() {
     params.push("LONG", &[b'x'; 200]);
     params.finish_request();
     request::stdin(&mut out, &[]);
-    request::stdin(&mut out, &[5; LONGEST + 1]);
+    request::stdin(&mut out, &[5; MAX_CONTENT_BYTES + 1]);
     request::stdin_end(&mut out);
     request::abort(&mut out);
     request::get_values(&mut out);
@@ -132,7 +132,7 @@ fn a_request_is_its_start_its_parameters_and_its_body() {
             (kind::BEGIN_REQUEST, 1, 8),
             (kind::PARAMS, 1, 19 + 7 + 209),
             (kind::PARAMS, 1, 0),
-            (kind::STDIN, 1, LONGEST),
+            (kind::STDIN, 1, MAX_CONTENT_BYTES),
             (kind::STDIN, 1, 1),
             (kind::STDIN, 1, 0),
             (kind::ABORT_REQUEST, 1, 0),

@@ -1,8 +1,8 @@
-//! Names the data path looks at, recognised once so that later look-ups compare one byte.
+//! Header names that weir uses. They are recognised once; later lookups compare one byte.
 
 macro_rules! known {
     ($($variant:ident = $name:literal,)+) => {
-        /// A header name that weir itself looks at, or [`Known::Other`].
+        /// A header name that weir uses, or [`Known::Other`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Known {
@@ -64,18 +64,17 @@ known! {
     XForwardedProto = "x-forwarded-proto",
 }
 
-/// Places in the table of names; a power of two.
+/// Size of the hash table of names; a power of two.
 const PLACES: usize = 128;
 
-/// Where a name stands in the table, in any case: told by its length and its first two letters,
-/// which is enough to keep the names above apart.
+/// Slot of a name in the hash table, from its length and first two letters, ignoring case.
 const fn place(name: &[u8]) -> usize {
     let (first, second) = ((name[0] | 0x20) as usize, (name[1] | 0x20) as usize);
     (6 * name.len() + 13 * first + second) % PLACES
 }
 
-/// Compares a name with a known one of the same length. Of the bytes that a name may have, only
-/// letters and the dash become those of known names by setting this bit.
+/// Compares a name with a known one of the same length. Setting this bit maps upper-case letters to
+/// lower case, and no other byte of a token to a letter or dash.
 #[inline]
 fn is_same(mut known: &[u8], mut name: &[u8]) -> bool {
     const CASE: u64 = u64::from_ne_bytes([0x20; 8]);
@@ -90,7 +89,7 @@ fn is_same(mut known: &[u8], mut name: &[u8]) -> bool {
     known.iter().zip(name).all(|(a, b)| *a == b | 0x20)
 }
 
-/// Every name at its place; two names at one place fail the build.
+/// The hash table; a collision fails the build.
 static TABLE: [(&str, Known); PLACES] = {
     let mut table = [("", Known::Other); PLACES];
     let mut i = 0;
@@ -104,14 +103,14 @@ static TABLE: [(&str, Known); PLACES] = {
 };
 
 impl Known {
-    /// Its place in a set.
+    /// Bit in a set of names.
     #[inline]
     pub(crate) fn bit(self) -> u64 {
         const { assert!(Known::ALL.len() < 64, "more names than a set of bits has room for") };
         1 << self as u8
     }
 
-    /// Recognises a name in any case.
+    /// Recognises a name, ignoring case.
     pub fn of(name: &[u8]) -> Self {
         if name.len() < 2 {
             return Self::Other;

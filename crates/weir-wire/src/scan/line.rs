@@ -1,23 +1,23 @@
-//! One line of a head, read from left to right: the first byte that cannot be decides.
+//! Parsing one line of a head from left to right: the first invalid byte determines the error.
 
 use super::HeadError;
 
-/// What a line is. Lengths count from the line's first byte.
+/// A parsed line. Lengths count from its start.
 pub(super) enum Line {
-    /// A field: the length of its name, where its value starts and ends, and the length of the
-    /// line with its end.
+    /// A field: the length of its name, start and end of its value, and the length of the line
+    /// including its end.
     Field { name: usize, value: (usize, usize), length: usize },
     /// The empty line.
     End,
-    /// Its end has not come.
+    /// The line is incomplete.
     Unfinished,
 }
 
-/// Reads the line at the start of `bytes`.
+/// Parses the line at the start of `bytes`.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Result<Line, HeadError> {
     let mut name = 0;
-    // By byte: names are short, and the table says it all.
+    // Byte by byte: names are short, and one table lookup decides.
     while let Some(&byte) = bytes.get(name)
         && is_token(byte)
     {
@@ -52,7 +52,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Line, HeadError> {
     Ok(Line::Field { name, value: (start, end), length })
 }
 
-/// A line where `byte` stands at `at` instead of the colon.
+/// A line with `byte` at `at` instead of a colon.
 #[cold]
 fn no_colon(bytes: &[u8], at: usize, byte: u8) -> Result<Line, HeadError> {
     match (byte, bytes.get(at + 1)) {
@@ -64,7 +64,7 @@ fn no_colon(bytes: &[u8], at: usize, byte: u8) -> Result<Line, HeadError> {
     }
 }
 
-/// Bytes a token has.
+/// Bytes that are allowed in tokens.
 static TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let others = b"!#$%&'*+-.^_`|~";
@@ -87,22 +87,22 @@ pub fn is_token(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
 
-/// How many bytes stand before the first control character (0 to 31, 127).
+/// Number of bytes before the first control character (0 to 31, 127).
 #[inline]
 pub(crate) fn find_control(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = 0x80 * ONES;
     let mut at = 0;
-    // Long values in large pieces, which compilers turn into vectors.
-    while let Some(piece) = bytes[at..].first_chunk::<64>() {
-        let found = piece.iter().fold(false, |found, &b| found | (b < 0x20) | (b == 0x7f));
+    // Long values in large chunks, which the compiler vectorises.
+    while let Some(chunk) = bytes[at..].first_chunk::<64>() {
+        let found = chunk.iter().fold(false, |found, &b| found | (b < 0x20) | (b == 0x7f));
         if found {
             break;
         }
         at += 64;
     }
-    while let Some(&piece) = bytes[at..].first_chunk() {
-        let word = u64::from_le_bytes(piece);
+    while let Some(&chunk) = bytes[at..].first_chunk() {
+        let word = u64::from_le_bytes(chunk);
         let delete = word ^ (0x7f * ONES);
         // Eight bytes at once: a subtraction borrows into the high bit of the bytes that are
         // smaller. The lowest bit that comes out is exact, those above it may not be.
@@ -117,17 +117,17 @@ pub(crate) fn find_control(bytes: &[u8]) -> usize {
     at + rest.unwrap_or(bytes.len() - at)
 }
 
-/// Where the first of two bytes stands. For the short texts of a head, for which setting up wider
-/// vectors costs more than it saves.
+/// Position of the first of two bytes. For the short texts of a head: setting up wider vectors
+/// costs more than it saves.
 #[inline]
 pub fn find_either(bytes: &[u8], one: u8, other: u8) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = 0x80 * ONES;
     let (one_all, other_all) = (ONES * u64::from(one), ONES * u64::from(other));
     let mut at = 0;
-    while let Some(&piece) = bytes[at..].first_chunk() {
-        let word = u64::from_le_bytes(piece);
-        // A byte is zero where it is the one looked for; then as in `find_control`.
+    while let Some(&chunk) = bytes[at..].first_chunk() {
+        let word = u64::from_le_bytes(chunk);
+        // A byte becomes zero if it is searched for; then as in `find_control`.
         let (a, b) = (word ^ one_all, word ^ other_all);
         let found = ((a.wrapping_sub(ONES) & !a) | (b.wrapping_sub(ONES) & !b)) & HIGH;
         if found != 0 {

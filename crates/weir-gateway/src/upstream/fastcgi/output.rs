@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use weir_broker::Pool;
-use weir_wire::fastcgi::{Answer, End, Event, FastCgiError};
+use weir_wire::fastcgi::{End, Event, FastCgiError, ResponseReader};
 
 /// Decodes the output of an agent.
 pub(super) struct Output {
     /// The decoder of records; a plain output ends with the connection.
-    records: Option<Answer>,
+    records: Option<ResponseReader>,
     /// Bytes at the front of the connection's buffer that are output.
     ready: usize,
     end: Option<Option<End>>,
@@ -26,12 +26,12 @@ pub(super) enum OutputError {
 
 impl Output {
     pub(super) fn new(framed: bool, pool: Arc<Pool>) -> Self {
-        Self { records: framed.then(Answer::default), ready: 0, end: None, pool }
+        Self { records: framed.then(ResponseReader::default), ready: 0, end: None, pool }
     }
 
     /// That of another connection.
     pub(super) fn reset(&mut self) {
-        self.records = self.records.is_some().then(Answer::default);
+        self.records = self.records.is_some().then(ResponseReader::default);
         (self.ready, self.end) = (0, None);
     }
 
@@ -75,7 +75,7 @@ impl Output {
                     connection.buffer.consume(decoded.consumed);
                     self.end = Some(Some(end));
                 }
-                Event::Nothing => {
+                Event::Pending => {
                     connection.buffer.consume(decoded.consumed);
                     return Ok(false);
                 }

@@ -14,7 +14,7 @@ use crate::files::{Files, Part};
 use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::os::atomic_file::replace_durably;
 use crate::os::{schedule, unix_time};
-use crate::reader::TRANSACTION_LIMIT;
+use crate::reader::MAX_TRANSACTION_BYTES;
 use crate::record::field::{discarded, fields, is_payload, put_long};
 use crate::record::{Discarded, Outcome};
 use crate::segment::sealed::Summary;
@@ -30,13 +30,13 @@ pub(super) fn convert(
 ) -> io::Result<(Summary, CarryOver)> {
     let files = &catalog.files;
     let number = segment.header.number;
-    let mut sealing = Sealing::new(catalog, &segment)?;
+    let mut conversion = Conversion::new(catalog, &segment)?;
     schedule::run_when_idle(idle);
-    let scanned = sealing.scan(files, segment);
+    let scanned = conversion.scan(files, segment);
     schedule::run_when_idle(false);
     scanned?;
-    sealing.drop_lost(catalog, number)?;
-    let Sealing { parts, mut carry_over, pending, stamp_us, mut compressor, .. } = sealing;
+    conversion.drop_lost(catalog, number)?;
+    let Conversion { parts, mut carry_over, pending, stamp_us, mut compressor, .. } = conversion;
     carry_over.segment = number;
     carry_over.frames = pending.into_values().flatten().collect();
     files.faults.check("seal.scanned")?;
@@ -63,7 +63,7 @@ pub(super) fn convert(
 }
 
 /// The conversion of one segment.
-struct Sealing {
+struct Conversion {
     number: u32,
     parts: [Writer; 3],
     carry_over: CarryOver,
@@ -75,7 +75,7 @@ struct Sealing {
     payload: Vec<u8>,
 }
 
-impl Sealing {
+impl Conversion {
     fn new(catalog: &Catalog, segment: &Segment) -> io::Result<Self> {
         let number = segment.header.number;
         let part = |part| Writer::new(catalog.files.path(number, Part::extension(part)), part);
@@ -141,14 +141,14 @@ impl Sealing {
             whole &= frame.previous == previous;
             previous = *position;
             bytes += frame.payload.len();
-            if bytes > TRANSACTION_LIMIT {
+            if bytes > MAX_TRANSACTION_BYTES {
                 whole = false;
                 break;
             }
-            self.absorb(frame);
+            self.add_frame(frame);
         }
         whole &= end.previous == previous;
-        self.absorb(end);
+        self.add_frame(end);
         let mut place = [0; 16];
         place[..8].copy_from_slice(&end.sequence.to_le_bytes());
         place[8..].copy_from_slice(&Position::new(self.number, end.next).to_bits().to_le_bytes());
@@ -172,14 +172,14 @@ impl Sealing {
         }
     }
 
-    fn absorb(&mut self, frame: &Frame) {
+    fn add_frame(&mut self, frame: &Frame) {
         match frame.kind {
             Kind::RequestPart => put_long(&mut self.payload, 39, &frame.payload),
             Kind::ResponsePart => put_long(&mut self.payload, 40, &frame.payload),
             Kind::Received | Kind::Completed => {
                 let whole = fields(&frame.payload, |tag, value, field| {
                     if tag == 47 {
-                        forget(&mut self.payload, discarded(value).unwrap_or_default());
+                        remove_discarded(&mut self.payload, discarded(value).unwrap_or_default());
                     }
                     let out = if is_payload(tag) { &mut self.payload } else { &mut self.meta };
                     out.extend_from_slice(field);
@@ -230,7 +230,7 @@ fn compressor() -> io::Result<Compressor<'static>> {
 }
 
 /// Removes discarded fields.
-fn forget(payload: &mut Vec<u8>, discarded: Discarded) {
+fn remove_discarded(payload: &mut Vec<u8>, discarded: Discarded) {
     let before = std::mem::take(payload);
     fields(&before, |tag, _, field| {
         if !discarded.covers(tag) {

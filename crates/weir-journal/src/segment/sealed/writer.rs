@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use zstd::bulk::Compressor;
 
-use super::{ENTRY, HEAD, MAGIC, ROW, TAIL, TAIL_MAGIC, VERSION};
+use super::{
+    HEADER_BYTES, INDEX_ENTRY_BYTES, MAGIC, ROW_HEADER_BYTES, TAIL_BYTES, TAIL_MAGIC, VERSION,
+};
 use crate::files::Part;
 
 /// Bytes of rows after which a block is compressed and written.
@@ -17,7 +19,7 @@ const BLOCK_BYTES: usize = 128 << 10;
 pub(crate) struct Writer {
     pub(crate) new: PathBuf,
     file: File,
-    place: u64,
+    offset: u64,
     pub(crate) rows: u32,
     block: Vec<u8>,
     first: u32,
@@ -36,7 +38,7 @@ impl Writer {
         Ok(Self {
             new,
             file,
-            place: HEAD as u64,
+            offset: HEADER_BYTES as u64,
             rows: 0,
             block: Vec::new(),
             first: 0,
@@ -51,7 +53,7 @@ impl Writer {
         compressor: &mut Compressor<'_>,
     ) -> io::Result<()> {
         let length: usize = fields.iter().map(|fields| fields.len()).sum();
-        if !self.block.is_empty() && self.block.len() + ROW + length > BLOCK_BYTES {
+        if !self.block.is_empty() && self.block.len() + ROW_HEADER_BYTES + length > BLOCK_BYTES {
             self.flush(compressor)?;
         }
         if self.block.is_empty() {
@@ -70,14 +72,14 @@ impl Writer {
         if self.block.is_empty() {
             return Ok(());
         }
-        let packed = compressor.compress(&self.block)?;
-        self.file.write_all(&packed)?;
+        let compressed = compressor.compress(&self.block)?;
+        self.file.write_all(&compressed)?;
         self.index.extend_from_slice(&self.first.to_le_bytes());
-        self.index.extend_from_slice(&(packed.len() as u32).to_le_bytes());
-        self.index.extend_from_slice(&self.place.to_le_bytes());
+        self.index.extend_from_slice(&(compressed.len() as u32).to_le_bytes());
+        self.index.extend_from_slice(&self.offset.to_le_bytes());
         self.index.extend_from_slice(&(self.block.len() as u32).to_le_bytes());
-        self.index.extend_from_slice(&crc32fast::hash(&packed).to_le_bytes());
-        self.place += packed.len() as u64;
+        self.index.extend_from_slice(&crc32fast::hash(&compressed).to_le_bytes());
+        self.offset += compressed.len() as u64;
         self.block.clear();
         Ok(())
     }
@@ -89,12 +91,12 @@ impl Writer {
         compressor: &mut Compressor<'_>,
     ) -> io::Result<u64> {
         self.flush(compressor)?;
-        let count = (self.index.len() / ENTRY) as u32;
-        let mut tail = Vec::with_capacity(TAIL);
+        let count = (self.index.len() / INDEX_ENTRY_BYTES) as u32;
+        let mut tail = Vec::with_capacity(TAIL_BYTES);
         tail.extend_from_slice(&count.to_le_bytes());
         tail.extend_from_slice(&self.rows.to_le_bytes());
         tail.extend_from_slice(&stamp_us.to_le_bytes());
-        tail.extend_from_slice(&self.place.to_le_bytes());
+        tail.extend_from_slice(&self.offset.to_le_bytes());
         tail.extend_from_slice(&[0; 8]);
         let mut sum = crc32fast::Hasher::new();
         sum.update(&self.index);
@@ -104,6 +106,6 @@ impl Writer {
         self.file.write_all(&self.index)?;
         self.file.write_all(&tail)?;
         self.file.sync_all()?;
-        Ok(self.place + (self.index.len() + tail.len()) as u64)
+        Ok(self.offset + (self.index.len() + tail.len()) as u64)
     }
 }

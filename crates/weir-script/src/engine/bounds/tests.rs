@@ -1,5 +1,5 @@
 use super::super::Engine;
-use crate::call::{AnswerBody, End, Request};
+use crate::call::{End, Request, ScriptBody};
 use crate::engine::Limits;
 use crate::program::{Program, Settings};
 use rustix::time::{ClockId, clock_gettime};
@@ -21,9 +21,9 @@ fn engine(text: &str, cpu: Duration) -> Engine {
 fn evaluate(expression: &str) -> String {
     let text = format!("export default () => ({expression})");
     let mut engine = engine(&text, Duration::from_secs(20));
-    match engine.begin(0, 0, Request::default()).end {
-        Some(End::Answer(answer)) => match answer.body {
-            AnswerBody::Value(json) => String::from_utf8(json).expect("a text"),
+    match engine.start(0, 0, Request::default()).end {
+        Some(End::Response(answer)) => match answer.body {
+            ScriptBody::Value(json) => String::from_utf8(json).expect("a text"),
             other => panic!("{expression}: {other:?}"),
         },
         other => panic!("{expression}: {other:?}"),
@@ -179,9 +179,9 @@ fn no_built_in_runs_much_longer_than_a_call_may() {
         );
         let mut engine = engine(&text, CPU);
         let start = time();
-        let end = engine.begin(0, 0, Request::default()).end;
+        let end = engine.start(0, 0, Request::default()).end;
         let took = time() - start;
-        let over = matches!(end, Some(End::Stopped | End::OutOfMemory));
+        let over = matches!(end, Some(End::CpuLimit | End::OutOfMemory));
         if took > LONGEST || !over {
             late.push(format!("{expression}: {took:?}, {end:?}"));
         }

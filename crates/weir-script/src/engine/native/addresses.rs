@@ -1,4 +1,4 @@
-//! URLs (WHATWG), queries, and where a `fetch` goes.
+//! URLs (WHATWG), queries, and targets of `fetch`.
 
 use super::{Maybe, maybe};
 use crate::call::Fetch;
@@ -22,7 +22,7 @@ pub(super) fn add(object: &Object<'_>) -> Result<(), Error> {
     object.set("queryText", Func::from(text))
 }
 
-/// The parts of a URL, in the order in which the prelude names them.
+/// The parts of a URL, in the order of the prelude.
 fn parts(url: &Url) -> Vec<String> {
     [
         quirks::href(url),
@@ -76,8 +76,8 @@ fn set(ctx: Ctx<'_>, href: String, part: String, value: String) -> Result<Value<
     maybe(&ctx, done.ok().map(|()| parts(&url)))
 }
 
-/// A request to an upstream, or why it cannot be made. Whether the script may reach the upstream
-/// is found out by who sends it.
+/// A request to an upstream, or why it is invalid. The caller checks whether the script may use the
+/// upstream.
 pub(super) fn request(
     url: &str,
     method: String,
@@ -91,7 +91,7 @@ pub(super) fn request(
         return Err(format!("`{method}` is no method of fetch"));
     }
     let parsed = Url::parse(url).map_err(|_| format!("`{url}` is no URL"))?;
-    // The name as it is written: a URL's host is in lower case, an upstream's name need not be.
+    // The name as written: the host of a URL is in lower case, the name of an upstream may not be.
     let name = url.trim().get("http://".len()..).filter(|_| parsed.scheme() == "http");
     let name = name.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default();
     if name.is_empty() {
@@ -117,7 +117,7 @@ pub(super) fn request(
     Ok(Fetch { upstream: name.to_owned(), method, target, headers, body, timeout })
 }
 
-/// Whether name and value can stand in a head (RFC 9110 sections 5.1 and 5.5).
+/// Whether name and value are valid in a head (RFC 9110 sections 5.1 and 5.5).
 fn is_field(name: &str, value: &str) -> bool {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let text = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);

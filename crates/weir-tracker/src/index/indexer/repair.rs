@@ -43,7 +43,7 @@ impl Indexer {
         for (lane, reader) in repair.readers.iter_mut().enumerate() {
             let to = repair.gap.to[lane];
             while done < limit && !repair.build.is_full() && reader.position() < to {
-                let Some(mut transaction) = reader.next_shown().map_err(Error::Journal)? else {
+                let Some(mut transaction) = reader.next_visible().map_err(Error::Journal)? else {
                     break;
                 };
                 if transaction.address.is_none_or(|address| address.position >= to) {

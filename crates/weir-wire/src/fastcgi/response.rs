@@ -1,80 +1,80 @@
-//! What an agent sends back for one request.
+//! Decoding the response to one request.
 
 use super::record::{Header, Part, RecordReader};
 use super::{FastCgiError, REQUEST_ID, kind};
 use std::ops::Range;
 
-/// Reads one answer in whatever pieces it comes.
+/// Decodes one response incrementally.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Answer {
+pub struct ResponseReader {
     records: RecordReader,
-    /// The content of END_REQUEST, as far as it has come.
-    end: [u8; 8],
+    /// The content of END_REQUEST received so far.
+    end_content: [u8; 8],
     filled: usize,
     done: bool,
 }
 
-/// What one step gave.
+/// Result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// Bytes of the input that are dealt with once `data` is.
+    /// Bytes of the input that were processed, including `data`.
     pub consumed: usize,
-    /// Where the bytes of the event are among them.
+    /// Range of the event's bytes in the input.
     pub data: Range<usize>,
-    /// What they are.
+    /// The event.
     pub event: Event,
 }
 
-/// What comes of an answer.
+/// A part of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// More bytes are needed, or some that mean nothing were skipped: to be called again with what
-    /// is behind them, once there is any.
-    Nothing,
+    /// More bytes are needed, or insignificant ones were skipped: continue with the bytes after
+    /// them.
+    Pending,
     /// Bytes of head and body.
     Stdout,
     /// Bytes for a log.
     Stderr,
-    /// The answer is whole; the connection is free.
+    /// The response is complete; the connection is idle.
     End(End),
 }
 
 /// How an agent ended a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// The program's exit status, as it would be of a CGI program.
+    /// The exit status of the program, as in CGI.
     pub application: u32,
-    /// Whether it took the request at all.
+    /// Whether the agent accepted the request.
     pub protocol: ProtocolStatus,
 }
 
-/// Whether an agent took a request (section 5.5).
+/// Whether an agent accepted a request (section 5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolStatus {
-    /// It did.
+    /// Accepted.
     Complete,
-    /// It has another request on this connection.
+    /// Rejected: the agent has another request on this connection.
     CannotMultiplex,
-    /// It has no resources for it.
+    /// Rejected: the agent has no resources.
     Overloaded,
-    /// It plays another role.
+    /// Rejected: the agent has another role.
     UnknownRole,
 }
 
-impl Answer {
-    /// Takes what it can from the start of `bytes`.
+impl ResponseReader {
+    /// Decodes the next part at the start of `bytes`.
     ///
     /// # Errors
-    /// What came cannot be an answer to the request. The connection cannot be used again.
+    /// The bytes are not a response to the request. The connection cannot be reused.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<Decoded, FastCgiError> {
-        let nothing = |consumed| Decoded { consumed, data: 0..0, event: Event::Nothing };
+        let pending = |consumed| Decoded { consumed, data: 0..0, event: Event::Pending };
         let mut consumed = 0;
         while !self.done {
             let Some(step) = self.records.step(&bytes[consumed..])? else { break };
             let data = consumed + step.data.start..consumed + step.data.end;
             consumed += step.consumed;
             match step.part {
-                Part::Header(header) => begins(header)?,
+                Part::Header(header) => check_request(header)?,
                 Part::Content(header) if is_end(header) => {
                     self.keep(&bytes[data]);
                 }
@@ -82,7 +82,7 @@ impl Answer {
                     let event = match (header.request, header.kind) {
                         (REQUEST_ID, kind::STDOUT) => Event::Stdout,
                         (REQUEST_ID, kind::STDERR) => Event::Stderr,
-                        // Answers to questions that were not asked, and types of later versions.
+                        // Results of queries, and types of later versions.
                         _ => continue,
                     };
                     return Ok(Decoded { consumed, data, event });
@@ -90,32 +90,32 @@ impl Answer {
                 Part::Content(_) => {}
                 Part::End(header) if is_end(header) => {
                     self.done = true;
-                    let event = Event::End(self.ended()?);
+                    let event = Event::End(self.end()?);
                     return Ok(Decoded { consumed, data: 0..0, event });
                 }
                 Part::End(_) => {}
             }
         }
-        Ok(nothing(consumed))
+        Ok(pending(consumed))
     }
 
-    /// The answer is whole.
+    /// Whether the response is complete.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
     fn keep(&mut self, content: &[u8]) {
-        let room = &mut self.end[self.filled..];
-        let count = content.len().min(room.len());
-        room[..count].copy_from_slice(&content[..count]);
+        let space = &mut self.end_content[self.filled..];
+        let count = content.len().min(space.len());
+        space[..count].copy_from_slice(&content[..count]);
         self.filled += count;
     }
 
-    fn ended(&self) -> Result<End, FastCgiError> {
-        if self.filled < self.end.len() {
+    fn end(&self) -> Result<End, FastCgiError> {
+        if self.filled < self.end_content.len() {
             return Err(FastCgiError::Short);
         }
-        let [a, b, c, d, protocol, ..] = self.end;
+        let [a, b, c, d, protocol, ..] = self.end_content;
         Ok(End {
             application: u32::from_be_bytes([a, b, c, d]),
             protocol: match protocol {
@@ -133,8 +133,8 @@ fn is_end(header: Header) -> bool {
     header.request == REQUEST_ID && header.kind == kind::END_REQUEST
 }
 
-/// Refuses records of other requests. Those that belong to none are skipped.
-fn begins(header: Header) -> Result<(), FastCgiError> {
+/// Rejects records of other requests. Records without a request are skipped.
+fn check_request(header: Header) -> Result<(), FastCgiError> {
     match header.request {
         0 | REQUEST_ID => Ok(()),
         other => Err(FastCgiError::RequestId(other)),

@@ -1,32 +1,32 @@
-//! How long a call has used the CPU without a pause.
+//! The limit of a call's uninterrupted CPU time.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Asked by the engine every 10,000 branches and calls (and steps back of a regular expression):
-/// often enough for a limit of milliseconds, and so seldom that a call which is over soon never
-/// asks the clock.
+/// Checked by QuickJS every 10,000 branches and calls (and backtracking steps of a regular
+/// expression): often enough for a limit of milliseconds, and so rarely that a short call never
+/// reads the clock.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct CpuWatchdog {
     limit: Cell<Duration>,
-    /// CPU time of the thread at the first question of this turn.
+    /// CPU time of the thread at the first check of this job.
     started: Cell<Option<Duration>>,
     stopped: Cell<bool>,
-    everything: Cell<bool>,
+    always: Cell<bool>,
 }
 
-impl Watch {
-    /// A turn begins.
-    pub(super) fn arm(&self, limit: Duration) {
+impl CpuWatchdog {
+    /// Starts a job.
+    pub(super) fn start(&self, limit: Duration) {
         self.limit.set(limit);
         self.started.set(None);
         self.stopped.set(false);
     }
 
-    /// Whether the turn has taken longer than it may.
-    pub(super) fn is_over(&self) -> bool {
-        if self.everything.get() {
+    /// Whether the job has exceeded the limit.
+    pub(super) fn is_exceeded(&self) -> bool {
+        if self.always.get() {
             return true;
         }
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -41,13 +41,13 @@ impl Watch {
         self.stopped.get()
     }
 
-    /// Whether the turn was stopped.
+    /// Whether the job was stopped.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.get()
     }
 
-    /// Stops whatever runs next, however short.
-    pub(super) fn stop_everything(&self, on: bool) {
-        self.everything.set(on);
+    /// Stops every further job at once.
+    pub(super) fn stop_always(&self, on: bool) {
+        self.always.set(on);
     }
 }

@@ -1,11 +1,11 @@
-//! Where sockets are, and what tells a later start of weir which agents an earlier one has left.
+//! The folder of agents' sockets. From it the next start of weir finds agents that are left over.
 //!
-//! `DATA/agents/PID` has mode 0700. For each agent there are its socket and a file with its process
-//! id and the time it was started, by which a process is told from a later one of the same number.
-//! A folder whose weir has not ended in order is found by the next start: agents in it that still
-//! run are ended.
+//! `DATA/agents/PID` has mode 0700. For each agent it contains the socket, and a file with the
+//! agent's process id and start time, which distinguishes it from a later process with the same id.
+//! A folder without a running weir is found by the next start, which kills the agents in it that
+//! still run.
 
-use crate::guard::Guard;
+use crate::watchdog::Watchdog;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,67 +13,69 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// Longest path of a unix socket (`sun_path` without its end).
-const LONGEST: usize = 107;
-/// Longest name of a file in it.
-const NAME: usize = 32;
-/// The file that says whose the folder is.
-const OWNER: &str = "weir.pid";
+/// Longest path of a unix socket (`sun_path` without its terminator).
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+/// Longest file name in the folder.
+const MAX_NAME_BYTES: usize = 32;
+/// The file that identifies the process of the folder.
+const OWNER_FILE: &str = "weir.pid";
 
-/// This weir's folder; removed when dropped.
+/// The folder of this process; removed on drop.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct RuntimeFolder {
     path: PathBuf,
-    /// Where sockets are, if the path of the folder is too long for them.
+    /// Folder of the sockets, if `path` is too long for them.
     sockets: Option<PathBuf>,
-    guard: Guard,
+    watchdog: Watchdog,
 }
 
-impl Folder {
-    /// Makes it, and ends what earlier ones have left.
+impl RuntimeFolder {
+    /// Creates the folder, and kills agents of earlier processes.
     pub(crate) fn open(data: &Path) -> io::Result<Self> {
         let all = std::path::absolute(data)?.join("agents");
         private().recursive(true).create(&all)?;
-        sweep(&all);
+        remove_orphans(&all);
         let own = std::process::id();
         let path = all.join(own.to_string());
-        // Of a process that had this number; whether it was weir or not, it is gone.
+        // A leftover of an earlier process with this id.
         let _ = fs::remove_dir_all(&path);
         private().create(&path)?;
-        fs::write(path.join(OWNER), identity(own))?;
-        let sockets = if path.as_os_str().as_bytes().len() + 1 + NAME > LONGEST {
+        fs::write(path.join(OWNER_FILE), identity(own))?;
+        let sockets = if path.as_os_str().as_bytes().len() + 1 + MAX_NAME_BYTES
+            > MAX_SOCKET_PATH_BYTES
+        {
             let short = std::env::temp_dir().join(format!("weir-{own}-{:08x}", fastrand::u32(..)));
             private().create(&short)?;
             Some(short)
         } else {
             None
         };
-        Ok(Self { path, sockets, guard: Guard::start()? })
+        Ok(Self { path, sockets, watchdog: Watchdog::start()? })
     }
 
-    /// Where an agent's socket is to be.
+    /// Path of an agent's socket.
     pub(crate) fn socket(&self, agent: u64) -> PathBuf {
         self.sockets.as_ref().unwrap_or(&self.path).join(format!("{agent}.sock"))
     }
 
-    /// Notes an agent.
-    pub(crate) fn note(&self, agent: u64, pid: u32) -> io::Result<()> {
-        self.guard.watch(pid);
+    /// Registers an agent.
+    pub(crate) fn register(&self, agent: u64, pid: u32) -> io::Result<()> {
+        self.watchdog.add(pid);
         fs::write(self.file(agent), identity(pid))
     }
 
-    /// Has somebody end agents when weir cannot; what there is to say of that.
-    pub(crate) fn tend(&self) -> Option<String> {
-        self.guard.tend()
+    /// Restarts the watchdog if it has ended; returns a log line then.
+    pub(crate) fn restart_watchdog(&self) -> Option<String> {
+        self.watchdog.restart_if_ended()
     }
 
-    /// The process of an agent is no more.
-    pub(crate) fn ended(&self, pid: u32) {
-        self.guard.forget(pid);
+    /// Unregisters the process of an agent.
+    pub(crate) fn unregister(&self, pid: u32) {
+        self.watchdog.remove(pid);
     }
 
-    /// Forgets an agent and its socket.
-    pub(crate) fn forget(&self, agent: u64) {
+    /// Removes the files of an agent.
+    pub(crate) fn remove(&self, agent: u64) {
         let _ = fs::remove_file(self.socket(agent));
         let _ = fs::remove_file(self.file(agent));
     }
@@ -83,7 +85,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for RuntimeFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
         if let Some(sockets) = &self.sockets {
@@ -98,13 +100,13 @@ fn private() -> DirBuilder {
     builder
 }
 
-/// A process id and when that process was started.
+/// A process id and the start time of that process.
 fn identity(pid: u32) -> String {
     format!("{pid} {}", started(pid).unwrap_or_default())
 }
 
-/// Start of a process in ticks since boot: field 22 of `/proc/PID/stat`, counted behind the name,
-/// which may have blanks and parentheses in it.
+/// Start time of a process in ticks since boot: field 22 of `/proc/PID/stat`, counted after the
+/// name, which may contain blanks and parentheses.
 fn started(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let behind = stat.rsplit_once(')')?.1;
@@ -118,9 +120,9 @@ fn running(file: &Path) -> Option<u32> {
     (!text.ends_with(' ') && text == identity(pid)).then_some(pid)
 }
 
-fn sweep(all: &Path) {
+fn remove_orphans(all: &Path) {
     for folder in fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        if running(&folder.join(OWNER)).is_some() {
+        if running(&folder.join(OWNER_FILE)).is_some() {
             continue;
         }
         for file in fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()) {
@@ -135,7 +137,7 @@ fn sweep(all: &Path) {
     }
 }
 
-/// Bytes of memory that a process holds (`VmRSS`).
+/// Resident memory of a process in bytes (`VmRSS`).
 pub(crate) fn resident(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -152,10 +154,10 @@ mod tests {
     #[test]
     fn the_folder_is_nobody_elses_and_goes_with_its_owner() {
         let data = tempfile::tempdir().unwrap();
-        let folder = Folder::open(data.path()).unwrap();
+        let folder = RuntimeFolder::open(data.path()).unwrap();
         let path = folder.path.clone();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        assert!(folder.socket(u64::MAX).as_os_str().len() <= LONGEST);
+        assert!(folder.socket(u64::MAX).as_os_str().len() <= MAX_SOCKET_PATH_BYTES);
         drop(folder);
         assert!(!path.exists());
     }
@@ -163,9 +165,9 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_is_not_where_sockets_are() {
         let data = tempfile::tempdir().unwrap();
-        let folder = Folder::open(&data.path().join("x".repeat(150))).unwrap();
+        let folder = RuntimeFolder::open(&data.path().join("x".repeat(150))).unwrap();
         let socket = folder.socket(1);
-        assert!(socket.as_os_str().len() <= LONGEST);
+        assert!(socket.as_os_str().len() <= MAX_SOCKET_PATH_BYTES);
         let mode = fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         drop(folder);
@@ -179,15 +181,15 @@ mod tests {
         let (mut left, mut other) = (sleeper(), sleeper());
         let old = data.path().join("agents/1000000000");
         fs::create_dir_all(&old).unwrap();
-        fs::write(old.join(OWNER), "1000000000 5").unwrap();
+        fs::write(old.join(OWNER_FILE), "1000000000 5").unwrap();
         fs::write(old.join("1.pid"), identity(left.id())).unwrap();
-        // The number is taken by another process now.
+        // The id belongs to another process now.
         fs::write(old.join("2.pid"), format!("{} 5", other.id())).unwrap();
-        let folder = Folder::open(data.path()).unwrap();
+        let folder = RuntimeFolder::open(data.path()).unwrap();
         assert_eq!(left.wait().unwrap().signal(), Some(9));
         assert!(other.try_wait().unwrap().is_none());
         assert!(!old.exists());
-        sweep(&data.path().join("agents"));
+        remove_orphans(&data.path().join("agents"));
         assert!(folder.path.exists(), "one that is in use stays");
         other.kill().unwrap();
         other.wait().unwrap();

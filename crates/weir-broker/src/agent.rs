@@ -1,0 +1,146 @@
+//! An agent: a process, or a connection to a process that weir did not start.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
+use tokio::sync::Notify;
+use weir_config::AgentAddress;
+
+/// Identifies an agent; never reused within a process of weir.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AgentId(pub(crate) u64);
+
+impl std::fmt::Display for AgentId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// State of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Not yet responded for the first time.
+    Starting,
+    /// Idle; with the worker that has a connection to it.
+    Available(Option<usize>),
+    /// Processing a request.
+    Busy,
+    /// Gets no more requests.
+    Locked,
+}
+
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) phase: Phase,
+    pub(crate) address: Option<Arc<AgentAddress>>,
+    pub(crate) served: u64,
+    pub(crate) started: Instant,
+    /// When the phase began.
+    pub(crate) since: Instant,
+    /// It has responded over this connection.
+    pub(crate) has_responded: bool,
+    /// It uses too much memory: to be stopped when idle.
+    pub(crate) over_memory: bool,
+    pub(crate) generation: u32,
+    pub(crate) pid: Option<u32>,
+    pub(crate) control: Arc<AgentControl>,
+}
+
+/// Command of the pool to an agent's supervisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum AgentCommand {
+    None,
+    /// Check its health.
+    Check,
+    /// Let it exit by itself.
+    Stop,
+    /// Kill it.
+    Kill,
+}
+
+/// Result of the health check of an agent whose request was aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Health {
+    Unknown,
+    /// It runs and responds.
+    Healthy,
+    /// It exited cleanly, as programs do that exit after a number of requests.
+    Ended,
+    Crashed,
+}
+
+/// The channel between a pool and the supervisor of an agent: commands, of which a stronger one
+/// replaces a weaker one, and the agent's health.
+#[derive(Debug, Default)]
+pub(crate) struct AgentControl {
+    command: AtomicU8,
+    sent: Notify,
+    health: AtomicU8,
+    reported: Notify,
+}
+
+impl AgentControl {
+    pub(crate) fn send(&self, command: AgentCommand) {
+        self.command.fetch_max(command as u8, Ordering::AcqRel);
+        self.sent.notify_one();
+    }
+
+    /// Waits for a command of at least this strength. A check is removed with it.
+    pub(crate) async fn receive(&self, least: AgentCommand) -> AgentCommand {
+        loop {
+            let sent = self.sent.notified();
+            let command = self.current();
+            if command >= least {
+                if command == AgentCommand::Check {
+                    let (check, none) = (AgentCommand::Check as u8, AgentCommand::None as u8);
+                    // A stronger command that came in between is found by the next iteration.
+                    let received = self.command.compare_exchange(
+                        check,
+                        none,
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    );
+                    if received.is_err() {
+                        continue;
+                    }
+                }
+                return command;
+            }
+            sent.await;
+        }
+    }
+
+    /// The agent gets a request: its health is unknown from now on.
+    pub(crate) fn reset_health(&self) {
+        self.health.store(Health::Unknown as u8, Ordering::Release);
+    }
+
+    pub(crate) fn report(&self, health: Health) {
+        self.health.store(health as u8, Ordering::Release);
+        self.reported.notify_one();
+    }
+
+    /// Waits until the health is known.
+    pub(crate) async fn health(&self) -> Health {
+        loop {
+            let reported = self.reported.notified();
+            match self.health.load(Ordering::Acquire) {
+                0 => reported.await,
+                1 => return Health::Healthy,
+                2 => return Health::Ended,
+                _ => return Health::Crashed,
+            }
+        }
+    }
+
+    pub(crate) fn current(&self) -> AgentCommand {
+        match self.command.load(Ordering::Acquire) {
+            0 => AgentCommand::None,
+            1 => AgentCommand::Check,
+            2 => AgentCommand::Stop,
+            _ => AgentCommand::Kill,
+        }
+    }
+}
