@@ -13,7 +13,7 @@ pub(crate) const HOUR: u64 = 3600;
 /// Seconds of a day.
 pub(crate) const DAY: u64 = 86_400;
 /// Retention of minutes, in seconds: a month of any time zone, and some days to bill it.
-pub(crate) const MINUTES_KEPT: u64 = 40 * DAY;
+pub(crate) const MINUTE_RETENTION: u64 = 40 * DAY;
 /// Lengths of buckets; every call is in one of each.
 pub(crate) const STEPS: [u64; 3] = [MINUTE, HOUR, DAY];
 /// Most days whose combinations are cached.

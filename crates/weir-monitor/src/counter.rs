@@ -1,6 +1,6 @@
 //! The counter: follows the journal and counts calls.
 
-use crate::bucket::{self, MINUTES_KEPT, Table, Writer};
+use crate::bucket::{self, MINUTE_RETENTION, Table, Writer};
 use crate::error::MonitorError;
 use crate::quota::{self, QuotaUse};
 use crate::tally::{Price, Tally};
@@ -146,7 +146,7 @@ pub struct Counter {
     follower: Follower,
     readers: Vec<Reader>,
     /// Their start positions: all before is counted.
-    begun: Vec<Position>,
+    starts: Vec<Position>,
     /// Time of the call read last, in microseconds since 1970.
     read_until: u64,
     /// When the end of the journal was last reached.
@@ -171,7 +171,7 @@ impl Counter {
         let follower = journal.follower(FOLLOWER).map_err(MonitorError::Journal)?;
         let mut counter = Self {
             readers: open_readers(&connection, &journal, &follower)?,
-            begun: Vec::new(),
+            starts: Vec::new(),
             shared,
             journal,
             connection,
@@ -183,7 +183,7 @@ impl Counter {
             written: Instant::now(),
             purged: None,
         };
-        counter.begun = counter.readers.iter().map(Reader::position).collect();
+        counter.starts = counter.readers.iter().map(Reader::position).collect();
         // The position in the database is the valid one; the checkpoint of the journal may be older.
         counter.write()?;
         counter.readers.iter().for_each(|reader| counter.follower.advance(reader));
@@ -239,10 +239,10 @@ impl Counter {
         let (began, mut done, mut failed) = (clock::now(), 0, None);
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
-            let begun = self.begun.get(usize::from(reader.lane())).copied().unwrap_or_default();
+            let start = self.starts.get(usize::from(reader.lane())).copied().unwrap_or_default();
             let read = reader.calls(limit - done, |call| {
                 // If its end was read before and lost, it is counted already.
-                if call.possible_end.is_none_or(|end| end >= begun) {
+                if call.possible_end.is_none_or(|end| end >= start) {
                     tally.add(call, counts, price.as_deref());
                 }
                 *read_until = call.received_us;
@@ -306,22 +306,23 @@ impl Counter {
     }
 
     fn write_all(&mut self) -> rusqlite::Result<u64> {
-        let (most, longest) = {
+        let (limit, max_call_time) = {
             let settings = self.shared.settings();
             (settings.cardinality, settings.max_call_time)
         };
-        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let overflow = self.writer.add(&begun, &self.tally, most)?;
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let overflow = self.writer.add(&transaction, &self.tally, limit)?;
         failpoint::pass("monitor.buckets");
-        quota::add(&begun, &self.tally)?;
-        add_segments(&begun, &self.tally)?;
-        write_positions(&begun, &self.readers)?;
+        quota::add(&transaction, &self.tally)?;
+        add_segments(&transaction, &self.tally)?;
+        write_positions(&transaction, &self.readers)?;
         if let Some(all_read) = self.all_read {
-            let settled = all_read.saturating_sub(longest).as_secs();
-            begun.execute("UPDATE counted_until SET settled = ?1", [settled])?;
+            let settled = all_read.saturating_sub(max_call_time).as_secs();
+            transaction.execute("UPDATE counted_until SET settled = ?1", [settled])?;
         }
         failpoint::pass("monitor.noted");
-        begun.commit()?;
+        transaction.commit()?;
         Ok(overflow)
     }
 
@@ -334,13 +335,14 @@ impl Counter {
     fn purge(&mut self) -> Result<(), MonitorError> {
         let now = clock::now().as_secs();
         let keep = self.shared.settings().keep.as_secs();
-        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let kept = now.saturating_sub(keep);
-        let minutes = now.saturating_sub(keep.min(MINUTES_KEPT));
-        let dropped = bucket::purge(&begun, [minutes, kept, kept])?;
-        quota::compact(&begun, now)?;
-        begun.execute("DELETE FROM counted_segment WHERE last < ?1", [kept])?;
-        begun.commit()?;
+        let minutes = now.saturating_sub(keep.min(MINUTE_RETENTION));
+        let dropped = bucket::purge(&transaction, [minutes, kept, kept])?;
+        quota::compact(&transaction, now)?;
+        transaction.execute("DELETE FROM counted_segment WHERE last < ?1", [kept])?;
+        transaction.commit()?;
         if dropped {
             self.writer.invalidate();
         }
@@ -361,7 +363,7 @@ impl Counter {
         self.journal.forget(REBUILD_PIN).map_err(MonitorError::Journal)?;
         self.connection.execute("DELETE FROM rebuilt", [])?;
         self.readers = open_readers(&self.connection, &self.journal, &self.follower)?;
-        self.begun = self.readers.iter().map(Reader::position).collect();
+        self.starts = self.readers.iter().map(Reader::position).collect();
         Ok(())
     }
 }
@@ -374,8 +376,8 @@ fn open_readers(
 ) -> Result<Vec<Reader>, MonitorError> {
     let mut read = database.prepare_cached("SELECT lane, position, ticket FROM counted")?;
     let rows = read.query_map([], |row| {
-        let place: (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok((row.get(0)?, (Position::from_bits(place.0 as u64), place.1 as u64)))
+        let written: (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok((row.get(0)?, (Position::from_bits(written.0 as u64), written.1 as u64)))
     })?;
     let known = rows.collect::<Result<HashMap<u16, _>, _>>()?;
     for (lane, (position, _)) in &known {
@@ -403,15 +405,15 @@ fn open_readers(
 /// The counts of a lane come from other segments than those that have their numbers now: their last
 /// minute is stored as that of a dropped segment, under a number that no segment has.
 fn discard_segments(database: &Connection, lane: u16) -> rusqlite::Result<()> {
-    let begun = database.unchecked_transaction()?;
-    begun.execute(
+    let transaction = database.unchecked_transaction()?;
+    transaction.execute(
         "INSERT INTO counted_segment
          SELECT lane, -1, max(last) FROM counted_segment WHERE lane = ?1 GROUP BY lane
          ON CONFLICT DO UPDATE SET last = max(last, excluded.last)",
         [lane],
     )?;
-    begun.execute("DELETE FROM counted_segment WHERE lane = ?1 AND segment >= 0", [lane])?;
-    begun.commit()
+    transaction.execute("DELETE FROM counted_segment WHERE lane = ?1 AND segment >= 0", [lane])?;
+    transaction.commit()
 }
 
 fn add_segments(database: &Connection, tally: &Tally) -> rusqlite::Result<()> {

@@ -4,7 +4,7 @@
 //! can be counted again, and replace the old counts; earlier ones are never changed. The first hour
 //! and the first day are computed from the minutes before and the new ones.
 
-use crate::bucket::{self, DAY, HOUR, MINUTES_KEPT, STEPS, Table, Writer};
+use crate::bucket::{self, DAY, HOUR, MINUTE_RETENTION, STEPS, Table, Writer};
 use crate::counter::{self, Counter, REBUILD_PIN};
 use crate::error::MonitorError;
 use crate::tally::{MINUTE, Tally};
@@ -92,7 +92,7 @@ impl Counter {
             }
         }
         // Before that, minutes to compute an hour or a day from may be purged.
-        let minutes = clock::now().as_secs().saturating_sub(MINUTES_KEPT - 2 * DAY);
+        let minutes = clock::now().as_secs().saturating_sub(MINUTE_RETENTION - 2 * DAY);
         let day = from % DAY;
         Ok(if from < minutes && day > 0 { from - day + DAY } else { from })
     }
@@ -131,9 +131,10 @@ impl Counter {
 
     fn stage(&mut self, tally: &mut Tally, writer: &mut Writer) -> Result<(), MonitorError> {
         let limit = self.shared.settings().cardinality;
-        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        writer.add(&begun, tally, limit)?;
-        begun.commit()?;
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        writer.add(&transaction, tally, limit)?;
+        transaction.commit()?;
         failpoint::pass("monitor.staged");
         *tally = Tally::default();
         Ok(())
@@ -141,25 +142,26 @@ impl Counter {
 
     fn replace_counts(&mut self, rebuilt: &mut Rebuilt) -> Result<(), MonitorError> {
         let from = rebuilt.from;
-        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        add_minutes_before(&begun, from)?;
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        add_minutes_before(&transaction, from)?;
         let calls = "SELECT total(calls), max(start) FROM bucket WHERE step = 60 AND start >= ?1";
-        let (before, last) = begun.query_row(calls, [from], range)?;
+        let (before, last) = transaction.query_row(calls, [from], range)?;
         let calls = "SELECT total(calls), max(start) FROM rebuilt WHERE step = 60 AND start >= ?1";
-        let (after, newest) = begun.query_row(calls, [from], range)?;
+        let (after, newest) = transaction.query_row(calls, [from], range)?;
         (rebuilt.before, rebuilt.after) = (before, after);
         let end = last.max(newest).map_or(from, |last| last + MINUTE);
         rebuilt.to = end;
-        set_revisions(&begun)?;
+        set_revisions(&transaction)?;
         for step in STEPS {
             let first = from - from % step;
             let drop = "DELETE FROM bucket WHERE step = ?1 AND start >= ?2";
-            begun.execute(drop, params![step, first])?;
+            transaction.execute(drop, params![step, first])?;
         }
-        begun.execute("INSERT INTO bucket SELECT * FROM rebuilt", [])?;
-        begun.execute("DELETE FROM rebuilt", [])?;
+        transaction.execute("INSERT INTO bucket SELECT * FROM rebuilt", [])?;
+        transaction.execute("DELETE FROM rebuilt", [])?;
         failpoint::pass("monitor.rebuilt");
-        begun.commit()?;
+        transaction.commit()?;
         self.invalidate();
         Ok(())
     }

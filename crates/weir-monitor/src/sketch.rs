@@ -160,9 +160,9 @@ mod tests {
             let sketch = of(&values);
             values.sort_unstable();
             let exact = f64::from(values[(values.len() - 1) * percent as usize / 100]);
-            let told = sketch.percentile(percent).unwrap() as f64;
+            let percentile = sketch.percentile(percent).unwrap() as f64;
             // It is told in whole microseconds.
-            prop_assert!((told - exact).abs() <= exact * ERROR + 0.5, "{told} for {exact}");
+            prop_assert!((percentile - exact).abs() <= exact * ERROR + 0.5, "{percentile} for {exact}");
         }
 
         #[test]

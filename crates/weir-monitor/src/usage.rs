@@ -3,7 +3,7 @@
 //! A range of time is read from the longest buckets that fit: days, then hours at both ends, then
 //! minutes. A report in steps is read from buckets that are not longer than a step.
 
-use crate::bucket::{DAY, HOUR, MINUTES_KEPT, add_latency, amount};
+use crate::bucket::{DAY, HOUR, MINUTE_RETENTION, add_latency, amount};
 use crate::error::MonitorError;
 use crate::monitor::Monitor;
 use crate::sketch::Sums;
@@ -172,14 +172,14 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
                 slot = here;
                 rows_of_step.fill(None);
             }
-            let place = *rows_of_step[group].get_or_insert_with(|| {
+            let sum = *rows_of_step[group].get_or_insert_with(|| {
                 sums.push(RowSum { slot, group, ..RowSum::default() });
                 sums.len() - 1
             });
             if sums.len() > MAX_ROWS {
                 return Err(UsageError::Rows);
             }
-            sums[place].add(row, &groups.plans[plan])?;
+            sums[sum].add(row, &groups.plans[plan])?;
         }
     }
     let rows = sums.into_iter().map(|sums| {
@@ -281,7 +281,7 @@ fn span(database: &Connection, usage: &Usage, now: u64) -> Result<Range<u64>, Us
     let now = newest.map_or(now, |newest| now.max(newest)) + 1;
     let from = usage.from.max(oldest.unwrap_or(now));
     let to = usage.to.unwrap_or(now).min(now).max(from);
-    let kept = now.saturating_sub(MINUTES_KEPT - DAY);
+    let kept = now.saturating_sub(MINUTE_RETENTION - DAY);
     let unit = |at: u64| if at < kept { HOUR } else { MINUTE };
     let (from, to) = (from - from % unit(from), to.next_multiple_of(unit(to)));
     Ok(match usage.step {

@@ -272,8 +272,9 @@ impl Index {
                 if read > MAX_TAIL || Instant::now() >= deadline {
                     return Ok(true);
                 }
-                let whole = self.shared.settings.total_stage;
-                let subject = Subject::new(&transaction, whole).with_ledger(self.shared.ledger());
+                let total_stage = self.shared.settings.total_stage;
+                let subject =
+                    Subject::new(&transaction, total_stage).with_ledger(self.shared.ledger());
                 if subject.matches(&query.root) {
                     hit(subject);
                 }
@@ -431,8 +432,8 @@ impl Search<'_> {
             self.ready.push_back((next, None));
         }
         addresses.sort_unstable();
-        let unsure = self.ready.iter().any(|(candidate, _)| !candidate.definite);
-        let payload = self.page.payload || unsure || self.query.uses_words();
+        let pending = self.ready.iter().any(|(candidate, _)| !candidate.definite);
+        let payload = self.page.payload || pending || self.query.uses_words();
         let read =
             self.index.shared.journal.get_many(&addresses, payload).map_err(Error::Journal)?;
         let bytes: usize = read.iter().map(payload_bytes).sum();
@@ -474,8 +475,9 @@ impl Search<'_> {
             if let Some(part) = candidate.part.filter(|_| unread) {
                 keys::merge(&mut transaction, self.keys(part, candidate.row)?);
             }
-            let whole = self.index.shared.settings.total_stage;
-            let subject = Subject::new(&transaction, whole).with_ledger(self.index.shared.ledger());
+            let total_stage = self.index.shared.settings.total_stage;
+            let subject =
+                Subject::new(&transaction, total_stage).with_ledger(self.index.shared.ledger());
             if !candidate.definite && !subject.matches(&self.query.root) {
                 return Ok(None);
             }

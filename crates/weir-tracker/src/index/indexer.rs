@@ -236,13 +236,13 @@ impl Indexer {
         block: Option<BlockTerms>,
         reached: Position,
     ) {
-        let (counts, whole) = (&self.shared.counts, self.shared.settings.total_stage);
+        let (counts, total_stage) = (&self.shared.counts, self.shared.settings.total_stage);
         counts.indexed.fetch_add(taken.len() as u64, Ordering::Relaxed);
         if let Some(last) = taken.last() {
-            counts.behind_since.store(ended(last, whole), Ordering::Relaxed);
+            counts.behind_since.store(ended(last, total_stage), Ordering::Relaxed);
         }
         let mut state = self.shared.write();
-        taken.iter().for_each(|transaction| state.open.columns.push(transaction, whole));
+        taken.iter().for_each(|transaction| state.open.columns.push(transaction, total_stage));
         state.open.blocks.extend(block);
         state.indexed[lane] = reached;
         drop(state);
@@ -380,8 +380,8 @@ fn read(shared: &Shared, build: &mut Build, transaction: &mut Transaction) -> Op
 }
 
 /// End of a transaction, in microseconds since 1970.
-fn ended(transaction: &Transaction, whole: u8) -> u64 {
-    transaction.received_us.saturating_add(row::elapsed(&transaction.stages, whole))
+fn ended(transaction: &Transaction, total_stage: u8) -> u64 {
+    transaction.received_us.saturating_add(row::elapsed(&transaction.stages, total_stage))
 }
 
 fn readers(shared: &Shared, from: &[Position]) -> Vec<Reader> {

@@ -25,9 +25,9 @@ pub struct Row {
     pub(crate) names: [String; NAMES],
 }
 
-/// Duration of the stage `whole`, which spans the whole transaction.
-pub(crate) fn elapsed(stages: &[(u8, u32)], whole: u8) -> u64 {
-    stages.iter().find(|(stage, _)| *stage == whole).map_or(0, |(_, time)| u64::from(*time))
+/// Duration of the stage that spans the whole transaction.
+pub(crate) fn elapsed(stages: &[(u8, u32)], total_stage: u8) -> u64 {
+    stages.iter().find(|(stage, _)| *stage == total_stage).map_or(0, |(_, time)| u64::from(*time))
 }
 
 /// Its type; the default `http` is not recorded.
@@ -72,11 +72,11 @@ pub(crate) fn outcome(code: u64) -> Outcome {
 }
 
 impl Row {
-    pub(crate) fn of(transaction: &Transaction, whole: u8) -> Self {
+    pub(crate) fn of(transaction: &Transaction, total_stage: u8) -> Self {
         Self {
             id: u128::from_be_bytes(transaction.id),
             time: transaction.received_us,
-            elapsed: elapsed(&transaction.stages, whole),
+            elapsed: elapsed(&transaction.stages, total_stage),
             status: transaction.status,
             outcome: transaction.outcome,
             address: transaction.address,

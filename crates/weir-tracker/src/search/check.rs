@@ -41,8 +41,8 @@ pub(crate) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn new(transaction: &'a Transaction, whole: u8) -> Self {
-        let row = Row::of(transaction, whole);
+    pub(crate) fn new(transaction: &'a Transaction, total_stage: u8) -> Self {
+        let row = Row::of(transaction, total_stage);
         Self { transaction, row, bodies: Default::default(), ledger: None }
     }
 

@@ -100,13 +100,13 @@ impl Index {
         let deadline = Instant::now() + budget;
         let keys = keys.then(HashMap::new);
         let mut counter = Counter { keys, ..Counter::default() };
-        let mut unsure = Vec::new();
+        let mut pending = Vec::new();
         let snapshot = self.snapshot(query, |view| {
             let known = evaluate(&query.root, view)?;
             counter.rows(view, &known.definite)?;
             let View::Open(open) = view else { return Ok(()) };
             let rows = known.candidates.rows().filter(|row| !known.definite.contains(*row));
-            unsure.extend(rows.map(|row| (open.address(row), (open.columns.ids[row], row))));
+            pending.extend(rows.map(|row| (open.address(row), (open.columns.ids[row], row))));
             Ok(())
         })?;
         let tail_ends = Instant::now() + budget / 2;
@@ -116,7 +116,7 @@ impl Index {
         })?;
         let mut incomplete = snapshot.incomplete || unread;
         // The keys of the open part come from the same configuration, so they need not be merged.
-        let mut cut = !self.count_candidates(query, &unsure, None, deadline, &mut counter)?;
+        let mut cut = !self.count_candidates(query, &pending, None, deadline, &mut counter)?;
         for part in snapshot.sealed.iter().rev() {
             if cut || Instant::now() >= deadline {
                 cut = true;
@@ -134,14 +134,14 @@ impl Index {
                 }
                 let ids = view.ids()?;
                 let View::Sealed(_, columns) = &view else { return Ok(true) };
-                let mut unsure = Vec::new();
+                let mut pending = Vec::new();
                 for row in candidates.rows() {
-                    unsure.push((columns.address(row)?, (ids[row], row)));
+                    pending.push((columns.address(row)?, (ids[row], row)));
                 }
-                unsure.reverse();
+                pending.reverse();
                 let with_keys = query.uses_keys() || counter.keys.is_some();
                 let stored_keys = with_keys.then(|| columns.keys()).transpose()?;
-                self.count_candidates(query, &unsure, stored_keys.as_ref(), deadline, &mut counter)
+                self.count_candidates(query, &pending, stored_keys.as_ref(), deadline, &mut counter)
             });
             match counted {
                 Ok(whole) => cut = !whole,
@@ -160,12 +160,12 @@ impl Index {
     fn count_candidates(
         &self,
         query: &Query,
-        unsure: &[(Address, (u128, usize))],
+        pending: &[(Address, (u128, usize))],
         stored_keys: Option<&Keys<'_>>,
         deadline: Instant,
         counter: &mut Counter,
     ) -> Result<bool, Error> {
-        for some in unsure.chunks(READ_BATCH) {
+        for some in pending.chunks(READ_BATCH) {
             if Instant::now() >= deadline {
                 return Ok(false);
             }
@@ -181,8 +181,9 @@ impl Index {
                 if let Some(stored_keys) = stored_keys {
                     keys::merge(transaction, stored_keys.of_row(*row));
                 }
-                let whole = self.shared.settings.total_stage;
-                let subject = Subject::new(transaction, whole).with_ledger(self.shared.ledger());
+                let total_stage = self.shared.settings.total_stage;
+                let subject =
+                    Subject::new(transaction, total_stage).with_ledger(self.shared.ledger());
                 if *id == subject.row.id && subject.matches(&query.root) {
                     counter.row(&subject.row, &subject.transaction.keys);
                 }
