@@ -97,7 +97,7 @@ impl User {
             progressed: false,
             slots: vec![0; slots],
             events,
-            group: group,
+            group,
             number,
         }
     }
