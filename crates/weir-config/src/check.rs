@@ -3,12 +3,10 @@
 
 mod slips;
 
-pub(crate) use slips::words;
-
 use crate::draft::{Data, Meaning, Member, Node, Scalar};
-use crate::finding::{Diagnostics, codes};
-use crate::keys::{Form, Key, Kind, Names, Shape};
+use crate::finding::{Diagnostics, codes, words};
 use crate::secret_names::{is_url_with_secret, names_credential, names_secret};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 
 /// Most items of one list or table.
 const ITEMS: usize = 100_000;
@@ -163,7 +161,7 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut D
                 report.error(
                     codes::MISSING_KEY,
                     node.at,
-                    format!("{} needs one of {}", shape.name, slips::words(group.keys)),
+                    format!("{} needs one of {}", shape.name, words(group.keys)),
                 );
             }
             continue;
@@ -176,7 +174,7 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut D
                     format!("`{}` and `{}` exclude each other", first.key, other.key),
                 )
                 .related(first.at, "first key")
-                .help(format!("{} takes one of {}", shape.name, slips::words(group.keys)));
+                .help(format!("{} takes one of {}", shape.name, words(group.keys)));
         }
     }
 }
@@ -201,8 +199,7 @@ fn unknown(
         );
         return;
     }
-    if std::ptr::eq(shape, &raw const crate::keys::INCLUDED) && crate::keys::ROOT.key(key).is_some()
-    {
+    if shape.main.is_some_and(|main| main.key(key).is_some()) {
         report
             .error(
                 codes::NOT_HERE,

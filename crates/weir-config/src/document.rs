@@ -3,7 +3,7 @@
 
 pub use crate::draft::{Data, Meaning, Member, Node, Scalar};
 pub use crate::finding::{Diagnostic, Diagnostics, Fault, nearest};
-pub use crate::keys::{Form, Group, Key, Kind, Names, Shape};
+pub use crate::shape::{Form, Group, Key, Kind, Names, Shape};
 
 pub use crate::source_map::{FileId, Span};
 

@@ -140,6 +140,11 @@ impl Fault {
     }
 }
 
+/// Names as messages list them: `a`, `b`, `c`.
+pub(crate) fn words(words: &[&str]) -> String {
+    words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
+}
+
 /// Longest name that another is suggested for, in bytes: the comparison takes the product of both
 /// lengths.
 const SUGGESTED: usize = 200;

@@ -19,7 +19,6 @@ pub mod expr;
 pub mod finding;
 mod json_tokens;
 pub mod key_set;
-mod keys;
 pub mod map;
 mod openapi;
 mod path_pattern;
@@ -31,6 +30,7 @@ mod restart;
 mod schema;
 pub mod secret_file;
 mod secret_names;
+mod shape;
 mod source_map;
 pub mod units;
 mod url_encoding;
@@ -104,9 +104,9 @@ fn load_draft(
 }
 
 fn validate(draft: &Draft, report: &mut Diagnostics) -> Option<Config> {
-    check::check(&draft.root, &keys::ROOT, report);
+    check::check(&draft.root, &resolve::ROOT, report);
     for node in &draft.included {
-        check::check(node, &keys::INCLUDED, report);
+        check::check(node, &resolve::INCLUDED, report);
     }
     resolve::resolve(draft, report)
 }

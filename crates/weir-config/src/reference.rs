@@ -1,6 +1,7 @@
 //! The reference document of the configuration, from the description of its keys.
 
-use crate::keys::{self, Kind, Shape};
+use crate::resolve::{INCLUDED, ROOT};
+use crate::shape::{Kind, Shape};
 use std::fmt::Write;
 
 const HEAD: &str = "\
@@ -31,8 +32,8 @@ CEL variables are `request` (`method`, `target`, `host`, `address`, `path.NAME`,
 pub fn reference() -> String {
     let mut out = HEAD.to_owned();
     let mut shapes: Vec<&'static Shape> = Vec::new();
-    collect(&keys::ROOT, &mut shapes);
-    shapes.push(&keys::INCLUDED);
+    collect(&ROOT, &mut shapes);
+    shapes.push(&INCLUDED);
     for shape in shapes {
         section(&mut out, shape);
     }

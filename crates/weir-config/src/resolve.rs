@@ -14,6 +14,7 @@ mod headers;
 mod health;
 mod introspect;
 mod jwt;
+mod keys;
 mod monitor;
 mod normalization;
 mod openapi;
@@ -33,10 +34,11 @@ mod underscores;
 mod upstream;
 mod xml;
 
+pub(crate) use keys::{INCLUDED, ROOT};
+
 use crate::config::{Config, Upstream};
 use crate::draft::{Draft, Member, Node};
 use crate::finding::{Diagnostics, Fault, codes};
-use crate::keys;
 use crate::source_map::Span;
 use fields::Fields;
 use rustls::RootCertStore;

@@ -1,14 +1,15 @@
 //! The JSON Schema (draft 2020-12) of the configuration, from the description of its keys.
 
-use crate::keys::{self, Group, Key, Kind, Names, Shape};
+use crate::resolve::{INCLUDED, ROOT};
+use crate::shape::{Group, Key, Kind, Names, Shape};
 use serde_json::{Map, Value, json};
 
 /// The schema of the main file. Every mapping refuses keys that it does not have.
 pub fn schema() -> Value {
     let mut definitions = Definitions::default();
-    let mut schema = object(&keys::ROOT, &mut definitions);
-    let included = object(&keys::INCLUDED, &mut definitions);
-    definitions.map.insert(definition(&keys::INCLUDED), included);
+    let mut schema = object(&ROOT, &mut definitions);
+    let included = object(&INCLUDED, &mut definitions);
+    definitions.map.insert(definition(&INCLUDED), included);
     let mut document = Map::new();
     document.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     document.insert("title".to_owned(), json!("weir configuration"));

@@ -1,12 +1,8 @@
 //! Usual slips and what was probably meant.
 
 use crate::draft::{Meaning, Member, Node};
-use crate::keys::{Kind, Shape};
-
-/// `a`, `b` and `c`.
-pub(crate) fn words(words: &[&str]) -> String {
-    words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
-}
+use crate::finding::words;
+use crate::shape::{Kind, Shape};
 
 /// The nearest of some names, as a question.
 pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {

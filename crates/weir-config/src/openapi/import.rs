@@ -110,7 +110,7 @@ impl<'d> Writer<'d> {
         if let Err(fault) = crate::path_pattern::pattern(operation.path) {
             return Some(format!("{}: {}", operation.path, fault.message));
         }
-        if let Err(fault) = crate::keys::Form::Operation.check(&operation.name) {
+        if let Err(fault) = crate::shape::Form::Operation.check(&operation.name) {
             return Some(fault.message);
         }
         let requirements = self.description.security(Some(operation), &mut report);
@@ -238,7 +238,7 @@ impl<'d> Writer<'d> {
         };
         let base = format!("/{}", path.trim_end_matches('/'));
         let base = if crate::path_pattern::base(&base).is_ok() { base } else { "/".to_owned() };
-        let origin = origin.filter(|origin| crate::keys::target(origin).is_ok());
+        let origin = origin.filter(|origin| crate::shape::target(origin).is_ok());
         (origin, base)
     }
 }

@@ -1,5 +1,6 @@
 //! APIs: what their routes have in common.
 
+use super::keys;
 use super::normalization::normalization;
 use super::resubmit::resubmit;
 use super::{Fields, Resolver, headers, plan, server};
@@ -10,8 +11,8 @@ use crate::config::{
 use crate::draft::Member;
 use crate::expr::Expr;
 use crate::finding::codes;
-use crate::keys;
 use crate::path_pattern;
+use crate::shape::network;
 use crate::source_map::Span;
 use ipnet::IpNet;
 use std::collections::HashMap;
@@ -147,7 +148,7 @@ impl Resolver<'_> {
     pub(super) fn clients(&mut self, fields: &Fields<'_>) -> Option<Clients> {
         let fields = fields.object("clients", &keys::CLIENTS)?;
         let networks = |key| -> Vec<IpNet> {
-            fields.texts(key).iter().filter_map(|text| keys::network(text)).collect()
+            fields.texts(key).iter().filter_map(|text| network(text)).collect()
         };
         let clients = Clients { allow: networks("allow"), deny: networks("deny") };
         for (node, net) in fields.many("allow").iter().zip(&clients.allow) {

@@ -1,10 +1,10 @@
 //! Ways to prove who calls, and who may.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, CertificateName};
 use crate::draft::{Member, Node};
 use crate::finding::codes;
-use crate::keys;
 
 /// Words that stand where names of auths do.
 const RESERVED: [&str; 2] = ["anonymous", "none"];

@@ -1,11 +1,11 @@
 //! Calls that are made to answer one request.
 
+use super::keys;
 use super::proxy::template;
 use super::{Fields, Resolver, headers};
 use crate::config::{Call, Given, Handler, PathPattern, UpstreamId};
 use crate::draft::{Member, Node};
 use crate::finding::codes;
-use crate::keys;
 
 /// Most calls of one request.
 const MOST: usize = 16;

@@ -1,10 +1,10 @@
 //! What is posted as events.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Alert, AlertRule, Api, Consumer, EndState, Sink, Trigger, UpstreamId};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 use std::collections::HashSet;
 use std::time::Duration;
 

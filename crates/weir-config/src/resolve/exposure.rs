@@ -1,11 +1,11 @@
 //! What is open to more than was probably meant: warnings, each with its remedy.
 
+use super::keys;
 use super::upstream::{is_local, weighted_target};
 use super::{Fields, Resolver};
 use crate::config::{Admin, Listener, Scheme};
 use crate::draft::{Draft, Node};
 use crate::finding::codes;
-use crate::keys;
 use crate::source_map::Span;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Reading the members of a mapping whose shape has been checked.
 
 use crate::draft::{Data, Meaning, Member, Node};
-use crate::keys::Shape;
+use crate::shape::Shape;
 use crate::units;
 use std::time::Duration;
 

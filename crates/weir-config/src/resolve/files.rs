@@ -1,10 +1,11 @@
 //! Files of a folder.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Files, PathPattern};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
+use crate::shape::Form;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -120,7 +121,7 @@ impl Resolver<'_> {
     fn look_for_fallback(&mut self, fields: &Fields<'_>, files: &Files) {
         if let (Some(node), Some(fallback)) = (fields.get("fallback"), &files.fallback)
             && !self.draft.sealed
-            && keys::Form::FileBelow.check(fallback).is_ok()
+            && Form::FileBelow.check(fallback).is_ok()
             && !files.root.join(fallback).is_file()
         {
             let message = format!("the folder has no `{fallback}`");

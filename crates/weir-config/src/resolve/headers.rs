@@ -1,9 +1,9 @@
 //! Header edits and header lists.
 
 use super::Fields;
+use super::keys;
 use crate::config::HeaderEdits;
 use crate::draft::Member;
-use crate::keys;
 
 /// Names in lower case and values of a checked table.
 pub(super) fn pairs(members: &[Member]) -> Vec<(String, String)> {

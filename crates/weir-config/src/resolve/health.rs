@@ -1,10 +1,10 @@
 //! What takes targets out of service.
 
 use super::fields::nothing;
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Check, ErrorShare, Health};
 use crate::finding::{Fault, codes};
-use crate::keys;
 use crate::units;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Tokens that an authorization server is asked about.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Credential, IntrospectAuth};
 use crate::finding::{Fault, codes};
-use crate::keys;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The Monitor, and which calls its rules are for.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Api, Consumer, ConsumerId, CountRule, Counts, Monitor, Plan};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 use std::time::Duration;
 
 /// The shortest time that counts are kept: quotas are put together from them.

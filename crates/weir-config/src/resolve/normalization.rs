@@ -1,10 +1,10 @@
 //! Path normalization of APIs and routes, and catch-all routes that demand less than the routes
 //! beside them.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
 use crate::finding::codes;
-use crate::keys;
 use crate::source_map::Span;
 use std::collections::{HashMap, HashSet};
 

@@ -2,6 +2,7 @@
 //! auths. What has no counterpart is a finding: nothing is open, or unchecked, by oversight.
 
 use super::api::Inherited;
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{
     Access, AccessRule, AuthId, CountRule, Handler, Location, PathPattern, Reply, ReplyBody,
@@ -9,7 +10,6 @@ use crate::config::{
 };
 use crate::draft::{Member, Node};
 use crate::finding::codes;
-use crate::keys;
 use crate::openapi::{
     Asked, Compiler, Cursor, Description, Modes, Operation, Requirement, Schemas, Scheme, Unread,
     Wanted,

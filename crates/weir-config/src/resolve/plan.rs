@@ -1,11 +1,11 @@
 //! Plans, consumers, rates.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, QuotaPeriod, Rate};
 use crate::draft::{Member, Node};
 use crate::expr::Expr;
 use crate::finding::codes;
-use crate::keys;
 use crate::price::{Price, Tier};
 use crate::units;
 

@@ -1,5 +1,6 @@
 //! Pools.
 
+use super::keys;
 use super::{Fields, Resolver, place};
 use crate::config::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
@@ -7,7 +8,6 @@ use crate::config::{
 };
 use crate::draft::{Member, Node};
 use crate::finding::{Fault, codes};
-use crate::keys;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Proxies.
 
 use super::fields::nothing;
+use super::keys;
 use super::{Fields, Resolver, headers};
 use crate::config::{
     HashKey, HostMode, Instead, Mirror, Origins, PathMode, PathPart, PathPattern, Proxy, QueryMode,
@@ -8,8 +9,8 @@ use crate::config::{
 };
 use crate::draft::Node;
 use crate::finding::{Fault, codes};
-use crate::keys::{self, target};
 use crate::path_pattern;
+use crate::shape::target;
 use crate::units;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Resubmission.
 
+use super::keys;
 use super::{Fields, Resolver, headers};
 use crate::config::Resubmit;
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 
 /// What `resubmit` says, on top of what stands further out.
 pub(super) fn resubmit(fields: &Fields<'_>, outer: &Resubmit) -> Resubmit {

@@ -1,6 +1,7 @@
 //! Routes.
 
 use super::api::{Inherited, cache, compression};
+use super::keys;
 use super::normalization::normalization;
 use super::openapi::{Bound, Described, NoOperation, again};
 use super::resubmit::resubmit;
@@ -10,7 +11,6 @@ use crate::config::{
 };
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 use crate::map::JsonMap;
 use crate::path_pattern;
 use crate::source_map::Span;
@@ -127,7 +127,7 @@ impl<'a> Resolver<'a> {
         let known = node.members()?.iter().all(|m| keys::ROUTE.key(&m.key).is_some());
         // What was meant for one has its own finding.
         if node.get("path").is_none() && known {
-            let words = crate::check::words(keys::METHODS);
+            let words = crate::finding::words(keys::METHODS);
             let message = format!("{} needs one of {words}", keys::ROUTE.name);
             self.report.error(codes::MISSING_KEY, node.at, message);
         }

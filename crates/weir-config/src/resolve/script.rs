@@ -1,10 +1,10 @@
 //! Scripts.
 
+use super::keys;
 use super::{Fields, Resolver, reply};
 use crate::config::{Script, Scripts, UpstreamId};
 use crate::draft::{self, Node};
 use crate::finding::codes;
-use crate::keys;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,13 @@
 //! Listeners, admin, limits, drain, log.
 
+use super::keys;
 use super::{Fields, Resolver, place, plan};
 use crate::config::{
     AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Rate, Tls,
 };
 use crate::draft::{Data, Node};
 use crate::finding::codes;
-use crate::keys;
+use crate::shape::network;
 use ipnet::IpNet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ fn believed() -> Vec<String> {
 }
 
 fn networks(texts: &[String]) -> Vec<IpNet> {
-    texts.iter().filter_map(|text| keys::network(text)).collect()
+    texts.iter().filter_map(|text| network(text)).collect()
 }
 
 /// A listener without TLS that trusts nobody.

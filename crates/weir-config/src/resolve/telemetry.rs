@@ -1,10 +1,10 @@
 //! What is told by OTLP, and to whom.
 
+use super::keys;
 use super::upstream::is_local;
 use super::{Fields, Resolver};
 use crate::config::{Scheme, Target, Telemetry, Traces, Upstream};
 use crate::finding::codes;
-use crate::keys;
 use crate::units;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Certificates and keys from PEM.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{ClientCertificates, UpstreamTls};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 use crate::source_map::Span;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::WebPkiClientVerifier;

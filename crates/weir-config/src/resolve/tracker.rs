@@ -1,5 +1,6 @@
 //! The journal and the Tracker.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::body_mask::{BodyMask, PathCost};
 use crate::business_keys::{BusinessKeys, KEYS, Source};
@@ -8,7 +9,6 @@ use crate::config::{
 };
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Upstreams.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{
     Balance, Credential, HashKey, Health, Protocol, RetriedMethods, Retries, Scheme, Target,
@@ -7,7 +8,7 @@ use crate::config::{
 };
 use crate::draft::{Member, Node};
 use crate::finding::{Fault, codes};
-use crate::keys::{self, Form, target};
+use crate::shape::{Form, target};
 use crate::units;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use std::net::{IpAddr, SocketAddr};

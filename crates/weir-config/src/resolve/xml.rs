@@ -1,10 +1,10 @@
 //! Formats of bodies that are read and written.
 
+use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Format, Sources};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::keys;
 use crate::xml::{Namespace, XmlReading, XmlWriting};
 
 impl Resolver<'_> {

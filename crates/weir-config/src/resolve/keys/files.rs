@@ -1,6 +1,6 @@
 //! Keys of the handler that serves files.
 
-use super::{Form, Key, Kind, Names, Shape};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 
 const KIND: Kind = Kind::Either(&[Kind::Text, Kind::Object(&FILES)]);
 

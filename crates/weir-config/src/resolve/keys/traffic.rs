@@ -1,6 +1,7 @@
 //! Keys of upstreams, auth, plans and consumers.
 
-use super::{Form, Group, HASH, HEALTH, Key, Kind, RETRIES, Shape, TARGET};
+use super::{HASH, HEALTH, RETRIES, TARGET};
+use crate::shape::{Form, Group, Key, Kind, Shape};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 

@@ -1,6 +1,6 @@
 //! Keys of an upstream's targets, health and retries, and of upgrades.
 
-use super::{Form, Group, Key, Kind, Shape};
+use crate::shape::{Form, Group, Key, Kind, Shape};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 const COUNT: Kind = Kind::Integer(1, 1_000_000);

@@ -1,6 +1,7 @@
 //! Keys of the journal and the Tracker.
 
-use super::{Form, Key, Kind, Names, Shape, TRIGGER};
+use super::TRIGGER;
+use crate::shape::{Form, Key, Kind, Names, Shape};
 
 /// What of a transaction is recorded, the least first.
 const LEVELS: &[&str] = &["none", "meta", "headers", "body"];

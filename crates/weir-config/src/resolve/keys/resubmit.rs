@@ -1,7 +1,7 @@
 //! Keys of resubmission.
 
 use super::api::EDITS;
-use super::{Form, Key, Kind, Shape};
+use crate::shape::{Form, Key, Kind, Shape};
 
 /// `resubmit` of an API or a route.
 pub(super) const RESUBMIT_KEY: Key = Key::new(

@@ -1,9 +1,9 @@
 //! Keys that hold for the whole server.
 
 use super::{
-    API, AUTH, CONSUMER, Form, JOURNAL, Key, Kind, MONITOR, Names, PLAN, POOL, SCRIPTS, Shape,
-    TELEMETRY, TRACKER, UPSTREAM,
+    API, AUTH, CONSUMER, JOURNAL, MONITOR, PLAN, POOL, SCRIPTS, TELEMETRY, TRACKER, UPSTREAM,
 };
+use crate::shape::{Form, Key, Kind, Names, Shape};
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
@@ -81,6 +81,7 @@ pub(crate) static ROOT: Shape = Shape {
 
 /// A file named by `include:`.
 pub(crate) static INCLUDED: Shape = Shape {
+    main: Some(&ROOT),
     ..Shape::new(
         "an included file",
         "A file named by `include:`.",

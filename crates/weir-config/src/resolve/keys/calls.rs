@@ -1,7 +1,7 @@
 //! Keys of calls that are made to answer one request.
 
 use super::xml::{FROM_KEY, XML_KEY};
-use super::{Form, Key, Kind, Names, Shape};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 
 const CALLS: Kind = Kind::Table(Names::Name, &Kind::Object(&CALL));
 /// `calls` of a route.

@@ -1,6 +1,6 @@
 //! Keys of bodies in XML.
 
-use super::{Form, Key, Kind, Names, Shape};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 
 /// `from` of a map.
 pub(crate) const FROM_KEY: Key = Key::new(

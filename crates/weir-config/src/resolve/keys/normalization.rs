@@ -1,6 +1,6 @@
 //! Keys of path normalization.
 
-use super::{Key, Kind, Shape};
+use crate::shape::{Key, Kind, Shape};
 
 /// `path_normalization` of an API or a route.
 pub(super) const NORMALIZATION_KEY: Key = Key::new(

@@ -1,6 +1,7 @@
 //! Keys of scripts.
 
-use super::{Form, Key, Kind, Shape, XML_WRITTEN};
+use super::XML_WRITTEN;
+use crate::shape::{Form, Key, Kind, Shape};
 
 /// `script` of a route, written out.
 pub(crate) static SCRIPT: Shape = Shape {

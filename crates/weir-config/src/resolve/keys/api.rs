@@ -7,7 +7,8 @@ use super::normalization::NORMALIZATION_KEY;
 use super::openapi::{MOCK_KEY, OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::RESUBMIT_KEY;
 use super::xml::{FROM_KEY, XML_KEY};
-use super::{Form, Group, HASH, Key, Kind, Names, POOL_HANDLER, SCRIPT, Shape, UPGRADE, capture};
+use super::{HASH, POOL_HANDLER, SCRIPT, UPGRADE, capture};
+use crate::shape::{Form, Group, Key, Kind, Names, Shape};
 
 const LATER: &[&str] = &["explain", "tracker"];
 

@@ -1,6 +1,6 @@
 //! Keys of the response cache.
 
-use super::{Form, Key, Kind, Shape};
+use crate::shape::{Form, Key, Kind, Shape};
 
 const SETTINGS: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&CACHE)]);
 

@@ -1,55 +1,13 @@
-//! Every key of the configuration: its name, type, default and meaning.
+//! What describes a mapping of the configuration: its keys, what they take, their defaults, what
+//! they mean.
 //!
-//! The check of a draft, the JSON Schema and the reference document walk this description, so they
-//! agree about names and types. Defaults are text here; the code in `resolve` has their values.
+//! The check of a draft, the JSON Schema and the reference document walk such a description; the
+//! resolution reads values by it.
 
-mod api;
-mod cache;
-mod calls;
-mod events;
-mod files;
 mod form;
-mod monitor;
-mod normalization;
-mod openapi;
-mod pool;
-mod resubmit;
-mod script;
-mod server;
-mod telemetry;
-mod tracker;
-mod traffic;
-mod upstream;
-mod xml;
 
-pub(crate) use api::{
-    API, API_EDITS, CLIENTS, COMPRESS, CORS, EDITS, INSTEAD, LIMIT, LIMIT_KEY, METHODS, MIRROR,
-    PROXY, QUERY, REPLY, REQUEST, RESPONSE, ROUTE, ROUTE_LIMITS, SCOPED,
-};
-pub(crate) use cache::CACHE;
-pub(crate) use calls::{CALL, CALL_HEADERS, COMPUTED};
-pub(crate) use events::{ALERT, EVENTS, TRIGGER};
-pub(crate) use files::FILES;
 pub use form::Form;
 pub(crate) use form::{network, target};
-pub(crate) use monitor::{COUNT, COUNTS, MONITOR};
-pub(crate) use normalization::NORMALIZATION;
-pub(crate) use openapi::{MOCK, OPENAPI, VALIDATE};
-pub(crate) use pool::{AGENTS, POOL, POOL_HANDLER, POOL_LIMITS, QUEUE, RECYCLE};
-pub(crate) use resubmit::RESUBMIT;
-pub(crate) use script::{SCRIPT, SCRIPTS};
-pub(crate) use server::{
-    ADMIN, CLIENT_CERTIFICATES, DRAIN, FAILED_AUTHENTICATION, INCLUDED, LIMITS, LISTENER, LOG,
-    ROOT, TLS,
-};
-pub(crate) use telemetry::{METRICS, TELEMETRY, TRACES};
-pub(crate) use tracker::{CAPTURE, JOURNAL, KEEP, KEY_EXPRESSION, MASK, TRACKER, capture};
-pub(crate) use traffic::{
-    API_KEY, AUTH, BASIC, CONSUMER, CREDENTIAL, CREDENTIAL_HEADER, INTROSPECT, JWT, MATCH, PLAN,
-    PRICE, QUOTA, TIER, UPSTREAM, UPSTREAM_TLS,
-};
-pub(crate) use upstream::{CHECK, ERROR_SHARE, HASH, HEALTH, RETRIES, TARGET, UPGRADE};
-pub(crate) use xml::{XML, XML_WRITTEN};
 
 /// A mapping with known keys.
 #[derive(Debug)]
@@ -66,6 +24,8 @@ pub struct Shape {
     pub slips: &'static [(&'static str, &'static str)],
     /// Keys that later versions have.
     pub later: &'static [&'static str],
+    /// Of a file that contributes to another: what the other one may have.
+    pub main: Option<&'static Shape>,
     /// Key that a lone text was probably meant for.
     pub short: Option<&'static str>,
 }
@@ -166,7 +126,7 @@ impl Key {
 impl Shape {
     /// A shape with nothing special.
     pub const fn new(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Self {
-        Self { name, doc, keys, groups: &[], slips: &[], later: &[], short: None }
+        Self { name, doc, keys, groups: &[], slips: &[], later: &[], main: None, short: None }
     }
 
     /// The key of this name.

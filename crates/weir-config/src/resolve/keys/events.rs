@@ -1,6 +1,6 @@
 //! Keys of what is posted as events.
 
-use super::{Form, Group, Key, Kind, Shape};
+use crate::shape::{Form, Group, Key, Kind, Shape};
 
 const NAMES: Kind = Kind::OneOrMany(&Kind::Form(Form::Name));
 const TO: Key = Key::new("to", Kind::Form(Form::Name), "The upstream that takes the events: CloudEvents 1.0, one a POST, again until it answers with 2xx or they are a week old.").required();

@@ -1,6 +1,6 @@
 //! Keys of pools.
 
-use super::{Form, Group, Key, Kind, Names, Shape};
+use crate::shape::{Form, Group, Key, Kind, Names, Shape};
 
 const POSITIVE: Kind = Kind::Form(Form::PositiveDuration);
 /// Most agents and most waiting requests of one pool.

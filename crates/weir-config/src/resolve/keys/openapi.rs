@@ -1,6 +1,6 @@
 //! Keys of OpenAPI documents.
 
-use super::{Form, Key, Kind, Shape};
+use crate::shape::{Form, Key, Kind, Shape};
 
 const DOCUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Object(&OPENAPI)]);
 const ANSWER: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&MOCK)]);

@@ -1,6 +1,6 @@
 //! Keys of what is told by OTLP.
 
-use super::{Form, Key, Kind, Names, Shape};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 
 /// `telemetry`.
 pub(crate) static TELEMETRY: Shape = Shape {

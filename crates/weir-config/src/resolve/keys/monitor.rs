@@ -1,6 +1,7 @@
 //! Keys of the Monitor.
 
-use super::{ALERT, EVENTS, Form, Key, Kind, Shape};
+use super::{ALERT, EVENTS};
+use crate::shape::{Form, Key, Kind, Shape};
 
 const NAMES: Kind = Kind::OneOrMany(&Kind::Form(Form::Name));
 const YES_OR_NO: Kind = Kind::Bool;
