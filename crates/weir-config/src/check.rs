@@ -17,7 +17,7 @@ pub(crate) fn check(node: &Node, shape: &'static Shape, report: &mut Diagnostics
 }
 
 /// Checks `node` against `kind`; `context` is what it is the value of.
-fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
+pub(crate) fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     if node.is_lost() {
         return;
     }

@@ -1,7 +1,7 @@
 //! The reference document of the configuration, from the description of its keys.
 
 use crate::resolve::{INCLUDED, ROOT};
-use crate::shape::{Kind, Shape};
+use crate::shape::Shape;
 use std::fmt::Write;
 
 const HEAD: &str = "\
@@ -31,33 +31,11 @@ CEL variables are `request` (`method`, `target`, `host`, `address`, `path.NAME`,
 /// Every key with type, default and meaning, as Markdown.
 pub fn reference() -> String {
     let mut out = HEAD.to_owned();
-    let mut shapes: Vec<&'static Shape> = Vec::new();
-    collect(&ROOT, &mut shapes);
-    shapes.push(&INCLUDED);
-    for shape in shapes {
+    for shape in ROOT.all() {
         section(&mut out, shape);
     }
+    section(&mut out, &INCLUDED);
     out
-}
-
-/// Shapes in the order they are first mentioned, a shape's own after it.
-fn collect(shape: &'static Shape, shapes: &mut Vec<&'static Shape>) {
-    if shapes.iter().any(|s| std::ptr::eq(*s, shape)) {
-        return;
-    }
-    shapes.push(shape);
-    for key in shape.keys {
-        within(&key.kind, shapes);
-    }
-}
-
-fn within(kind: &'static Kind, shapes: &mut Vec<&'static Shape>) {
-    match kind {
-        Kind::Object(shape) => collect(shape, shapes),
-        Kind::List(kind) | Kind::OneOrMany(kind) | Kind::Table(_, kind) => within(kind, shapes),
-        Kind::Either(kinds) => kinds.iter().for_each(|k| within(k, shapes)),
-        _ => {}
-    }
 }
 
 fn title(shape: &Shape) -> String {
@@ -78,14 +56,15 @@ fn section(out: &mut String, shape: &Shape) {
     }
     out.push_str("\n| key | takes | default | meaning |\n|---|---|---|---|\n");
     for key in shape.keys {
-        let default = match (key.default, key.required) {
-            (_, true) => "required".to_owned(),
-            (Some(default), false) => default.to_owned(),
-            (None, false) => "–".to_owned(),
-        };
+        let default = if key.required { Some("required") } else { key.default.or(key.absent) };
         let takes = cell(&key.kind.describe());
-        let _ =
-            writeln!(out, "| `{}` | {takes} | {} | {} |", key.name, cell(&default), cell(key.doc));
+        let _ = writeln!(
+            out,
+            "| `{}` | {takes} | {} | {} |",
+            key.name,
+            cell(default.unwrap_or("–")),
+            cell(key.doc)
+        );
     }
 }
 

@@ -5,7 +5,11 @@
 
 mod api;
 mod auth;
+mod body_map;
+mod cache;
 mod calls;
+mod compression;
+mod credential;
 mod events;
 mod exposure;
 mod fields;
@@ -14,7 +18,7 @@ mod headers;
 mod health;
 mod introspect;
 mod jwt;
-mod keys;
+mod listener;
 mod monitor;
 mod normalization;
 mod openapi;
@@ -24,6 +28,8 @@ mod pool;
 mod proxy;
 mod reply;
 mod resubmit;
+mod retries;
+mod root;
 mod route;
 mod script;
 mod server;
@@ -31,10 +37,11 @@ mod telemetry;
 mod tls;
 mod tracker;
 mod underscores;
+mod upgrade;
 mod upstream;
 mod xml;
 
-pub(crate) use keys::{INCLUDED, ROOT};
+pub(crate) use root::{INCLUDED, ROOT};
 
 use crate::config::{Config, Upstream};
 use crate::draft::{Draft, Member, Node};
@@ -128,7 +135,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> Option<Config>
         routes_at: Vec::new(),
         native_roots: None,
     };
-    let root = Fields::new(&draft.root, &keys::ROOT);
+    let root = Fields::new(&draft.root, &ROOT);
     let members = upstreams.clone();
     let upstreams = upstreams.iter().map(|m| resolver.upstream(m)).collect::<Vec<_>>();
     let pools = pools.iter().map(|m| resolver.pool(m)).collect::<Vec<_>>();
@@ -137,7 +144,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> Option<Config>
     let consumers: Vec<_> =
         tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();
     let limits = resolver.limits(&root);
-    let tracker = root.object("tracker", &keys::TRACKER);
+    let tracker = root.object("tracker", &tracker::TRACKER);
     let capture = tracker.and_then(|tracker| resolver.capture(&tracker));
     let mut apis = resolver.apis(&tables("apis"), &limits, capture.unwrap_or_default());
     let mut monitor = resolver.monitor(&root, &plans, &consumers, &mut apis);
@@ -200,3 +207,6 @@ impl Resolver<'_> {
         self.report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 //! resolution reads values by it.
 
 mod form;
+pub(crate) mod typed;
 
 pub use form::Form;
 pub(crate) use form::{network, target};
@@ -48,8 +49,10 @@ pub struct Key {
     pub kind: Kind,
     /// It must be there.
     pub required: bool,
-    /// What holds when it is not there, as written.
+    /// Its value when it is not there, as written.
     pub default: Option<&'static str>,
+    /// What holds when it is not there and is no value of this key.
+    pub absent: Option<&'static str>,
     /// What it means.
     pub doc: &'static str,
     /// Nothing of its value is shown: there may be credentials in it, under any name.
@@ -101,7 +104,7 @@ pub enum Names {
 impl Key {
     /// A key that need not be there.
     pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
-        Self { name, kind, required: false, default: None, doc, redacted: false }
+        Self { name, kind, required: false, default: None, absent: None, doc, redacted: false }
     }
 
     /// It must be there.
@@ -110,9 +113,15 @@ impl Key {
         self
     }
 
-    /// What holds when it is not there.
+    /// Its value when it is not there.
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
+        self
+    }
+
+    /// What holds when it is not there and is no value of this key.
+    pub const fn absent(mut self, prose: &'static str) -> Self {
+        self.absent = Some(prose);
         self
     }
 
@@ -135,6 +144,22 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// This shape and those within, in the order they are first mentioned.
+    pub(crate) fn all(&'static self) -> Vec<&'static Self> {
+        let mut shapes = Vec::new();
+        self.collect(&mut shapes);
+        shapes
+    }
+
+    fn collect(&'static self, shapes: &mut Vec<&'static Self>) {
+        if !shapes.iter().any(|known| std::ptr::eq(*known, self)) {
+            shapes.push(self);
+            self.keys.iter().for_each(|key| key.kind.collect(shapes));
+        }
+    }
+}
+
 impl Names {
     /// How a name is checked.
     pub fn form(self) -> Form {
@@ -147,6 +172,15 @@ impl Names {
 }
 
 impl Kind {
+    fn collect(&'static self, shapes: &mut Vec<&'static Shape>) {
+        match self {
+            Self::Object(shape) => shape.collect(shapes),
+            Self::List(kind) | Self::OneOrMany(kind) | Self::Table(_, kind) => kind.collect(shapes),
+            Self::Either(kinds) => kinds.iter().for_each(|kind| kind.collect(shapes)),
+            _ => {}
+        }
+    }
+
     /// What it takes, for messages and the reference: `a list of sizes`.
     pub fn describe(&self) -> String {
         match self {

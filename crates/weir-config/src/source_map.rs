@@ -34,6 +34,12 @@ pub struct Span {
     pub until: Option<(u32, u32)>,
 }
 
+impl Span {
+    /// What is written nowhere, such as a default.
+    pub(crate) const NOWHERE: Self =
+        Self { file: FileId(0), line: 1, column: 1, width: 1, until: None };
+}
+
 /// All texts of a configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceMap {

@@ -21,19 +21,6 @@ pub struct Monitor {
     pub alerts: Vec<Alert>,
 }
 
-impl Default for Monitor {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            keep: Duration::from_secs(400 * 24 * 60 * 60),
-            cardinality: 10_000,
-            counts: Counts::default(),
-            events: None,
-            alerts: Vec::new(),
-        }
-    }
-}
-
 /// What counts as a call: one that is of several of these kinds counts if all of them do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
@@ -47,12 +34,6 @@ pub struct Counts {
     pub retried: bool,
     /// Resubmitted by an operator (default false).
     pub resubmitted: bool,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self { rejected: false, failed: true, interrupted: true, retried: true, resubmitted: false }
-    }
 }
 
 /// Which calls of a route a rule has counted.

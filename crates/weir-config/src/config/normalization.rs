@@ -26,17 +26,6 @@ pub enum AmbiguousPath {
     Keep,
 }
 
-impl Default for PathNormalization {
-    fn default() -> Self {
-        Self {
-            escaped_slashes: AmbiguousPath::Reject,
-            backslashes: AmbiguousPath::Reject,
-            empty_segments: AmbiguousPath::Reject,
-            path_parameters: AmbiguousPath::Compare,
-        }
-    }
-}
-
 impl PathNormalization {
     /// Names of the kinds that are kept, as the configuration has them.
     pub fn kept(&self) -> impl Iterator<Item = &'static str> {

@@ -195,7 +195,7 @@ impl ContentCoding {
 
     /// As `Content-Encoding` has it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
             Self::Br => "br",

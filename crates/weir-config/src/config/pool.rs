@@ -46,7 +46,7 @@ pub enum AgentProtocol {
 
 impl AgentProtocol {
     /// As written in the configuration.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::FastCgi => "fastcgi",
             Self::Http => "http",

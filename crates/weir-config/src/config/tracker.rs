@@ -17,12 +17,6 @@ pub struct JournalSettings {
     pub when_full: WhenFull,
 }
 
-impl Default for JournalSettings {
-    fn default() -> Self {
-        Self { durability: Durability::Process, disk: 10 << 30, when_full: WhenFull::Shed }
-    }
-}
-
 /// What a record survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -69,25 +63,6 @@ pub struct Tracker {
     pub keep_completed: Duration,
     /// How long failed and interrupted ones are kept (default 90 days).
     pub keep_failed: Duration,
-}
-
-impl Default for Tracker {
-    fn default() -> Self {
-        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-        Self {
-            enabled: false,
-            body_limit: 64 << 10,
-            index: IndexDepth::default(),
-            masked_headers: Vec::new(),
-            masked_parameters: Vec::new(),
-            masked_bodies: Arc::default(),
-            budget: 64 << 20,
-            keys: Arc::default(),
-            triggers: Vec::new(),
-            keep_completed: 7 * DAY,
-            keep_failed: 90 * DAY,
-        }
-    }
 }
 
 /// What is recorded of a transaction, and what of that stays.

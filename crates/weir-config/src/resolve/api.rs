@@ -1,22 +1,200 @@
 //! APIs: what their routes have in common.
 
-use super::keys;
-use super::normalization::normalization;
-use super::resubmit::resubmit;
-use super::{Fields, Resolver, headers, plan, server};
+use super::auth::AUTH_KEY;
+use super::cache::{CACHE_KEY, cache};
+use super::compression::{COMPRESS_KEY, compression, off};
+use super::headers::API_EDITS;
+use super::normalization::{NORMALIZATION_KEY, normalization};
+use super::openapi::{OPENAPI_KEY, VALIDATE_KEY};
+use super::resubmit::{RESUBMIT_KEY, resubmit};
+use super::route::{REQUEST_TIME, ROUTE, ROUTE_LIMITS};
+use super::tracker::capture;
+use super::{Fields, Resolver, headers, plan};
 use crate::config::{
-    Access, Api, Cache, Capture, Clients, Compression, ContentCoding, Cors, Credentials,
-    HeaderEdits, LimitKey, Limits, Location, Origins, PathNormalization, RateLimit, Resubmit,
+    Access, Api, Cache, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits,
+    Location, Origins, PathNormalization, RateLimit, Resubmit,
 };
 use crate::draft::Member;
 use crate::expr::Expr;
 use crate::finding::codes;
 use crate::path_pattern;
-use crate::shape::network;
+use crate::shape::typed::{Defaulted, boolean, duration};
+use crate::shape::{Form, Key, Kind, Shape, network};
 use crate::source_map::Span;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::time::Duration;
+
+const LATER: &[&str] = &["explain", "tracker"];
+
+/// A value of `apis`.
+pub(super) static API: Shape = Shape {
+    later: LATER,
+    slips: &[
+        ("host", "write `hosts`"),
+        ("path", "the path of an API is its `base`"),
+        ("prefix", "write `base`"),
+        ("headers", "write `request: {headers: {set: …}}` or `response: {headers: {set: …}}`"),
+    ],
+    ..Shape::new(
+        "an API",
+        "A named set of routes under one base path.",
+        &[
+            Key::new(
+                "base",
+                Kind::Form(Form::Base),
+                "Base path; the longest one that fits takes a request.",
+            )
+            .required(),
+            Key::new(
+                "hosts",
+                Kind::OneOrMany(&Kind::Form(Form::Host)),
+                "Hosts it answers to; `*.example.com` stands for one or more labels in front.",
+            )
+            .absent("all hosts"),
+            OPENAPI_KEY,
+            VALIDATE_KEY,
+            AUTH_KEY,
+            NORMALIZATION_KEY,
+            CLIENTS_KEY,
+            Key::new("cors", Kind::Object(&CORS), "Cross-origin rules.").absent("no CORS headers"),
+            LIMIT_KEYS,
+            Key::new(
+                "limits",
+                Kind::Object(&ROUTE_LIMITS),
+                "Bounds for its routes, instead of the server's.",
+            ),
+            COMPRESS_KEY,
+            CACHE_KEY,
+            capture("the Tracker's"),
+            RESUBMIT_KEY,
+            Key::new(
+                "timeout",
+                Kind::Form(Form::PositiveDuration),
+                "Time to the first byte of a proxied answer, instead of the upstream's.",
+            ),
+            Key::new(
+                "request",
+                Kind::Object(&API_EDITS),
+                "What is done to requests before the handler.",
+            ),
+            Key::new(
+                "response",
+                Kind::Object(&API_EDITS),
+                "What is done to answers after the handler.",
+            ),
+            Key::new("routes", Kind::List(&Kind::Object(&ROUTE)), "Its routes.").required(),
+        ],
+    )
+};
+
+const LIMIT_LIST: Kind = Kind::OneOrMany(&Kind::Object(&LIMIT));
+
+pub(super) const LIMIT_KEYS: Key = Key::new(
+    "limit",
+    LIMIT_LIST,
+    "Rate limits beside the consumer's plan; those of the API and of the route all hold.",
+);
+
+pub(super) const CLIENTS_KEY: Key = Key::new(
+    "clients",
+    Kind::Object(&CLIENTS),
+    "From where it may be called; what API and route say holds both.",
+);
+
+/// `clients` of an API or a route.
+pub(super) static CLIENTS: Shape = Shape {
+    slips: &[
+        ("block", "write `deny`"),
+        ("whitelist", "write `allow`"),
+        ("blacklist", "write `deny`"),
+    ],
+    ..Shape::new(
+        "the clients",
+        "Addresses that may call and such that may not, as far as trusted hops tell them. A request from elsewhere is answered with 403.",
+        &[
+            Key::new(
+                "allow",
+                Kind::OneOrMany(&Kind::Form(Form::Network)),
+                "Networks that may call, and only these.",
+            )
+            .absent("all"),
+            Key::new(
+                "deny",
+                Kind::OneOrMany(&Kind::Form(Form::Network)),
+                "Networks that may not, whatever is allowed.",
+            ),
+        ],
+    )
+};
+
+/// An item of `limit`.
+pub(super) static LIMIT: Shape = Shape {
+    short: Some("rate"),
+    ..Shape::new(
+        "a rate limit",
+        "In no interval t are more than burst + rate·t requests admitted.",
+        &[
+            Key::new("rate", Kind::Form(Form::Rate), "Requests in a time.").required(),
+            Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.").absent("the requests of `rate`"),
+            Key::new("key", Kind::Either(&[Kind::Word(&["consumer", "address"]), Kind::Object(&LIMIT_KEY)]), "Whose requests are counted together: the consumer (the address when there is none), the client's address, or a text that CEL gives.").default("consumer"),
+        ],
+    )
+};
+
+/// `key` of a rate limit.
+pub(super) static LIMIT_KEY: Shape = Shape::new(
+    "the key of a rate limit",
+    "A text that an expression gives.",
+    &[Key::new(
+        "cel",
+        Kind::Form(Form::Cel),
+        "CEL over `request`, `claims` and `consumer`; the address when it gives none.",
+    )
+    .required()],
+);
+
+const CORS_CREDENTIALS: Defaulted<bool> =
+    boolean("credentials", "Cookies and Authorization may be sent; not together with `*`.")
+        .default("false");
+const CORS_MAX_AGE: Defaulted<Duration> =
+    duration("max_age", "How long a preflight may be cached.").default("10m");
+
+/// `cors` of an API.
+pub(super) static CORS: Shape = Shape {
+    short: Some("origins"),
+    ..Shape::new(
+        "the cross-origin rules",
+        "Cross-origin rules (Fetch standard).",
+        &[
+            Key::new(
+                "origins",
+                Kind::OneOrMany(&Kind::Form(Form::Origin)),
+                "Who may read answers; `*` for everybody.",
+            )
+            .required(),
+            Key::new(
+                "methods",
+                Kind::OneOrMany(&Kind::Form(Form::Method)),
+                "Methods a preflight allows.",
+            )
+            .absent("those of the path"),
+            Key::new(
+                "headers",
+                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                "Request headers a preflight allows.",
+            )
+            .absent("those asked for"),
+            Key::new(
+                "expose",
+                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                "Response headers scripts may read.",
+            ),
+            CORS_CREDENTIALS.key,
+            CORS_MAX_AGE.key,
+        ],
+    )
+};
 
 /// Most routes of all APIs together.
 const ROUTES: usize = 100_000;
@@ -90,12 +268,12 @@ impl Resolver<'_> {
     }
 
     fn api(&mut self, member: &Member, limits: &Limits, capture: Capture) -> Option<Api> {
-        let fields = Fields::new(&member.value, &keys::API);
+        let fields = Fields::new(&member.value, &API);
         let base = fields.text("base").and_then(|t| path_pattern::base(t).ok());
         let mut hosts: Vec<String> =
             fields.texts("hosts").iter().map(|h| h.to_ascii_lowercase()).collect();
         hosts.dedup();
-        let own = fields.object("limits", &keys::ROUTE_LIMITS);
+        let own = fields.object("limits", &ROUTE_LIMITS);
         let mut described = self.described(&fields);
         let lost = described.is_none() && fields.get("openapi").is_some();
         let access = match described.as_mut().filter(|d| d.maps_schemes()) {
@@ -112,16 +290,16 @@ impl Resolver<'_> {
             rate_limits: self.rate_limits(&fields, &member.key),
             body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),
             answer_limit: own.and_then(|l| l.size("answer")),
-            request_time: own.map_or(limits.request, |l| server::request_time(&l, limits.request)),
+            request_time: own.and_then(|l| l.optional(&REQUEST_TIME)).unwrap_or(limits.request),
             first_byte: fields.duration("timeout"),
-            compress: compression(&fields).unwrap_or(OFF),
+            compress: compression(&fields).unwrap_or_else(off),
             cache: cache(&fields).flatten(),
             capture: self.capture(&fields).unwrap_or(capture),
             resubmit: resubmit(&fields, &Resubmit::default()),
-            request_headers: headers::edits(fields.object("request", &keys::API_EDITS)),
-            response_headers: headers::edits(fields.object("response", &keys::API_EDITS)),
+            request_headers: headers::edits(fields.object("request", &API_EDITS)),
+            response_headers: headers::edits(fields.object("response", &API_EDITS)),
         };
-        let cors = fields.object("cors", &keys::CORS).and_then(|c| self.cors(&c));
+        let cors = fields.object("cors", &CORS).and_then(|c| self.cors(&c));
         self.resubmit_targets(&fields, fields.many("routes"));
         let mut routes = self.routes(fields.many("routes"), &inherited, described.as_mut());
         let mut openapi = None;
@@ -146,7 +324,7 @@ impl Resolver<'_> {
 
     /// From where it may be called.
     pub(super) fn clients(&mut self, fields: &Fields<'_>) -> Option<Clients> {
-        let fields = fields.object("clients", &keys::CLIENTS)?;
+        let fields = fields.object("clients", &CLIENTS)?;
         let networks = |key| -> Vec<IpNet> {
             fields.texts(key).iter().filter_map(|text| network(text)).collect()
         };
@@ -168,8 +346,8 @@ impl Resolver<'_> {
             .iter()
             .enumerate()
             .filter_map(|(i, node)| {
-                let limit = Fields::new(node, &keys::LIMIT);
-                let key = match limit.object("key", &keys::LIMIT_KEY) {
+                let limit = Fields::new(node, &LIMIT);
+                let key = match limit.object("key", &LIMIT_KEY) {
                     Some(key) => LimitKey::Expr(self.limit_expression(&key)?),
                     None if limit.text("key") == Some("address") => LimitKey::Address,
                     None => LimitKey::Consumer,
@@ -191,7 +369,7 @@ impl Resolver<'_> {
             let at = fields.get("origins")?.at;
             self.report.error(codes::CONFLICT, at, "`*` cannot be combined with origins");
         }
-        let credentials = fields.bool("credentials").unwrap_or(false);
+        let credentials = fields.read(&CORS_CREDENTIALS);
         if any && credentials {
             let at = fields.get("credentials")?.at;
             self.report
@@ -213,64 +391,7 @@ impl Resolver<'_> {
             headers: lower("headers"),
             expose: lower("expose"),
             credentials,
-            max_age: fields.seconds("max_age", 600),
+            max_age: fields.read(&CORS_MAX_AGE),
         })
     }
-}
-
-const OFF: Compression = Compression {
-    enabled: false,
-    min_size: 1024,
-    level: 1,
-    codings: [Some(ContentCoding::Zstd), Some(ContentCoding::Br), Some(ContentCoding::Gzip)],
-};
-
-/// `compress` of an API or a route.
-pub(super) fn compression(fields: &Fields<'_>) -> Option<Compression> {
-    fields.get("compress")?;
-    Some(match fields.object("compress", &keys::COMPRESS) {
-        Some(own) => Compression {
-            enabled: true,
-            min_size: own.size("min_size").unwrap_or(OFF.min_size),
-            level: own.number("level", OFF.level),
-            codings: codings(&own),
-        },
-        None => Compression { enabled: fields.bool("compress").unwrap_or(false), ..OFF },
-    })
-}
-
-/// Those that are named, each once, in their order.
-fn codings(fields: &Fields<'_>) -> [Option<ContentCoding>; 3] {
-    if fields.get("codings").is_none() {
-        return OFF.codings;
-    }
-    let mut codings = [None; 3];
-    let mut free = 0;
-    for name in fields.texts("codings") {
-        let coding = ContentCoding::ALL.into_iter().find(|coding| coding.name() == name);
-        if coding.is_some() && !codings.contains(&coding) {
-            codings[free] = coding;
-            free += 1;
-        }
-    }
-    codings
-}
-
-/// `cache` of an API or a route: `None` if nothing is said, `Some(None)` if there is to be none.
-pub(super) fn cache(fields: &Fields<'_>) -> Option<Option<Cache>> {
-    fields.get("cache")?;
-    let own = fields.object("cache", &keys::CACHE);
-    if own.is_none() && fields.bool("cache") != Some(true) {
-        return Some(None);
-    }
-    Some(Some(Cache {
-        memory: own.and_then(|own| own.size("memory")).unwrap_or(16 << 20),
-        entry: own.and_then(|own| own.size("entry")).unwrap_or(1 << 20),
-        ttl: own.and_then(|own| own.duration("ttl")),
-        credentials: match own.and_then(|own| own.text("credentials")) {
-            Some("shared") => Credentials::Shared,
-            Some("each") => Credentials::Each,
-            _ => Credentials::None,
-        },
-    }))
 }

@@ -1,10 +1,87 @@
 //! Ways to prove who calls, and who may.
 
-use super::keys;
+use super::introspect::INTROSPECT;
+use super::jwt::JWT;
 use super::{Fields, Resolver};
 use crate::config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, CertificateName};
 use crate::draft::{Member, Node};
 use crate::finding::codes;
+use crate::shape::{Form, Group, Key, Kind, Names, Shape};
+
+pub(super) const AUTH_KEY: Key = Key::new(
+    "auth",
+    ACCESS,
+    "Who may call: any one of these is enough. `anonymous` in the list lets requests without a credential pass; `none` opens it. Of an API with `openapi`, a mapping from its security schemes to auths (`{bearerAuth: corp}`).",
+);
+
+/// `auth` of an API or a route.
+pub(super) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
+    Kind::Form(Form::Name),
+    Kind::Table(Names::Name, &Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&SCOPED)])),
+]));
+
+/// What an auth is asked for beside itself.
+pub(super) static SCOPED: Shape = Shape {
+    short: Some("scopes"),
+    ..Shape::new(
+        "an access rule",
+        "What is asked for beside the auth.",
+        &[Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted, too.")],
+    )
+};
+
+/// A value of `auth`.
+pub(super) static AUTH: Shape = Shape {
+    groups: &[Group {
+        keys: &["jwt", "introspect", "api_key", "basic", "certificate"],
+        required: true,
+    }],
+    slips: &[
+        ("bearer", "write `jwt`, or `introspect` for tokens that say nothing themselves"),
+        ("introspection", "write `introspect`"),
+        ("mtls", "write `certificate: common-name`"),
+    ],
+    ..Shape::new(
+        "an auth",
+        "A way to prove who calls: exactly one of these.",
+        &[
+            Key::new("jwt", Kind::Object(&JWT), "A JSON Web Token in `Authorization: Bearer`."),
+            Key::new(
+                "introspect",
+                Kind::Object(&INTROSPECT),
+                "A token in `Authorization: Bearer` that an authorization server is asked about (RFC 7662).",
+            ),
+            Key::new(
+                "api_key",
+                Kind::Object(&API_KEY),
+                "A key; its hash stands with the consumer.",
+            ),
+            Key::new(
+                "basic",
+                Kind::Bool,
+                "`true`: a user name and a password (RFC 7617), which are the name of a consumer and one of its API keys.",
+            ),
+            Key::new(
+                "certificate",
+                Kind::Word(&["subject", "common-name", "dns", "uri", "email"]),
+                "The certificate that the client shows to a listener with `client_certificates`; this of it is its owner's name, of several the first.",
+            ),
+        ],
+    )
+};
+
+/// `api_key` of an auth.
+pub(super) static API_KEY: Shape = Shape {
+    groups: &[Group { keys: &["header", "query"], required: true }],
+    ..Shape::new(
+        "an API key auth",
+        "Where the key is read from: exactly one of these.",
+        &[
+            Key::new("header", Kind::Form(Form::Header), "This request header."),
+            Key::new("query", Kind::Form(Form::Parameter), "This query parameter."),
+        ],
+    )
+};
 
 /// Words that stand where names of auths do.
 const RESERVED: [&str; 2] = ["anonymous", "none"];
@@ -20,10 +97,10 @@ impl Resolver<'_> {
                 )
                 .help("`none` and `anonymous` are reserved");
         }
-        let fields = Fields::new(&member.value, &keys::AUTH);
-        let kind = if let Some(jwt) = fields.object("jwt", &keys::JWT) {
+        let fields = Fields::new(&member.value, &AUTH);
+        let kind = if let Some(jwt) = fields.object("jwt", &JWT) {
             AuthKind::Jwt(Box::new(self.jwt(&jwt)?))
-        } else if let Some(introspect) = fields.object("introspect", &keys::INTROSPECT) {
+        } else if let Some(introspect) = fields.object("introspect", &INTROSPECT) {
             AuthKind::Introspect(Box::new(self.introspect(&introspect)?))
         } else if let Some(name) = fields.text("certificate") {
             AuthKind::Certificate(certificate_name(name)?)
@@ -34,7 +111,7 @@ impl Resolver<'_> {
             }
             AuthKind::ApiKey(ApiKeySource::Basic)
         } else {
-            let source = fields.object("api_key", &keys::API_KEY)?;
+            let source = fields.object("api_key", &API_KEY)?;
             AuthKind::ApiKey(match (source.text("header"), source.text("query")) {
                 (Some(header), None) => ApiKeySource::Header(header.to_ascii_lowercase()),
                 (None, Some(query)) => ApiKeySource::Query(query.to_owned()),
@@ -71,7 +148,7 @@ impl Resolver<'_> {
                             self.no_scheme(member);
                             continue;
                         }
-                        let scopes = Fields::new(&member.value, &keys::SCOPED).texts("scopes");
+                        let scopes = Fields::new(&member.value, &SCOPED).texts("scopes");
                         let at = Node { at: member.at, ..item.clone() };
                         self.rule(&member.key, &at, scopes, &mut access);
                     }

@@ -1,11 +1,80 @@
 //! Calls that are made to answer one request.
 
-use super::keys;
 use super::proxy::template;
+use super::xml::{FROM, XML_KEY};
 use super::{Fields, Resolver, headers};
 use crate::config::{Call, Given, Handler, PathPattern, UpstreamId};
 use crate::draft::{Member, Node};
 use crate::finding::codes;
+use crate::shape::{Form, Key, Kind, Names, Shape};
+
+const CALLS: Kind = Kind::Table(Names::Name, &Kind::Object(&CALL));
+
+/// `calls` of a route.
+pub(super) const CALLS_KEY: Key = Key::new(
+    "calls",
+    CALLS,
+    "Several upstreams are asked at once, at most 16: the answer is a JSON object of what each has answered, which `response: {map: …}` may shape.",
+);
+
+/// A value of `calls`.
+pub(super) static CALL: Shape = Shape {
+    slips: &[
+        ("url", "write `upstream: NAME` and `path: /path`"),
+        ("get", "write `path: /path`"),
+        ("post", "write `method: post` and `path: /path`"),
+        ("map", "what it answers is mapped by `response: {map: …}` of the route"),
+        ("default", "write `fallback`"),
+        ("optional", "write `fallback: null`"),
+    ],
+    ..Shape::new(
+        "a call",
+        "A request to an upstream. It is sent what is said here, the trace and the transaction id, and nothing else of the client's.",
+        &[
+            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+            Key::new("path", Kind::Text, "The path it is asked for, with parameters of the route's: `/orders/{id}`.").required(),
+            Key::new("method", Kind::Form(Form::Method), "Method.").absent("get, or post if there is a body"),
+            Key::new("query", Kind::Table(Names::Parameter, &Kind::Either(&[Kind::Loose, Kind::Object(&COMPUTED)])), "Parameters: texts, or `{cel: …}`; one that gives nothing is left out."),
+            Key::new("headers", Kind::Object(&CALL_HEADERS), "Headers it is sent."),
+            Key::new("body", Kind::Json, "A JSON structure whose leaves are RFC 9535 paths into the request's body (`$.a.b`), `{literal: …}` or `{cel: …}`.").absent("no body"),
+            Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time for the whole call.").absent("the upstream's, to the first byte"),
+            Key::new("fallback", Kind::Json, "What stands in its place if it fails: no answer, another status than 2xx, or a body that cannot be read.").absent("the request fails"),
+            Key::new("pass", Kind::OneOrMany(&Kind::Integer(300, 599)), "Statuses with which its answer, as it is, is the answer of the route.").absent("none"),
+            FROM.key,
+            XML_KEY,
+        ],
+    )
+};
+
+/// `headers` of a call.
+pub(super) static CALL_HEADERS: Shape = Shape {
+    slips: &[("pass", "write `forward`")],
+    ..Shape::new(
+        "the headers of a call",
+        "Headers it is sent.",
+        &[
+            Key::new(
+                "forward",
+                Kind::OneOrMany(&Kind::Form(Form::EditableHeader)),
+                "Headers of the client's request that go along, such as `authorization`.",
+            )
+            .absent("none"),
+            Key::new(
+                "set",
+                Kind::Table(Names::Header, &Kind::Loose),
+                "Headers to set; one of the same name that is forwarded is replaced.",
+            ),
+        ],
+    )
+};
+
+/// A computed value of `query`.
+pub(super) static COMPUTED: Shape = Shape::new(
+    "a computed value",
+    "A text, number or boolean that an expression gives.",
+    &[Key::new("cel", Kind::Form(Form::Cel), "CEL over `request`, `claims` and `consumer`.")
+        .required()],
+);
 
 /// Most calls of one request.
 const MOST: usize = 16;
@@ -23,7 +92,7 @@ impl Resolver<'_> {
     }
 
     fn call(&mut self, member: &Member, pattern: Option<&PathPattern>) -> Option<Call> {
-        let fields = Fields::new(&member.value, &keys::CALL);
+        let fields = Fields::new(&member.value, &CALL);
         member.value.members()?;
         let upstream = fields
             .get("upstream")
@@ -47,7 +116,7 @@ impl Resolver<'_> {
         };
         let query = fields.members("query").iter().map(|m| Some((m.key.clone(), self.given(m)?)));
         let query: Option<Vec<_>> = query.collect();
-        let sent = fields.object("headers", &keys::CALL_HEADERS);
+        let sent = fields.object("headers", &CALL_HEADERS);
         let forward = sent.map(|sent| sent.texts("forward")).unwrap_or_default();
         let fallback = match fields.raw("fallback") {
             Some(node) => Some(node.to_json().ok()?),
@@ -73,7 +142,7 @@ impl Resolver<'_> {
         if let Some(text) = member.value.text() {
             return Some(Given::Text(text.to_owned()));
         }
-        let fields = Fields::new(&member.value, &keys::COMPUTED);
+        let fields = Fields::new(&member.value, &COMPUTED);
         self.expression(fields.get("cel")?, &crate::expr::VARIABLES).map(Given::Expr)
     }
 }

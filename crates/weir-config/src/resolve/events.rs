@@ -1,12 +1,95 @@
 //! What is posted as events.
 
-use super::keys;
+use super::monitor::MONITOR;
+use super::tracker::TRACKER;
 use super::{Fields, Resolver};
 use crate::config::{Alert, AlertRule, Api, Consumer, EndState, Sink, Trigger, UpstreamId};
 use crate::draft::Node;
 use crate::finding::codes;
+use crate::shape::typed::{Choice, Defaulted, choices, integer, positive, text};
+use crate::shape::{Form, Group, Key, Kind, Shape};
 use std::collections::HashSet;
 use std::time::Duration;
+
+const NAMES: Kind = Kind::OneOrMany(&Kind::Form(Form::Name));
+
+const TO: Key = Key::new("to", Kind::Form(Form::Name), "The upstream that takes the events: CloudEvents 1.0, one a POST, again until it answers with 2xx or they are a week old.").required();
+
+const PATH: Defaulted<String> =
+    text("path", Kind::Form(Form::Base), "Path of the requests.").default("/");
+
+const API: Key = Key::new("api", NAMES, "APIs it is for.").default("all");
+
+/// `events` of the Monitor.
+pub(super) static EVENTS: Shape = Shape {
+    slips: &[("url", "name an upstream: `to: NAME`"), ("upstream", "write `to`")],
+    short: Some("to"),
+    ..Shape::new(
+        "the events of the Monitor",
+        "Where counts are posted to: an event for each minute and combination of consumer, API, operation, plan and status class, once the minute is over, and again with another revision if calls are counted in it later.",
+        &[TO, PATH.key],
+    )
+};
+
+const ALERT_AT_LEAST: Defaulted<u64> =
+    integer("at_least", (1, u64::MAX), "With fewer calls than this an `error_rate` does not hold.")
+        .default("1");
+const ALERT_OVER: Defaulted<Duration> =
+    positive("over", "Calls of so many of the last whole minutes, at most a week.").default("5m");
+
+/// An item of `alerts`.
+pub(super) static ALERT: Shape = Shape {
+    groups: &[Group { keys: &["calls", "error_rate"], required: true }],
+    slips: &[
+        ("url", "name an upstream: `to: NAME`"),
+        ("upstream", "write `to`"),
+        ("window", "write `over`"),
+    ],
+    ..Shape::new(
+        "an alert",
+        "A rule on usage that posts one event each time it begins to hold. It looks at counted calls.",
+        &[
+            Key::new("name", Kind::Form(Form::Name), "Its name.").required(),
+            Key::new("calls", Kind::Integer(1, u64::MAX), "More calls than this."),
+            Key::new(
+                "error_rate",
+                Kind::Form(Form::Percent),
+                "A larger share of calls than this without an answer below status 500.",
+            ),
+            ALERT_AT_LEAST.key,
+            ALERT_OVER.key,
+            API,
+            Key::new("consumer", NAMES, "Consumers it is for.").absent("all, and who is none"),
+            TO,
+            PATH.key,
+        ],
+    )
+};
+
+const TRIGGER_STATE: Defaulted<Vec<EndState>> =
+    choices("state", "The state in which it ends.").default("failed");
+
+/// An item of `triggers`.
+pub(super) static TRIGGER: Shape = Shape {
+    slips: &[
+        ("url", "name an upstream: `to: NAME`"),
+        ("upstream", "write `to`"),
+        ("status", "write `state`"),
+    ],
+    ..Shape::new(
+        "a trigger",
+        "A rule on transactions that posts one event for each that ends so. The event has no payload: who may see that asks for the transaction.",
+        &[
+            Key::new("name", Kind::Form(Form::Name), "Its name.").required(),
+            API,
+            TRIGGER_STATE.key,
+            Key::new("key", Kind::Form(Form::Name), "Business key that it has to have."),
+            Key::new("value", Kind::Text, "Value that the key has to have.").absent("any"),
+            TO,
+            PATH.key,
+        ],
+    )
+};
 
 /// Most alerts, and most triggers.
 const MOST: usize = 64;
@@ -16,8 +99,8 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 impl Resolver<'_> {
     /// `monitor.events`.
     pub(super) fn events(&mut self, root: &Fields<'_>) -> Option<Sink> {
-        let monitor = root.object("monitor", &keys::MONITOR)?;
-        let fields = monitor.object("events", &keys::EVENTS)?;
+        let monitor = root.object("monitor", &MONITOR)?;
+        let fields = monitor.object("events", &EVENTS)?;
         self.sink(&fields)
     }
 
@@ -39,7 +122,7 @@ impl Resolver<'_> {
                 .help("use an upstream without `srv+`");
             return None;
         }
-        let path = fields.text("path").unwrap_or("/").to_owned();
+        let path = fields.read(&PATH);
         Some(Sink { upstream, name: name.to_owned(), path })
     }
 
@@ -50,11 +133,11 @@ impl Resolver<'_> {
         apis: &[Api],
         consumers: &[Consumer],
     ) -> Vec<Alert> {
-        let Some(monitor) = root.object("monitor", &keys::MONITOR) else { return Vec::new() };
+        let Some(monitor) = root.object("monitor", &MONITOR) else { return Vec::new() };
         let nodes = self.bounded(monitor.many("alerts"), "alerts");
         let mut names = HashSet::new();
         let alerts = nodes.iter().filter_map(|node| {
-            let fields = Fields::new(node, &keys::ALERT);
+            let fields = Fields::new(node, &ALERT);
             self.new_name(&fields, &mut names);
             self.alert(&fields, apis, consumers)
         });
@@ -70,14 +153,14 @@ impl Resolver<'_> {
         let rule = match (fields.integer("calls"), fields.text("error_rate")) {
             (Some(above), _) => Some(AlertRule::Calls { above }),
             (None, Some(text)) => crate::units::percent(text).ok().map(|above| {
-                AlertRule::ErrorRate { above, at_least: fields.number("at_least", 1) }
+                AlertRule::ErrorRate { above, at_least: fields.read(&ALERT_AT_LEAST) }
             }),
             (None, None) => None,
         };
         if let (Some(node), None) = (fields.get("at_least"), fields.get("error_rate")) {
             self.report.error(codes::CONFLICT, node.at, "`at_least` needs `error_rate`");
         }
-        let over = fields.seconds("over", 300);
+        let over = fields.read(&ALERT_OVER);
         if let Some(node) = fields.get("over")
             && (over < MINUTE || over > WEEK || !over.as_secs().is_multiple_of(60))
         {
@@ -94,12 +177,12 @@ impl Resolver<'_> {
 
     /// `tracker.triggers`.
     pub(super) fn triggers(&mut self, root: &Fields<'_>, apis: &[Api]) -> Vec<Trigger> {
-        let Some(tracker) = root.object("tracker", &keys::TRACKER) else { return Vec::new() };
+        let Some(tracker) = root.object("tracker", &TRACKER) else { return Vec::new() };
         let known: Vec<&str> = tracker.members("keys").iter().map(|m| m.key.as_str()).collect();
         let nodes = self.bounded(tracker.many("triggers"), "triggers");
         let mut names = HashSet::new();
         let triggers = nodes.iter().filter_map(|node| {
-            let fields = Fields::new(node, &keys::TRIGGER);
+            let fields = Fields::new(node, &TRIGGER);
             self.new_name(&fields, &mut names);
             self.trigger(&fields, apis, &known)
         });
@@ -116,11 +199,7 @@ impl Resolver<'_> {
         if let (Some(node), None) = (fields.get("value"), fields.get("key")) {
             self.report.error(codes::CONFLICT, node.at, "`value` needs `key`");
         }
-        let mut states: Vec<EndState> =
-            fields.texts("state").iter().filter_map(|text| state(text)).collect();
-        if states.is_empty() {
-            states.push(EndState::Failed);
-        }
+        let states = fields.read(&TRIGGER_STATE);
         let (sink, name) = (self.sink(fields), fields.text("name"));
         Some(Trigger { name: name?.to_owned(), apis, states, key, sink: sink? })
     }
@@ -146,8 +225,10 @@ impl Resolver<'_> {
     }
 }
 
-fn state(text: &str) -> Option<EndState> {
-    [EndState::Completed, EndState::Failed, EndState::Interrupted]
-        .into_iter()
-        .find(|state| state.name() == text)
+impl Choice for EndState {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        (Self::Completed.name(), Self::Completed),
+        (Self::Failed.name(), Self::Failed),
+        (Self::Interrupted.name(), Self::Interrupted),
+    ];
 }

@@ -1,7 +1,6 @@
 //! What is open to more than was probably meant: warnings, each with its remedy.
 
-use super::keys;
-use super::upstream::{is_local, weighted_target};
+use super::upstream::{UPSTREAM, is_local, weighted_target};
 use super::{Fields, Resolver};
 use crate::config::{Admin, Listener, Scheme};
 use crate::draft::{Draft, Node};
@@ -124,7 +123,7 @@ impl Resolver<'_> {
             }
         }
         for member in draft.table("upstreams") {
-            let fields = Fields::new(&member.value, &keys::UPSTREAM);
+            let fields = Fields::new(&member.value, &UPSTREAM);
             let credential = member.value.get("auth").and_then(|auth| auth.get("basic"));
             let Some(basic) = credential else { continue };
             let targets = fields.many("targets").iter().filter_map(weighted_target);

@@ -1,8 +1,11 @@
 //! Reading the members of a mapping whose shape has been checked.
 
 use crate::draft::{Data, Meaning, Member, Node};
-use crate::shape::Shape;
+use crate::shape::typed::{Defaulted, Typed, literal};
+use crate::shape::{Key, Shape};
+use crate::source_map::Span;
 use crate::units;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// A mapping and its shape. Everything malformed reads as absent: the check has reported it.
@@ -15,6 +18,12 @@ pub(super) struct Fields<'n> {
 impl<'n> Fields<'n> {
     pub(super) fn new(node: &'n Node, shape: &'static Shape) -> Self {
         Self { node, shape }
+    }
+
+    /// An empty mapping, to read defaults from.
+    pub(super) fn empty(shape: &'static Shape) -> Self {
+        static NOTHING: Node = Node { at: Span::NOWHERE, data: Data::Map(Vec::new()) };
+        Self { node: &NOTHING, shape }
     }
 
     /// The mapping itself.
@@ -32,6 +41,34 @@ impl<'n> Fields<'n> {
     pub(super) fn raw(&self, key: &str) -> Option<&'n Node> {
         debug_assert!(self.shape.key(key).is_some(), "{} has no key {key}", self.shape.name);
         self.node.get(key)
+    }
+
+    /// The value of a key, or its default.
+    pub(super) fn read<T>(&self, key: &Defaulted<T>) -> T {
+        key.parse(self.get(key.key.name))
+    }
+
+    /// The value of a key, if it is there.
+    pub(super) fn written<T>(&self, key: &Defaulted<T>) -> Option<T> {
+        self.get(key.key.name).map(|node| key.parse(Some(node)))
+    }
+
+    /// The value of a key without a default, if it is there.
+    pub(super) fn optional<T>(&self, key: &Typed<T>) -> Option<T> {
+        key.parse(self.get(key.key.name)?)
+    }
+
+    /// What is written at a key, or its default as a node.
+    pub(super) fn or_default(&self, key: &Key) -> Cow<'n, Node> {
+        match self.get(key.name) {
+            Some(node) => Cow::Borrowed(node),
+            None => Cow::Owned(literal(key.default.unwrap_or_default())),
+        }
+    }
+
+    /// The mapping under a key, or an empty one, to read defaults from.
+    pub(super) fn object_or_empty(&self, key: &str, shape: &'static Shape) -> Self {
+        self.object(key, shape).unwrap_or_else(|| Self::empty(shape))
     }
 
     /// The mapping under a key.
@@ -74,10 +111,6 @@ impl<'n> Fields<'n> {
         units::duration(self.text(key)?).ok()
     }
 
-    pub(super) fn seconds(&self, key: &str, default: u64) -> Duration {
-        self.duration(key).unwrap_or(Duration::from_secs(default))
-    }
-
     pub(super) fn size(&self, key: &str) -> Option<u64> {
         units::size(self.text(key)?).ok()
     }
@@ -100,19 +133,4 @@ impl<'n> Fields<'n> {
     pub(super) fn members(&self, key: &str) -> &'n [Member] {
         self.get(key).and_then(Node::members).unwrap_or_default()
     }
-}
-
-/// An empty mapping, to read defaults from.
-pub(super) fn nothing() -> &'static Node {
-    static NOTHING: Node = Node {
-        at: crate::source_map::Span {
-            file: crate::source_map::FileId(0),
-            line: 1,
-            column: 1,
-            width: 1,
-            until: None,
-        },
-        data: Data::Map(Vec::new()),
-    };
-    &NOTHING
 }

@@ -1,24 +1,79 @@
 //! Files of a folder.
 
-use super::keys;
+use super::root::ROOT;
 use super::{Fields, Resolver};
 use crate::config::{Files, PathPattern};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::shape::Form;
-use std::fs;
-use std::io;
+use crate::shape::typed::{Defaulted, Typed, boolean, size, texts_of};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-/// Bytes of contents that are kept, unless said otherwise.
-const MEMORY: u64 = 32 << 20;
+const KIND: Kind = Kind::Either(&[Kind::Text, Kind::Object(&FILES)]);
+
+/// `files` of a route.
+pub(super) const FILES_KEY: Key = Key::new(
+    "files",
+    KIND,
+    "Files of a folder answer GET and HEAD, below a path that ends in `/*`; a text alone is short for `{root: TEXT}`.",
+);
+
+/// `none` is no file.
+const INDEX: Defaulted<Vec<String>> = Typed::new(
+    Key::new(
+        "index",
+        Kind::Either(&[Kind::Word(&["none"]), Kind::OneOrMany(&Kind::Form(Form::FileBelow))]),
+        "What answers for a folder: the first of these that is there.",
+    ),
+    |node| if node.text() == Some("none") { Some(Vec::new()) } else { texts_of(node) },
+)
+.default("index.html");
+const PRECOMPRESSED: Defaulted<bool> = boolean(
+    "precompressed",
+    "`FILE.br`, `FILE.zst` and `FILE.gz` answer for FILE where the client accepts them.",
+)
+.default("true");
+const DOT_FILES: Defaulted<bool> = boolean(
+    "dot_files",
+    "Also files whose name, or that of a folder on the way, begins with a dot.",
+)
+.default("false");
+const MEMORY: Defaulted<u64> =
+    size("memory", "Memory for contents and compressed forms that are kept, all workers together.")
+        .default("32MiB");
+
+/// `files` written out.
+pub(super) static FILES: Shape = Shape {
+    slips: &[
+        ("dir", "write `root`"),
+        ("path", "write `root`"),
+        ("folder", "write `root`"),
+        ("gzip", "write `compress: true` beside `files`"),
+        ("headers", "write `response: {headers: {set: …}}` beside `files`"),
+        ("try_files", "write `fallback: index.html`"),
+    ],
+    ..Shape::new(
+        "files",
+        "Files of a folder.",
+        &[
+            Key::new("root", Kind::Text, "The folder, as seen from that of this file; or a single file, where the path has no `/*`.").required(),
+            INDEX.key,
+            Key::new("fallback", Kind::Form(Form::FileBelow), "File of the folder that answers where nothing is found, for applications that find their way by the path."),
+            PRECOMPRESSED.key,
+            DOT_FILES.key,
+            Key::new("cache_control", Kind::Form(Form::HeaderValue), "The Cache-Control header."),
+            Key::new("types", Kind::Table(Names::Name, &Kind::Form(Form::HeaderValue)), "Content types by extension, before those that weir knows."),
+            MEMORY.key,
+        ],
+    )
+};
 
 impl Resolver<'_> {
     /// `files` of a route.
     pub(super) fn files(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<Files> {
         let short = node.members().is_none();
-        let fields = if short { super::fields::nothing() } else { node };
-        let fields = Fields::new(fields, &keys::FILES);
+        let fields = if short { Fields::empty(&FILES) } else { Fields::new(node, &FILES) };
         let root = if short { node } else { fields.get("root")? };
         root.text().filter(|text| !text.is_empty())?;
         let path = self.path_of(root);
@@ -32,13 +87,13 @@ impl Resolver<'_> {
         };
         let files = Files {
             file,
-            index: index(&fields),
+            index: fields.read(&INDEX),
             fallback: fields.text("fallback").map(str::to_owned),
-            precompressed: fields.bool("precompressed").unwrap_or(true),
-            dot_files: fields.bool("dot_files").unwrap_or(false),
+            precompressed: fields.read(&PRECOMPRESSED),
+            dot_files: fields.read(&DOT_FILES),
             cache_control: fields.text("cache_control").map(str::to_owned),
             types: types(&fields),
-            memory: fields.size("memory").unwrap_or(MEMORY),
+            memory: fields.read(&MEMORY),
             root: self.place_of(folder),
         };
         self.look_for_fallback(&fields, &files);
@@ -107,7 +162,7 @@ impl Resolver<'_> {
     /// A slip that would publish every secret: the folder of the configuration, or one above it.
     fn look_for_exposure(&mut self, node: &Node, folder: &Path) {
         let Ok(folder) = folder.canonicalize() else { return };
-        let root = Fields::new(&self.draft.root, &keys::ROOT);
+        let root = Fields::new(&self.draft.root, &ROOT);
         let data = self.data(&root);
         let inside =
             |path: &PathBuf| path.canonicalize().is_ok_and(|path| path.starts_with(&folder));
@@ -127,14 +182,6 @@ impl Resolver<'_> {
             let message = format!("the folder has no `{fallback}`");
             self.report.warning(codes::MISSING_FILE, node.at, message);
         }
-    }
-}
-
-fn index(fields: &Fields<'_>) -> Vec<String> {
-    match fields.texts("index") {
-        names if names.is_empty() => vec!["index.html".to_owned()],
-        names if names == ["none"] => Vec::new(),
-        names => names,
     }
 }
 

@@ -1,9 +1,36 @@
 //! Header edits and header lists.
 
 use super::Fields;
-use super::keys;
 use crate::config::HeaderEdits;
 use crate::draft::Member;
+use crate::shape::{Form, Key, Kind, Names, Shape};
+
+/// Header edits.
+pub(super) static EDITS: Shape = Shape {
+    slips: &[("add", "write `set`: a header of the same name is replaced")],
+    ..Shape::new(
+        "header edits",
+        "Removed first, then set.",
+        &[
+            Key::new(
+                "set",
+                Kind::Table(Names::Header, &Kind::Loose),
+                "Headers to set; one of the same name is replaced.",
+            ),
+            Key::new(
+                "remove",
+                Kind::OneOrMany(&Kind::Form(Form::EditableHeader)),
+                "Headers to remove.",
+            ),
+        ],
+    )
+};
+
+pub(super) const HEADERS: Key = Key::new("headers", Kind::Object(&EDITS), "Header edits.");
+
+/// `request` and `response` of an API.
+pub(super) static API_EDITS: Shape =
+    Shape::new("what is done on the way", "For every route of the API.", &[HEADERS]);
 
 /// Names in lower case and values of a checked table.
 pub(super) fn pairs(members: &[Member]) -> Vec<(String, String)> {
@@ -18,7 +45,7 @@ pub(super) fn pairs(members: &[Member]) -> Vec<(String, String)> {
 
 /// The edits under `headers` of `fields`, if there are any.
 pub(super) fn edits(fields: Option<Fields<'_>>) -> HeaderEdits {
-    let Some(fields) = fields.and_then(|f| f.object("headers", &keys::EDITS)) else {
+    let Some(fields) = fields.and_then(|f| f.object("headers", &EDITS)) else {
         return HeaderEdits::default();
     };
     HeaderEdits {

@@ -1,27 +1,63 @@
 //! Tokens that an authorization server is asked about.
 
-use super::keys;
+use super::credential::{BASIC, CREDENTIAL};
 use super::{Fields, Resolver};
 use crate::config::{Credential, IntrospectAuth};
 use crate::finding::{Fault, codes};
+use crate::shape::typed::{Defaulted, duration, positive};
+use crate::shape::{Key, Kind, Shape};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::Duration;
 
+const LEEWAY: Defaulted<Duration> =
+    duration("leeway", "Tolerance for `exp` and `nbf`, at most 60s.").default("0s");
+const REMEMBER: Defaulted<Duration> = positive("remember", "How long an answer is believed, 1s to 5m, and never past the token's `exp`: that long a revoked token may still pass.").default("60s");
+const TIMEOUT: Defaulted<Duration> = positive(
+    "timeout",
+    "How long the server may take to answer, at most 10s; then the request is refused.",
+)
+.default("2s");
+
+/// `introspect` of an auth.
+pub(super) static INTROSPECT: Shape = Shape {
+    slips: &[
+        ("endpoint", "write `url`"),
+        ("client_id", "write `auth: {basic: {user: ID, password: \"file:secret\"}}`"),
+        ("client_secret", "write `auth: {basic: {user: ID, password: \"file:secret\"}}`"),
+        ("cache", "write `remember`"),
+    ],
+    ..Shape::new(
+        "an introspection",
+        "Tokens that an authorization server is asked about (RFC 7662).",
+        &[
+            Key::new("url", Kind::Text, "The introspection endpoint (`https`, on this machine `http` too).").required(),
+            Key::new("auth", Kind::Object(&CREDENTIAL), "What weir proves itself with to the server; `basic` is the client's id and secret, which are sent form-encoded (RFC 6749 section 2.3.1).").required(),
+            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted `iss`.").absent("any"),
+            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").absent("any"),
+            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Members that the answer must have."),
+            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted by `scope` or `scp`."),
+            LEEWAY.key,
+            REMEMBER.key,
+            TIMEOUT.key,
+        ],
+    )
+};
+
 /// How long an answer is believed; every worker forgets what it verified after 5 minutes anyway.
-const REMEMBER: std::ops::RangeInclusive<Duration> =
+const REMEMBERED: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(300);
 /// Longest that a question may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Resolver<'_> {
     pub(super) fn introspect(&mut self, fields: &Fields<'_>) -> Option<IntrospectAuth> {
         let rules = self.token_rules(fields, false);
-        let remember = fields.seconds("remember", 60);
-        let timeout = fields.seconds("timeout", 2);
+        let remember = fields.read(&REMEMBER);
+        let timeout = fields.read(&TIMEOUT);
         for (key, fits, range) in [
-            ("remember", REMEMBER.contains(&remember), "from 1s to 5m"),
-            ("timeout", timeout <= TIMEOUT, "at most 10s"),
+            ("remember", REMEMBERED.contains(&remember), "from 1s to 5m"),
+            ("timeout", timeout <= MAX_TIMEOUT, "at most 10s"),
         ] {
             if let (Some(node), false) = (fields.get(key), fits) {
                 self.report.error(codes::BAD_VALUE, node.at, format!("`{key}` must be {range}"));
@@ -36,8 +72,8 @@ impl Resolver<'_> {
             return None;
         }
         let (upstream, target) = self.url(url, node, "introspect")?;
-        let proof = fields.object("auth", &keys::CREDENTIAL)?;
-        let credential = match proof.object("basic", &keys::BASIC) {
+        let proof = fields.object("auth", &CREDENTIAL)?;
+        let credential = match proof.object("basic", &BASIC) {
             // RFC 6749 section 2.3.1 has id and secret form-encoded first.
             Some(basic) => {
                 let (id, secret) = (basic.line("user")?, basic.line("password")?);

@@ -8,24 +8,55 @@ use crate::config::{
 use crate::draft::Node;
 use crate::finding::codes;
 use crate::key_set::{self, Origin, algorithm};
+use crate::shape::typed::{Defaulted, boolean, duration, positive};
+use crate::shape::{Form, Group, Key, Kind, Shape};
 use crate::source_map::Span;
-use jsonwebtoken::AlgorithmFamily;
-use jsonwebtoken::DecodingKey;
+use jsonwebtoken::{AlgorithmFamily, DecodingKey};
 use std::time::Duration;
 
+const REFRESH: Defaulted<Duration> = positive("refresh", "How often a key set is fetched from its URL, 5s to 24h; an unknown `kid` fetches it at once, at most every 30s.").default("5m");
+const LEEWAY: Defaulted<Duration> =
+    duration("leeway", "Tolerance for `exp` and `nbf`, at most 60s.").default("0s");
+const REQUIRE_EXP: Defaulted<bool> = boolean("require_exp", "`exp` must be there.").default("true");
+
+/// `jwt` of an auth.
+pub(super) static JWT: Shape = Shape {
+    groups: &[Group { keys: &["key", "jwks"], required: true }],
+    slips: &[
+        ("secret", "write `key: \"file:secret\"`"),
+        ("jwks_url", "write `jwks: \"https://…\"`"),
+        ("jwks_uri", "write `jwks: \"https://…\"`"),
+    ],
+    ..Shape::new(
+        "a JWT auth",
+        "What a token must be like (RFC 7519).",
+        &[
+            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted `iss`.").absent("any"),
+            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").absent("any"),
+            Key::new("algorithms", Kind::OneOrMany(&Kind::Form(Form::Algorithm)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
+            Key::new("key", Kind::Secret, "Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes: `file:key.pem`."),
+            Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`, or the URL to fetch it from (`https`, on this machine `http` too)."),
+            REFRESH.key,
+            LEEWAY.key,
+            REQUIRE_EXP.key,
+            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that must be there."),
+            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted by `scope` or `scp`."),
+        ],
+    )
+};
+
 /// Longest tolerance for clocks that differ.
-const LEEWAY: Duration = Duration::from_secs(60);
+const MAX_LEEWAY: Duration = Duration::from_secs(60);
 /// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
 const SECRET: usize = key_set::SECRET;
 /// How often a key set is fetched, and how long that may take.
-const REFRESH: Duration = Duration::from_secs(300);
 const REFRESHES: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(24 * 60 * 60);
 const FETCH: Duration = Duration::from_secs(2);
 
 impl Resolver<'_> {
     pub(super) fn jwt(&mut self, fields: &Fields<'_>) -> Option<JwtAuth> {
-        let rules = self.token_rules(fields, fields.bool("require_exp").unwrap_or(true));
+        let rules = self.token_rules(fields, fields.read(&REQUIRE_EXP));
         let algorithms = self.algorithms(fields)?;
         let mut remote = None;
         let keys = match (fields.get("key"), fields.get("jwks")) {
@@ -51,8 +82,8 @@ impl Resolver<'_> {
 
     /// What a token must say.
     pub(super) fn token_rules(&mut self, fields: &Fields<'_>, require_exp: bool) -> TokenRules {
-        let leeway = fields.duration("leeway").unwrap_or(Duration::ZERO);
-        if leeway > LEEWAY
+        let leeway = fields.read(&LEEWAY);
+        if leeway > MAX_LEEWAY
             && let Some(node) = fields.get("leeway")
         {
             self.report.error(codes::BAD_VALUE, node.at, "`leeway` must be at most 60s");
@@ -235,7 +266,7 @@ impl Resolver<'_> {
         }
         let url = node.text()?.trim_end();
         let (upstream, target) = self.url(url, node, "jwks")?;
-        let refresh = fields.duration("refresh").unwrap_or(REFRESH);
+        let refresh = fields.read(&REFRESH);
         if let (Some(node), false) = (fields.get("refresh"), REFRESHES.contains(&refresh)) {
             self.report.error(codes::BAD_VALUE, node.at, "`refresh` must be from 5s to 24h");
         }

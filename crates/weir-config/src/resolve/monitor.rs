@@ -1,11 +1,111 @@
 //! The Monitor, and which calls its rules are for.
 
-use super::keys;
+use super::events::{ALERT, EVENTS};
 use super::{Fields, Resolver};
 use crate::config::{Api, Consumer, ConsumerId, CountRule, Counts, Monitor, Plan};
 use crate::draft::Node;
 use crate::finding::codes;
+use crate::shape::typed::{Defaulted, boolean, integer, positive};
+use crate::shape::{Form, Key, Kind, Shape};
 use std::time::Duration;
+
+const NAMES: Kind = Kind::OneOrMany(&Kind::Form(Form::Name));
+
+const ENABLED: Defaulted<bool> = boolean("enabled", "Whether calls are counted, by whatever asks for it. `false` leaves quotas to memory: they begin anew with the process.").default("true");
+const KEEP: Defaulted<Duration> =
+    positive("keep", "How long counts are kept, at least two days.").default("400d");
+const CARDINALITY: Defaulted<usize> = integer("cardinality", (1, 1_000_000), "Most combinations of consumer, API, operation, plan and status class of a day (UTC). Further ones are counted as `(other)` operations, and beyond twice as many as `(other)` of everything.").default("10000");
+
+/// `monitor`.
+pub(super) static MONITOR: Shape = Shape {
+    short: Some("count"),
+    slips: &[
+        ("retention", "write `keep`"),
+        ("rules", "write `count`"),
+        ("max_buckets", "write `cardinality`"),
+    ],
+    ..Shape::new(
+        "the Monitor",
+        "Counts of calls, for usage, limits and billing. Calls of a plan with a quota or a price are counted without a rule.",
+        &[
+            ENABLED.key,
+            Key::new(
+                "count",
+                Kind::Either(&[Kind::Word(&["all"]), Kind::OneOrMany(&Kind::Object(&COUNT))]),
+                "Which calls are counted: `all`, or those that one of these rules is for.",
+            )
+            .absent("none"),
+            Key::new(
+                "counts",
+                Kind::Object(&COUNTS),
+                "What counts as a call. It decides when calls are counted, not when they are made.",
+            ),
+            KEEP.key,
+            CARDINALITY.key,
+            Key::new("events", Kind::Object(&EVENTS), "Where counts are posted to."),
+            Key::new(
+                "alerts",
+                Kind::List(&Kind::Object(&ALERT)),
+                "Rules on usage that post an event each time they begin to hold.",
+            ),
+        ],
+    )
+};
+
+/// A rule of `count`.
+pub(super) static COUNT: Shape = Shape {
+    slips: &[
+        ("route", "write `operation`"),
+        ("op", "write `operation`"),
+        ("apis", "write `api`"),
+        ("operations", "write `operation`"),
+        ("consumers", "write `consumer`"),
+    ],
+    ..Shape::new(
+        "a rule of what is counted",
+        "Calls that it is for: all its keys have to fit; of several names one.",
+        &[
+            Key::new("api", NAMES, "APIs.").required(),
+            Key::new(
+                "operation",
+                Kind::OneOrMany(&Kind::Text),
+                "Operations: their `op`, or as `weir routes` shows them.",
+            )
+            .absent("all"),
+            Key::new("consumer", NAMES, "Consumers.").absent("all, and who is none"),
+        ],
+    )
+};
+
+const COUNT_REJECTED: Defaulted<bool> = boolean("rejected", "Calls that were turned away before anything was done about them: credentials, limits, size of the body.").default("false");
+const COUNT_FAILED: Defaulted<bool> = boolean(
+    "failed",
+    "Calls that ended with status 500 or above, or were broken off by the upstream.",
+)
+.default("true");
+const COUNT_INTERRUPTED: Defaulted<bool> =
+    boolean("interrupted", "Calls without a whole answer: the client left, or weir ended.")
+        .default("true");
+const COUNT_RETRIED: Defaulted<bool> = boolean(
+    "retried",
+    "Calls that weir had to send to an upstream more than once; each of them is one call.",
+)
+.default("true");
+const COUNT_RESUBMITTED: Defaulted<bool> =
+    boolean("resubmitted", "Calls that an operator resubmitted.").default("false");
+
+/// `counts` of the Monitor.
+pub(super) static COUNTS: Shape = Shape::new(
+    "what counts",
+    "What counts as a call; one that is of several of these kinds counts if all of them do.",
+    &[
+        COUNT_REJECTED.key,
+        COUNT_FAILED.key,
+        COUNT_INTERRUPTED.key,
+        COUNT_RETRIED.key,
+        COUNT_RESUBMITTED.key,
+    ],
+);
 
 /// The shortest time that counts are kept: quotas are put together from them.
 const SHORTEST: Duration = Duration::from_secs(2 * 24 * 60 * 60);
@@ -21,9 +121,9 @@ impl Resolver<'_> {
         consumers: &[Consumer],
         apis: &mut [Api],
     ) -> Monitor {
-        let default = Monitor::default();
-        let Some(fields) = root.object("monitor", &keys::MONITOR) else { return default };
-        let enabled = fields.bool("enabled").unwrap_or(default.enabled);
+        let fields = root.object_or_empty("monitor", &MONITOR);
+        let monitor = monitor(&fields);
+        let (enabled, keep) = (monitor.enabled, monitor.keep);
         if let (false, Some(plan)) = (enabled, plans.iter().find(|plan| plan.is_counted()))
             && let Some(node) = fields.get("enabled")
         {
@@ -32,7 +132,6 @@ impl Resolver<'_> {
                 .warning(codes::CONFLICT, node.at, message)
                 .help("without metering, the quota restarts with every start");
         }
-        let keep = fields.duration("keep").unwrap_or(default.keep);
         if let Some(node) = fields.get("keep").filter(|_| keep < SHORTEST) {
             let message = "`keep` must be at least two days";
             self.report.error(codes::BAD_VALUE, node.at, message);
@@ -56,17 +155,11 @@ impl Resolver<'_> {
         } else {
             fields.many("count").iter().for_each(|rule| self.count_rule(rule, consumers, apis));
         }
-        Monitor {
-            enabled,
-            keep,
-            cardinality: fields.number("cardinality", default.cardinality),
-            counts: counts(&fields, default.counts),
-            ..default
-        }
+        monitor
     }
 
     fn count_rule(&mut self, rule: &Node, consumers: &[Consumer], apis: &mut [Api]) {
-        let rule = Fields::new(rule, &keys::COUNT);
+        let rule = Fields::new(rule, &COUNT);
         let names: Vec<&str> = consumers.iter().map(|c| c.name.as_str()).collect();
         let mut who = Vec::new();
         for node in rule.many("consumer") {
@@ -134,14 +227,27 @@ fn add(rule: &mut CountRule, everybody: bool, who: &[ConsumerId]) {
     *rule = CountRule::Consumers(all);
 }
 
-fn counts(fields: &Fields<'_>, default: Counts) -> Counts {
-    let Some(fields) = fields.object("counts", &keys::COUNTS) else { return default };
-    let says = |key, default| fields.bool(key).unwrap_or(default);
-    Counts {
-        rejected: says("rejected", default.rejected),
-        failed: says("failed", default.failed),
-        interrupted: says("interrupted", default.interrupted),
-        retried: says("retried", default.retried),
-        resubmitted: says("resubmitted", default.resubmitted),
+/// The Monitor without what refers to something else.
+fn monitor(fields: &Fields<'_>) -> Monitor {
+    let counts = fields.object_or_empty("counts", &COUNTS);
+    Monitor {
+        enabled: fields.read(&ENABLED),
+        keep: fields.read(&KEEP),
+        cardinality: fields.read(&CARDINALITY),
+        counts: Counts {
+            rejected: counts.read(&COUNT_REJECTED),
+            failed: counts.read(&COUNT_FAILED),
+            interrupted: counts.read(&COUNT_INTERRUPTED),
+            retried: counts.read(&COUNT_RETRIED),
+            resubmitted: counts.read(&COUNT_RESUBMITTED),
+        },
+        events: None,
+        alerts: Vec::new(),
+    }
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        monitor(&Fields::empty(&MONITOR))
     }
 }

@@ -1,32 +1,80 @@
 //! Path normalization of APIs and routes, and catch-all routes that demand less than the routes
 //! beside them.
 
-use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
 use crate::finding::codes;
+use crate::shape::typed::{Choice, Defaulted, choice, choice_among};
+use crate::shape::{Key, Kind, Shape};
 use crate::source_map::Span;
 use std::collections::{HashMap, HashSet};
+
+/// `path_normalization` of an API or a route.
+pub(super) const NORMALIZATION_KEY: Key = Key::new(
+    "path_normalization",
+    Kind::Object(&NORMALIZATION),
+    "What is done with paths that servers read in more than one way.",
+)
+.default("ambiguous paths are rejected");
+
+const CHOICE: Kind = Kind::Word(&["reject", "keep"]);
+
+const ESCAPED_SLASHES: Defaulted<AmbiguousPath> = choice_among(
+    "escaped_slashes",
+    CHOICE,
+    "`%2F` inside a segment, as in `/projects/group%2Fname`.",
+)
+.default("reject");
+const BACKSLASHES: Defaulted<AmbiguousPath> =
+    choice_among("backslashes", CHOICE, "`\\` and `%5C`.").default("reject");
+const EMPTY_SEGMENTS: Defaulted<AmbiguousPath> =
+    choice_among("empty_segments", CHOICE, "`//`.").default("reject");
+const PATH_PARAMETERS: Defaulted<AmbiguousPath> = choice("path_parameters", "`;name=value` behind a segment, which servlet containers cut off. `compare` accepts them where the path without them leads to a route that demands no more; with `keep` it may also lead to no route.").default("compare");
+
+/// `path_normalization` written out.
+pub(super) static NORMALIZATION: Shape = Shape {
+    slips: &[
+        ("merge_slashes", "write `empty_segments: keep` to forward `//` as it is"),
+        ("escaped_slash", "write `escaped_slashes`"),
+        ("matrix_parameters", "write `path_parameters`"),
+    ],
+    ..Shape::new(
+        "path normalization",
+        "Paths that servers read in more than one way are rejected with 400: a route that demands no credential could else lead to what another one protects. `keep` forwards such a path as it is, unless another reading of it leads to a route that demands more. Dot segments in an ambiguous path (`/..;/`, `/..%2f`) are always rejected.",
+        &[ESCAPED_SLASHES.key, BACKSLASHES.key, EMPTY_SEGMENTS.key, PATH_PARAMETERS.key],
+    )
+};
 
 /// `path_normalization` of an API or a route; what is not set is `inherited`.
 pub(super) fn normalization(
     fields: &Fields<'_>,
     inherited: PathNormalization,
 ) -> PathNormalization {
-    let Some(own) = fields.object("path_normalization", &keys::NORMALIZATION) else {
+    let Some(own) = fields.object("path_normalization", &NORMALIZATION) else {
         return inherited;
     };
-    let choice = |key: &str, inherited| match own.text(key) {
-        Some("reject") => AmbiguousPath::Reject,
-        Some("compare") => AmbiguousPath::Compare,
-        Some("keep") => AmbiguousPath::Keep,
-        _ => inherited,
-    };
+    let or = |key, inherited| own.written(key).unwrap_or(inherited);
     PathNormalization {
-        escaped_slashes: choice("escaped_slashes", inherited.escaped_slashes),
-        backslashes: choice("backslashes", inherited.backslashes),
-        empty_segments: choice("empty_segments", inherited.empty_segments),
-        path_parameters: choice("path_parameters", inherited.path_parameters),
+        escaped_slashes: or(&ESCAPED_SLASHES, inherited.escaped_slashes),
+        backslashes: or(&BACKSLASHES, inherited.backslashes),
+        empty_segments: or(&EMPTY_SEGMENTS, inherited.empty_segments),
+        path_parameters: or(&PATH_PARAMETERS, inherited.path_parameters),
+    }
+}
+
+impl Choice for AmbiguousPath {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("reject", Self::Reject), ("compare", Self::Compare), ("keep", Self::Keep)];
+}
+
+impl Default for PathNormalization {
+    fn default() -> Self {
+        Self {
+            escaped_slashes: ESCAPED_SLASHES.parse(None),
+            backslashes: BACKSLASHES.parse(None),
+            empty_segments: EMPTY_SEGMENTS.parse(None),
+            path_parameters: PATH_PARAMETERS.parse(None),
+        }
     }
 }
 

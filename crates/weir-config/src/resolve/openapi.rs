@@ -2,7 +2,7 @@
 //! auths. What has no counterpart is a finding: nothing is open, or unchecked, by oversight.
 
 use super::api::Inherited;
-use super::keys;
+use super::route::METHODS;
 use super::{Fields, Resolver};
 use crate::config::{
     Access, AccessRule, AuthId, CountRule, Handler, Location, PathPattern, Reply, ReplyBody,
@@ -15,8 +15,78 @@ use crate::openapi::{
     Wanted,
 };
 use crate::path_pattern;
+use crate::shape::typed::{Choice, Defaulted, choice, text};
+use crate::shape::{Form, Key, Kind, Shape};
 use crate::source_map::Span;
 use crate::validation::{Enforcement, LONGEST, Validation};
+
+const DOCUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Object(&OPENAPI)]);
+
+const ANSWER: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&MOCK)]);
+
+/// `openapi` of an API.
+pub(super) const OPENAPI_KEY: Key = Key::new(
+    "openapi",
+    DOCUMENT,
+    "The OpenAPI document (3.0 or 3.1) that describes it; a path alone is short for `{file: PATH}`. Routes are bound to its operations by `op`.",
+);
+
+const SERVE: Defaulted<String> = text("serve", Kind::Either(&[Kind::Word(&["none"]), Kind::Form(Form::Path)]), "Path below the base where the API serves the document itself, as JSON; whoever meets the document's own `security` may read it.").default("/openapi.json");
+
+/// `openapi` written out.
+pub(super) static OPENAPI: Shape = Shape {
+    short: Some("file"),
+    ..Shape::new(
+        "the description of an API",
+        "An OpenAPI document. It stays as it is: nothing in it is substituted, nothing is fetched.",
+        &[
+            Key::new("file", Kind::Text, "The document, in YAML or JSON.").required(),
+            SERVE.key,
+            Key::new(
+                "except",
+                Kind::OneOrMany(&Kind::Form(Form::Operation)),
+                "Operations that are not offered.",
+            ),
+        ],
+    )
+};
+
+/// `validate` of an API or a route.
+pub(super) const VALIDATE_KEY: Key = Key::new(
+    "validate",
+    Kind::Object(&VALIDATE),
+    "What happens to requests and answers that are not as the OpenAPI document says.",
+);
+
+const REQUESTS: Defaulted<Enforcement> =
+    choice("requests", "Parameters and bodies of requests.").default("enforce");
+const RESPONSES: Defaulted<Enforcement> =
+    choice("responses", "Status, content type and body of answers.").default("off");
+
+/// `validate` written out.
+pub(super) static VALIDATE: Shape = Shape::new(
+    "the validation of an API or a route",
+    "`log` counts what does not match and lets it pass, `enforce` refuses it.",
+    &[REQUESTS.key, RESPONSES.key],
+);
+
+/// `mock` of a route.
+pub(super) const MOCK_KEY: Key = Key::new(
+    "mock",
+    ANSWER,
+    "The OpenAPI document's example of an answer, or one made of its schema; `true` for the first successful one.",
+);
+
+/// `mock` written out.
+pub(super) static MOCK: Shape = Shape::new(
+    "a mock",
+    "Which of the answers that the OpenAPI document describes.",
+    &[
+        Key::new("status", Kind::Integer(200, 599), "Its status.")
+            .absent("the first successful one"),
+        Key::new("example", Kind::Text, "Name of the example.").absent("the first"),
+    ],
+);
 
 /// Operations without a route that are listed one by one.
 const LISTED: usize = 20;
@@ -68,7 +138,7 @@ impl<'a> Resolver<'a> {
             self.nothing_to_validate(fields);
             return None;
         };
-        let written = Fields::new(node, &keys::OPENAPI);
+        let written = Fields::new(node, &OPENAPI);
         let file = if node.text().is_some() { node } else { written.get("file")? };
         let written = node.members().map(|_| written);
         let documents = (self.draft.described.as_slice(), &self.draft.texts);
@@ -77,7 +147,7 @@ impl<'a> Resolver<'a> {
         let operations = description.operations(self.report);
         let schemes = description.schemes(self.report);
         let auths = self.scheme_auths(fields, &schemes);
-        let serve = written.as_ref().and_then(|w| w.text("serve")).unwrap_or("/openapi.json");
+        let serve = SERVE.parse(written.as_ref().and_then(|w| w.get("serve")));
         let described = Described {
             bound: vec![false; operations.len()],
             schemas: Schemas::new(description),
@@ -86,7 +156,7 @@ impl<'a> Resolver<'a> {
             missing: Vec::new(),
             over_budget: false,
             at: file.at,
-            serve: (serve != "none").then(|| serve.to_owned()),
+            serve: (serve != "none").then_some(serve),
             except: written.as_ref().map(|w| w.texts("except")).unwrap_or_default(),
             description,
             operations,
@@ -266,7 +336,7 @@ impl<'a> Resolver<'a> {
         let Some((described, op)) = described.zip(fields.get("op")) else { return Ok(None) };
         let Some(name) = op.text() else { return Ok(None) };
         let found = described.operations.iter().position(|o| o.name == name);
-        let path = keys::METHODS.iter().chain(&["methods"]).find_map(|key| fields.get(key));
+        let path = METHODS.iter().chain(&["methods"]).find_map(|key| fields.get(key));
         match (found, path) {
             (Some(index), None) => {
                 described.bound[index] = true;
@@ -356,7 +426,7 @@ impl<'a> Resolver<'a> {
                 .help("`mock` needs an API with `openapi` and a route with `op`");
             return None;
         };
-        let fields = node.members().map(|_| Fields::new(node, &keys::MOCK));
+        let fields = node.members().map(|_| Fields::new(node, &MOCK));
         if fields.is_none() && !crate::openapi::is_true(node) {
             let message = "`mock` must be `true` or select a response";
             self.report.error(codes::BAD_VALUE, node.at, message);
@@ -453,21 +523,22 @@ impl<'a> Resolver<'a> {
     }
 }
 
+impl Choice for Enforcement {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("log", Self::Log), ("enforce", Self::Enforce)];
+}
+
 const OFF: Modes = Modes { requests: Enforcement::Off, responses: Enforcement::Off };
 
 /// `validate` of an API or a route; what is not said is `inherited`.
 fn modes(fields: &Fields<'_>, inherited: Option<Modes>) -> Modes {
-    let usual = Modes { requests: Enforcement::Enforce, responses: Enforcement::Off };
-    let inherited = inherited.unwrap_or(usual);
-    let Some(own) = fields.object("validate", &keys::VALIDATE) else { return inherited };
-    let mode = |key: &str, inherited: Enforcement| match own.text(key) {
-        Some("off") => Enforcement::Off,
-        Some("log") => Enforcement::Log,
-        Some("enforce") => Enforcement::Enforce,
-        _ => inherited,
-    };
+    let inherited = inherited.unwrap_or_else(|| Modes {
+        requests: REQUESTS.parse(None),
+        responses: RESPONSES.parse(None),
+    });
+    let Some(own) = fields.object("validate", &VALIDATE) else { return inherited };
     Modes {
-        requests: mode("requests", inherited.requests),
-        responses: mode("responses", inherited.responses),
+        requests: own.written(&REQUESTS).unwrap_or(inherited.requests),
+        responses: own.written(&RESPONSES).unwrap_or(inherited.responses),
     }
 }

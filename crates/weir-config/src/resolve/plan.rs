@@ -1,13 +1,151 @@
 //! Plans, consumers, rates.
 
-use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, QuotaPeriod, Rate};
 use crate::draft::{Member, Node};
 use crate::expr::Expr;
 use crate::finding::codes;
 use crate::price::{Price, Tier};
+use crate::shape::typed::{Choice, Defaulted, Typed, boolean, choice, integer};
+use crate::shape::{Form, Group, Key, Kind, Shape};
 use crate::units;
+use jiff::tz::TimeZone;
+
+/// A value of `plans`.
+pub(super) static PLAN: Shape = Shape::new(
+    "a plan",
+    "Rate, quota and price of the consumers that have it, each by itself.",
+    &[
+        Key::new(
+            "rate",
+            Kind::Form(Form::Rate),
+            "Requests in a time; in no interval t are more than burst + rate·t admitted.",
+        )
+        .absent("no limit"),
+        Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
+            .absent("the requests of `rate`"),
+        Key::new("quota", Kind::Object(&QUOTA), "Calls in a period.").absent("no limit"),
+        Key::new("price", Kind::Object(&PRICE), "What calls cost.").absent("nothing"),
+    ],
+);
+
+const PRICE_DECIMALS: Defaulted<u32> = integer(
+    "decimals",
+    (0, 8),
+    "Decimals that the total of an invoice is rounded to, a half upwards.",
+)
+.default("2");
+
+/// `price` of a plan.
+pub(super) static PRICE: Shape = Shape {
+    groups: &[Group { keys: &["per_call", "tiers"], required: false }],
+    slips: &[
+        ("per_byte", "write `per_kib`, a 1024th of which is the price of a byte"),
+        ("per_kb", "write `per_kib`"),
+    ],
+    ..Shape::new(
+        "a price",
+        "What calls cost; the parts add up.",
+        &[
+            Key::new("per_call", Kind::Form(Form::Price), "For each call."),
+            Key::new(
+                "per_kib",
+                Kind::Form(Form::Price),
+                "For each KiB of request and response bodies; a byte costs a 1024th, nothing is rounded.",
+            ),
+            Key::new(
+                "cel",
+                Kind::Form(Form::Cel),
+                "For each call what this gives, a number or a decimal as text, rounded to 8 decimals; `call` has `api`, `operation`, `consumer`, `status`, `request_bytes`, `response_bytes` and `duration_ms`.",
+            ),
+            Key::new(
+                "tiers",
+                Kind::List(&Kind::Object(&TIER)),
+                "For each call by how many the consumer has made in the period of an invoice.",
+            ),
+            Key::new("currency", Kind::Form(Form::Currency), "Code of the currency (ISO 4217).")
+                .required(),
+            PRICE_DECIMALS.key,
+        ],
+    )
+};
+
+/// An item of `tiers`.
+pub(super) static TIER: Shape = Shape::new(
+    "a tier",
+    "The price of calls from where the tier before ends.",
+    &[
+        Key::new(
+            "up_to",
+            Kind::Integer(1, u64::MAX),
+            "The last call of the period that costs this; only the last tier has none.",
+        ),
+        Key::new("per_call", Kind::Form(Form::Price), "For each of these calls.").required(),
+    ],
+);
+
+const QUOTA_PER: Typed<QuotaPeriod> =
+    choice("per", "The period; weeks begin on Monday.").required();
+const QUOTA_ZONE: Defaulted<TimeZone> = Typed::new(
+    Key::new("zone", Kind::Form(Form::Zone), "Time zone in which the period begins."),
+    |node| TimeZone::get(node.text()?).ok(),
+)
+.default("UTC");
+const QUOTA_ROLLING: Defaulted<bool> = boolean("rolling", "In no stretch as long as the period are more calls admitted, whatever the calendar says. A month is 30 days then, a year 365; a call gives its place back up to a 60th of the period late.").default("false");
+
+/// `quota` of a plan.
+pub(super) static QUOTA: Shape = Shape::new(
+    "a quota",
+    "So many calls in a period, by the calendar or rolling.",
+    &[
+        Key::new("calls", Kind::Integer(1, u64::MAX), "Calls admitted in a period.").required(),
+        QUOTA_PER.key,
+        QUOTA_ZONE.key,
+        QUOTA_ROLLING.key,
+    ],
+);
+
+/// A value of `consumers`.
+pub(super) static CONSUMER: Shape = Shape {
+    slips: &[
+        ("keys", "write `api_keys: [\"sha256:…\"]`"),
+        ("api_key", "write `api_keys: [\"sha256:…\"]`"),
+    ],
+    ..Shape::new(
+        "a consumer",
+        "Who calls.",
+        &[
+            Key::new("plan", Kind::Form(Form::Name), "Its plan.").absent("no limit"),
+            Key::new("match", Kind::Object(&MATCH), "How a token's owner is recognised."),
+            Key::new(
+                "api_keys",
+                Kind::List(&Kind::Form(Form::KeyHash)),
+                "Hashes of its keys, as `weir key new` prints them.",
+            ),
+        ],
+    )
+};
+
+/// `match` of a consumer.
+pub(super) static MATCH: Shape = Shape::new(
+    "the match of a consumer",
+    "How a token's owner is recognised.",
+    &[
+        Key::new("auth", Kind::Form(Form::Name), "The auth that verified the token or the certificate.").required(),
+        Key::new("when", Kind::Form(Form::Cel), "CEL over `claims`: `claims.client_id == \"acme\"`. Of a certificate they are `subject`, `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`, `email`, `not_before`, `not_after`.").required(),
+    ],
+);
+
+impl Choice for QuotaPeriod {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("minute", Self::Minute),
+        ("hour", Self::Hour),
+        ("day", Self::Day),
+        ("week", Self::Week),
+        ("month", Self::Month),
+        ("year", Self::Year),
+    ];
+}
 
 /// `rate` and `burst`.
 pub(super) fn rate(fields: &Fields<'_>) -> Option<Rate> {
@@ -17,13 +155,13 @@ pub(super) fn rate(fields: &Fields<'_>) -> Option<Rate> {
 
 impl Resolver<'_> {
     pub(super) fn plan(&mut self, member: &Member) -> Option<Plan> {
-        let fields = Fields::new(&member.value, &keys::PLAN);
+        let fields = Fields::new(&member.value, &PLAN);
         if let (Some(burst), None) = (fields.get("burst"), fields.get("rate")) {
             self.report
                 .error(codes::MISSING_KEY, burst.at, "`burst` needs `rate`")
                 .help("add `rate: 100/s`");
         }
-        let quota = fields.object("quota", &keys::QUOTA);
+        let quota = fields.object("quota", &QUOTA);
         if let Some(quota) = &quota
             && let (Some(true), Some(zone)) = (quota.bool("rolling"), quota.get("zone"))
         {
@@ -35,7 +173,7 @@ impl Resolver<'_> {
             name: member.key.clone(),
             rate: rate(&fields),
             quota: quota.and_then(|fields| self::quota(&fields)),
-            price: fields.object("price", &keys::PRICE).and_then(|p| self.price(&p)),
+            price: fields.object("price", &PRICE).and_then(|p| self.price(&p)),
         })
     }
 
@@ -54,7 +192,7 @@ impl Resolver<'_> {
             cel,
             tiers: self.tiers(fields.many("tiers")),
             currency: fields.text("currency")?.to_owned(),
-            decimals: fields.number("decimals", 2),
+            decimals: fields.read(&PRICE_DECIMALS),
         })
     }
 
@@ -62,7 +200,7 @@ impl Resolver<'_> {
     fn tiers(&mut self, nodes: &[Node]) -> Vec<Tier> {
         let mut tiers: Vec<Tier> = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
-            let fields = Fields::new(node, &keys::TIER);
+            let fields = Fields::new(node, &TIER);
             let up_to = fields.integer("up_to");
             let is_last = index + 1 == nodes.len();
             let before = tiers.last().and_then(|tier| tier.up_to);
@@ -85,11 +223,11 @@ impl Resolver<'_> {
     }
 
     pub(super) fn consumer(&mut self, member: &Member) -> Option<Consumer> {
-        let fields = Fields::new(&member.value, &keys::CONSUMER);
+        let fields = Fields::new(&member.value, &CONSUMER);
         let plan = fields
             .get("plan")
             .and_then(|node| self.plans.find(node.text()?, node.at, self.report).map(PlanId));
-        let matches = fields.object("match", &keys::MATCH).and_then(|m| self.token_match(&m));
+        let matches = fields.object("match", &MATCH).and_then(|m| self.token_match(&m));
         let api_keys = fields.texts("api_keys").iter().filter_map(|t| key_hash(t)).collect();
         if fields.get("match").is_none() && fields.get("api_keys").is_none() {
             self.report
@@ -131,20 +269,8 @@ impl Resolver<'_> {
 }
 
 fn quota(fields: &Fields<'_>) -> Option<Quota> {
-    let per = match fields.text("per")? {
-        "minute" => QuotaPeriod::Minute,
-        "hour" => QuotaPeriod::Hour,
-        "day" => QuotaPeriod::Day,
-        "week" => QuotaPeriod::Week,
-        "month" => QuotaPeriod::Month,
-        "year" => QuotaPeriod::Year,
-        _ => return None,
-    };
-    let zone = match fields.text("zone") {
-        Some(name) => jiff::tz::TimeZone::get(name).ok()?,
-        None => jiff::tz::TimeZone::UTC,
-    };
-    let rolling = fields.bool("rolling").unwrap_or(false);
+    let per = fields.optional(&QUOTA_PER)?;
+    let (zone, rolling) = (fields.read(&QUOTA_ZONE), fields.read(&QUOTA_ROLLING));
     Some(Quota { calls: fields.integer("calls")?, per, zone, rolling })
 }
 

@@ -1,6 +1,5 @@
 //! Pools.
 
-use super::keys;
 use super::{Fields, Resolver, place};
 use crate::config::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
@@ -8,25 +7,170 @@ use crate::config::{
 };
 use crate::draft::{Member, Node};
 use crate::finding::{Fault, codes};
+use crate::shape::typed::{Choice, Defaulted, boolean, choice, integer, positive};
+use crate::shape::{Form, Group, Key, Kind, Names, Shape};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Most agents and most waiting requests of one pool.
+const MOST: u64 = 100_000;
+
+const PROTOCOL: Defaulted<AgentProtocol> = choice(
+    "protocol",
+    "What agents speak: FastCGI 1.0, HTTP/1.1, or CGI, which starts a process for each request.",
+)
+.default("fastcgi");
+const NO_NEW_PRIVILEGES: Defaulted<bool> = boolean("no_new_privileges", "Agents and what they start gain no privileges by set-user-ID and set-group-ID programs (`PR_SET_NO_NEW_PRIVS`); `false` for agents that need `sudo`, or a mail program that is set-group-ID.").default("true");
+const TIMEOUT: Defaulted<Duration> = positive("timeout", "Time from the request's last byte to the first byte of the answer; an agent that takes longer is killed, with the processes it has started.").default("30s");
+const IDLE_TIMEOUT: Defaulted<Duration> =
+    positive("idle_timeout", "How long a body may make no progress in either direction.")
+        .default("60s");
+const START_TIMEOUT: Defaulted<Duration> =
+    positive("start_timeout", "Time until a new agent answers for the first time.").default("30s");
+const STOP_TIMEOUT: Defaulted<Duration> =
+    positive("stop_timeout", "Time that an agent has to end by itself when it is to stop.")
+        .default("5s");
+
+/// A value of `pools`.
+pub(super) static POOL: Shape = Shape {
+    short: Some("connect"),
+    groups: &[Group { keys: &["script", "root"], required: false }],
+    slips: &[
+        ("cmd", "write `command: [program, argument]`"),
+        ("socket", "write `connect: \"unix:/path\"`"),
+        ("cwd", "write `folder`"),
+        ("workers", "write `agents: {max: …}`"),
+        ("processes", "write `agents: {max: …}`"),
+    ],
+    ..Shape::new(
+        "a pool",
+        "Agents, which are processes that answer one request at a time: started by weir (`command`), or by somebody else (`connect`).",
+        &[
+            PROTOCOL.key,
+            Key::new("command", Kind::OneOrMany(&Kind::Text), "The program and its arguments, not read by a shell; a path with a slash is relative to this file. It gets its listening socket as standard input, unless an argument has `{socket}`: then it is to listen at that path itself. Of `cgi` it is the interpreter of scripts.").absent("with `cgi`: the script itself"),
+            Key::new("connect", Kind::Text, "Where agents are listening that weir does not start: `unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`."),
+            Key::new("folder", Kind::Text, "Working folder, relative to this file.").absent("that of this file"),
+            Key::new("user", Kind::Loose, "User that agents run as, by name or number; only root can start them as another.").absent("weir's own"),
+            NO_NEW_PRIVILEGES.key,
+            Key::new("env", Kind::Table(Names::Name, &Kind::Secret), "Environment; besides, agents have only `PATH` and `LANG` of weir's."),
+            Key::new("limits", Kind::Object(&POOL_LIMITS), "What one agent may use."),
+            Key::new("agents", Kind::Object(&AGENTS), "How many there are."),
+            Key::new("queue", Kind::Object(&QUEUE), "Requests that wait for an agent."),
+            Key::new("recycle", Kind::Object(&RECYCLE), "When an agent is replaced."),
+            TIMEOUT.key,
+            IDLE_TIMEOUT.key,
+            START_TIMEOUT.key,
+            STOP_TIMEOUT.key,
+            Key::new("script", Kind::Text, "The file that answers, as `SCRIPT_FILENAME`, relative to this file."),
+            Key::new("root", Kind::Text, "Folder, relative to this file, in which the rest of the path names the file that answers."),
+            Key::new("extensions", Kind::OneOrMany(&Kind::Form(Form::Name)), "Endings of the files in `root` that may answer.").absent("php; with `cgi` every file that may be executed"),
+            Key::new("index", Kind::Form(Form::Name), "The file that answers for a folder."),
+            Key::new("headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that agents get although they carry credentials (`authorization`, `cookie`) or have an underscore or a dot in their names."),
+            Key::new("params", Kind::Table(Names::Name, &Kind::Loose), "Variables that every request has besides those of CGI."),
+        ],
+    )
+};
+
+const AGENTS_MIN: Defaulted<usize> =
+    integer("min", (0, MOST), "Never fewer, as far as they can be started.").default("1");
+const AGENTS_MAX: Defaulted<usize> = integer("max", (1, MOST), "Never more. Of agents that weir does not start: connections to them, which must not be more than the processes behind.").default("10");
+const AGENTS_STARTING: Defaulted<usize> =
+    integer("starting", (1, MOST), "Most that are starting at once.").default("2");
+
+/// `agents` of a pool.
+pub(super) static AGENTS: Shape = Shape {
+    slips: &[("maximum", "write `max`")],
+    ..Shape::new(
+        "the agents of a pool",
+        "How many there are.",
+        &[
+            AGENTS_MIN.key,
+            Key::new("initial", Kind::Integer(0, MOST), "So many from the start.").absent("`min`"),
+            AGENTS_MAX.key,
+            AGENTS_STARTING.key,
+        ],
+    )
+};
+
+const QUEUE_MAX: Defaulted<usize> = integer("max", (0, MOST), "Most of them.").default("100");
+const QUEUE_WAIT: Defaulted<Duration> =
+    positive("wait", "How long one waits at most.").default("15s");
+
+/// `queue` of a pool.
+pub(super) static QUEUE: Shape = Shape {
+    slips: &[("maximum", "write `max`")],
+    ..Shape::new(
+        "the queue of a pool",
+        "Requests that wait for an agent; one more, or one that waits longer, is answered 503 with Retry-After.",
+        &[QUEUE_MAX.key, QUEUE_WAIT.key],
+    )
+};
+
+/// `recycle` of a pool.
+pub(super) static RECYCLE: Shape = Shape::new(
+    "the recycling of agents",
+    "When an agent is replaced, after the request it has.",
+    &[
+        Key::new("requests", Kind::Integer(1, u64::MAX), "After so many requests.").absent("never"),
+        Key::new("memory", Kind::Form(Form::Size), "When it holds so much in memory.").absent("never"),
+        Key::new("age", Kind::Form(Form::PositiveDuration), "When it is so old.").absent("never"),
+        Key::new("idle", Kind::Form(Form::PositiveDuration), "When it has had nothing to do for so long, and there are more than `min`: it is not replaced then.").absent("never; connections 50s"),
+    ],
+);
+
+/// `limits` of a pool.
+pub(super) static POOL_LIMITS: Shape = Shape::new(
+    "the limits of an agent",
+    "What one agent may use (setrlimit).",
+    &[
+        Key::new("memory", Kind::Form(Form::Size), "Address space.").absent("weir's own"),
+        Key::new("files", Kind::Integer(3, 1_000_000_000), "Open files.").absent("1024"),
+        Key::new("processes", Kind::Integer(1, 1_000_000_000), "Processes of its user.")
+            .absent("weir's own"),
+        Key::new("cpu", Kind::Form(Form::PositiveDuration), "Processor time, in whole seconds.")
+            .absent("weir's own"),
+    ],
+);
+
+/// `pool` of a route written out.
+pub(super) static POOL_HANDLER: Shape = Shape::new(
+    "a pool that answers",
+    "An agent of a pool answers.",
+    &[
+        Key::new("name", Kind::Form(Form::Name), "Which pool.").required(),
+        Key::new(
+            "script",
+            Kind::Text,
+            "The file that answers, relative to this file, instead of the pool's.",
+        ),
+        Key::new(
+            "timeout",
+            Kind::Form(Form::PositiveDuration),
+            "Time to the first byte of the answer, instead of the pool's.",
+        ),
+    ],
+);
+
 /// How long a connection to somebody else's agents stays open without a request.
 const IDLE: Duration = Duration::from_secs(50);
 
+impl Choice for AgentProtocol {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        (Self::FastCgi.as_str(), Self::FastCgi),
+        (Self::Http.as_str(), Self::Http),
+        (Self::Cgi.as_str(), Self::Cgi),
+    ];
+}
+
 impl Resolver<'_> {
     pub(super) fn pool(&mut self, member: &Member) -> Option<Pool> {
-        let fields = Fields::new(&member.value, &keys::POOL);
-        let protocol = match fields.text("protocol") {
-            Some("http") => AgentProtocol::Http,
-            Some("cgi") => AgentProtocol::Cgi,
-            _ => AgentProtocol::FastCgi,
-        };
+        let fields = Fields::new(&member.value, &POOL);
+        let protocol = fields.read(&PROTOCOL);
         let source = self.agent_source(&fields, protocol, member);
         let script = self.agent_script(&fields, protocol);
         let agents = self.agent_counts(&fields, source.as_ref());
-        let queue = fields.object("queue", &keys::QUEUE);
+        let queue = fields.object_or_empty("queue", &QUEUE);
         let source = source?;
         let connects = matches!(source, AgentSource::Connect(_));
         let recycle = recycle(&fields, connects);
@@ -45,13 +189,10 @@ impl Resolver<'_> {
             protocol,
             source,
             agents,
-            queue: PoolQueue {
-                max: queue.map_or(100, |q| q.number("max", 100)),
-                wait: queue.map_or(Duration::from_secs(15), |q| q.seconds("wait", 15)),
-            },
+            queue: PoolQueue { max: queue.read(&QUEUE_MAX), wait: queue.read(&QUEUE_WAIT) },
             recycle,
-            timeout: fields.seconds("timeout", 30),
-            idle_timeout: fields.seconds("idle_timeout", 60),
+            timeout: fields.read(&TIMEOUT),
+            idle_timeout: fields.read(&IDLE_TIMEOUT),
             script,
             headers: fields.texts("headers").iter().map(|n| n.to_ascii_lowercase()).collect(),
             params: self.variables(&fields, "params"),
@@ -162,10 +303,10 @@ impl Resolver<'_> {
             folder,
             env: self.variables(fields, "env"),
             user,
-            no_new_privileges: fields.bool("no_new_privileges").unwrap_or(true),
+            no_new_privileges: fields.read(&NO_NEW_PRIVILEGES),
             limits: limits(fields),
-            start_timeout: fields.seconds("start_timeout", 30),
-            stop_timeout: fields.seconds("stop_timeout", 5),
+            start_timeout: fields.read(&START_TIMEOUT),
+            stop_timeout: fields.read(&STOP_TIMEOUT),
         };
         self.warn_of_privileges(&program, fields);
         if program.binds_itself()
@@ -265,17 +406,14 @@ impl Resolver<'_> {
     }
 
     fn agent_counts(&mut self, fields: &Fields<'_>, source: Option<&AgentSource>) -> AgentCounts {
-        let agents = fields.object("agents", &keys::AGENTS);
-        let number = |key, default: usize| agents.map_or(default, |a| a.number(key, default));
-        let max = number("max", 10);
-        let min = number("min", max.min(1));
+        let agents = fields.object_or_empty("agents", &AGENTS);
+        let (min, max) = (agents.read(&AGENTS_MIN), agents.read(&AGENTS_MAX));
         let counts = AgentCounts {
             min,
-            initial: number("initial", min),
+            initial: agents.number("initial", min),
             max,
-            starting: number("starting", 2),
+            starting: agents.read(&AGENTS_STARTING),
         };
-        let Some(agents) = agents else { return counts };
         for (key, value) in [("min", counts.min), ("initial", counts.initial)] {
             let Some(node) = agents.get(key) else { continue };
             if value > max {
@@ -352,13 +490,13 @@ impl Resolver<'_> {
             let pool = PoolId(self.pools.find(name, node.at, self.report)?);
             return Some(PoolHandler { pool, script: None, timeout: None });
         }
-        let fields = Fields::new(node, &keys::POOL_HANDLER);
+        let fields = Fields::new(node, &POOL_HANDLER);
         let name = fields.get("name")?;
         let pool = PoolId(self.pools.find(name.text()?, name.at, self.report)?);
         let script = match fields.get("script") {
             Some(node) => {
                 let pool = self.draft.table("pools").into_iter().nth(pool.0)?;
-                Some(self.script_file(node, &Fields::new(&pool.value, &keys::POOL))?)
+                Some(self.script_file(node, &Fields::new(&pool.value, &POOL))?)
             }
             None => None,
         };
@@ -368,7 +506,7 @@ impl Resolver<'_> {
 
 fn recycle(fields: &Fields<'_>, connects: bool) -> Recycle {
     let idle = connects.then_some(IDLE);
-    let Some(fields) = fields.object("recycle", &keys::RECYCLE) else {
+    let Some(fields) = fields.object("recycle", &RECYCLE) else {
         return Recycle { idle, ..Recycle::default() };
     };
     Recycle {
@@ -380,7 +518,7 @@ fn recycle(fields: &Fields<'_>, connects: bool) -> Recycle {
 }
 
 fn limits(fields: &Fields<'_>) -> ProgramLimits {
-    let Some(fields) = fields.object("limits", &keys::POOL_LIMITS) else {
+    let Some(fields) = fields.object("limits", &POOL_LIMITS) else {
         return ProgramLimits::default();
     };
     ProgramLimits {

@@ -1,21 +1,109 @@
 //! Proxies.
 
-use super::fields::nothing;
-use super::keys;
+use super::headers::HEADERS;
+use super::upgrade::UPGRADE;
+use super::upstream::HASH;
 use super::{Fields, Resolver, headers};
 use crate::config::{
-    HashKey, HostMode, Instead, Mirror, Origins, PathMode, PathPart, PathPattern, Proxy, QueryMode,
-    Segment, Share, Upgrade, UpstreamId,
+    HostMode, Instead, Mirror, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, Share,
+    UpstreamId,
 };
 use crate::draft::Node;
 use crate::finding::{Fault, codes};
-use crate::path_pattern;
-use crate::shape::target;
-use crate::units;
+use crate::shape::typed::{Defaulted, integer, positive, size};
+use crate::shape::{Form, Key, Kind, Names, Shape, target};
+use crate::{path_pattern, units};
 use std::time::Duration;
 
+const PATH: Key = Key::new("path", Kind::Text, "The path it is asked for: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the rest a wildcard took).").default("keep");
+const HOST: Key = Key::new(
+    "host",
+    Kind::Text,
+    "The Host header it gets: `upstream` (the target's own), `client`, or this one.",
+)
+.default("upstream");
+/// `proxy` written out.
+pub(super) static PROXY: Shape = Shape::new(
+    "a proxy",
+    "An upstream answers.",
+    &[
+        Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+        Key::new("instead", Kind::List(&Kind::Object(&INSTEAD)), "Other upstreams that get some of the requests; the first that takes one has it.").absent("none"),
+        Key::new("mirror", Kind::OneOrMany(&Kind::Object(&MIRROR)), "Upstreams that get copies of requests; nobody gets their answers.").absent("none"),
+        PATH,
+        HOST,
+        Key::new("query", Kind::Either(&[Kind::Word(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
+        HEADERS,
+        Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time to the first byte of the answer, instead of the upstream's."),
+        Key::new("upgrade", Kind::Either(&[Kind::Form(Form::Protocol), Kind::Object(&UPGRADE)]), "What its connections may become, such as `websocket`; a protocol alone is short for `{protocols: PROTOCOL}`.").absent("nothing: who asks for a WebSocket is refused"),
+    ],
+);
+
+const SHARED_BY: Kind = Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]);
+const INSTEAD_BY: Key = Key::new("by", SHARED_BY, "What requests are in the share, or out of it, together by. Raising the share keeps in it who was in it; a request that has nothing of the kind is out.").default("address");
+
+/// An item of `instead`.
+pub(super) static INSTEAD: Shape = Shape {
+    slips: &[
+        ("weight", "write `share: 5%`"),
+        ("percent", "write `share: 5%`"),
+        ("hash", "write `by`"),
+    ],
+    ..Shape::new(
+        "another upstream",
+        "An upstream that gets those requests for which `when` holds, and of them the `share`.",
+        &[
+            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+            Key::new("when", Kind::Form(Form::Cel), "CEL over `request`, `claims` and `consumer`: `request.headers['x-beta'] == '1'`. What cannot be evaluated does not hold.").absent("always"),
+            Key::new("share", Kind::Form(Form::Percent), "How much of them, from `0.01%` to `100%`.").absent("all"),
+            INSTEAD_BY,
+        ],
+    )
+};
+
+const MIRROR_BODY: Defaulted<usize> =
+    size("body", "Largest body that is copied, at most 1MiB; requests with a longer one are not.")
+        .default("64KiB");
+const MIRROR_IN_FLIGHT: Defaulted<usize> = integer("in_flight", (1, 10_000), "Most copies of a worker that are being made or under way to this upstream; further requests are not copied.").default("32");
+const MIRROR_TIMEOUT: Defaulted<Duration> =
+    positive("timeout", "Time from when a copy is sent to the last byte of its answer.")
+        .default("5s");
+
+/// An item of `mirror`.
+pub(super) static MIRROR: Shape = Shape {
+    short: Some("upstream"),
+    slips: &[
+        ("percent", "write `share: 5%`"),
+        ("weight", "write `share: 5%`"),
+        ("by", "a share of copies is drawn by lot, whoever asks"),
+        ("max", "write `in_flight`"),
+    ],
+    ..Shape::new(
+        "a mirror",
+        "An upstream that gets a copy of those requests for which `when` holds, and of them the `share`, with `weir-mirrored: 1`, whatever their method. Its answers are read and thrown away.",
+        &[
+            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+            Key::new("when", Kind::Form(Form::Cel), "CEL over `request`, `claims` and `consumer`. What cannot be evaluated does not hold.").absent("always"),
+            Key::new("share", Kind::Form(Form::Percent), "How much of them, drawn by lot, from `0.01%` to `100%`.").absent("all"),
+            MIRROR_BODY.key,
+            MIRROR_IN_FLIGHT.key,
+            MIRROR_TIMEOUT.key,
+        ],
+    )
+};
+
+/// `query` of a proxy.
+pub(super) static QUERY: Shape = Shape::new(
+    "query edits",
+    "Removed first, then set.",
+    &[
+        Key::new("set", Kind::Table(Names::Parameter, &Kind::Loose), "Parameters to set; one of the same name is replaced. Views of the configuration and explanations show no values.").redacted(),
+        Key::new("remove", Kind::OneOrMany(&Kind::Form(Form::Parameter)), "Parameters to remove."),
+    ],
+);
+
 /// Most bytes of a body that a mirror may copy.
-const MIRRORED_BODY: u64 = 1024 * 1024;
+const MIRRORED_BODY: usize = 1024 * 1024;
 
 impl Resolver<'_> {
     pub(super) fn proxy(
@@ -24,32 +112,16 @@ impl Resolver<'_> {
         pattern: Option<&PathPattern>,
         first_byte: Option<Duration>,
     ) -> Option<Proxy> {
-        if let Some(name) = node.text() {
-            return Some(Proxy {
-                upstream: UpstreamId(self.upstreams.find(name, node.at, self.report)?),
-                path: PathMode::Keep,
-                host: HostMode::Upstream,
-                query: QueryMode::Keep,
-                headers: crate::config::HeaderEdits::default(),
-                timeout: first_byte,
-                instead: Vec::new(),
-                mirrors: Vec::new(),
-                upgrade: None,
-            });
-        }
-        let fields = Fields::new(node, &keys::PROXY);
-        let upstream = fields
-            .get("upstream")
-            .and_then(|n| self.upstreams.find(n.text()?, n.at, self.report))
-            .map(UpstreamId);
-        let path = match fields.get("path") {
-            Some(node) => self.path_mode(node, pattern),
-            None => Some(PathMode::Keep),
+        let (fields, to) = if node.text().is_some() {
+            (Fields::empty(&PROXY), Some(node))
+        } else {
+            let fields = Fields::new(node, &PROXY);
+            (fields, fields.get("upstream"))
         };
-        let host = match fields.get("host") {
-            Some(node) => self.host_mode(node),
-            None => Some(HostMode::Upstream),
-        };
+        let upstream =
+            to.and_then(|n| self.upstreams.find(n.text()?, n.at, self.report)).map(UpstreamId);
+        let path = self.path_mode(&fields.or_default(&PATH), pattern);
+        let host = self.host_mode(&fields.or_default(&HOST));
         Some(Proxy {
             upstream: upstream?,
             path: path?,
@@ -65,7 +137,7 @@ impl Resolver<'_> {
 
     /// An item of `mirror`; a finding says so if it is none.
     fn mirror(&mut self, node: &Node) -> Option<Mirror> {
-        let fields = Fields::new(node, &keys::MIRROR);
+        let fields = Fields::new(node, &MIRROR);
         let to = fields.get("upstream")?;
         let upstream = UpstreamId(self.upstreams.find(to.text()?, to.at, self.report)?);
         let when = match fields.get("when") {
@@ -78,7 +150,7 @@ impl Resolver<'_> {
             self.report.warning(codes::UNUSED, at, "a share of 0 has no effect");
             return None;
         }
-        let body = fields.size("body").unwrap_or(64 * 1024);
+        let body = fields.read(&MIRROR_BODY);
         if body > MIRRORED_BODY {
             let at = fields.get("body")?.at;
             self.report
@@ -94,15 +166,15 @@ impl Resolver<'_> {
             upstream,
             when,
             part,
-            body: body as usize,
-            in_flight: fields.number("in_flight", 32),
-            timeout: fields.seconds("timeout", 5),
+            body,
+            in_flight: fields.read(&MIRROR_IN_FLIGHT),
+            timeout: fields.read(&MIRROR_TIMEOUT),
         })
     }
 
     /// An item of `instead`; a finding says so if it is none.
     fn instead(&mut self, node: &Node) -> Option<Instead> {
-        let fields = Fields::new(node, &keys::INSTEAD);
+        let fields = Fields::new(node, &INSTEAD);
         let to = fields.get("upstream")?;
         let upstream = UpstreamId(self.upstreams.find(to.text()?, to.at, self.report)?);
         let when = match fields.get("when") {
@@ -116,8 +188,9 @@ impl Resolver<'_> {
                 self.report.warning(codes::UNUSED, at, "a share of 0 has no effect");
                 return None;
             }
-            (Some(part), None) => Some(Share { part, by: HashKey::Address }),
-            (Some(part), Some(by)) => Some(Share { part, by: self.hash_key(by)? }),
+            (Some(part), _) => {
+                Some(Share { part, by: self.hash_key(&fields.or_default(&INSTEAD_BY))? })
+            }
             (None, Some(by)) => {
                 self.report
                     .error(codes::CONFLICT, by.at, "`by` needs `share`")
@@ -132,66 +205,6 @@ impl Resolver<'_> {
                 .help("set `when` or `share`");
         }
         Some(Instead { upstream, when, share })
-    }
-
-    /// None if it is not as it should be.
-    #[expect(clippy::option_option, reason = "absent, and wrong, are two things")]
-    fn upgrade(&mut self, proxy: &Fields<'_>) -> Option<Option<Upgrade>> {
-        let Some(node) = proxy.get("upgrade") else { return Some(None) };
-        let name = proxy.text("upstream").unwrap_or_default();
-        if self.http2.iter().any(|one| one == name) {
-            let message = format!("upgrades need HTTP/1.1, but `{name}` uses HTTP/2");
-            self.report
-                .error(codes::CONFLICT, node.at, message)
-                .help("use an upstream without `protocol: http2`");
-            return None;
-        }
-        let fields = proxy.object("upgrade", &keys::UPGRADE);
-        let fields = fields.unwrap_or(Fields::new(nothing(), &keys::UPGRADE));
-        let protocols = match node.text() {
-            Some(one) => vec![one.to_ascii_lowercase()],
-            None => fields.texts("protocols").iter().map(|p| p.to_ascii_lowercase()).collect(),
-        };
-        if protocols.is_empty() {
-            return None;
-        }
-        let (idle, lifetime) = (fields.seconds("idle", 300), fields.duration("lifetime"));
-        if let Some(node) = fields.get("idle").filter(|_| lifetime.is_some_and(|all| all < idle)) {
-            let message = "`idle` has no effect: `lifetime` is shorter";
-            self.report.warning(codes::UNUSED, node.at, message);
-        }
-        let origins = self.upgrade_origins(node, &fields, &protocols);
-        let reload = fields.seconds("reload", 600);
-        Some(Some(Upgrade { protocols, origins, idle, lifetime, reload }))
-    }
-
-    /// Whose pages may open WebSockets, beside those of the same host.
-    fn upgrade_origins(
-        &mut self,
-        node: &Node,
-        fields: &Fields<'_>,
-        protocols: &[String],
-    ) -> Option<Origins> {
-        let origins = fields.texts("origins");
-        if origins.is_empty() {
-            if protocols.iter().any(|protocol| protocol == "websocket") {
-                let message = "WebSockets are accepted from pages of the same host only";
-                self.report.warning(codes::WEBSOCKET_ORIGINS, node.at, message).help(
-                    "list other origins: `upgrade: {protocols: websocket, origins: …}`; \
-                        `\"*\"` permits all origins",
-                );
-            }
-            return None;
-        }
-        let any = origins.iter().any(|origin| *origin == "*");
-        if any && origins.len() > 1 {
-            let at = fields.get("origins")?.at;
-            self.report.error(codes::CONFLICT, at, "`*` cannot be combined with origins");
-        }
-        Some(match any {
-            true => Origins::Any,
-            false => Origins::List(origins.iter().map(|o| o.to_ascii_lowercase()).collect()),
-        })
     }
 
     fn path_mode(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<PathMode> {
@@ -234,7 +247,7 @@ impl Resolver<'_> {
 }
 
 fn query(fields: &Fields<'_>) -> QueryMode {
-    match fields.object("query", &keys::QUERY) {
+    match fields.object("query", &QUERY) {
         Some(edits) => QueryMode::Edit {
             remove: edits.texts("remove"),
             set: edits

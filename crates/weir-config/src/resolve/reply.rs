@@ -1,10 +1,55 @@
 //! Declared answers.
 
+use super::xml::{FROM, XML_KEY, formats_key};
 use super::{Fields, Resolver, headers};
 use crate::config::{Format, Reply, ReplyBody, Representation, Structure};
 use crate::draft::Node;
 use crate::finding::codes;
+use crate::shape::typed::{Defaulted, integer};
+use crate::shape::{Form, Group, Key, Kind, Names, Shape};
 use base64::prelude::{BASE64_STANDARD, Engine};
+
+const STATUS: Defaulted<u16> = integer("status", (200, 599), "Status code.").default("200");
+const AS: Defaulted<Vec<String>> =
+    formats_key("Formats of `value` and `map`, the preferred one first.");
+const INDENT: Defaulted<usize> =
+    integer("indent", (0, 16), "Spaces a level; 0 is compact.").default("0");
+
+/// `reply`.
+pub(super) static REPLY: Shape = Shape {
+    short: Some("text"),
+    groups: &[Group { keys: &["json", "value", "map", "text", "bytes"], required: false }],
+    slips: &[
+        ("body", "write `json`, `value`, `text` or `bytes`"),
+        ("content_type", "write `headers: {content-type: …}`"),
+        ("code", "write `status`"),
+    ],
+    ..Shape::new(
+        "a reply",
+        "A declared answer: at most one of `json`, `value`, `map`, `text` and `bytes`; none of them is an empty body.",
+        &[
+            STATUS.key,
+            Key::new("headers", Kind::Table(Names::Header, &Kind::Loose), "Headers."),
+            Key::new("json", Kind::Json, "A value that is always sent as JSON."),
+            Key::new(
+                "value",
+                Kind::Json,
+                "A value in the formats of `as`, negotiated by the Accept header.",
+            ),
+            Key::new(
+                "map",
+                Kind::Json,
+                "A value mapped from the request: a JSON structure whose leaves are RFC 9535 paths into the body, `{literal: …}` or `{cel: …}`; in the formats of `as`.",
+            ),
+            Key::new("text", Kind::Text, "A text."),
+            Key::new("bytes", Kind::Form(Form::Base64), "Bytes in Base64."),
+            AS.key,
+            INDENT.key,
+            FROM.key,
+            XML_KEY,
+        ],
+    )
+};
 
 /// Statuses that never have a body (RFC 9110 section 15).
 const BODYLESS: [u64; 3] = [204, 205, 304];
@@ -19,7 +64,7 @@ impl Resolver<'_> {
         let own_type = headers.iter().position(|(name, _)| name == "content-type");
         let own_type = own_type.map(|i| headers.remove(i).1);
         let body = self.reply_body(fields, own_type.clone())?;
-        let status = fields.number("status", 200);
+        let status = fields.read(&STATUS);
         if BODYLESS.contains(&u64::from(status)) && !matches!(body, ReplyBody::Empty) {
             let at = fields.get("status").map_or(fields.node().at, |n| n.at);
             self.report.error(
@@ -40,7 +85,7 @@ impl Resolver<'_> {
     }
 
     fn reply_body(&mut self, fields: &Fields<'_>, own_type: Option<String>) -> Option<ReplyBody> {
-        let indent = fields.number("indent", 0);
+        let indent = fields.read(&INDENT);
         let negotiated = fields.raw("value").is_some() || fields.raw("map").is_some();
         for key in ["as", "xml"] {
             if let (Some(node), false) = (fields.get(key), negotiated) {

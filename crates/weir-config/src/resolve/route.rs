@@ -1,23 +1,109 @@
 //! Routes.
 
-use super::api::{Inherited, cache, compression};
-use super::keys;
-use super::normalization::normalization;
-use super::openapi::{Bound, Described, NoOperation, again};
-use super::resubmit::resubmit;
-use super::{Fields, Resolver, headers, reply, server};
-use crate::config::{
-    BodyMap, CountRule, Handler, Location, PathPattern, Route, Segment, Structure,
-};
+use super::api::{CLIENTS_KEY, Inherited, LIMIT_KEYS};
+use super::auth::AUTH_KEY;
+use super::body_map::{REQUEST, RESPONSE};
+use super::cache::{CACHE_KEY, cache};
+use super::calls::CALLS_KEY;
+use super::compression::{COMPRESS_KEY, compression};
+use super::files::FILES_KEY;
+use super::normalization::{NORMALIZATION_KEY, normalization};
+use super::openapi::{Bound, Described, MOCK_KEY, NoOperation, VALIDATE_KEY, again};
+use super::pool::POOL_HANDLER;
+use super::proxy::PROXY;
+use super::reply::REPLY;
+use super::resubmit::{RESUBMIT_KEY, resubmit};
+use super::script::SCRIPT;
+use super::tracker::capture;
+use super::{Fields, Resolver, headers, reply};
+use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
 use crate::draft::Node;
 use crate::finding::codes;
-use crate::map::JsonMap;
 use crate::path_pattern;
+use crate::shape::typed::{Typed, time_limit};
+use crate::shape::{Form, Group, Key, Kind, Shape};
 use crate::source_map::Span;
 use std::collections::HashMap;
+use std::time::Duration;
+
+const METHOD: Kind = Kind::Form(Form::Path);
+
+/// Keys that name a route's method and path.
+pub(super) const METHODS: &[&str] =
+    &["get", "head", "post", "put", "patch", "delete", "options", "path"];
+
+/// An item of `routes`.
+pub(super) static ROUTE: Shape = Shape {
+    later: &["tracker"],
+    slips: &[
+        ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
+        ("url", "write `get: /path`, or `path: /path` for every method"),
+        ("upstream", "write `proxy: NAME`"),
+        ("headers", "write `request: {headers: {set: …}}` or `response: {headers: {set: …}}`"),
+        (
+            "timeout",
+            "write `proxy: {upstream: NAME, timeout: …}`, or `limits: {request: …}` for the whole request",
+        ),
+    ],
+    groups: &[
+        Group { keys: METHODS, required: false },
+        Group { keys: &["reply", "proxy", "calls", "files", "script", "pool", "mock"], required: true },
+    ],
+    ..Shape::new(
+        "a route",
+        "Methods and a path, bound to one handler.",
+        &[
+            Key::new("get", METHOD, "Path for GET (HEAD follows)."),
+            Key::new("head", METHOD, "Path for HEAD."),
+            Key::new("post", METHOD, "Path for POST."),
+            Key::new("put", METHOD, "Path for PUT."),
+            Key::new("patch", METHOD, "Path for PATCH."),
+            Key::new("delete", METHOD, "Path for DELETE."),
+            Key::new("options", METHOD, "Path for OPTIONS."),
+            Key::new("path", METHOD, "Path below the base: `/x/{id}`, with `/*` at the end for the rest."),
+            Key::new("methods", Kind::OneOrMany(&Kind::Form(Form::Method)), "Methods, beside `path`.").absent("every method"),
+            Key::new("op", Kind::Form(Form::Operation), "Name of the operation, for metrics and logs. Of an API with `openapi` its `operationId`, which says methods and path as well.").absent("METHODS path"),
+            VALIDATE_KEY,
+            AUTH_KEY,
+            NORMALIZATION_KEY,
+            CLIENTS_KEY,
+            LIMIT_KEYS,
+            Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
+            COMPRESS_KEY,
+            CACHE_KEY,
+            capture("the API's"),
+            RESUBMIT_KEY,
+            Key::new("request", Kind::Object(&REQUEST), "What is done to the request before the handler."),
+            Key::new("response", Kind::Object(&RESPONSE), "What is done to the answer after the handler."),
+            Key::new("reply", Kind::Object(&REPLY), "A declared answer."),
+            Key::new("proxy", Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]), "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`."),
+            CALLS_KEY,
+            Key::new("pool", Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&POOL_HANDLER)]), "An agent of a pool answers; a name alone is short for `{name: NAME}`."),
+            FILES_KEY,
+            Key::new("script", Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]), "A JavaScript module answers; a path alone is short for `{file: PATH}`."),
+            MOCK_KEY,
+        ],
+    )
+};
+
+pub(super) const REQUEST_TIME: Typed<Option<Duration>> = time_limit(
+    "request",
+    "Time from the end of the request head to the last byte of the answer; `none` for event streams.",
+);
+
+/// `limits` of an API or a route.
+pub(super) static ROUTE_LIMITS: Shape = Shape::new(
+    "the limits of an API or a route",
+    "Bounds on requests and answers.",
+    &[
+        Key::new("body", Kind::Form(Form::Size), "Largest request body."),
+        Key::new("answer", Kind::Form(Form::Size), "Largest answer body, before maps and compression: what is declared longer is answered with 502, what turns out longer is broken off.").absent("any"),
+        REQUEST_TIME.key,
+    ],
+);
 
 /// Keys that say method and path at once.
-const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
+const SHORT: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 impl<'a> Resolver<'a> {
     pub(super) fn routes(
@@ -30,7 +116,7 @@ impl<'a> Resolver<'a> {
         let mut operations: HashMap<&str, Span> = HashMap::new();
         let mut routes = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let fields = Fields::new(node, &keys::ROUTE);
+            let fields = Fields::new(node, &ROUTE);
             if node.members().is_none() {
                 continue;
             }
@@ -91,7 +177,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         fields: &Fields<'_>,
     ) -> Option<(Vec<String>, PathPattern, Span)> {
-        let short = METHODS.iter().find_map(|m| Some((*m, fields.get(m)?)));
+        let short = SHORT.iter().find_map(|m| Some((*m, fields.get(m)?)));
         if let (Some((method, _)), Some(node)) = (short, fields.get("methods")) {
             self.report
                 .error(
@@ -124,11 +210,11 @@ impl<'a> Resolver<'a> {
     fn written_path<'n>(&mut self, fields: &Fields<'n>) -> Option<&'n Node> {
         let path = fields.get("path");
         let node = fields.node();
-        let known = node.members()?.iter().all(|m| keys::ROUTE.key(&m.key).is_some());
+        let known = node.members()?.iter().all(|m| ROUTE.key(&m.key).is_some());
         // What was meant for one has its own finding.
         if node.get("path").is_none() && known {
-            let words = crate::finding::words(keys::METHODS);
-            let message = format!("{} needs one of {words}", keys::ROUTE.name);
+            let words = crate::finding::words(METHODS);
+            let message = format!("{} needs one of {words}", ROUTE.name);
             self.report.error(codes::MISSING_KEY, node.at, message);
         }
         path
@@ -141,9 +227,9 @@ impl<'a> Resolver<'a> {
         inherited: &Inherited<'_>,
         mut bound: Option<Bound<'_, 'a>>,
     ) -> Option<Route> {
-        let own = fields.object("limits", &keys::ROUTE_LIMITS);
+        let own = fields.object("limits", &ROUTE_LIMITS);
         let (request, response) =
-            (fields.object("request", &keys::REQUEST), fields.object("response", &keys::RESPONSE));
+            (fields.object("request", &REQUEST), fields.object("response", &RESPONSE));
         let access = match (self.access(fields), &mut bound) {
             (None, Some((operation, described))) if described.maps_schemes() => {
                 Some(self.described_access(described, Some(operation)))
@@ -179,9 +265,7 @@ impl<'a> Resolver<'a> {
             rate_limits,
             body_limit,
             answer_limit: own.and_then(|l| l.size("answer")).or(inherited.answer_limit),
-            timeout: own.map_or(inherited.request_time, |l| {
-                server::request_time(&l, inherited.request_time)
-            }),
+            timeout: own.and_then(|l| l.optional(&REQUEST_TIME)).unwrap_or(inherited.request_time),
             request_headers: headers::merge(&inherited.request_headers, headers::edits(request)),
             validation,
             request_map,
@@ -205,7 +289,7 @@ impl<'a> Resolver<'a> {
         inherited: &Inherited<'_>,
     ) -> Option<Handler> {
         if let Some(node) = fields.get("reply") {
-            let reply = Fields::new(node, &keys::REPLY);
+            let reply = Fields::new(node, &REPLY);
             return node.members().and_then(|_| self.reply(&reply)).map(Handler::Reply);
         }
         if let Some(node) = fields.get("files") {
@@ -223,77 +307,11 @@ impl<'a> Resolver<'a> {
         let node = fields.get("proxy")?;
         self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
     }
-
-    /// Warns of a path that costs more than others.
-    pub(super) fn needs_tree(&mut self, path: &str, node: &Node) {
-        let message = format!("`{path}` needs a tree of the entire body");
-        self.report
-            .warning(codes::TREE_MAP, node.at, message)
-            .help("paths of names and indexes (`$.a.b[0]`) need a single pass");
-    }
-
-    /// The map in `request` or `response`.
-    fn body_map(&mut self, fields: &Fields<'_>, root: &str) -> Option<BodyMap> {
-        for key in ["from", "as", "xml"] {
-            if let (Some(node), None) = (fields.get(key), fields.raw("map")) {
-                self.report
-                    .error(codes::CONFLICT, node.at, format!("`{key}` needs `map`"))
-                    .help("`map: \"$\"` gives the whole body");
-            }
-        }
-        if let Some(node) = fields.get("script") {
-            return self.map_script(node).map(|script| BodyMap::Script(Box::new(script)));
-        }
-        let map = fields.raw("map").and_then(|node| self.map(node))?;
-        let (from, formats) = (self.sources(fields), self.formats(fields, 0, root));
-        Some(BodyMap::Structure(Box::new(Structure { map, from, formats })))
-    }
-
-    /// Compiles a map.
-    pub(super) fn map(&mut self, node: &Node) -> Option<JsonMap> {
-        let json = node.to_json().ok()?;
-        let template = match serde_json::from_str(&json) {
-            Ok(template) => template,
-            Err(error) => {
-                self.report.error(codes::BAD_MAP, node.at, format!("invalid map: {error}"));
-                return None;
-            }
-        };
-        match JsonMap::compile(&template) {
-            Ok(map) => {
-                map.tree_paths().for_each(|path| self.needs_tree(path, node));
-                Some(map)
-            }
-            Err(faults) => {
-                for fault in faults {
-                    let at = leaf(node, &fault.at).at;
-                    self.report.error(codes::BAD_MAP, at, fault.message);
-                }
-                None
-            }
-        }
-    }
 }
 
 /// Whether a route leaves its path to an operation.
 fn says_no_path(fields: &Fields<'_>) -> bool {
-    fields.get("op").is_some() && keys::METHODS.iter().all(|key| fields.get(key).is_none())
-}
-
-/// The node at a path of member names and indexes, as far as it goes.
-fn leaf<'n>(node: &'n Node, path: &[String]) -> &'n Node {
-    let mut node = node;
-    for step in path {
-        let next = match node.items() {
-            Some(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
-            None => node.get(step),
-        };
-        match next {
-            Some(next) => node = next,
-            None => break,
-        }
-    }
-    node
+    fields.get("op").is_some() && METHODS.iter().all(|key| fields.get(key).is_none())
 }
 
 fn operation(methods: &[String], path: &PathPattern) -> String {

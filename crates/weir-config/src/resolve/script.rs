@@ -1,44 +1,88 @@
 //! Scripts.
 
-use super::keys;
+use super::xml::{XML_WRITTEN, formats_key};
 use super::{Fields, Resolver, reply};
 use crate::config::{Script, Scripts, UpstreamId};
 use crate::draft::{self, Node};
 use crate::finding::codes;
+use crate::shape::typed::{Defaulted, Typed, integer, positive, size};
+use crate::shape::{Form, Key, Kind, Shape};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_script::{Program, Settings};
 
-/// Longest uninterrupted CPU time of a call, where nothing is said and at most.
-const CPU: Duration = Duration::from_millis(20);
-const MOST_CPU: Duration = Duration::from_secs(1);
-/// Memory of an engine, in bytes: where nothing is said, at least and at most.
-const MEMORY: u64 = 32 << 20;
-const LEAST_MEMORY: u64 = 4 << 20;
-const MOST_MEMORY: u64 = 1 << 30;
+const AS: Defaulted<Vec<String>> =
+    formats_key("Formats of the values it gives, the preferred one first.");
+const INDENT: Defaulted<u8> =
+    integer("indent", (0, 10), "Spaces a level, as many as `JSON.stringify` writes; 0 is compact.")
+        .default("0");
+const CPU: Defaulted<Duration> = positive("cpu", "Longest uninterrupted CPU time of a call, at most 1s: it is the most by which a call delays others of its worker.").default("20ms");
+const ISOLATION: Defaulted<bool> = Typed::new(
+    Key::new(
+        "isolation",
+        Kind::Word(&["worker", "thread"]),
+        "`thread` gives it a thread of its own, so that it delays no worker.",
+    ),
+    |node| Some(node.text()? == "thread"),
+)
+.default("worker");
+const STATE: Defaulted<bool> = Typed::new(Key::new("state", Kind::Word(&["call", "shared"]), "How long what stands at the top level of its modules lasts: a call, or as long as the engine, for each worker by itself."), |node| Some(node.text()? == "shared")).default("call");
+
+/// `script` of a route, written out.
+pub(super) static SCRIPT: Shape = Shape {
+    short: Some("file"),
+    slips: &[
+        ("path", "write `file`"),
+        ("timeout", "write `limits: {request: …}` for the whole request, or `cpu`"),
+        ("upstreams", "write `fetch: [NAME]`"),
+        ("memory", "memory is one engine's: write `scripts: {memory: …}` in the main file"),
+    ],
+    ..Shape::new(
+        "a script",
+        "A JavaScript module answers.",
+        &[
+            Key::new("file", Kind::Text, "The module, relative to this file.").required(),
+            Key::new("fetch", Kind::OneOrMany(&Kind::Form(Form::Name)), "Upstreams that its `fetch` reaches, as `http://NAME/path`.").absent("none"),
+            Key::new("config", Kind::Json, "What `request.config` gives, frozen. Views of the configuration show nothing of it.").default("null").redacted(),
+            AS.key,
+            INDENT.key,
+            Key::new("xml", Kind::Object(&XML_WRITTEN), "What XML looks like."),
+            CPU.key,
+            ISOLATION.key,
+            STATE.key,
+        ],
+    )
+};
+
+const ENGINE_MEMORY: Defaulted<usize> = size("memory", "Memory of one engine, from 4MiB to 1GiB; every worker has one, and every script with a thread of its own.").default("32MiB");
+
+/// `scripts`.
+pub(super) static SCRIPTS: Shape =
+    Shape::new("what holds for scripts", "Bounds of script engines.", &[ENGINE_MEMORY.key]);
+
+/// Longest uninterrupted CPU time of a call.
+const MAX_CPU: Duration = Duration::from_secs(1);
+/// Memory of an engine in bytes.
+const ENGINE_SIZES: std::ops::RangeInclusive<usize> = 4 << 20..=1 << 30;
 
 impl Resolver<'_> {
     pub(super) fn scripts(&mut self, root: &Fields<'_>) -> Scripts {
-        let fields = root.object("scripts", &keys::SCRIPTS);
-        let written = fields.and_then(|f| Some((f.get("memory")?, f.size("memory")?)));
-        let memory = written.map_or(MEMORY, |(node, memory)| {
-            if !(LEAST_MEMORY..=MOST_MEMORY).contains(&memory) {
-                let message = "`memory` must be from 4MiB to 1GiB";
-                self.report.error(codes::BAD_VALUE, node.at, message);
-            }
-            memory
-        });
-        Scripts { memory: usize::try_from(memory).unwrap_or(usize::MAX) }
+        let fields = root.object_or_empty("scripts", &SCRIPTS);
+        let memory = fields.read(&ENGINE_MEMORY);
+        if let Some(node) = fields.get("memory").filter(|_| !ENGINE_SIZES.contains(&memory)) {
+            let message = "`memory` must be from 4MiB to 1GiB";
+            self.report.error(codes::BAD_VALUE, node.at, message);
+        }
+        Scripts { memory }
     }
 
     pub(super) fn script(&mut self, node: &Node) -> Option<Script> {
-        let fields = Fields::new(node, &keys::SCRIPT);
-        let file = if node.text().is_some() { node } else { fields.get("file")? };
-        let fields = if node.text().is_some() {
-            Fields::new(super::fields::nothing(), &keys::SCRIPT)
+        let (file, fields) = if node.text().is_some() {
+            (node, Fields::empty(&SCRIPT))
         } else {
-            fields
+            let fields = Fields::new(node, &SCRIPT);
+            (fields.get("file")?, fields)
         };
         let fetch = fields.many("fetch").iter().map(|node| {
             let name = node.text()?;
@@ -46,8 +90,8 @@ impl Resolver<'_> {
             Some((name.to_owned(), UpstreamId(upstream)))
         });
         let fetch: Option<Vec<_>> = fetch.collect();
-        let cpu = fields.duration("cpu").unwrap_or(CPU);
-        if let (Some(node), true) = (fields.get("cpu"), cpu > MOST_CPU) {
+        let cpu = fields.read(&CPU);
+        if let (Some(node), true) = (fields.get("cpu"), cpu > MAX_CPU) {
             let message = "the CPU time of a call must be at most 1s";
             self.report
                 .error(codes::BAD_VALUE, node.at, message)
@@ -57,14 +101,14 @@ impl Resolver<'_> {
             Some(node) => node.to_json().ok()?,
             None => "null".to_owned(),
         };
-        let shared = fields.text("state") == Some("shared");
-        let indent = fields.number("indent", 0);
+        let shared = fields.read(&STATE);
+        let indent = fields.read(&INDENT);
         let program = self.program(file, Settings { shared, config, cpu, indent });
         Some(Script {
             program: Arc::new(program?),
             formats: self.formats(&fields, usize::from(indent), reply::ROOT),
             fetch: fetch?,
-            isolated: fields.text("isolation") == Some("thread"),
+            isolated: fields.read(&ISOLATION),
         })
     }
 

@@ -1,18 +1,109 @@
 //! Listeners, admin, limits, drain, log.
 
-use super::keys;
+use super::root::DATA;
 use super::{Fields, Resolver, place, plan};
-use crate::config::{
-    AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Rate, Tls,
-};
-use crate::draft::{Data, Node};
+use crate::config::{AccessLog, Drain, Limits, LogFormat, LogTarget, Rate};
+use crate::draft::Node;
 use crate::finding::codes;
-use crate::shape::network;
-use ipnet::IpNet;
-use std::net::{Ipv4Addr, SocketAddr};
+use crate::shape::typed::{
+    Choice, Defaulted, Typed, choice, duration, integer, positive, size, text, time_limit,
+};
+use crate::shape::{Form, Key, Kind, Shape};
+use crate::units;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
+
+const HEADER_BYTES: Defaulted<usize> =
+    size("header_bytes", "Largest request head, request line included.").default("32KiB");
+const HEADERS: Defaulted<usize> =
+    integer("headers", (1, 256), "Most header fields.").default("100");
+const URL: Defaulted<usize> = size("url", "Longest request target.").default("8KiB");
+const BODY: Defaulted<u64> =
+    size("body", "Largest request body; APIs and routes may say otherwise.").default("10MiB");
+const CONNECTIONS: Defaulted<usize> =
+    integer("connections", (1, 10_000_000), "Connections open at once, all workers together.")
+        .default("20000");
+const HEADER_TIME: Defaulted<Duration> =
+    positive("header_time", "Time for a request head to arrive whole, also for the TLS handshake.")
+        .default("10s");
+const IDLE: Defaulted<Duration> = positive(
+    "idle",
+    "How long a keep-alive connection may be idle and a body may make no progress.",
+)
+.default("60s");
+const REQUEST: Defaulted<Option<Duration>> = time_limit("request", "Time from the end of the request head to the last byte of the answer; APIs and routes may say otherwise.").default("5m");
+const HTTP2_STREAMS: Defaulted<u32> =
+    integer("http2_streams", (1, 10_000), "Streams open at once on one HTTP/2 connection.")
+        .default("100");
+
+const FAILURES: Kind = Kind::Either(&[
+    Kind::Word(&["none"]),
+    Kind::Form(Form::Rate),
+    Kind::Object(&FAILED_AUTHENTICATION),
+]);
+/// `none` is no limit.
+const FAILED_AUTHENTICATIONS: Defaulted<Option<Rate>> = Typed::new(
+    Key::new("failed_authentication", FAILURES, "Failed authentications from one client address, IPv6 by /64. Beyond it, tokens from there that are not known are answered with 429 and `Retry-After`, before a signature is verified or an authorization server asked. What succeeds is not limited; `none` turns it off."),
+    |node| match node.text() {
+        Some("none") => Some(None),
+        Some(text) => {
+            let (requests, per) = units::rate(text).ok()?;
+            Some(Some(Rate { requests, per, burst: requests }))
+        }
+        None => plan::rate(&Fields::new(node, &FAILED_AUTHENTICATION)).map(Some),
+    },
+)
+.default("{rate: 10/s, burst: 100}");
+
+/// `limits` of the server.
+pub(super) static LIMITS: Shape = Shape::new(
+    "the limits",
+    "Bounds on clients. Every one has a default and none can be switched off.",
+    &[
+        HEADER_BYTES.key,
+        HEADERS.key,
+        URL.key,
+        BODY.key,
+        CONNECTIONS.key,
+        HEADER_TIME.key,
+        IDLE.key,
+        REQUEST.key,
+        HTTP2_STREAMS.key,
+        FAILED_AUTHENTICATIONS.key,
+    ],
+);
+
+/// `failed_authentication` written out.
+pub(super) static FAILED_AUTHENTICATION: Shape = Shape::new(
+    "the limit of failed authentications",
+    "In no interval t do more than burst + rate·t credentials fail before others are no longer verified.",
+    &[
+        Key::new("rate", Kind::Form(Form::Rate), "Failures in a time.").required(),
+        Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
+            .absent("the failures of `rate`"),
+    ],
+);
+
+const DRAIN_DELAY: Defaulted<Duration> =
+    duration("delay", "How long listeners still accept after readiness has failed.").default("0s");
+const DRAIN_DEADLINE: Defaulted<Duration> =
+    duration("deadline", "When what is still in flight after the delay is cut off.").default("30s");
+
+/// `drain`.
+pub(super) static DRAIN: Shape =
+    Shape::new("the drain", "How a stop by SIGTERM goes.", &[DRAIN_DELAY.key, DRAIN_DEADLINE.key]);
+
+const LOG_ACCESS: Defaulted<Option<LogFormat>> =
+    choice("access", "One line a request.").default("off");
+const LOG_TO: Defaulted<String> = text(
+    "to",
+    Kind::Text,
+    "`stderr`, or a file (relative to this one) that is appended to and reopened on SIGUSR1.",
+)
+.default("stderr");
+
+/// `log`.
+pub(super) static LOG: Shape = Shape::new("the log", "Logs.", &[LOG_ACCESS.key, LOG_TO.key]);
 
 /// Threads that serve requests: as written, or one a core.
 pub(super) fn workers(root: &Fields<'_>) -> usize {
@@ -21,218 +112,25 @@ pub(super) fn workers(root: &Fields<'_>) -> usize {
     })
 }
 
-/// `none` is no limit; absent is `default`.
-pub(super) fn request_time(fields: &Fields<'_>, default: Option<Duration>) -> Option<Duration> {
-    match fields.text("request") {
-        Some("none") => None,
-        _ => fields.duration("request").or(default),
-    }
-}
-
-/// Headers of trusted peers that are believed unless the listener lists others.
-fn believed() -> Vec<String> {
-    ["forwarded", "x-forwarded-for", "x-forwarded-proto"].map(str::to_owned).to_vec()
-}
-
-fn networks(texts: &[String]) -> Vec<IpNet> {
-    texts.iter().filter_map(|text| network(text)).collect()
-}
-
-/// A listener without TLS that trusts nobody.
-fn plain(addr: SocketAddr) -> Listener {
-    Listener {
-        addr,
-        tls: None,
-        clients: None,
-        trust: Vec::new(),
-        trust_headers: believed(),
-        proxy_protocol: None,
-    }
+impl Choice for Option<LogFormat> {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("off", None), ("text", Some(LogFormat::Text)), ("json", Some(LogFormat::Json))];
 }
 
 impl Resolver<'_> {
-    pub(super) fn listeners(&mut self, root: &Fields<'_>) -> Vec<Listener> {
-        let mut listeners: Vec<Listener> = Vec::new();
-        let mut places = Vec::new();
-        for node in root.many("listen") {
-            let Some(listener) = self.listener(node) else { continue };
-            let twice =
-                listeners.iter().position(|l| l.addr == listener.addr && l.addr.port() != 0);
-            if let Some(first) = twice {
-                self.report
-                    .error(
-                        codes::DUPLICATE_NAME,
-                        node.at,
-                        format!("duplicate listener `{}`", listener.addr),
-                    )
-                    .related(places[first], "first here");
-            }
-            places.push(node.at);
-            listeners.push(listener);
-        }
-        if root.get("listen").is_none() {
-            let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
-            listeners.push(plain(addr));
-        }
-        listeners
-    }
-
-    fn listener(&mut self, node: &Node) -> Option<Listener> {
-        if node.members().is_none() {
-            let addr = node.text()?.parse().ok()?;
-            return Some(plain(addr));
-        }
-        let fields = Fields::new(node, &keys::LISTENER);
-        let tls = match fields.get("tls") {
-            None => None,
-            Some(node) => Some(self.listener_tls(node)?),
-        };
-        let clients = match fields.object("client_certificates", &keys::CLIENT_CERTIFICATES) {
-            None => None,
-            Some(clients) => Some(self.client_certificates(&clients, tls.is_some())?),
-        };
-        Some(Listener {
-            addr: fields.text("addr")?.parse().ok()?,
-            tls,
-            clients,
-            trust: networks(&fields.texts("trust")),
-            trust_headers: self.trust_headers(&fields),
-            proxy_protocol: self.proxy_protocol(&fields),
-        })
-    }
-
-    /// The headers that trusted peers may set.
-    fn trust_headers(&mut self, fields: &Fields<'_>) -> Vec<String> {
-        let Some(node) = fields.get("trust_headers") else {
-            if let Some(node) =
-                fields.get("trust").filter(|_| !networks(&fields.texts("trust")).is_empty())
-            {
-                let message = "only `Forwarded`, `X-Forwarded-For` and `X-Forwarded-Proto` of \
-                    these peers are trusted";
-                self.report.warning(codes::TRUSTED_HEADERS, node.at, message).help(
-                    "list the headers that the peers always set themselves: `trust_headers: \
-                     [x-forwarded-for, x-forwarded-proto, x-forwarded-host]`",
-                );
-            }
-            return believed();
-        };
-        let names = fields.texts("trust_headers");
-        let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        let is_one = |name: &String| {
-            name == "forwarded" || name.starts_with("x-forwarded-") || name.starts_with("weir-")
-        };
-        for other in names.iter().filter(|name| !is_one(name)) {
-            let message = format!("`{other}` is always forwarded");
-            self.report
-                .error(codes::BAD_VALUE, node.at, message)
-                .help("`forwarded`, `x-forwarded-…`, `weir-…`, or `x-forwarded-*` and `weir-*`");
-        }
-        names
-    }
-
-    /// Who may send PROXY protocol headers, if they are read at all.
-    fn proxy_protocol(&mut self, fields: &Fields<'_>) -> Option<Vec<IpNet>> {
-        let node = fields.get("proxy_protocol")?;
-        let listed = fields.texts("proxy_protocol");
-        match fields.bool("proxy_protocol") {
-            Some(false) => None,
-            Some(true) => {
-                let trusted = networks(&fields.texts("trust"));
-                if trusted.is_empty() {
-                    let message = "`proxy_protocol: true` needs addresses in `trust`, which is \
-                        empty: every connection would be closed";
-                    self.report.error(codes::PROXY_PROTOCOL_SENDERS, node.at, message).help(
-                        "list the load balancers: `proxy_protocol: [10.0.0.0/8]`; `[0.0.0.0/0, \
-                         \"::/0\"]` trusts every peer",
-                    );
-                }
-                Some(trusted)
-            }
-            None => Some(networks(&listed)),
-        }
-    }
-
-    fn client_certificates(
-        &mut self,
-        fields: &Fields<'_>,
-        tls: bool,
-    ) -> Option<ClientCertificates> {
-        if !tls {
-            let at = fields.node().at;
-            let message = "client certificates need `tls`";
-            self.report.error(codes::CONFLICT, at, message);
-            return None;
-        }
-        self.client_verifier(fields)
-    }
-
-    /// An auth by certificates needs a listener that asks for them.
-    pub(super) fn warn_of_certificates(&mut self, root: &Fields<'_>) {
-        let asks = |listener: &Node| listener.get("client_certificates").is_some();
-        if root.many("listen").iter().any(asks) {
-            return;
-        }
-        for member in self.draft.table("auth") {
-            if let Some(node) = member.value.get("certificate") {
-                self.report
-                    .error(codes::CONFLICT, node.at, "no listener requests client certificates")
-                    .help("set `client_certificates: {ca: \"file:clients.crt\"}` of a listener");
-            }
-        }
-    }
-
-    fn listener_tls(&mut self, node: &Node) -> Option<Tls> {
-        match &node.data {
-            Data::Scalar(_) => (node.text() == Some("self-signed")).then_some(Tls::SelfSigned),
-            Data::List(items) => {
-                let keys: Vec<_> = items
-                    .iter()
-                    .map(|item| self.certified_key(&Fields::new(item, &keys::TLS)))
-                    .collect();
-                Some(Tls::Certificates(keys.into_iter().collect::<Option<Vec<_>>>()?))
-            }
-            Data::Map(_) => {
-                let key: Arc<_> = self.certified_key(&Fields::new(node, &keys::TLS))?;
-                Some(Tls::Certificates(vec![key]))
-            }
-        }
-    }
-
-    pub(super) fn admin(&mut self, root: &Fields<'_>) -> Admin {
-        let fields = root.object("admin", &keys::ADMIN);
-        let addr = fields.and_then(|f| f.text("addr")?.parse().ok());
-        let tls = fields.and_then(|f| f.get("tls")).and_then(|node| self.listener_tls(node));
-        Admin {
-            tls,
-            addr: addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 9080))),
-            hosts: fields
-                .map(|f| f.texts("hosts"))
-                .unwrap_or_default()
-                .iter()
-                .map(|h| h.to_ascii_lowercase())
-                .collect(),
-        }
-    }
-
     pub(super) fn limits(&mut self, root: &Fields<'_>) -> Limits {
-        let empty = super::fields::nothing();
-        let fields = root
-            .object("limits", &keys::LIMITS)
-            .unwrap_or_else(|| Fields::new(empty, &keys::LIMITS));
-        let bytes = |key, default: usize| {
-            fields.size(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
-        };
+        let fields = root.object_or_empty("limits", &LIMITS);
         let limits = Limits {
-            header_bytes: bytes("header_bytes", 32 * 1024),
-            headers: fields.number("headers", 100),
-            url: bytes("url", 8 * 1024),
-            body: fields.size("body").unwrap_or(10 * 1024 * 1024),
-            connections: fields.number("connections", 20_000),
-            header_time: fields.seconds("header_time", 10),
-            idle: fields.seconds("idle", 60),
-            request: request_time(&fields, Some(Duration::from_secs(300))),
-            http2_streams: fields.number("http2_streams", 100),
-            failed_authentication: failed_authentication(&fields),
+            header_bytes: fields.read(&HEADER_BYTES),
+            headers: fields.read(&HEADERS),
+            url: fields.read(&URL),
+            body: fields.read(&BODY),
+            connections: fields.read(&CONNECTIONS),
+            header_time: fields.read(&HEADER_TIME),
+            idle: fields.read(&IDLE),
+            request: fields.read(&REQUEST),
+            http2_streams: fields.read(&HTTP2_STREAMS),
+            failed_authentication: fields.read(&FAILED_AUTHENTICATIONS),
         };
         for (key, value, least, most) in [
             ("header_bytes", limits.header_bytes, 1024, 1024 * 1024),
@@ -253,34 +151,24 @@ impl Resolver<'_> {
     }
 
     pub(super) fn drain(&mut self, root: &Fields<'_>) -> Drain {
-        let fields = root.object("drain", &keys::DRAIN);
-        let time = |key, default| {
-            fields.and_then(|f| f.duration(key)).unwrap_or(Duration::from_secs(default))
-        };
-        Drain { delay: time("delay", 0), deadline: time("deadline", 30) }
+        let fields = root.object_or_empty("drain", &DRAIN);
+        Drain { delay: fields.read(&DRAIN_DELAY), deadline: fields.read(&DRAIN_DEADLINE) }
     }
 
     pub(super) fn access_log(&mut self, root: &Fields<'_>) -> AccessLog {
-        let fields = root.object("log", &keys::LOG);
-        let format = match fields.and_then(|f| f.text("access")) {
-            Some("text") => Some(LogFormat::Text),
-            Some("json") => Some(LogFormat::Json),
-            _ => None,
-        };
-        let target = match fields.and_then(|f| f.get("to")) {
+        let fields = root.object_or_empty("log", &LOG);
+        let target = match fields.get("to") {
             Some(node) if node.text() != Some("stderr") => {
                 LogTarget::File(self.place_of(&self.path_of(node)))
             }
             _ => LogTarget::Stderr,
         };
-        AccessLog { format, target }
+        AccessLog { format: fields.read(&LOG_ACCESS), target }
     }
 
     pub(super) fn data(&mut self, root: &Fields<'_>) -> PathBuf {
-        self.place_of(&match root.get("data") {
-            Some(node) => self.path_of(node),
-            None => self.draft.texts.resolve(root.node().at.file, "data"),
-        })
+        let file = root.get("data").unwrap_or(root.node()).at.file;
+        self.place_of(&self.draft.texts.resolve(file, &root.read(&DATA)))
     }
 
     /// A path as the rest of weir and programs get it; without a look at the file system if that
@@ -292,21 +180,5 @@ impl Resolver<'_> {
     /// The path a node says, from the folder of the file it is written in.
     pub(super) fn path_of(&self, node: &Node) -> PathBuf {
         self.draft.texts.resolve(node.at.file, node.text().unwrap_or_default())
-    }
-}
-
-/// How many authentications from one address may fail.
-fn failed_authentication(limits: &Fields<'_>) -> Option<Rate> {
-    let usual = Rate { requests: 10, per: Duration::from_secs(1), burst: 100 };
-    if let Some(own) = limits.object("failed_authentication", &keys::FAILED_AUTHENTICATION) {
-        return plan::rate(&own).or(Some(usual));
-    }
-    match limits.text("failed_authentication") {
-        None => Some(usual),
-        Some("none") => None,
-        Some(text) => {
-            let rate = crate::units::rate(text).ok();
-            Some(rate.map_or(usual, |(requests, per)| Rate { requests, per, burst: requests }))
-        }
     }
 }

@@ -1,12 +1,93 @@
 //! What is told by OTLP, and to whom.
 
-use super::keys;
 use super::upstream::is_local;
 use super::{Fields, Resolver};
 use crate::config::{Scheme, Target, Telemetry, Traces, Upstream};
 use crate::finding::codes;
-use crate::units;
+use crate::shape::typed::{Defaulted, boolean, integer, percent, positive, text};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 use std::time::Duration;
+
+const PATH: Defaulted<String> =
+    text("path", Kind::Form(Form::Base), "What stands before `/v1/traces` and `/v1/metrics`.")
+        .default("/");
+const PLAIN: Defaulted<bool> =
+    boolean("plain", "Whether it may go to other machines in plain text (`http`).")
+        .default("false");
+
+/// `telemetry`.
+pub(super) static TELEMETRY: Shape = Shape {
+    short: Some("to"),
+    slips: &[
+        ("otlp", "write `to` and what is told right here"),
+        ("endpoint", "name an upstream: `to: NAME`"),
+        ("url", "name an upstream: `to: NAME`"),
+        ("headers", "write `auth` of the upstream"),
+        ("attributes", "write `resource`"),
+        ("spans", "write `traces`"),
+        ("insecure", "write `plain`"),
+    ],
+    ..Shape::new(
+        "the telemetry",
+        "What OpenTelemetry's collectors are told, by OTLP over HTTP/1.1 in protobuf: nothing without it.",
+        &[
+            Key::new(
+                "to",
+                Kind::Form(Form::Name),
+                "The upstream that takes it; its `auth`, `tls` and times hold.",
+            )
+            .required(),
+            PATH.key,
+            PLAIN.key,
+            Key::new(
+                "traces",
+                Kind::Object(&TRACES),
+                "Spans of requests, and of what they asked upstreams for.",
+            )
+            .absent("none"),
+            Key::new("metrics", Kind::Object(&METRICS), "All that `/metrics` shows.")
+                .absent("none"),
+            Key::new(
+                "resource",
+                Kind::Table(Names::Name, &Kind::Loose),
+                "Attributes of this process. `service.name`, `service.version` and `service.instance.id` have a value without it.",
+            ),
+        ],
+    )
+};
+
+const TRACES_SHARE: Defaulted<u32> = percent(
+    "share",
+    "Of the requests that belong to no trace yet; chosen by the id of their trace.",
+)
+.default("10%");
+const TRACES_MOST: Defaulted<u32> = integer(
+    "most",
+    (1, 10_000),
+    "Most requests that are traced in a second, all workers together, whatever clients ask for.",
+)
+.default("200");
+
+/// `traces` of the telemetry.
+pub(super) static TRACES: Shape = Shape {
+    short: Some("share"),
+    slips: &[("sample", "write `share`"), ("ratio", "write `share`"), ("rate", "write `most`")],
+    ..Shape::new(
+        "the traces",
+        "Which requests are traced. One that comes with a `traceparent` is traced if that says so, whatever the share.",
+        &[TRACES_SHARE.key, TRACES_MOST.key],
+    )
+};
+
+const METRICS_EVERY: Defaulted<Duration> =
+    positive("every", "From one report to the next, at least 1s.").default("60s");
+
+/// `metrics` of the telemetry.
+pub(super) static METRICS: Shape = Shape {
+    short: Some("every"),
+    slips: &[("interval", "write `every`")],
+    ..Shape::new("the metrics", "When metrics are told.", &[METRICS_EVERY.key])
+};
 
 /// The shortest time from one report of metrics to the next.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -18,13 +99,13 @@ impl Resolver<'_> {
         root: &Fields<'_>,
         upstreams: &[Option<Upstream>],
     ) -> Option<Telemetry> {
-        let fields = root.object("telemetry", &keys::TELEMETRY)?;
-        let traces = fields.object("traces", &keys::TRACES).map(|traces| Traces {
-            share: traces.text("share").and_then(|text| units::percent(text).ok()).unwrap_or(1000),
-            most: traces.number("most", 200),
+        let fields = root.object("telemetry", &TELEMETRY)?;
+        let traces = fields.object("traces", &TRACES).map(|traces| Traces {
+            share: traces.read(&TRACES_SHARE),
+            most: traces.read(&TRACES_MOST),
         });
-        let metrics = fields.object("metrics", &keys::METRICS).map(|metrics| {
-            let every = metrics.seconds("every", 60);
+        let metrics = fields.object("metrics", &METRICS).map(|metrics| {
+            let every = metrics.read(&METRICS_EVERY);
             if let Some(node) = metrics.get("every").filter(|_| every < SHORTEST) {
                 let message = "metrics are exported at most once a second";
                 self.report.error(codes::BAD_VALUE, node.at, message);
@@ -45,7 +126,7 @@ impl Resolver<'_> {
         let sink = self.sink(&fields)?;
         let upstream = upstreams.get(sink.upstream.0).and_then(Option::as_ref);
         let is_open = |target: &Target| target.scheme == Scheme::Http && !is_local(&target.host);
-        if !fields.bool("plain").unwrap_or(false)
+        if !fields.read(&PLAIN)
             && let Some(node) = fields.get("to")
             && upstream.is_some_and(|upstream| upstream.targets.iter().any(is_open))
         {

@@ -1,10 +1,11 @@
 //! Certificates and keys from PEM.
 
-use super::keys;
+use super::listener::OPTIONAL;
 use super::{Fields, Resolver};
 use crate::config::{ClientCertificates, UpstreamTls};
 use crate::draft::Node;
 use crate::finding::codes;
+use crate::shape::{Form, Key, Kind, Shape};
 use crate::source_map::Span;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::WebPkiClientVerifier;
@@ -13,6 +14,20 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use std::sync::Arc;
+
+/// `tls` of an upstream.
+pub(super) static UPSTREAM_TLS: Shape = Shape::new(
+    "the TLS of an upstream",
+    "TLS towards `https` targets.",
+    &[
+        Key::new("ca", Kind::Text, "Root certificates in PEM: `file:ca.crt`.")
+            .absent("those of the system"),
+        Key::new("cert", Kind::Text, "Client certificate chain in PEM."),
+        Key::new("key", Kind::Secret, "Private key of the client certificate in PEM."),
+        Key::new("server_name", Kind::Form(Form::Host), "Name to verify and to send.")
+            .absent("the target's host"),
+    ],
+);
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
@@ -98,7 +113,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        let optional = fields.bool("optional").unwrap_or(false);
+        let optional = fields.read(&OPTIONAL);
         let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider())
             .with_crls(revoked.iter().cloned());
         if optional {
@@ -121,8 +136,7 @@ impl Resolver<'_> {
         fields: Option<Fields<'_>>,
         at: Span,
     ) -> Option<UpstreamTls> {
-        let fields =
-            fields.unwrap_or_else(|| Fields::new(super::fields::nothing(), &keys::UPSTREAM_TLS));
+        let fields = fields.unwrap_or_else(|| Fields::empty(&UPSTREAM_TLS));
         let roots = match fields.get("ca") {
             Some(node) => self.roots(node)?,
             None => self.native_roots(at)?,

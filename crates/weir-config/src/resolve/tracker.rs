@@ -1,6 +1,6 @@
 //! The journal and the Tracker.
 
-use super::keys;
+use super::events::TRIGGER;
 use super::{Fields, Resolver};
 use crate::body_mask::{BodyMask, PathCost};
 use crate::business_keys::{BusinessKeys, KEYS, Source};
@@ -9,30 +9,241 @@ use crate::config::{
 };
 use crate::draft::Node;
 use crate::finding::codes;
+use crate::shape::typed::{Choice, Defaulted, boolean, choice, positive, size, words};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a transaction takes that is slow, unless said otherwise.
-const SLOW: Duration = Duration::from_secs(1);
+const LEVEL_OR_MORE: Kind =
+    Kind::Either(&[Kind::Word(words::<CaptureLevel>()), Kind::Object(&CAPTURE)]);
 
-/// The level that a text names.
-fn level(text: Option<&str>) -> CaptureLevel {
-    match text {
-        Some("none") => CaptureLevel::None,
-        Some("meta") => CaptureLevel::Meta,
-        Some("headers") => CaptureLevel::Headers,
-        _ => CaptureLevel::Body,
+/// `capture` of the Tracker, an API or a route.
+pub(super) const fn capture(default: &'static str) -> Key {
+    Key::new(
+        "capture",
+        LEVEL_OR_MORE,
+        "What is recorded of a transaction: nothing; `meta` (who, what, when, how it ended); `headers` too; `body` too.",
+    )
+    .default(default)
+}
+
+const CAPTURE_LEVEL: Defaulted<CaptureLevel> = choice("level", "What is recorded.").default("body");
+const CAPTURE_SLOW: Defaulted<Duration> =
+    positive("slow", "How long a transaction takes that is `slow`.").default("1s");
+
+/// `capture` at length.
+pub(super) static CAPTURE: Shape = Shape {
+    short: Some("level"),
+    slips: &[("errors", "write `when: error`"), ("error", "write `when: error`")],
+    ..Shape::new(
+        "the capture",
+        "What is recorded of a transaction, and whether headers and bodies are kept when it is over.",
+        &[
+            CAPTURE_LEVEL.key,
+            Key::new(
+                "when",
+                Kind::OneOrMany(&Kind::Word(&["error", "slow"])),
+                "Headers and bodies are kept only of transactions that ended with an error (status 400 or above, or broken off), or that took longer than `slow`; of others `meta` stays.",
+            ),
+            CAPTURE_SLOW.key,
+        ],
+    )
+};
+
+const DURABILITY: Defaulted<Durability> = choice("durability", "When an answer's last byte leaves: once its record would survive the process (`process`), or once it is on the disk (`disk`), which costs a sync for each group of answers.").default("process");
+const DISK: Defaulted<u64> = size("disk", "Most disk space it takes.").default("10GiB");
+const WHEN_FULL: Defaulted<WhenFull> = choice("when_full", "What happens when nothing more can be recorded: requests are served without a record (`shed`), or answered with 503 (`refuse`).").default("shed");
+
+/// `journal`.
+pub(super) static JOURNAL: Shape = Shape {
+    slips: &[("size", "write `disk`"), ("path", "the journal is in the folder `data`")],
+    ..Shape::new(
+        "the journal",
+        "The log of every transaction, in the folder `data`.",
+        &[DURABILITY.key, DISK.key, WHEN_FULL.key],
+    )
+};
+
+const ENABLED: Defaulted<bool> =
+    boolean("enabled", "Whether transactions are recorded.").default("false");
+const BODY_LIMIT: Defaulted<u64> = size(
+    "body_limit",
+    "Most bytes of a body that are recorded, in each direction; of a longer one the first so many.",
+)
+.default("64KiB");
+const BUDGET: Defaulted<u64> = size(
+    "budget",
+    "Most memory for bodies that wait to be masked, in the whole process; more are not recorded.",
+)
+.default("64MiB");
+const INDEX: Defaulted<IndexDepth> = choice("index", "What can be searched for: every word of what is recorded; what is recorded as `meta` alone, and keys; nothing.").default("payload");
+
+/// `tracker`.
+pub(super) static TRACKER: Shape = Shape {
+    short: Some("enabled"),
+    slips: &[
+        ("when", "write `capture: {level: body, when: …}`"),
+        ("level", "write `capture`"),
+        ("record", "write `capture`"),
+    ],
+    ..Shape::new(
+        "the Tracker",
+        "The searchable record of every transaction.",
+        &[
+            ENABLED.key,
+            capture("body"),
+            BODY_LIMIT.key,
+            BUDGET.key,
+            INDEX.key,
+            Key::new(
+                "keys",
+                Kind::Table(Names::Name, &KEY),
+                "Business keys, found with `key.NAME:value`: a path into the request's body, or where that has none into the answer's, or an expression on the request.",
+            ),
+            Key::new(
+                "triggers",
+                Kind::List(&Kind::Object(&TRIGGER)),
+                "Rules on transactions that post an event for each that ends so.",
+            ),
+            Key::new(
+                "keep",
+                Kind::Object(&KEEP),
+                "How long transactions are kept, as far as `journal.disk` allows.",
+            ),
+            Key::new(
+                "mask",
+                Kind::Object(&MASK),
+                "What is never recorded, beside credentials, which never are.",
+            ),
+        ],
+    )
+};
+
+/// A value of `keys`.
+const KEY: Kind = Kind::Either(&[Kind::Form(Form::JsonPath), Kind::Object(&KEY_EXPRESSION)]);
+
+/// A business key that is computed.
+pub(super) static KEY_EXPRESSION: Shape = Shape {
+    slips: &[("path", "write the path itself: `NAME: \"$.order.id\"`")],
+    ..Shape::new(
+        "a business key",
+        "A business key that an expression gives; a list is several values.",
+        &[Key::new(
+            "cel",
+            Kind::Form(Form::Cel),
+            "What it is, from `request` (without `path`) and `consumer`.",
+        )
+        .required()],
+    )
+};
+
+const KEEP_COMPLETED: Defaulted<Duration> =
+    positive("completed", "Headers and bodies of transactions that were completed.").default("7d");
+const KEEP_FAILED: Defaulted<Duration> =
+    positive("failed", "Failed and interrupted transactions.").default("90d");
+
+/// `keep` of the Tracker.
+pub(super) static KEEP: Shape = Shape::new(
+    "the time to keep",
+    "How long transactions are kept. Who, what, when and how it ended are kept as long as the longer of the two says.",
+    &[KEEP_COMPLETED.key, KEEP_FAILED.key],
+);
+
+/// `mask` of the Tracker.
+pub(super) static MASK: Shape = Shape {
+    ..Shape::new(
+        "the mask",
+        "What is replaced by `***` before it is recorded.",
+        &[
+            Key::new(
+                "headers",
+                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                "Values of these headers, of requests and answers.",
+            ),
+            Key::new(
+                "query",
+                Kind::OneOrMany(&Kind::Form(Form::Parameter)),
+                "Values of these query parameters.",
+            ),
+            Key::new(
+                "body",
+                Kind::OneOrMany(&Kind::Form(Form::JsonPath)),
+                "Values at these paths of JSON bodies, and form fields of the same last name. A body that cannot be read as either, or is longer than `body_limit`, is not recorded.",
+            ),
+        ],
+    )
+};
+
+impl Choice for CaptureLevel {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("meta", Self::Meta),
+        ("headers", Self::Headers),
+        ("body", Self::Body),
+    ];
+}
+
+impl Choice for Durability {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("process", Self::Process), ("disk", Self::Disk)];
+}
+
+impl Choice for WhenFull {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("shed", Self::Shed), ("refuse", Self::Refuse)];
+}
+
+impl Choice for IndexDepth {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("payload", Self::Payload), ("keys", Self::Keys), ("none", Self::None)];
+}
+
+fn journal(fields: &Fields<'_>) -> JournalSettings {
+    JournalSettings {
+        durability: fields.read(&DURABILITY),
+        disk: fields.read(&DISK),
+        when_full: fields.read(&WHEN_FULL),
+    }
+}
+
+/// The Tracker without what refers to something else.
+fn tracker(fields: &Fields<'_>) -> Tracker {
+    let keep = fields.object_or_empty("keep", &KEEP);
+    Tracker {
+        enabled: fields.read(&ENABLED),
+        body_limit: fields.read(&BODY_LIMIT),
+        index: fields.read(&INDEX),
+        masked_headers: Vec::new(),
+        masked_parameters: Vec::new(),
+        masked_bodies: Arc::default(),
+        budget: fields.read(&BUDGET),
+        keys: Arc::default(),
+        triggers: Vec::new(),
+        keep_completed: keep.read(&KEEP_COMPLETED),
+        keep_failed: keep.read(&KEEP_FAILED),
+    }
+}
+
+impl Default for JournalSettings {
+    fn default() -> Self {
+        journal(&Fields::empty(&JOURNAL))
+    }
+}
+
+impl Default for Tracker {
+    fn default() -> Self {
+        tracker(&Fields::empty(&TRACKER))
     }
 }
 
 impl Resolver<'_> {
     /// What `capture` says, if it is there.
     pub(super) fn capture(&mut self, fields: &Fields<'_>) -> Option<Capture> {
-        let Some(whole) = fields.object("capture", &keys::CAPTURE) else {
-            let text = fields.text("capture")?;
-            return Some(Capture { level: level(Some(text)), when: None });
+        let Some(whole) = fields.object("capture", &CAPTURE) else {
+            let level = CAPTURE_LEVEL.parse(Some(fields.get("capture")?));
+            return Some(Capture { level, when: None });
         };
-        let level = level(whole.text("level"));
+        let level = whole.read(&CAPTURE_LEVEL);
         let words = whole.texts("when");
         let slow = words.iter().any(|word| word == "slow");
         if let Some(node) = whole.get("slow").filter(|_| !slow) {
@@ -52,51 +263,25 @@ impl Resolver<'_> {
             }
             CaptureWhen {
                 error: words.iter().any(|word| word == "error"),
-                slow: slow.then(|| whole.duration("slow").unwrap_or(SLOW)),
+                slow: slow.then(|| whole.read(&CAPTURE_SLOW)),
             }
         });
         Some(Capture { level, when })
     }
 
     pub(super) fn journal(&mut self, root: &Fields<'_>) -> JournalSettings {
-        let default = JournalSettings::default();
-        let Some(fields) = root.object("journal", &keys::JOURNAL) else { return default };
-        JournalSettings {
-            durability: match fields.text("durability") {
-                Some("disk") => Durability::Disk,
-                _ => Durability::Process,
-            },
-            disk: fields.size("disk").unwrap_or(default.disk),
-            when_full: match fields.text("when_full") {
-                Some("refuse") => WhenFull::Refuse,
-                _ => WhenFull::Shed,
-            },
-        }
+        journal(&root.object_or_empty("journal", &JOURNAL))
     }
 
     pub(super) fn tracker(&mut self, root: &Fields<'_>) -> Tracker {
-        let default = Tracker::default();
-        let Some(fields) = root.object("tracker", &keys::TRACKER) else { return default };
-        let mask = fields.object("mask", &keys::MASK);
-        let keep = fields.object("keep", &keys::KEEP);
-        let keep = |key| keep.and_then(|k| k.duration(key));
-        let lower = |names: Vec<String>| names.iter().map(|n| n.to_ascii_lowercase()).collect();
+        let fields = root.object_or_empty("tracker", &TRACKER);
+        let mask = fields.object_or_empty("mask", &MASK);
         Tracker {
-            enabled: fields.bool("enabled").unwrap_or(default.enabled),
-            body_limit: fields.size("body_limit").unwrap_or(default.body_limit),
-            index: match fields.text("index") {
-                Some("none") => IndexDepth::None,
-                Some("keys") => IndexDepth::Keys,
-                _ => IndexDepth::Payload,
-            },
-            masked_headers: mask.map(|m| lower(m.texts("headers"))).unwrap_or_default(),
-            masked_parameters: mask.map(|m| m.texts("query")).unwrap_or_default(),
-            masked_bodies: mask.map(|m| Arc::new(self.body_mask(&m))).unwrap_or_default(),
-            budget: fields.size("budget").unwrap_or(default.budget),
+            masked_headers: mask.texts("headers").iter().map(|n| n.to_ascii_lowercase()).collect(),
+            masked_parameters: mask.texts("query"),
+            masked_bodies: Arc::new(self.body_mask(&mask)),
             keys: Arc::new(self.business_keys(&fields)),
-            triggers: Vec::new(),
-            keep_completed: keep("completed").unwrap_or(default.keep_completed),
-            keep_failed: keep("failed").unwrap_or(default.keep_failed),
+            ..tracker(&fields)
         }
     }
 
@@ -135,7 +320,7 @@ impl Resolver<'_> {
             // What is no path has been reported by the check.
             return Some((text, Source::path(text).ok()?));
         }
-        let cel = Fields::new(node, &keys::KEY_EXPRESSION).get("cel")?;
+        let cel = Fields::new(node, &KEY_EXPRESSION).get("cel")?;
         match Source::expression(cel.text()?) {
             Ok(source) => Some((cel.text()?, source)),
             Err(message) => {

@@ -1,19 +1,128 @@
 //! Upstreams.
 
-use super::keys;
+use super::credential::CREDENTIAL;
+use super::health::HEALTH;
+use super::retries::RETRIES;
+use super::tls::UPSTREAM_TLS;
 use super::{Fields, Resolver};
-use crate::config::{
-    Balance, Credential, HashKey, Health, Protocol, RetriedMethods, Retries, Scheme, Target,
-    Upstream, UpstreamId,
-};
+use crate::config::{Balance, HashKey, Health, Protocol, Scheme, Target, Upstream, UpstreamId};
 use crate::draft::{Member, Node};
 use crate::finding::{Fault, codes};
-use crate::shape::{Form, target};
-use crate::units;
-use base64::prelude::{BASE64_STANDARD, Engine};
+use crate::shape::typed::{Choice, Defaulted, choice, integer, positive};
+use crate::shape::{Form, Group, Key, Kind, Shape, target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+
+const PROTOCOL: Defaulted<Protocol> = choice("protocol", "What its targets speak: HTTP/1.1, or HTTP/2, as gRPC does; with `http` without asking for it first (h2c with prior knowledge), with `https` as agreed in the handshake.").default("http1");
+const BALANCE: Defaulted<Balance> = choice("balance", "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one, or by `hash`.").default("round-robin");
+const CONNECT_TIMEOUT: Defaulted<Duration> =
+    positive("connect_timeout", "Time to connect, the TLS handshake included.").default("2s");
+const TIMEOUT: Defaulted<Duration> =
+    positive("timeout", "Time from the request's last byte to the first byte of the answer.")
+        .default("30s");
+const IDLE_TIMEOUT: Defaulted<Duration> =
+    positive("idle_timeout", "How long a body may make no progress in either direction.")
+        .default("60s");
+const RESOLVE: Defaulted<Duration> = positive("resolve", "How often the addresses of targets that have a name are asked for again, at least 1s; the last ones are used meanwhile, and for as long as there is no answer.").default("30s");
+const CONNECTIONS: Defaulted<usize> = integer(
+    "connections",
+    (1, 1_000_000),
+    "Most connections open at once to one target, all workers together.",
+)
+.default("1024");
+const KEEP_ALIVE: Defaulted<usize> = integer(
+    "keep_alive",
+    (0, 1_000_000),
+    "Most idle connections kept to one target, all workers together.",
+)
+.default("256");
+const KEEP_ALIVE_TIME: Defaulted<Duration> =
+    positive("keep_alive_time", "How long an idle connection is kept.").default("50s");
+
+/// A value of `upstreams`.
+pub(super) static UPSTREAM: Shape = Shape {
+    short: Some("targets"),
+    slips: &[
+        ("url", "write `targets: [\"http://…\"]`"),
+        ("target", "write `targets: [\"http://…\"]`"),
+        ("grpc", "write `protocol: http2`: gRPC is HTTP/2"),
+        ("http2", "write `protocol: http2`"),
+        ("servers", "write `targets: [\"http://…\"]`"),
+        ("hosts", "write `targets: [\"http://…\"]`"),
+    ],
+    ..Shape::new(
+        "an upstream",
+        "A named set of targets that answer alike.",
+        &[
+            Key::new("targets", Kind::List(&Kind::Either(&[Kind::Form(Form::Target), Kind::Object(&TARGET)])), "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`. `srv+http://_api._tcp.example.com` is a service, whose hosts and ports its SRV records say (RFC 2782).").required(),
+            PROTOCOL.key,
+            BALANCE.key,
+            Key::new("hash", Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]), "What requests are kept together by with `balance: hash`: those with the same go to the same target as long as it is in service, whatever happens to the others; those without any go round."),
+            CONNECT_TIMEOUT.key,
+            TIMEOUT.key,
+            IDLE_TIMEOUT.key,
+            RESOLVE.key,
+            Key::new("resolver", Kind::Form(Form::Address), "DNS server that services and their hosts are asked of: `127.0.0.1:8600`.").absent("those of the system"),
+            CONNECTIONS.key,
+            KEEP_ALIVE.key,
+            KEEP_ALIVE_TIME.key,
+            Key::new("health", Kind::Object(&HEALTH), "What takes targets out of service and brings them back."),
+            Key::new("retries", Kind::Object(&RETRIES), "How requests that failed are sent again, to another target where there is one.").absent("not at all"),
+            Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS towards `https` targets."),
+            Key::new("auth", Kind::Object(&CREDENTIAL), "The credential that weir itself presents; it replaces what the client sent."),
+            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that are passed on although their name has an underscore or a dot; `\"*\"` is all of them. Programs behind CGI, WSGI and the like cannot tell `X_User` (PHP: `X.User`, too) from `X-User`, which header edits may remove.").absent("none"),
+        ],
+    )
+};
+
+const TARGET_WEIGHT: Defaulted<u32> = integer(
+    "weight",
+    (0, 1_000_000),
+    "Its part of the requests beside the other targets' weights; 0: it gets none.",
+)
+.default("1");
+
+/// An item of `targets`.
+pub(super) static TARGET: Shape = Shape {
+    slips: &[("target", "write `url`"), ("share", "write `weight`: its part beside the others'")],
+    ..Shape::new(
+        "a target with a weight",
+        "A server and its part of the requests.",
+        &[
+            Key::new("url", Kind::Form(Form::Target), "`http://host:port` or `https://host:port`.")
+                .required(),
+            TARGET_WEIGHT.key,
+        ],
+    )
+};
+
+/// `hash` of an upstream.
+pub(super) static HASH: Shape = Shape {
+    groups: &[Group { keys: &["header", "cel"], required: true }],
+    ..Shape::new(
+        "the hash of an upstream",
+        "What requests are kept together by: exactly one of these.",
+        &[
+            Key::new("header", Kind::Form(Form::Header), "The value of this request header."),
+            Key::new(
+                "cel",
+                Kind::Form(Form::Cel),
+                "What this gives, in CEL over `request`, `claims` and `consumer`.",
+            ),
+        ],
+    )
+};
+
+impl Choice for Protocol {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("http1", Self::Http1), ("http2", Self::Http2)];
+}
+
+impl Choice for Balance {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("round-robin", Self::RoundRobin), ("least-busy", Self::LeastBusy), ("hash", Self::Hash)];
+}
 
 /// A target as it is written: its URL, or that with a weight.
 pub(super) fn weighted_target(node: &Node) -> Option<Target> {
@@ -21,9 +130,9 @@ pub(super) fn weighted_target(node: &Node) -> Option<Target> {
         return target(url).ok();
     }
     node.members()?;
-    let fields = Fields::new(node, &keys::TARGET);
+    let fields = Fields::new(node, &TARGET);
     let target = target(fields.text("url")?).ok()?;
-    Some(Target { weight: fields.number("weight", 1), ..target })
+    Some(Target { weight: fields.read(&TARGET_WEIGHT), ..target })
 }
 
 impl Resolver<'_> {
@@ -99,7 +208,7 @@ impl Resolver<'_> {
     }
 
     pub(super) fn upstream(&mut self, member: &Member) -> Option<Upstream> {
-        let fields = Fields::new(&member.value, &keys::UPSTREAM);
+        let fields = Fields::new(&member.value, &UPSTREAM);
         let targets: Vec<Target> =
             fields.many("targets").iter().filter_map(weighted_target).collect();
         if !targets.is_empty() && targets.iter().all(|target| target.weight == 0) {
@@ -118,17 +227,14 @@ impl Resolver<'_> {
             return None;
         }
         let https = first.scheme == Scheme::Https;
-        let tls = fields.object("tls", &keys::UPSTREAM_TLS);
+        let tls = fields.object("tls", &UPSTREAM_TLS);
         if let (Some(tls), false) = (tls, https) {
             self.report
                 .error(codes::CONFLICT, tls.node().at, "`tls` needs `https` targets")
                 .help("write `https://…`, or remove `tls`");
         }
         let mut tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
-        let protocol = match fields.text("protocol") {
-            Some("http2") => Protocol::Http2,
-            _ => Protocol::Http1,
-        };
+        let protocol = fields.read(&PROTOCOL);
         if protocol == Protocol::Http2 {
             self.http2.push(member.key.clone());
             if let Some(tls) = &mut tls {
@@ -143,12 +249,12 @@ impl Resolver<'_> {
         let health =
             self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
         let (balance, hash) = self.balance(&fields)?;
-        let timeout = fields.seconds("timeout", 30);
+        let timeout = fields.read(&TIMEOUT);
         let several = targets.iter().filter(|target| target.weight > 0).count() > 1;
         let retries = fields
-            .object("retries", &keys::RETRIES)
+            .object("retries", &RETRIES)
             .map(|fields| self.retries(&fields, timeout, several));
-        let resolve = fields.seconds("resolve", 30);
+        let resolve = fields.read(&RESOLVE);
         if let Some(node) =
             fields.get("resolve").filter(|_| (1..1000).contains(&resolve.as_millis()))
         {
@@ -164,16 +270,16 @@ impl Resolver<'_> {
             targets,
             balance,
             hash,
-            connect_timeout: fields.seconds("connect_timeout", 2),
+            connect_timeout: fields.read(&CONNECT_TIMEOUT),
             timeout,
-            idle_timeout: fields.seconds("idle_timeout", 60),
-            connections: fields.number("connections", 1024),
-            keep_alive: fields.number("keep_alive", 256),
-            keep_alive_time: fields.seconds("keep_alive_time", 50),
+            idle_timeout: fields.read(&IDLE_TIMEOUT),
+            connections: fields.read(&CONNECTIONS),
+            keep_alive: fields.read(&KEEP_ALIVE),
+            keep_alive_time: fields.read(&KEEP_ALIVE_TIME),
             health,
             retries,
             tls,
-            credential: match fields.object("auth", &keys::CREDENTIAL) {
+            credential: match fields.object("auth", &CREDENTIAL) {
                 Some(auth) => Some(self.credential(&auth)?),
                 None => None,
             },
@@ -205,11 +311,7 @@ impl Resolver<'_> {
     }
 
     fn balance(&mut self, fields: &Fields<'_>) -> Option<(Balance, Option<HashKey>)> {
-        let balance = match fields.text("balance") {
-            Some("least-busy") => Balance::LeastBusy,
-            Some("hash") => Balance::Hash,
-            _ => Balance::RoundRobin,
-        };
+        let balance = fields.read(&BALANCE);
         let node = match (balance, fields.get("hash")) {
             (Balance::Hash, None) => {
                 let node = fields.get("balance")?;
@@ -235,77 +337,11 @@ impl Resolver<'_> {
         if node.members().is_none() {
             return (node.text() == Some("address")).then_some(HashKey::Address);
         }
-        let by = Fields::new(node, &keys::HASH);
+        let by = Fields::new(node, &HASH);
         Some(match by.text("header") {
             Some(name) => HashKey::Header(name.to_ascii_lowercase()),
             None => HashKey::Expr(self.expression(by.get("cel")?, &crate::expr::VARIABLES)?),
         })
-    }
-
-    /// `timeout` is that of the upstream, which has `several` targets or not.
-    fn retries(&mut self, fields: &Fields<'_>, timeout: Duration, several: bool) -> Retries {
-        let own = fields.get("timeout").zip(fields.duration("timeout"));
-        if let Some((node, _)) = own.filter(|(_, own)| *own > timeout) {
-            let message = "`timeout` has no effect: the `timeout` of the upstream is shorter";
-            self.report.warning(codes::UNUSED, node.at, message);
-        }
-        let hedge = fields.get("hedge").zip(fields.duration("hedge"));
-        let longest = own.map_or(timeout, |(_, own)| own.min(timeout));
-        if let Some((node, _)) = hedge.filter(|_| !several) {
-            let message = "`hedge` has no effect: the upstream has one target";
-            self.report.warning(codes::UNUSED, node.at, message);
-        } else if let Some((node, _)) = hedge.filter(|(_, hedge)| *hedge >= longest) {
-            let message = "`hedge` has no effect: the timeout of an attempt is not longer";
-            self.report.warning(codes::UNUSED, node.at, message);
-        }
-        let budget = fields.text("budget").and_then(|text| units::percent(text).ok());
-        let (budget, minimum) = (budget.unwrap_or(2000), fields.number("minimum", 3));
-        if budget == 0 && minimum == 0 {
-            let message = "retries are off: the retry budget is 0";
-            let at = fields.node().at;
-            self.report.warning(codes::UNUSED, at, message).help("remove `retries`");
-        }
-        let statuses = match fields.text("statuses") {
-            Some("none") => Vec::new(),
-            _ => fields.numbers("statuses").unwrap_or_else(|| vec![502, 503, 504]),
-        };
-        Retries {
-            tries: fields.number("tries", 3),
-            statuses,
-            timeout: own.map(|(_, own)| own),
-            budget,
-            minimum,
-            hedge: hedge.map(|(_, hedge)| hedge),
-            backoff: fields.duration("backoff").unwrap_or(Duration::from_millis(25)),
-            methods: match fields.text("methods") {
-                Some("any") => RetriedMethods::Any,
-                _ => RetriedMethods::Idempotent,
-            },
-        }
-    }
-
-    pub(super) fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {
-        let (header, value, node) = if let Some(basic) = fields.object("basic", &keys::BASIC) {
-            let (user, password) = (basic.line("user")?, basic.line("password")?);
-            if user.contains(':') {
-                let node = basic.get("user")?;
-                self.fault(node, Fault::value("a user name must not contain a colon (RFC 7617)"));
-                return None;
-            }
-            let pair = BASE64_STANDARD.encode(format!("{user}:{password}"));
-            ("authorization".to_owned(), format!("Basic {pair}"), basic.node())
-        } else if let Some(token) = fields.line("bearer") {
-            ("authorization".to_owned(), format!("Bearer {token}"), fields.get("bearer")?)
-        } else {
-            let header = fields.object("header", &keys::CREDENTIAL_HEADER)?;
-            let (name, value) = (header.line("name")?, header.line("value")?);
-            (name.to_ascii_lowercase(), value.to_owned(), header.get("value")?)
-        };
-        if let Err(fault) = Form::HeaderValue.check(&value) {
-            self.fault(node, fault);
-            return None;
-        }
-        Some(Credential { header, value })
     }
 }
 

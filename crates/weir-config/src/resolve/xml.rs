@@ -1,18 +1,101 @@
 //! Formats of bodies that are read and written.
 
-use super::keys;
 use super::{Fields, Resolver};
 use crate::config::{Format, Sources};
 use crate::draft::Node;
 use crate::finding::codes;
+use crate::shape::typed::{Defaulted, Typed, text, texts};
+use crate::shape::{Form, Key, Kind, Names, Shape};
 use crate::xml::{Namespace, XmlReading, XmlWriting};
+
+/// `from` of a map.
+pub(super) const FROM: Defaulted<Vec<String>> = texts(
+    "from",
+    Kind::OneOrMany(&Kind::Word(FORMATS)),
+    "Bodies that are read, by their content type.",
+)
+.default("json");
+
+/// `xml` of something that reads and writes.
+pub(super) const XML_KEY: Key =
+    Key::new("xml", Kind::Object(&XML), "How XML is read, and what it looks like.");
+
+const ROOT: Key = Key::new(
+    "root",
+    Kind::Form(Form::XmlName),
+    "Name of the root element, with a prefix of `namespaces` if it has one.",
+)
+.default("response, or request");
+
+const NAMESPACES: Key = Key::new(
+    "namespaces",
+    Kind::Table(Names::Name, &Kind::Text),
+    "Prefixes and the namespaces that they stand for: names have these whatever the prefixes of a document are, and the root element that is written declares them.",
+)
+.default("names are as written, and none has a prefix");
+
+const CONTENT_TYPE: Defaulted<String> = text(
+    "content_type",
+    Kind::Form(Form::HeaderValue),
+    "What written XML is sent as: `text/xml; charset=utf-8` for SOAP 1.1.",
+)
+.default("application/xml");
+
+const VALUES: Defaulted<bool> = Typed::new(
+    Key::new(
+        "values",
+        Kind::Word(&["text", "typed"]),
+        "`typed` makes numbers and booleans of texts that are such in JSON.",
+    ),
+    |node| Some(node.text()? == "typed"),
+)
+.default("text");
+
+/// `xml` of a map.
+pub(super) static XML: Shape = Shape {
+    slips: &[
+        ("namespace", "write `namespaces: {PREFIX: URI}`"),
+        ("xmlns", "write `namespaces: {PREFIX: URI}`"),
+    ],
+    ..Shape::new(
+        "the XML of a body",
+        "How XML is read as JSON and written from it. An attribute is a member with `@` in front, the text beside elements or attributes `#text`, elements of one name an array.",
+        &[
+            NAMESPACES,
+            Key::new(
+                "arrays",
+                Kind::OneOrMany(&Kind::Text),
+                "Names of elements that are arrays even if there is only one.",
+            )
+            .absent("none"),
+            VALUES.key,
+            ROOT,
+            CONTENT_TYPE.key,
+        ],
+    )
+};
+
+/// `xml` of what is only written.
+pub(super) static XML_WRITTEN: Shape = Shape::new(
+    "the XML of an answer",
+    "What XML looks like.",
+    &[ROOT, NAMESPACES, CONTENT_TYPE.key],
+);
+
+/// `as`: one or more formats of what is written.
+pub(super) const fn formats_key(doc: &'static str) -> Defaulted<Vec<String>> {
+    texts("as", Kind::OneOrMany(&Kind::Word(FORMATS)), doc).default("json")
+}
+
+/// Formats of bodies.
+pub(super) const FORMATS: &[&str] = &["json", "xml"];
 
 impl Resolver<'_> {
     /// What a map reads, by `from` and `xml`.
     pub(super) fn sources(&mut self, fields: &Fields<'_>) -> Sources {
-        let from = fields.texts("from");
+        let from = fields.read(&FROM);
         let is = |kind: &str| from.iter().any(|from| from == kind);
-        let xml = fields.object("xml", &keys::XML);
+        let xml = fields.object("xml", &XML);
         if let (Some(xml), false) = (xml, is("xml")) {
             for key in ["arrays", "values"] {
                 if let Some(node) = xml.get(key) {
@@ -25,7 +108,7 @@ impl Resolver<'_> {
         let reading = is("xml").then(|| XmlReading {
             namespaces: xml.map(|xml| self.namespaces(&xml)).unwrap_or_default(),
             arrays: xml.map(|xml| xml.texts("arrays")).unwrap_or_default(),
-            typed: xml.and_then(|xml| xml.text("values")) == Some("typed"),
+            typed: xml.is_some_and(|xml| xml.read(&VALUES)),
         });
         Sources { json: is("json") || reading.is_none(), xml: reading }
     }
@@ -38,7 +121,7 @@ impl Resolver<'_> {
         root: &str,
     ) -> Vec<Format> {
         let mut formats = Vec::new();
-        for name in fields.texts("as") {
+        for name in fields.read(&formats_key("")) {
             let format = match name.as_str() {
                 "xml" => Format::Xml(self.writing(fields, indent, root)),
                 _ => Format::Json { indent },
@@ -47,24 +130,17 @@ impl Resolver<'_> {
                 formats.push(format);
             }
         }
-        if formats.is_empty() {
-            formats.push(Format::Json { indent });
-        }
         formats
     }
 
     fn writing(&mut self, fields: &Fields<'_>, indent: usize, root: &str) -> XmlWriting {
+        let xml = fields.object_or_empty("xml", &XML_WRITTEN);
         let mut writing = XmlWriting {
             root: root.to_owned(),
-            namespaces: Vec::new(),
-            content_type: "application/xml".to_owned(),
+            namespaces: self.namespaces(&xml),
+            content_type: xml.read(&CONTENT_TYPE).trim_end_matches(['\r', '\n']).to_owned(),
             indent,
         };
-        let Some(xml) = fields.object("xml", &keys::XML_WRITTEN) else { return writing };
-        writing.namespaces = self.namespaces(&xml);
-        if let Some(content_type) = xml.line("content_type") {
-            content_type.clone_into(&mut writing.content_type);
-        }
         if let Some(node) = xml.get("root")
             && let Some(root) = node.text()
         {

@@ -1,0 +1,133 @@
+//! Transformations of bodies by maps and scripts.
+
+use super::headers::HEADERS;
+use super::script::SCRIPT;
+use super::xml::{FROM, XML_KEY, formats_key};
+use super::{Fields, Resolver};
+use crate::config::{BodyMap, Structure};
+use crate::draft::Node;
+use crate::finding::codes;
+use crate::map::JsonMap;
+use crate::shape::typed::{Defaulted, texts};
+use crate::shape::{Group, Key, Kind, Shape};
+
+const MAP: &str = "A JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.";
+
+const REQUEST_AS: Defaulted<Vec<String>> =
+    texts("as", Kind::Word(&["json", "xml"]), "What the map gives is sent on as.").default("json");
+
+/// `request` of a route.
+pub(super) static REQUEST: Shape = Shape {
+    groups: MAPS,
+    ..Shape::new(
+        "what is done to the request",
+        "Before the handler: at most one of `map` and `script`.",
+        &[
+            Key::new("map", Kind::Json, MAP),
+            FROM.key,
+            REQUEST_AS.key,
+            XML_KEY,
+            Key::new(
+                "script",
+                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
+                "A script whose default export gives the body that goes on, or `request.with({headers, body})`; a `Response` is the answer.",
+            ),
+            HEADERS,
+        ],
+    )
+};
+
+const RESPONSE_AS: Defaulted<Vec<String>> = formats_key(
+    "Formats of what the map gives, the preferred one first; the Accept header chooses.",
+);
+
+/// `response` of a route.
+pub(super) static RESPONSE: Shape = Shape {
+    groups: MAPS,
+    ..Shape::new(
+        "what is done to the answer",
+        "After the handler: at most one of `map`, which applies to answers with a 2xx status in what it reads, and `script`, which gets every answer.",
+        &[
+            Key::new("map", Kind::Json, MAP),
+            FROM.key,
+            RESPONSE_AS.key,
+            XML_KEY,
+            Key::new(
+                "script",
+                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
+                "A script whose default export gets the answer and the request, and gives the body in its place or a whole `Response`.",
+            ),
+            HEADERS,
+        ],
+    )
+};
+
+const MAPS: &[Group] = &[Group { keys: &["map", "script"], required: false }];
+
+impl Resolver<'_> {
+    /// Warns of a path that costs more than others.
+    pub(super) fn needs_tree(&mut self, path: &str, node: &Node) {
+        let message = format!("`{path}` needs a tree of the entire body");
+        self.report
+            .warning(codes::TREE_MAP, node.at, message)
+            .help("paths of names and indexes (`$.a.b[0]`) need a single pass");
+    }
+
+    /// The map in `request` or `response`.
+    pub(super) fn body_map(&mut self, fields: &Fields<'_>, root: &str) -> Option<BodyMap> {
+        for key in ["from", "as", "xml"] {
+            if let (Some(node), None) = (fields.get(key), fields.raw("map")) {
+                self.report
+                    .error(codes::CONFLICT, node.at, format!("`{key}` needs `map`"))
+                    .help("`map: \"$\"` gives the whole body");
+            }
+        }
+        if let Some(node) = fields.get("script") {
+            return self.map_script(node).map(|script| BodyMap::Script(Box::new(script)));
+        }
+        let map = fields.raw("map").and_then(|node| self.map(node))?;
+        let (from, formats) = (self.sources(fields), self.formats(fields, 0, root));
+        Some(BodyMap::Structure(Box::new(Structure { map, from, formats })))
+    }
+
+    /// Compiles a map.
+    pub(super) fn map(&mut self, node: &Node) -> Option<JsonMap> {
+        let json = node.to_json().ok()?;
+        let template = match serde_json::from_str(&json) {
+            Ok(template) => template,
+            Err(error) => {
+                self.report.error(codes::BAD_MAP, node.at, format!("invalid map: {error}"));
+                return None;
+            }
+        };
+        match JsonMap::compile(&template) {
+            Ok(map) => {
+                map.tree_paths().for_each(|path| self.needs_tree(path, node));
+                Some(map)
+            }
+            Err(faults) => {
+                for fault in faults {
+                    let at = leaf(node, &fault.at).at;
+                    self.report.error(codes::BAD_MAP, at, fault.message);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The node at a path of member names and indexes, as far as it goes.
+fn leaf<'n>(node: &'n Node, path: &[String]) -> &'n Node {
+    let mut node = node;
+    for step in path {
+        let next = match node.items() {
+            Some(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
+            None => node.get(step),
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node
+}

@@ -1,0 +1,257 @@
+//! Listeners: addresses, certificates, trusted peers.
+
+use super::root::LISTEN;
+use super::{Fields, Resolver};
+use crate::config::{Admin, ClientCertificates, Listener, Tls};
+use crate::draft::{Data, Node};
+use crate::finding::codes;
+use crate::shape::typed::{Defaulted, address, boolean, items, texts};
+use crate::shape::{Form, Key, Kind, Shape, network};
+use ipnet::IpNet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+const LISTENER_TLS: Kind = Kind::Either(&[
+    Kind::Word(&["self-signed"]),
+    Kind::Object(&TLS),
+    Kind::List(&Kind::Object(&TLS)),
+]);
+
+const TRUST_HEADERS: Defaulted<Vec<String>> = texts("trust_headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Headers of trusted peers that are believed and passed on, of `forwarded`, `x-forwarded-…` and `weir-…`; `x-forwarded-*` and `weir-*` are all that begin so. The others of these names are removed, whoever sends them. The host of `Forwarded` is believed with `x-forwarded-host` only.").default("[forwarded, x-forwarded-for, x-forwarded-proto]");
+
+/// An item of `listen`.
+pub(super) static LISTENER: Shape = Shape {
+    slips: &[
+        ("port", "write `addr: \"0.0.0.0:8080\"`"),
+        ("host", "write `addr: \"0.0.0.0:8080\"`"),
+        ("address", "write `addr`"),
+        ("bind", "write `addr`"),
+        ("client_ca", "write `client_certificates: {ca: \"file:clients.crt\"}`"),
+    ],
+    short: Some("addr"),
+    ..Shape::new(
+        "a listener",
+        "A socket that serves traffic.",
+        &[
+            Key::new("addr", Kind::Form(Form::Address), "Address and port; port 0 takes a free one.").required(),
+            Key::new("tls", LISTENER_TLS, "Certificates; the first serves clients that name no other. `self-signed` makes one at first start and keeps it in `data`, for development.").absent("plain HTTP"),
+            Key::new("client_certificates", Kind::Object(&CLIENT_CERTIFICATES), "Certificates that clients have to show (mutual TLS).").absent("none are asked for"),
+            Key::new("trust", Kind::List(&Kind::Form(Form::Network)), "Peers whose request headers of `trust_headers` are believed: proxies that set them whatever their clients send.").absent("nobody"),
+            TRUST_HEADERS.key,
+            Key::new("proxy_protocol", Kind::Either(&[Kind::Bool, Kind::List(&Kind::Form(Form::Network))]), "Networks that connections may come from; each starts with a PROXY protocol header, version 1 or 2. `true` means the networks in `trust`; `[0.0.0.0/0, \"::/0\"]` is everybody.").absent("false"),
+        ],
+    )
+};
+
+/// Certificate and key of a listener.
+pub(super) static TLS: Shape = Shape::new(
+    "a certificate",
+    "A certificate with its private key, both in PEM.",
+    &[
+        Key::new(
+            "cert",
+            Kind::Text,
+            "Certificate chain in PEM, the server's own first: `file:tls.crt`.",
+        )
+        .required(),
+        Key::new("key", Kind::Secret, "Private key in PEM: `file:tls.key`.").required(),
+    ],
+);
+
+pub(super) const OPTIONAL: Defaulted<bool> =
+    boolean("optional", "Clients without a certificate are connected, too; a wrong one never is.")
+        .default("false");
+
+/// `client_certificates` of a listener.
+pub(super) static CLIENT_CERTIFICATES: Shape = Shape::new(
+    "the certificates of clients",
+    "Mutual TLS: who shows no good certificate is not connected. Who it is, and what it may do, is for an `auth` with `certificate`.",
+    &[
+        Key::new("ca", Kind::Text, "Certificates of the authorities that vouch for clients, in PEM: `file:clients.crt`.").required(),
+        Key::new("crl", Kind::OneOrMany(&Kind::Text), "Lists of revoked certificates (RFC 5280) in PEM: `file:clients.crl`. With any there must be one of each authority in a chain; certificates without are refused. How old a list is, is not looked at.").absent("nothing is revoked"),
+        OPTIONAL.key,
+    ],
+);
+
+const ADMIN_ADDR: Defaulted<SocketAddr> =
+    address("addr", "Address and port.").default("127.0.0.1:9080");
+
+/// `admin`.
+pub(super) static ADMIN: Shape = Shape {
+    short: Some("addr"),
+    slips: &[("port", "write `addr: \"127.0.0.1:9080\"`")],
+    ..Shape::new(
+        "the admin listener",
+        "Where health, readiness and metrics are asked for.",
+        &[
+            ADMIN_ADDR.key,
+            Key::new("hosts", Kind::OneOrMany(&Kind::Form(Form::Host)), "Host names accepted beside loopback names and the address itself."),
+            Key::new("tls", LISTENER_TLS, "Certificates, as a listener has them. Commands verify them by `--ca`, or know `self-signed` from the data folder.").absent("plain HTTP"),
+        ],
+    )
+};
+
+fn networks(texts: &[String]) -> Vec<IpNet> {
+    texts.iter().filter_map(|text| network(text)).collect()
+}
+
+/// A listener without TLS that trusts nobody.
+fn plain(addr: SocketAddr) -> Listener {
+    Listener {
+        addr,
+        tls: None,
+        clients: None,
+        trust: Vec::new(),
+        trust_headers: TRUST_HEADERS.parse(None),
+        proxy_protocol: None,
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn listeners(&mut self, root: &Fields<'_>) -> Vec<Listener> {
+        let mut listeners: Vec<Listener> = Vec::new();
+        let mut places = Vec::new();
+        for node in items(&root.or_default(&LISTEN)) {
+            let Some(listener) = self.listener(node) else { continue };
+            let twice =
+                listeners.iter().position(|l| l.addr == listener.addr && l.addr.port() != 0);
+            if let Some(first) = twice {
+                self.report
+                    .error(
+                        codes::DUPLICATE_NAME,
+                        node.at,
+                        format!("duplicate listener `{}`", listener.addr),
+                    )
+                    .related(places[first], "first here");
+            }
+            places.push(node.at);
+            listeners.push(listener);
+        }
+        listeners
+    }
+
+    fn listener(&mut self, node: &Node) -> Option<Listener> {
+        if node.members().is_none() {
+            let addr = node.text()?.parse().ok()?;
+            return Some(plain(addr));
+        }
+        let fields = Fields::new(node, &LISTENER);
+        let tls = match fields.get("tls") {
+            None => None,
+            Some(node) => Some(self.listener_tls(node)?),
+        };
+        let clients = match fields.object("client_certificates", &CLIENT_CERTIFICATES) {
+            None => None,
+            Some(clients) => Some(self.client_certificates(&clients, tls.is_some())?),
+        };
+        Some(Listener {
+            addr: fields.text("addr")?.parse().ok()?,
+            tls,
+            clients,
+            trust: networks(&fields.texts("trust")),
+            trust_headers: self.trust_headers(&fields),
+            proxy_protocol: self.proxy_protocol(&fields),
+        })
+    }
+
+    /// The headers that trusted peers may set.
+    fn trust_headers(&mut self, fields: &Fields<'_>) -> Vec<String> {
+        let Some(node) = fields.get("trust_headers") else {
+            if let Some(node) =
+                fields.get("trust").filter(|_| !networks(&fields.texts("trust")).is_empty())
+            {
+                let message = "only `Forwarded`, `X-Forwarded-For` and `X-Forwarded-Proto` of these peers are trusted";
+                self.report.warning(codes::TRUSTED_HEADERS, node.at, message).help(
+                    "list the headers that the peers always set themselves: `trust_headers: [x-forwarded-for, x-forwarded-proto, x-forwarded-host]`",
+                );
+            }
+            return fields.read(&TRUST_HEADERS);
+        };
+        let names = fields.texts("trust_headers");
+        let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let is_one = |name: &String| {
+            name == "forwarded" || name.starts_with("x-forwarded-") || name.starts_with("weir-")
+        };
+        for other in names.iter().filter(|name| !is_one(name)) {
+            let message = format!("`{other}` is always forwarded");
+            self.report
+                .error(codes::BAD_VALUE, node.at, message)
+                .help("`forwarded`, `x-forwarded-…`, `weir-…`, or `x-forwarded-*` and `weir-*`");
+        }
+        names
+    }
+
+    /// Who may send PROXY protocol headers, if they are read at all.
+    fn proxy_protocol(&mut self, fields: &Fields<'_>) -> Option<Vec<IpNet>> {
+        let node = fields.get("proxy_protocol")?;
+        let listed = fields.texts("proxy_protocol");
+        match fields.bool("proxy_protocol") {
+            Some(false) => None,
+            Some(true) => {
+                let trusted = networks(&fields.texts("trust"));
+                if trusted.is_empty() {
+                    let message = "`proxy_protocol: true` needs addresses in `trust`, which is empty: every connection would be closed";
+                    self.report.error(codes::PROXY_PROTOCOL_SENDERS, node.at, message).help(
+                        "list the load balancers: `proxy_protocol: [10.0.0.0/8]`; `[0.0.0.0/0, \"::/0\"]` trusts every peer",
+                    );
+                }
+                Some(trusted)
+            }
+            None => Some(networks(&listed)),
+        }
+    }
+
+    fn client_certificates(
+        &mut self,
+        fields: &Fields<'_>,
+        tls: bool,
+    ) -> Option<ClientCertificates> {
+        if !tls {
+            let at = fields.node().at;
+            let message = "client certificates need `tls`";
+            self.report.error(codes::CONFLICT, at, message);
+            return None;
+        }
+        self.client_verifier(fields)
+    }
+
+    /// An auth by certificates needs a listener that asks for them.
+    pub(super) fn warn_of_certificates(&mut self, root: &Fields<'_>) {
+        let asks = |listener: &Node| listener.get("client_certificates").is_some();
+        if root.many("listen").iter().any(asks) {
+            return;
+        }
+        for member in self.draft.table("auth") {
+            if let Some(node) = member.value.get("certificate") {
+                self.report
+                    .error(codes::CONFLICT, node.at, "no listener requests client certificates")
+                    .help("set `client_certificates: {ca: \"file:clients.crt\"}` of a listener");
+            }
+        }
+    }
+
+    fn listener_tls(&mut self, node: &Node) -> Option<Tls> {
+        match &node.data {
+            Data::Scalar(_) => (node.text() == Some("self-signed")).then_some(Tls::SelfSigned),
+            Data::List(items) => {
+                let keys: Vec<_> =
+                    items.iter().map(|item| self.certified_key(&Fields::new(item, &TLS))).collect();
+                Some(Tls::Certificates(keys.into_iter().collect::<Option<Vec<_>>>()?))
+            }
+            Data::Map(_) => {
+                let key: Arc<_> = self.certified_key(&Fields::new(node, &TLS))?;
+                Some(Tls::Certificates(vec![key]))
+            }
+        }
+    }
+
+    pub(super) fn admin(&mut self, root: &Fields<'_>) -> Admin {
+        let fields = root.object_or_empty("admin", &ADMIN);
+        let tls = fields.get("tls").and_then(|node| self.listener_tls(node));
+        Admin {
+            tls,
+            addr: fields.read(&ADMIN_ADDR),
+            hosts: fields.texts("hosts").iter().map(|h| h.to_ascii_lowercase()).collect(),
+        }
+    }
+}

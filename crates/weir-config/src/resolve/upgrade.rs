@@ -1,0 +1,93 @@
+//! Upgrades of connections, such as WebSocket.
+
+use super::{Fields, Resolver};
+use crate::config::{Origins, Upgrade};
+use crate::draft::Node;
+use crate::finding::codes;
+use crate::shape::typed::{Defaulted, positive};
+use crate::shape::{Form, Key, Kind, Shape};
+use std::time::Duration;
+
+const IDLE: Defaulted<Duration> =
+    positive("idle", "How long no byte may pass in either direction.").default("5m");
+const RELOAD: Defaulted<Duration> = positive("reload", "How long one may go on under the configuration it began with, once there is another; they end at random moments of the last half of it.").default("10m");
+
+/// `upgrade` of a proxy.
+pub(super) static UPGRADE: Shape = Shape {
+    slips: &[
+        ("idle_timeout", "write `idle`"),
+        ("timeout", "write `idle`, or `lifetime` for all of it"),
+        ("websocket", "write `protocols: websocket`"),
+    ],
+    ..Shape::new(
+        "the upgrades of a proxy",
+        "What connections may become once client and upstream agree: bytes both ways, which no policy looks at any more.",
+        &[
+            Key::new("protocols", Kind::OneOrMany(&Kind::Form(Form::Protocol)), "Protocols that may be asked for.").required(),
+            Key::new("origins", Kind::OneOrMany(&Kind::Form(Form::Origin)), "Origins whose pages may open WebSockets (the `Origin` header of browsers), beside pages of the host that the request names; `*` for every page.").absent("pages of the same host"),
+            IDLE.key,
+            Key::new("lifetime", Kind::Form(Form::PositiveDuration), "How long one may last.").absent("as long as it likes"),
+            RELOAD.key,
+        ],
+    )
+};
+
+impl Resolver<'_> {
+    /// None if it is not as it should be.
+    #[expect(clippy::option_option, reason = "absent, and wrong, are two things")]
+    pub(super) fn upgrade(&mut self, proxy: &Fields<'_>) -> Option<Option<Upgrade>> {
+        let Some(node) = proxy.get("upgrade") else { return Some(None) };
+        let name = proxy.text("upstream").unwrap_or_default();
+        if self.http2.iter().any(|one| one == name) {
+            let message = format!("upgrades need HTTP/1.1, but `{name}` uses HTTP/2");
+            self.report
+                .error(codes::CONFLICT, node.at, message)
+                .help("use an upstream without `protocol: http2`");
+            return None;
+        }
+        let fields = proxy.object_or_empty("upgrade", &UPGRADE);
+        let protocols = match node.text() {
+            Some(one) => vec![one.to_ascii_lowercase()],
+            None => fields.texts("protocols").iter().map(|p| p.to_ascii_lowercase()).collect(),
+        };
+        if protocols.is_empty() {
+            return None;
+        }
+        let (idle, lifetime) = (fields.read(&IDLE), fields.duration("lifetime"));
+        if let Some(node) = fields.get("idle").filter(|_| lifetime.is_some_and(|all| all < idle)) {
+            let message = "`idle` has no effect: `lifetime` is shorter";
+            self.report.warning(codes::UNUSED, node.at, message);
+        }
+        let origins = self.upgrade_origins(node, &fields, &protocols);
+        let reload = fields.read(&RELOAD);
+        Some(Some(Upgrade { protocols, origins, idle, lifetime, reload }))
+    }
+
+    /// Whose pages may open WebSockets, beside those of the same host.
+    fn upgrade_origins(
+        &mut self,
+        node: &Node,
+        fields: &Fields<'_>,
+        protocols: &[String],
+    ) -> Option<Origins> {
+        let origins = fields.texts("origins");
+        if origins.is_empty() {
+            if protocols.iter().any(|protocol| protocol == "websocket") {
+                let message = "WebSockets are accepted from pages of the same host only";
+                self.report
+                    .warning(codes::WEBSOCKET_ORIGINS, node.at, message)
+                    .help("list other origins: `upgrade: {protocols: websocket, origins: …}`; `\"*\"` permits all origins");
+            }
+            return None;
+        }
+        let any = origins.iter().any(|origin| *origin == "*");
+        if any && origins.len() > 1 {
+            let at = fields.get("origins")?.at;
+            self.report.error(codes::CONFLICT, at, "`*` cannot be combined with origins");
+        }
+        Some(match any {
+            true => Origins::Any,
+            false => Origins::List(origins.iter().map(|o| o.to_ascii_lowercase()).collect()),
+        })
+    }
+}
