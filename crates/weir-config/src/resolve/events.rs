@@ -18,7 +18,7 @@ const TO: Key = Key::new("to", Kind::Form(Form::Name), "The upstream that takes 
 const PATH: Defaulted<String> =
     text("path", Kind::Form(Form::Base), "Path of the requests.").default("/");
 
-const API: Key = Key::new("api", NAMES, "APIs it is for.").default("all");
+const API: Key = Key::new("api", NAMES, "APIs it is for.").absent("all");
 
 /// `events` of the Monitor.
 pub(super) static EVENTS: Shape = Shape {
@@ -101,10 +101,10 @@ impl Resolver<'_> {
     pub(super) fn events(&mut self, root: &Fields<'_>) -> Option<Sink> {
         let monitor = root.object("monitor", &MONITOR)?;
         let fields = monitor.object("events", &EVENTS)?;
-        self.sink(&fields)
+        self.sink(&fields, &PATH)
     }
 
-    pub(super) fn sink(&mut self, fields: &Fields<'_>) -> Option<Sink> {
+    pub(super) fn sink(&mut self, fields: &Fields<'_>, path: &Defaulted<String>) -> Option<Sink> {
         let node = fields.get("to")?;
         let name = node.text()?;
         let upstream = self.upstreams.find(name, node.at, self.report).map(UpstreamId)?;
@@ -122,7 +122,7 @@ impl Resolver<'_> {
                 .help("use an upstream without `srv+`");
             return None;
         }
-        let path = fields.read(&PATH);
+        let path = fields.read(path);
         Some(Sink { upstream, name: name.to_owned(), path })
     }
 
@@ -171,7 +171,7 @@ impl Resolver<'_> {
         let consumers: Vec<&str> = consumers.iter().map(|c| c.name.as_str()).collect();
         let apis = self.known_names("API", fields.many("api"), &apis);
         let consumers = self.known_names("consumer", fields.many("consumer"), &consumers);
-        let (sink, name) = (self.sink(fields), fields.text("name"));
+        let (sink, name) = (self.sink(fields, &PATH), fields.text("name"));
         Some(Alert { name: name?.to_owned(), rule: rule?, over, apis, consumers, sink: sink? })
     }
 
@@ -200,7 +200,7 @@ impl Resolver<'_> {
             self.report.error(codes::CONFLICT, node.at, "`value` needs `key`");
         }
         let states = fields.read(&TRIGGER_STATE);
-        let (sink, name) = (self.sink(fields), fields.text("name"));
+        let (sink, name) = (self.sink(fields, &PATH), fields.text("name"));
         Some(Trigger { name: name?.to_owned(), apis, states, key, sink: sink? })
     }
 

@@ -15,7 +15,7 @@ pub(super) const NORMALIZATION_KEY: Key = Key::new(
     Kind::Object(&NORMALIZATION),
     "What is done with paths that servers read in more than one way.",
 )
-.default("ambiguous paths are rejected");
+.absent("ambiguous paths are rejected");
 
 const CHOICE: Kind = Kind::Word(&["reject", "keep"]);
 

@@ -123,7 +123,7 @@ impl Resolver<'_> {
             Some((member.key.clone(), value.to_owned()))
         });
         let resource = resource.collect();
-        let sink = self.sink(&fields)?;
+        let sink = self.sink(&fields, &PATH)?;
         let upstream = upstreams.get(sink.upstream.0).and_then(Option::as_ref);
         let is_open = |target: &Target| target.scheme == Scheme::Http && !is_local(&target.host);
         if !fields.read(&PLAIN)

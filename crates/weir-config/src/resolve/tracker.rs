@@ -24,7 +24,7 @@ pub(super) const fn capture(default: &'static str) -> Key {
         LEVEL_OR_MORE,
         "What is recorded of a transaction: nothing; `meta` (who, what, when, how it ended); `headers` too; `body` too.",
     )
-    .default(default)
+    .absent(default)
 }
 
 const CAPTURE_LEVEL: Defaulted<CaptureLevel> = choice("level", "What is recorded.").default("body");

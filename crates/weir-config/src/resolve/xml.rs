@@ -25,14 +25,14 @@ const ROOT: Key = Key::new(
     Kind::Form(Form::XmlName),
     "Name of the root element, with a prefix of `namespaces` if it has one.",
 )
-.default("response, or request");
+.absent("response, or request");
 
 const NAMESPACES: Key = Key::new(
     "namespaces",
     Kind::Table(Names::Name, &Kind::Text),
     "Prefixes and the namespaces that they stand for: names have these whatever the prefixes of a document are, and the root element that is written declares them.",
 )
-.default("names are as written, and none has a prefix");
+.absent("names are as written, and none has a prefix");
 
 const CONTENT_TYPE: Defaulted<String> = text(
     "content_type",

@@ -1,12 +1,14 @@
 //! What is salient of a Config, as text for snapshots.
 
-use std::fmt::Write;
+use crate::written::Unwritten;
+use std::fmt::{Debug, Write};
 use std::path::Path;
 use weir_config::finding::Findings;
 use weir_config::*;
 
 pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> String {
     let mut out = String::new();
+    let unwritten = Unwritten::new();
     for f in &findings.list {
         writeln!(out, "warning {}:{} {}", f.code, f.line, f.message).expect("writes");
     }
@@ -34,24 +36,26 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
     writeln!(out, "admin {} {:?}", config.admin.addr, config.admin.hosts).expect("writes");
     let relative = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
     writeln!(out, "data {}", relative(&config.data)).expect("writes");
-    writeln!(out, "{:?}", config.limits).expect("writes");
-    writeln!(out, "{:?}", config.drain).expect("writes");
-    writeln!(out, "{:?}", config.access_log).expect("writes");
-    if config.tracker.enabled {
-        writeln!(out, "{:?}", config.journal).expect("writes");
-        writeln!(out, "{:?}", config.tracker).expect("writes");
-    }
-    if config.counts_calls() {
-        writeln!(out, "{:?}", config.monitor).expect("writes");
+    let sections: [&dyn Debug; 6] = [
+        &config.limits,
+        &config.drain,
+        &config.access_log,
+        &config.journal,
+        &config.tracker,
+        &config.monitor,
+    ];
+    let sections = sections.map(|section| unwritten.shown(section));
+    for section in sections.iter().filter(|section| section.contains('{')) {
+        writeln!(out, "{section}").expect("writes");
     }
     if let Some(telemetry) = &config.telemetry {
-        writeln!(out, "{telemetry:?}").expect("writes");
+        writeln!(out, "{}", unwritten.shown(telemetry)).expect("writes");
     }
     for u in &config.upstreams {
-        writeln!(out, "{u:?}").expect("writes");
+        writeln!(out, "{}", unwritten.shown(u)).expect("writes");
     }
     for p in &config.pools {
-        writeln!(out, "{p:?}").expect("writes");
+        writeln!(out, "{}", unwritten.shown(p)).expect("writes");
         if let AgentSource::Start(program) = &p.source {
             writeln!(out, "  env {:?}", program.env).expect("writes");
         }
@@ -77,26 +81,20 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
         writeln!(out, "{c:?}").expect("writes");
     }
     for api in &config.apis {
-        writeln!(out, "api {} {:?} {} {:?}", api.name, api.hosts, api.base, api.cors)
-            .expect("writes");
+        let cors = api.cors.as_ref().map_or("None".to_owned(), |cors| unwritten.shown(cors));
+        writeln!(out, "api {} {:?} {} {cors}", api.name, api.hosts, api.base).expect("writes");
         for r in &api.routes {
-            route(&mut out, r, folder);
+            route(&mut out, r, folder, &unwritten);
         }
     }
     for s in &config.sources {
         writeln!(out, "source {}", relative(s)).expect("writes");
     }
-    let out = out
-        .replace(", upgrade: None }", " }")
-        .replace(", protocol: Http1", "")
-        .replace(", resolve: 30s", "")
-        .replace(", resolver: None", "")
-        .replace(", service: None", "");
     // Where the case stands on this machine is none of it.
     out.replace(&format!("{}/", folder.display()), "").replace(&folder.display().to_string(), "")
 }
 
-fn route(out: &mut String, r: &Route, folder: &Path) {
+fn route(out: &mut String, r: &Route, folder: &Path, unwritten: &Unwritten) {
     writeln!(
         out,
         "  {:?} {:?} {:?} wildcard {} line {}",
@@ -124,7 +122,7 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
         writeln!(out, "    {l:?}").expect("writes");
     }
     if r.compress.enabled {
-        writeln!(out, "    {:?}", r.compress).expect("writes");
+        writeln!(out, "    {}", unwritten.shown(&r.compress)).expect("writes");
     }
     if let Some(v) = &r.validation {
         validation(out, v);
@@ -141,13 +139,13 @@ fn route(out: &mut String, r: &Route, folder: &Path) {
     }
     match &r.handler {
         Handler::Script(called) => script(out, "script", called),
-        Handler::Proxy(proxy) => writeln!(out, "    {proxy:?}").expect("writes"),
+        Handler::Proxy(proxy) => writeln!(out, "    {}", unwritten.shown(proxy)).expect("writes"),
         Handler::Calls(calls) => {
             calls.iter().for_each(|call| writeln!(out, "    {call:?}").expect("writes"));
         }
-        Handler::Pool(pool) => writeln!(out, "    {pool:?}").expect("writes"),
+        Handler::Pool(pool) => writeln!(out, "    {}", unwritten.shown(pool)).expect("writes"),
         Handler::Files(files) => {
-            let text = format!("{files:?}").replace(&format!("{}/", folder.display()), "");
+            let text = unwritten.shown(files).replace(&format!("{}/", folder.display()), "");
             writeln!(out, "    {text}").expect("writes");
         }
         Handler::Reply(reply) => {
