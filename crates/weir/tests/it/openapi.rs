@@ -144,7 +144,7 @@ fn what_is_only_noted_passes_and_can_be_found() {
     let logs: Vec<String> = logs.collect();
     assert_eq!(logs.len(), 2, "{logs:?}");
     assert_eq!(logs[0], "invalid request: body: \"sku\" is a required property");
-    assert!(logs[1].starts_with("invalid request: no JSON at line 1"), "{logs:?}");
+    assert!(logs[1].starts_with("invalid request: not JSON at line 1"), "{logs:?}");
 }
 
 #[test]

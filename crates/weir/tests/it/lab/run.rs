@@ -338,7 +338,7 @@ fn a_scenario_with_mistakes_is_not_run() {
         run(dir.path(), &once("127.0.0.1:1", "{get: /}", 1, ""), &["--set", "load.vuss=3"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let output = weir(dir.path(), &["lab", "run", "nothing"]);
-    assert!(said(&output).contains("suites are toro, martini"), "{}", said(&output));
+    assert!(said(&output).contains("suites: toro, martini"), "{}", said(&output));
     let plan = weir(dir.path(), &["lab", "run", "plan.jmx", "--quick"]);
     assert!(said(&plan).contains("are for scenarios"), "{}", said(&plan));
 }
