@@ -119,7 +119,7 @@ pub struct Stage {
 
 /// Properties of a body, recorded or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = BodyMetadata)]
+#[schema(as = BodyFacts)]
 pub struct BodyMetadata {
     /// True length in bytes.
     pub length: u64,
