@@ -75,7 +75,7 @@ lint: ## Formatting, clippy, and cargo-deny if it is installed
 	else echo "lint: cargo-deny is not installed (cargo install cargo-deny), licences were not checked"; fi
 
 .PHONY: perf
-perf: setup ## Compare weir with nginx and HAProxy; writes perf/results and the table of README.md
+perf: setup ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
 	cargo build --release --locked -p weir
 	@perf/run --weir $(TARGET)/release/weir
 

@@ -57,7 +57,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="perf/run", description="Compares weir with nginx and HAProxy; see perf/README.md.")
     parser.add_argument("--quick", action="store_true",
-                        help="about four minutes; results apart, README untouched")
+                        help="about four minutes; results apart, docs/performance.md untouched")
     parser.add_argument("--case", action="append", choices=NAMES, metavar="NAME",
                         help=f"only this one, may be repeated: {', '.join(NAMES)}")
     parser.add_argument("--long", action="store_true",
@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> None:
     pace = replace(default, rounds=arguments.rounds or default.rounds,
                    seconds=arguments.seconds or default.seconds, patience=arguments.wait)
     folder = _RESULTS / "quick" if arguments.quick else _RESULTS
-    readme = None if arguments.quick else _ROOT / "README.md"
+    page = None if arguments.quick else _ROOT / "docs/performance.md"
     header = {"environment": host.environment(arguments.weir), "quick": arguments.quick,
               "pace": {"rounds": pace.rounds, "seconds": pace.seconds}}
     with tempfile.TemporaryDirectory(prefix="weir-perf-") as temporary:
@@ -105,7 +105,7 @@ def _run(arguments: argparse.Namespace) -> None:
             session = Session(fleet, Workshop(path, arguments.weir.resolve()), pace, _say)
             for name in arguments.case or _default(arguments):
                 report.save(folder, name, {"case": name, **header, **_measure(session, name)})
-    problem = report.write(folder, readme)
+    problem = report.write(folder, page)
     print(report.summary(report.load(folder)))
     print(_count(report.load(folder)))
     if problem:

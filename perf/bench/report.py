@@ -1,4 +1,4 @@
-"""Results on disk, the summary made of them, and the table in the README."""
+"""Results on disk, the summary made of them, and the table in docs/performance.md."""
 
 import json
 from pathlib import Path
@@ -40,20 +40,20 @@ def summary(results: dict[str, dict]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write(folder: Path, readme: Path | None) -> str:
-    """Writes `summary.md` from all results in the folder, and the table between the README's
+def write(folder: Path, page: Path | None) -> str:
+    """Writes `summary.md` from all results in the folder, and the table between the page's
     markers; returns a line about what could not be done, or nothing."""
     results = load(folder)
     (folder / "summary.md").write_text(summary(results))
-    if readme is None:
+    if page is None:
         return ""
-    text = readme.read_text() if readme.exists() else ""
+    text = page.read_text() if page.exists() else ""
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
-        return f"{readme.name} has no {_BEGIN} … {_END}; its table was not written"
+        return f"{page.name} has no {_BEGIN} … {_END}; its table was not written"
     table = f"{_environment(results)}\n\n{verdict_table(results)}"
-    readme.write_text(f"{before}{begin}\n{table}\n{end}{after}")
+    page.write_text(f"{before}{begin}\n{table}\n{end}{after}")
     return ""
 
 

@@ -167,10 +167,10 @@ class Reports(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             report.save(folder, "hello", result)
-            readme = folder / "README.md"
-            readme.write_text("before\n<!-- perf:begin -->\nold\n<!-- perf:end -->\nafter\n")
-            self.assertEqual(report.write(folder, readme), "")
-            text = readme.read_text()
+            page = folder / "performance.md"
+            page.write_text("before\n<!-- perf:begin -->\nold\n<!-- perf:end -->\nafter\n")
+            self.assertEqual(report.write(folder, page), "")
+            text = page.read_text()
         self.assertTrue(text.startswith("before\n<!-- perf:begin -->\n"))
         self.assertTrue(text.endswith("\n<!-- perf:end -->\nafter\n"))
         self.assertIn("| met ", text)
