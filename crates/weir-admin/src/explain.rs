@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
-use weir_gateway::door::Tried;
 use weir_gateway::explanation::Pair;
+use weir_gateway::injection::TestOutcome;
 use weir_gateway::request_text::RequestText;
 
 /// A request to be explained: its parts, or a curl command.
@@ -101,7 +101,7 @@ pub(crate) struct TriedAnswer {
 }
 
 impl TriedAnswer {
-    pub(crate) fn of(tried: Tried) -> Self {
+    pub(crate) fn of(tried: TestOutcome) -> Self {
         let cut = (tried.body.len() as u64) < tried.bytes;
         let mut whole = tried.body;
         if cut {
@@ -125,7 +125,7 @@ impl TriedAnswer {
             bytes: tried.bytes,
             cut,
             broken: tried.broken,
-            took_us: tried.took_us,
+            took_us: tried.duration_us,
         }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn an_answer_is_text_as_far_as_it_is_and_not_cut_within_a_character() {
         let of = |body: &[u8], bytes| {
-            TriedAnswer::of(Tried { body: body.to_vec(), bytes, ..Tried::default() })
+            TriedAnswer::of(TestOutcome { body: body.to_vec(), bytes, ..TestOutcome::default() })
         };
         let whole = of("é".as_bytes(), 2);
         assert_eq!((whole.text.as_deref(), whole.cut), (Some("é"), false));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_gateway::limit::{LimitStandings, PlanStanding, QuotaStanding, RateStanding};
+use weir_gateway::limit::{LimitStatuses, PlanStatus, QuotaStatus, RateStatus};
 
 /// Current limit status. Rejections are counted since the start of weir.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -78,7 +78,7 @@ pub struct RouteLimit {
 
 impl Limits {
     /// From the gateway's status.
-    pub(crate) fn of(standings: LimitStandings) -> Self {
+    pub(crate) fn of(standings: LimitStatuses) -> Self {
         let limits = standings.limits.into_iter();
         Self {
             consumers: standings.plans.into_iter().map(consumer).collect(),
@@ -93,7 +93,7 @@ impl Limits {
     }
 }
 
-fn consumer(standing: PlanStanding) -> ConsumerLimits {
+fn consumer(standing: PlanStatus) -> ConsumerLimits {
     ConsumerLimits {
         throttled: standing.throttled().map(str::to_owned),
         consumer: standing.consumer,
@@ -105,13 +105,13 @@ fn consumer(standing: PlanStanding) -> ConsumerLimits {
     }
 }
 
-fn rate(standing: RateStanding) -> Rate {
-    let RateStanding { burst, remaining, reset } = standing;
+fn rate(standing: RateStatus) -> Rate {
+    let RateStatus { burst, remaining, reset } = standing;
     Rate { burst, remaining, reset_seconds: reset }
 }
 
-fn quota(standing: QuotaStanding) -> Quota {
-    let QuotaStanding { calls, used, remaining, rolling, window, reset, free_in } = standing;
+fn quota(standing: QuotaStatus) -> Quota {
+    let QuotaStatus { calls, used, remaining, rolling, window, reset, free_in } = standing;
     Quota {
         calls,
         used,

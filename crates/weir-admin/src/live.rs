@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use utoipa::ToSchema;
-use weir_gateway::limit::LimitStandings;
+use weir_gateway::limit::LimitStatuses;
 
 pub(crate) use history::{History, LONGEST};
 pub(crate) use pools::PoolHistory;
@@ -292,7 +292,7 @@ impl Live {
 
 /// Consumers without remaining calls, or with rejections since the previous snapshot. `refused`
 /// holds the previous counts.
-fn throttled(standings: &LimitStandings, refused: &mut HashMap<String, u64>) -> Vec<Throttled> {
+fn throttled(standings: &LimitStatuses, refused: &mut HashMap<String, u64>) -> Vec<Throttled> {
     let is_first = refused.is_empty();
     let mut found = Vec::new();
     let mut now = HashMap::with_capacity(standings.plans.len());

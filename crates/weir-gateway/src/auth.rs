@@ -14,13 +14,13 @@ mod failure;
 pub(crate) mod introspect;
 mod jwt;
 pub(crate) mod key_set;
-mod stand_in;
+mod recorded_principal;
 mod token_cache;
 
 pub use failure::{AuthFailure, FailureKind};
 pub use introspect::IntrospectionSeries;
 pub use key_set::KeySetSeries;
-pub(crate) use stand_in::{NotAdmitted, StandIn, stand_in};
+pub(crate) use recorded_principal::{NotAdmitted, RecordedPrincipal, recorded_principal};
 
 pub(crate) use jwt::bearer;
 

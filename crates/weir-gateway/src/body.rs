@@ -4,14 +4,14 @@ mod end;
 mod http1;
 mod http2;
 
-pub(crate) use end::{AnswerError, BodyEnd};
+pub(crate) use end::{BodyEnd, ResponseError};
 pub(crate) use http1::{Http1Body, Incoming};
 pub(crate) use http2::{Http2Body, SharedResponse};
 
 use crate::counter::Counter;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use bytes::Bytes;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -23,7 +23,7 @@ use weir_wire::{BodyError, Framing};
 pub(crate) enum RequestBodyError {
     /// The client closed, reset the connection or cancelled the stream.
     #[error("the client closed the connection")]
-    Gone,
+    ClientClosed,
     /// The framing is broken.
     #[error("{0}")]
     Malformed(#[from] BodyError),
@@ -35,11 +35,13 @@ pub(crate) enum RequestBodyError {
     Late(Expired),
 }
 
-impl From<RequestBodyError> for Refusal {
+impl From<RequestBodyError> for Rejection {
     fn from(error: RequestBodyError) -> Self {
         match error {
-            RequestBodyError::Gone => Self { unheard: true, ..Self::new(Problem::BadBody) }
-                .detail("the client closed the connection"),
+            RequestBodyError::ClientClosed => {
+                Self { client_closed: true, ..Self::new(Problem::BadBody) }
+                    .detail("the client closed the connection")
+            }
             RequestBodyError::Malformed(error) => {
                 Self::new(Problem::BadBody).detail(error.to_string())
             }

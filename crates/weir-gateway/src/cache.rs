@@ -3,4 +3,4 @@
 pub(crate) mod rules;
 mod store;
 
-pub(crate) use store::{Answer, Entry, Found, Store, UnderWay};
+pub(crate) use store::{Entry, FillGuard, Found, Store, StoredResponse};

@@ -10,8 +10,8 @@ use crate::headers::text;
 use crate::path;
 use crate::problem::Problem;
 use crate::proxy::fill;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::transaction_id::TransactionId;
 use crate::transform::{self, Source};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ use weir_script::{Annotation, Fetch, FetchedResponse};
 /// Header that names the calls whose fallback stands in their place.
 const FALLBACK: &str = "weir-fallback";
 
-type Asking<'c> = Pin<Box<dyn Future<Output = Result<FetchedResponse, Refusal>> + 'c>>;
+type Asking<'c> = Pin<Box<dyn Future<Output = Result<FetchedResponse, Rejection>> + 'c>>;
 
 /// What has come of a call.
 enum Came {
@@ -43,7 +43,7 @@ pub(crate) async fn answer<'a>(
     route: &Route,
     calls: &[Call],
     body: RequestBody<'a>,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let fetches = prepare(exchange, calls, body).await?;
     let live = Rc::clone(exchange.live());
     let (id, limit): (TransactionId, u64) = (exchange.id, route.body_limit);
@@ -67,7 +67,7 @@ pub(crate) async fn answer<'a>(
     }
     exchange.response.status = 200;
     exchange.response.headers.push("content-type", b"application/json");
-    Ok(Body::Whole(together(calls, &values)))
+    Ok(ResponseBody::Whole(together(calls, &values)))
 }
 
 /// What each of them is sent, from the request.
@@ -75,7 +75,7 @@ pub(crate) async fn prepare(
     exchange: &mut Exchange,
     calls: &[Call],
     mut body: RequestBody<'_>,
-) -> Result<Vec<Fetch>, Refusal> {
+) -> Result<Vec<Fetch>, Rejection> {
     let input = if calls.iter().filter_map(|call| call.body.as_ref()).any(|map| map.reads_body()) {
         Box::pin(transform::read_json(&exchange.request.headers, &exchange.deadline, body)).await?
     } else {
@@ -86,7 +86,7 @@ pub(crate) async fn prepare(
     calls.iter().map(|call| fetch_of(exchange, call, &input)).collect()
 }
 
-fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Refusal> {
+fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Rejection> {
     let upstream = &exchange.live().site.config.upstreams[call.upstream.0];
     let mut target = fill(exchange, &call.path);
     let computed = call.query.iter().any(|(_, given)| matches!(given, Given::Expr(_)));
@@ -146,7 +146,7 @@ fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Ref
 async fn next(
     exchange: &Exchange,
     asking: &mut [Option<Asking<'_>>],
-) -> Result<Option<(usize, Result<FetchedResponse, Refusal>)>, Refusal> {
+) -> Result<Option<(usize, Result<FetchedResponse, Rejection>)>, Rejection> {
     poll_fn(|cx| {
         let mut waits = false;
         for (at, slot) in asking.iter_mut().enumerate() {
@@ -169,10 +169,10 @@ async fn next(
 fn came(
     exchange: &mut Exchange,
     call: &Call,
-    answered: Result<FetchedResponse, Refusal>,
-) -> Result<Came, Refusal> {
-    let failed = |why: String| Refusal::new(Problem::CallFailed).detail(why);
-    let refusal = match answered {
+    answered: Result<FetchedResponse, Rejection>,
+) -> Result<Came, Rejection> {
+    let failed = |why: String| Rejection::new(Problem::CallFailed).detail(why);
+    let rejection = match answered {
         Ok(answer) if call.pass.contains(&answer.status) => return Ok(Came::Answer(answer)),
         Ok(answer) if !(200..300).contains(&answer.status) => {
             failed(format!("`{}`: status {}", call.name, answer.status))
@@ -181,15 +181,15 @@ fn came(
             Ok(value) => return Ok(Came::Value(value)),
             Err(why) => failed(format!("`{}`: unreadable response: {why}", call.name)),
         },
-        Err(mut refusal) => {
-            let why = match refusal.detail.take() {
+        Err(mut rejection) => {
+            let why = match rejection.detail.take() {
                 Some(detail) => format!("`{}`: {detail}", call.name),
                 None => format!("`{}`", call.name),
             };
-            refusal.detail(why)
+            rejection.detail(why)
         }
     };
-    let Some(fallback) = &call.fallback else { return Err(refusal) };
+    let Some(fallback) = &call.fallback else { return Err(rejection) };
     exchange.worker.stats.fallbacks.add(1);
     let headers = &mut exchange.response.headers;
     let names = headers.get(FALLBACK).map(|value| text(value).into_owned());
@@ -197,8 +197,8 @@ fn came(
     headers.set(FALLBACK, names.as_bytes());
     // What is missing now may be there a moment later.
     headers.set("cache-control", b"no-store");
-    let title = refusal.problem.title();
-    let why = format!("{title}: {}", refusal.detail.as_deref().unwrap_or_default());
+    let title = rejection.problem.title();
+    let why = format!("{title}: {}", rejection.detail.as_deref().unwrap_or_default());
     exchange.notes.get_or_insert_default().add(Annotation::Log, "", &why);
     Ok(Came::Value(fallback.clone().into_bytes()))
 }
@@ -230,7 +230,7 @@ fn value(call: &Call, answer: FetchedResponse) -> Result<Vec<u8>, String> {
 }
 
 /// An answer that is the whole answer.
-fn passed(exchange: &mut Exchange, answer: FetchedResponse) -> Body<'static> {
+fn passed(exchange: &mut Exchange, answer: FetchedResponse) -> ResponseBody<'static> {
     let response = &mut exchange.response;
     response.headers.remove(FALLBACK);
     response.headers.remove("cache-control");
@@ -240,7 +240,11 @@ fn passed(exchange: &mut Exchange, answer: FetchedResponse) -> Body<'static> {
             response.headers.push(name, value.as_bytes());
         }
     }
-    if answer.body.is_empty() { Body::Empty } else { Body::Whole(Bytes::from(answer.body)) }
+    if answer.body.is_empty() {
+        ResponseBody::Empty
+    } else {
+        ResponseBody::Whole(Bytes::from(answer.body))
+    }
 }
 
 /// The object of all values, in the order of the configuration.

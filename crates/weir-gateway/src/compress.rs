@@ -24,7 +24,7 @@ pub enum Decision {
 
 /// The answer that is about to be sent, as far as the decision needs it.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct Candidate<'a> {
     /// Status code.
     pub status: u16,
     /// Its headers.
@@ -40,8 +40,8 @@ pub struct Answer<'a> {
 /// Left alone are: answers without a body or with a part of one, what is encoded already, what is
 /// marked `no-transform` or carries a digest of its bytes, small bodies, event streams (each event
 /// has to leave at once) and types that are compressed by nature.
-pub fn decide(settings: &Compression, request: &Headers, answer: &Answer<'_>) -> Decision {
-    if !settings.enabled || !is_eligible(settings, answer) {
+pub fn decide(settings: &Compression, request: &Headers, response: &Candidate<'_>) -> Decision {
+    if !settings.enabled || !is_eligible(settings, response) {
         Decision::Plain
     } else {
         let coding = negotiate::coding(request, &settings.codings);
@@ -49,12 +49,12 @@ pub fn decide(settings: &Compression, request: &Headers, answer: &Answer<'_>) ->
     }
 }
 
-fn is_eligible(settings: &Compression, answer: &Answer<'_>) -> bool {
-    let headers = answer.headers;
+fn is_eligible(settings: &Compression, response: &Candidate<'_>) -> bool {
+    let headers = response.headers;
     // HEAD is answered with the headers of the plain representation.
-    let whole = !answer.head && !matches!(answer.status, 100..=199 | 204 | 205 | 206 | 304);
+    let whole = !response.head && !matches!(response.status, 100..=199 | 204 | 205 | 206 | 304);
     whole
-        && answer.length.is_none_or(|length| length >= settings.min_size)
+        && response.length.is_none_or(|length| length >= settings.min_size)
         && !is_encoded(headers)
         && headers.known(Known::ContentType).is_some_and(is_worth_it)
         && !headers.get_all("cache-control").any(forbids_transformation)
@@ -147,11 +147,12 @@ mod tests {
         headers
     }
 
-    fn decided(fields: &[(&str, &str)], change: impl FnOnce(&mut Answer<'_>)) -> Decision {
+    fn decided(fields: &[(&str, &str)], change: impl FnOnce(&mut Candidate<'_>)) -> Decision {
         let headers = headers(fields);
-        let mut answer = Answer { status: 200, headers: &headers, length: Some(100), head: false };
-        change(&mut answer);
-        decide(&ON, &self::headers(&[("accept-encoding", "gzip")]), &answer)
+        let mut response =
+            Candidate { status: 200, headers: &headers, length: Some(100), head: false };
+        change(&mut response);
+        decide(&ON, &self::headers(&[("accept-encoding", "gzip")]), &response)
     }
 
     const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
@@ -206,18 +207,19 @@ mod tests {
 
     #[test]
     fn settings_and_the_client_have_their_say() {
-        let answer = headers(&[JSON]);
-        let answer = Answer { status: 200, headers: &answer, length: Some(100), head: false };
+        let response = headers(&[JSON]);
+        let response =
+            Candidate { status: 200, headers: &response, length: Some(100), head: false };
         let off = Compression { enabled: false, ..ON };
         assert_eq!(
-            decide(&off, &headers(&[("accept-encoding", "gzip")]), &answer),
+            decide(&off, &headers(&[("accept-encoding", "gzip")]), &response),
             Decision::Plain
         );
         assert_eq!(
-            decide(&ON, &headers(&[("accept-encoding", "br")]), &answer),
+            decide(&ON, &headers(&[("accept-encoding", "br")]), &response),
             Decision::PlainVaries
         );
-        assert_eq!(decide(&ON, &Headers::new(), &answer), Decision::PlainVaries);
+        assert_eq!(decide(&ON, &Headers::new(), &response), Decision::PlainVaries);
     }
 
     #[test]

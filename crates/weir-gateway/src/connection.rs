@@ -1,15 +1,15 @@
 //! A connection, from accept to its protocol.
 
+mod disconnect_watch;
 mod http1;
 mod http2;
-mod presence;
 
 use crate::auth::certificate::Certificate;
 use crate::buffer::Buffer;
 use crate::descriptors::RESERVE_LIFETIME;
 use crate::problem::Problem;
 use crate::proxy_protocol::{self, Parsed};
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::stream::Stream;
 use crate::worker::Worker;
 use std::io;
@@ -133,8 +133,8 @@ struct Start {
 }
 
 /// What the requests of a connection in the reserve get.
-fn exhausted() -> Refusal {
-    Refusal::new(Problem::DescriptorsExhausted).header("retry-after", "1".to_owned())
+fn exhausted() -> Rejection {
+    Rejection::new(Problem::DescriptorsExhausted).header("retry-after", "1".to_owned())
 }
 
 /// How long to wait for the rest of a PROXY header that came in pieces.

@@ -3,7 +3,7 @@
 use crate::access_log::Line;
 use crate::auth::Principal;
 use crate::auth::certificate::Certificate;
-use crate::body::{AnswerError, BodyEnd, BodyTap};
+use crate::body::{BodyEnd, BodyTap, ResponseError};
 use crate::capture::{NotKept, Recording};
 use crate::client_request::{ClientRequest, StageInput};
 use crate::clock;
@@ -12,9 +12,9 @@ use crate::explanation::{Stage, Trace};
 use crate::forwarded::Client;
 use crate::grpc;
 use crate::headers::{filter_trailers, is_edited};
-use crate::limit::Standing;
+use crate::limit::LimitStatus;
 use crate::problem::{Fault, Problem};
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::replay::Replay;
 use crate::spans::Open;
 use crate::trace_context::TraceContext;
@@ -62,7 +62,7 @@ pub(crate) struct Exchange {
     /// Mirrors of its proxy that it is meant for, by their place among them.
     pub(crate) mirrors: Vec<usize>,
     /// How the caller stands with its limits.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) limit_status: Option<LimitStatus>,
     pub(crate) recording: Recording,
     /// There if it is traced.
     pub(crate) span: Option<Rc<Open>>,
@@ -174,7 +174,7 @@ impl Exchange {
             principal: None,
             instead: None,
             mirrors: Vec::new(),
-            standing: None,
+            limit_status: None,
             recording: Recording::new(&worker.recorder),
             span: None,
             resubmission: None,
@@ -253,7 +253,7 @@ impl Exchange {
         self.principal = None;
         self.instead = None;
         self.mirrors.clear();
-        self.standing = None;
+        self.limit_status = None;
         self.problem = None;
         self.reason = None;
         self.upgraded = None;
@@ -396,7 +396,7 @@ impl Exchange {
     ///
     /// # Errors
     /// There is such a route.
-    pub(crate) fn admit_name(&self, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn admit_name(&self, name: &str) -> Result<(), Rejection> {
         let Some(own) = self.route else { return Ok(()) };
         let site = &self.live().site;
         let asked = (self.host.as_str(), self.request.method_name());
@@ -506,7 +506,7 @@ impl Exchange {
     }
 
     /// The response broke off, or could not be sent.
-    pub(crate) fn abort(&mut self, why: Option<&AnswerError>) {
+    pub(crate) fn abort(&mut self, why: Option<&ResponseError>) {
         if self.trace.is_some() {
             self.state = State::Idle;
             return;
@@ -516,12 +516,12 @@ impl Exchange {
         }
         let (worker, now) = (self.worker, clock::now());
         worker.stats.aborted.add(1);
-        if matches!(why, Some(AnswerError::Late(_))) {
+        if matches!(why, Some(ResponseError::Late(_))) {
             worker.stats.timeouts.add(1);
         }
         let duration = now.saturating_duration_since(self.started);
         // What weir itself cannot go on with is not the client's doing either.
-        let failed = matches!(why, Some(AnswerError::File));
+        let failed = matches!(why, Some(ResponseError::File));
         let upstream = failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
         let error = why.map_or("cancelled", |why| why.problem().slug());
         let (open, span) = (self.report.open.take(), self.span.take());

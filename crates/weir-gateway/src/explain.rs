@@ -21,9 +21,9 @@ use crate::explanation::{Explanation, Text};
 use crate::flow::{self, Effects, Handled};
 use crate::limit::Limiter;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
-use crate::response_body::Body;
+use crate::response_body::ResponseBody;
 use crate::site::{Site, SiteError};
 use crate::worker::{Live, Worker};
 use std::net::{IpAddr, SocketAddr};
@@ -62,7 +62,7 @@ async fn explain(
     exchange.trace = Some(Box::default());
     exchange.begin(arrival.listener, arrival.https);
     let outcome = match unreadable {
-        Some(refusal) => Err(refusal),
+        Some(rejection) => Err(rejection),
         None => {
             let body = match exchange.request.framing {
                 Framing::None => RequestBody::empty(),
@@ -92,9 +92,9 @@ impl Effects for Explain {
         live: &Live,
         route: &Route,
         body: RequestBody<'a>,
-    ) -> Result<Handled<'a>, Refusal> {
+    ) -> Result<Handled<'a>, Rejection> {
         if Box::pin(sent::outline(exchange, route, &body)).await? {
-            return Ok(Handled::Final(Body::Empty));
+            return Ok(Handled::Final(ResponseBody::Empty));
         }
         flow::respond_locally(exchange, live, route, body).await.map(Handled::Response)
     }

@@ -5,8 +5,8 @@ use crate::body::RequestBody;
 use crate::deadline::Deadline;
 use crate::headers::{sign, strip_hop_by_hop};
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::spans::Open;
 use crate::transaction_id::TransactionId;
 use crate::upstream::{
@@ -48,7 +48,7 @@ pub(crate) async fn fetch(
     id: TransactionId,
     limit: u64,
     span: Option<Rc<Open>>,
-) -> Result<FetchedResponse, Refusal> {
+) -> Result<FetchedResponse, Rejection> {
     let mut headers = Headers::new();
     for (name, value) in &fetch.headers {
         headers.push(name, value.as_bytes());
@@ -74,7 +74,7 @@ pub(crate) async fn send_own(
     own: OwnRequest,
     timeout: Option<Duration>,
     span: Option<&Rc<Open>>,
-) -> Result<OwnResponse, Refusal> {
+) -> Result<OwnResponse, Rejection> {
     let OwnRequest { method, target, host, headers, body } = own;
     let deadline = Deadline::default();
     deadline.set_request(timeout.map(|timeout| Instant::now() + timeout));
@@ -105,36 +105,36 @@ pub(crate) async fn send_own(
         Ok(Outcome::Response(body)) => {
             Ok(OwnResponse { head, body, method, attempt: report.open, deadline })
         }
-        Ok(Outcome::Switched { .. }) => Err(Problem::UpstreamGarbage.into()),
-        Err(refusal) => {
+        Ok(Outcome::Switched { .. }) => Err(Problem::UpstreamProtocolError.into()),
+        Err(rejection) => {
             if let Some(attempt) = report.open {
-                attempt.end(method, refusal.problem.slug(), Instant::now());
+                attempt.end(method, rejection.problem.slug(), Instant::now());
             }
-            Err(refusal)
+            Err(rejection)
         }
     }
 }
 
 impl OwnResponse {
     /// The response with its body, of at most `limit` bytes.
-    async fn read(self, limit: u64) -> Result<FetchedResponse, Refusal> {
+    async fn read(self, limit: u64) -> Result<FetchedResponse, Rejection> {
         let Self { head, body, method, attempt, deadline } = self;
-        let read = Body::Upstream(body).read_whole(&deadline, limit).await;
+        let read = ResponseBody::Upstream(body).read_whole(&deadline, limit).await;
         end(attempt, method, &read);
         Ok(fetched(head, read?))
     }
 
     /// Reads the body for nothing, up to about `most` bytes.
-    pub(crate) async fn discard(mut self, most: u64) -> Result<(), Refusal> {
-        let read = self.body.discard(&self.deadline, most).await.map_err(Refusal::from);
+    pub(crate) async fn discard(mut self, most: u64) -> Result<(), Rejection> {
+        let read = self.body.discard(&self.deadline, most).await.map_err(Rejection::from);
         end(self.attempt, self.method, &read);
         read.map(|_| ())
     }
 }
 
-fn end<T>(attempt: Option<OpenAttempt>, method: Method, read: &Result<T, Refusal>) {
+fn end<T>(attempt: Option<OpenAttempt>, method: Method, read: &Result<T, Rejection>) {
     if let Some(attempt) = attempt {
-        let error = read.as_ref().err().map_or("", |refusal| refusal.problem.slug());
+        let error = read.as_ref().err().map_or("", |rejection| rejection.problem.slug());
         attempt.end(method, error, Instant::now());
     }
 }

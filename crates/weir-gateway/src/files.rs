@@ -17,8 +17,8 @@ use crate::file_cache::{
 };
 use crate::negotiate::Codings;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::transform::Source;
 use bytes::Bytes;
 use condition::{Validators, Verdict};
@@ -38,7 +38,7 @@ pub(crate) async fn respond<'a>(
     mut input: StageInput<'_>,
     route: &Route,
     root: &Root,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let input = &mut input;
     let key = key_of(&input.request, root);
     // The folder of the route itself, asked for as if it were a file.
@@ -84,7 +84,7 @@ async fn find<'r>(
     input: &StageInput<'_>,
     root: &'r Root,
     key: &str,
-) -> Result<(Found, Option<&'r str>), Refusal> {
+) -> Result<(Found, Option<&'r str>), Rejection> {
     let single = root.files.file.is_some();
     let path = match single {
         true => Some(key.as_bytes().to_vec()),
@@ -112,7 +112,7 @@ async fn find<'r>(
 async fn within_time<T>(
     input: &StageInput<'_>,
     work: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Refusal> {
+) -> Result<T, Rejection> {
     let mut work = pin!(work);
     let done = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
@@ -128,18 +128,18 @@ async fn within_time<T>(
             Trouble::Unreadable(error) => error.kind().to_string(),
             Trouble::Wait => "the disk has to be waited for".to_owned(),
         };
-        Refusal::new(Problem::FileUnreadable).detail(detail)
+        Rejection::new(Problem::FileUnreadable).detail(detail)
     })
 }
 
 /// Sends the client to the folder's own path, from which relative links lead where they should.
-fn redirect<'a>(input: &mut StageInput<'_>) -> Body<'a> {
+fn redirect<'a>(input: &mut StageInput<'_>) -> ResponseBody<'a> {
     let request = input.request.head;
     let query = request.query().map(|query| format!("?{query}")).unwrap_or_default();
     let location = format!("{}/{query}", request.path());
     input.response.status = 301;
     input.response.headers.push("location", location.as_bytes());
-    Body::Empty
+    ResponseBody::Empty
 }
 
 /// The form of a file that is sent.
@@ -189,7 +189,7 @@ fn choose(
             return Form::Sibling(place);
         }
     }
-    let answer = compress::Answer {
+    let answer = compress::Candidate {
         status: 200,
         headers,
         length: Some(resource.plain.length()),
@@ -224,7 +224,7 @@ fn deliver<'a>(
     input: &mut StageInput<'_>,
     resource: &Resource,
     form: Form,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let file = match form {
         Form::Sibling(place) => resource.coded[place].as_ref().unwrap_or(&resource.plain),
         Form::Plain | Form::Gzip => &resource.plain,
@@ -253,7 +253,7 @@ fn deliver<'a>(
         headers.remove("content-type");
         headers.remove("content-encoding");
         input.response.status = 304;
-        return Ok(Body::Empty);
+        return Ok(ResponseBody::Empty);
     }
     if form == Form::Gzip {
         return Ok(compressed(input, file));
@@ -273,7 +273,7 @@ fn deliver<'a>(
         Asked::Parts(parts) => Ok(cut(input, file, &parts)),
         Asked::Nothing => {
             let length = format!("bytes */{}", file.length());
-            Err(Refusal::new(Problem::RangeNotSatisfiable).header("content-range", length))
+            Err(Rejection::new(Problem::RangeNotSatisfiable).header("content-range", length))
         }
     }
 }
@@ -287,19 +287,24 @@ fn range_of<'k>(request: &ClientRequest<'k>) -> Option<&'k [u8]> {
     values.next().filter(|_| values.next().is_none())
 }
 
-fn bytes_of<'a>(file: &Arc<Stored>, range: Range<u64>) -> Body<'a> {
+fn bytes_of<'a>(file: &Arc<Stored>, range: Range<u64>) -> ResponseBody<'a> {
     match file.here() {
-        _ if range.is_empty() => Body::Empty,
+        _ if range.is_empty() => ResponseBody::Empty,
         // Indexes into what is in memory.
-        Some(bytes) => Body::Whole(bytes.slice(range.start as usize..range.end as usize)),
-        None => {
-            Body::File(Box::new(FileBody::new(Arc::clone(file), [Piece::OfFile(range)].into())))
-        }
+        Some(bytes) => ResponseBody::Whole(bytes.slice(range.start as usize..range.end as usize)),
+        None => ResponseBody::File(Box::new(FileBody::new(
+            Arc::clone(file),
+            [Piece::OfFile(range)].into(),
+        ))),
     }
 }
 
 /// A part of a file, or several (RFC 9110 sections 14.4 and 14.6).
-fn cut<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>, parts: &[Range<u64>]) -> Body<'a> {
+fn cut<'a>(
+    input: &mut StageInput<'_>,
+    file: &Arc<Stored>,
+    parts: &[Range<u64>],
+) -> ResponseBody<'a> {
     let told =
         |part: &Range<u64>| format!("bytes {}-{}/{}", part.start, part.end - 1, file.length());
     let response = &mut *input.response;
@@ -325,7 +330,7 @@ fn cut<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>, parts: &[Range<u64>])
     let content_type = format!("multipart/byteranges; boundary={boundary}");
     response.headers.set("content-type", content_type.as_bytes());
     let Some(bytes) = file.here() else {
-        return Body::File(Box::new(FileBody::new(Arc::clone(file), pieces)));
+        return ResponseBody::File(Box::new(FileBody::new(Arc::clone(file), pieces)));
     };
     let mut whole = Vec::new();
     for piece in pieces {
@@ -336,16 +341,16 @@ fn cut<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>, parts: &[Range<u64>])
             }
         }
     }
-    Body::Whole(Bytes::from(whole))
+    ResponseBody::Whole(Bytes::from(whole))
 }
 
 /// A file compressed by weir: as it is kept, or as it is sent, which the stage behind the handler
 /// does.
-fn compressed<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>) -> Body<'a> {
+fn compressed<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>) -> ResponseBody<'a> {
     match file.gzip() {
         Some(gzip) => {
             input.response.headers.push_known(Known::ContentEncoding, b"gzip");
-            Body::Whole(gzip.clone())
+            ResponseBody::Whole(gzip.clone())
         }
         None => bytes_of(file, 0..file.length()),
     }

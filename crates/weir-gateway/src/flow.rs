@@ -5,10 +5,10 @@
 //! explaining it differ in their [`Effects`].
 
 mod authentication;
-mod rejection;
+mod local_reply;
 mod routing;
 
-pub(crate) use rejection::refuse;
+pub(crate) use local_reply::reject;
 
 use crate::body::{BodyTap, RequestBody};
 use crate::calls;
@@ -20,9 +20,9 @@ use crate::explanation::Stage;
 use crate::headers::apply_edits;
 use crate::limit::{Caller, Moment};
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
-use crate::response_cache::{self, Looked};
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
+use crate::response_cache::{self, Lookup};
 use crate::script::Mapped;
 use crate::validate::Findings;
 use crate::worker::Live;
@@ -34,18 +34,18 @@ use weir_journal::stage;
 use weir_wire::Method;
 
 /// The client went away before there was an answer to give.
-pub(crate) struct Gone;
+pub(crate) struct ClientClosed;
 
 /// Answers a request. Whatever happens, there is an answer for the client, with its head in
 /// `exchange.response`; unless the client is gone.
 pub(crate) async fn flow<'a>(
     exchange: &mut Exchange,
     body: RequestBody<'a>,
-) -> Result<Body<'a>, Gone> {
+) -> Result<ResponseBody<'a>, ClientClosed> {
     let body = match stages::<Serve>(exchange, body).await {
         Ok(body) => body,
-        Err(refusal) if refusal.unheard => return Err(Gone),
-        Err(refusal) => refuse(exchange, refusal),
+        Err(rejection) if rejection.client_closed => return Err(ClientClosed),
+        Err(rejection) => reject(exchange, rejection),
     };
     console_cookie::strip_response(&mut exchange.response.headers);
     Ok(body)
@@ -72,15 +72,15 @@ pub(crate) trait Effects {
         live: &Live,
         route: &Route,
         body: RequestBody<'a>,
-    ) -> Result<Handled<'a>, Refusal>;
+    ) -> Result<Handled<'a>, Rejection>;
 }
 
 /// What has come of a handler.
 pub(crate) enum Handled<'a> {
     /// A response, its head in the exchange.
-    Response(Body<'a>),
+    Response(ResponseBody<'a>),
     /// What is not to be changed any more: the connection becomes something else, or there is none.
-    Final(Body<'a>),
+    Final(ResponseBody<'a>),
 }
 
 /// The effects of serving.
@@ -103,15 +103,15 @@ impl Effects for Serve {
         live: &Live,
         route: &Route,
         body: RequestBody<'a>,
-    ) -> Result<Handled<'a>, Refusal> {
-        let looked = match &route.cache {
-            Some(settings) => Box::pin(response_cache::look(exchange, settings, &body)).await,
-            None => Looked::Nothing,
+    ) -> Result<Handled<'a>, Rejection> {
+        let found = match &route.cache {
+            Some(settings) => Box::pin(response_cache::lookup(exchange, settings, &body)).await,
+            None => Lookup::Bypass,
         };
-        let fetch = match looked {
-            Looked::Answer(body) => return Ok(Handled::Response(body)),
-            Looked::Fetch(fetch) => Some(fetch),
-            Looked::Nothing => None,
+        let fill = match found {
+            Lookup::Hit(body) => return Ok(Handled::Response(body)),
+            Lookup::Fill(fill) => Some(fill),
+            Lookup::Bypass => None,
         };
         let mut body = match &route.handler {
             Handler::Reply(_) | Handler::Files(_) => {
@@ -127,10 +127,10 @@ impl Effects for Serve {
         if exchange.upgraded.is_some() {
             return Ok(Handled::Final(body));
         }
-        if let Some(fetch) = fetch {
-            body = fetch.take(exchange, body);
+        if let Some(fill) = fill {
+            body = fill.store(exchange, body);
         }
-        response_cache::changed(exchange);
+        response_cache::invalidate(exchange);
         Ok(Handled::Response(body))
     }
 }
@@ -141,7 +141,7 @@ pub(crate) async fn respond_locally<'a>(
     live: &Live,
     route: &Route,
     mut body: RequestBody<'a>,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let at = exchange.route.ok_or(Problem::Internal)?;
     match &route.handler {
         Handler::Reply(reply) => {
@@ -162,7 +162,7 @@ pub(crate) async fn respond_locally<'a>(
 pub(crate) async fn stages<'a, E: Effects>(
     exchange: &mut Exchange,
     mut body: RequestBody<'a>,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     expectation(exchange)?;
     exchange.reach(Stage::Route);
     if let Some(answer) = routing::route(exchange)? {
@@ -239,7 +239,7 @@ async fn validated<'a>(
     exchange: &mut Exchange,
     validation: &Validation,
     body: RequestBody<'a>,
-) -> Result<RequestBody<'a>, Refusal> {
+) -> Result<RequestBody<'a>, Rejection> {
     let begun = exchange.recording.mark().unwrap_or(exchange.started);
     let mut found = Findings::default();
     let (request, deadline) = (exchange.view(), &exchange.deadline);
@@ -256,7 +256,7 @@ async fn map_request<'a, E: Effects>(
     route: &Route,
     map: &BodyMap,
     body: RequestBody<'a>,
-) -> Result<Mapped<'a>, Refusal> {
+) -> Result<Mapped<'a>, Rejection> {
     let begun = exchange.recording.mark().unwrap_or(exchange.started);
     let mapped = match map {
         BodyMap::Structure(one) => {
@@ -282,7 +282,7 @@ fn note_findings(exchange: &mut Exchange, side: &'static str, found: Findings) {
     let stats = &worker.stats;
     let (invalid, over_budget) = match side {
         "request" => (&stats.invalid_requests, &stats.validation_over_budget_requests),
-        _ => (&stats.invalid_answers, &stats.validation_over_budget_responses),
+        _ => (&stats.invalid_responses, &stats.validation_over_budget_responses),
     };
     invalid.add(found.invalid);
     over_budget.add(count);
@@ -295,7 +295,7 @@ fn note_findings(exchange: &mut Exchange, side: &'static str, found: Findings) {
 }
 
 /// What is done to every answer.
-fn finish<'a>(exchange: &mut Exchange, route: &Route, body: Body<'a>) -> Body<'a> {
+fn finish<'a>(exchange: &mut Exchange, route: &Route, body: ResponseBody<'a>) -> ResponseBody<'a> {
     exchange.reach(Stage::Over);
     apply_edits(&mut exchange.response.headers, &route.response_headers);
     let body = compress(exchange, route, body);
@@ -305,7 +305,7 @@ fn finish<'a>(exchange: &mut Exchange, route: &Route, body: Body<'a>) -> Body<'a
 }
 
 /// 417 for what cannot be expected of weir.
-fn expectation(exchange: &Exchange) -> Result<(), Refusal> {
+fn expectation(exchange: &Exchange) -> Result<(), Rejection> {
     match exchange.request.expects_continue() {
         Some(false) => Err(Problem::ExpectationFailed.into()),
         _ => Ok(()),
@@ -318,7 +318,7 @@ fn moment(exchange: &Exchange) -> Moment {
 }
 
 /// Admits the request by the consumer's plan and the limits of API and route.
-fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
+fn limit(exchange: &mut Exchange) -> Result<(), Rejection> {
     let live = Rc::clone(exchange.live());
     let Some((api, route)) = exchange.route else { return Err(Problem::Internal.into()) };
     let (consumer, address) = (exchange.consumer(), exchange.client.address);
@@ -328,27 +328,27 @@ fn limit(exchange: &mut Exchange) -> Result<(), Refusal> {
     let (config, scope) = (&live.site.config, || exchange.view().scope());
     let outcome = match &exchange.trace {
         None => limits.admit(config, &caller, scope, now),
-        Some(trace) => limits.look(config, &caller, scope, now, &trace.looked),
+        Some(trace) => limits.peek(config, &caller, scope, now, &trace.peeked),
     };
     match outcome {
         Ok(admission) => {
-            exchange.standing = admission.standing;
-            if admission.standing.is_some() {
+            exchange.limit_status = admission.limit_status;
+            if admission.limit_status.is_some() {
                 exchange.recording.stage_ended(stage::LIMIT, exchange.started);
             }
             exchange.count_admitted();
             Ok(())
         }
         Err(rejection) => {
-            exchange.standing = Some(rejection.standing);
+            exchange.limit_status = Some(rejection.limit_status);
             let stats = &exchange.worker.stats;
             let over_quota = rejection.problem == Problem::QuotaExhausted;
             let counter = if over_quota { &stats.over_quota } else { &stats.limited };
             counter.add(1);
-            let wait = rejection.standing.retry_after.unwrap_or_default();
-            let limit = limits.policy_of(&rejection.standing);
+            let wait = rejection.limit_status.retry_after.unwrap_or_default();
+            let limit = limits.policy_of(&rejection.limit_status);
             let why = format!("limit {limit} is exhausted; retry after {wait} s");
-            Err(Refusal::new(rejection.problem).recorded(why))
+            Err(Rejection::new(rejection.problem).recorded(why))
         }
     }
 }
@@ -365,23 +365,27 @@ fn begin_recording(
         let now = moment(exchange);
         exchange.live().site.limits.give_back_quota(exchange.consumer(), now);
         // The limit status is outdated.
-        exchange.standing = None;
+        exchange.limit_status = None;
     }
     begun
 }
 
 /// Tells how the client stands with its limits.
 fn tell_limits(exchange: &mut Exchange) {
-    if let Some(standing) = exchange.standing {
+    if let Some(limit_status) = exchange.limit_status {
         let live = Rc::clone(exchange.live());
         let headers = &mut exchange.response.headers;
-        live.site.limits.write_headers(&standing, &mut Vec::new(), headers);
+        live.site.limits.write_headers(&limit_status, &mut Vec::new(), headers);
     }
 }
 
-fn compress<'a>(exchange: &mut Exchange, route: &Route, body: Body<'a>) -> Body<'a> {
+fn compress<'a>(
+    exchange: &mut Exchange,
+    route: &Route,
+    body: ResponseBody<'a>,
+) -> ResponseBody<'a> {
     let response = &mut exchange.response;
-    let answer = compress::Answer {
+    let answer = compress::Candidate {
         status: response.status,
         headers: &response.headers,
         length: body.length(),

@@ -5,10 +5,12 @@ use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
 use crate::descriptors::Descriptors;
-use crate::door::{self, Entry, Order, Refused, Resubmission, Tell, Trial, Tried};
 use crate::explain::Desk;
 use crate::explanation::Explanation;
-use crate::limit::{LimitStandings, Limiter};
+use crate::injection::{
+    self, Injected, OnDone, PendingReplay, Refused, Resubmission, TestOutcome, TestRequest,
+};
+use crate::limit::{LimitStatuses, Limiter};
 use crate::listen::{self, BindError};
 use crate::request_text::{RequestText, RequestTextError};
 use crate::server::{self, Accepting, Parting, partings};
@@ -70,9 +72,9 @@ pub struct Gateway {
     workers: Mutex<Vec<JoinHandle<()>>>,
     stats: Vec<(Arc<WorkerStats>, Arc<AuthCounters>)>,
     shared: Arc<Shared>,
-    /// The door of each worker, and the one to be tried first next time.
-    doors: Vec<mpsc::Sender<Entry>>,
-    next_door: AtomicUsize,
+    /// The injection channel of each worker, and the index to start with next time.
+    injectors: Vec<mpsc::Sender<Injected>>,
+    next_injector: AtomicUsize,
     /// There as soon as somebody has asked for an explanation.
     desk: OnceLock<Desk>,
     /// Listening sockets that are open.
@@ -177,9 +179,9 @@ impl Gateway {
     }
 
     /// How everybody stands with their limits now.
-    pub fn limits(&self) -> LimitStandings {
+    pub fn limits(&self) -> LimitStatuses {
         let site = Arc::clone(&self.control.borrow().site);
-        site.limits.standings(&site.config, self.shared.limiter.now())
+        site.limits.limit_statuses(&site.config, self.shared.limiter.now())
     }
 
     /// The Config of this moment.
@@ -193,7 +195,7 @@ impl Gateway {
     /// Why not.
     pub fn would_resubmit(&self, request: &Resubmission) -> Result<(), Refused> {
         let site = Arc::clone(&self.control.borrow().site);
-        door::check(&site, request)
+        injection::check(&site, request)
     }
 
     /// Makes a recorded request again; `tell` is called once with how that ended, on any thread,
@@ -205,21 +207,25 @@ impl Gateway {
     pub fn resubmit(
         &self,
         request: Box<Resubmission>,
-        tell: Tell,
-    ) -> Result<(), (Box<Resubmission>, Tell)> {
+        on_done: OnDone,
+    ) -> Result<(), (Box<Resubmission>, OnDone)> {
         if self.control.borrow().phase >= Phase::Draining {
-            return Err((request, tell));
+            return Err((request, on_done));
         }
-        let Some(door) = self.free_door() else { return Err((request, tell)) };
-        door.send(Entry::Again(Order::new(request, tell, Arc::clone(&self.shared))));
+        let Some(injector) = self.reserve_injector() else { return Err((request, on_done)) };
+        injector.send(Injected::Replay(PendingReplay::new(
+            request,
+            on_done,
+            Arc::clone(&self.shared),
+        )));
         Ok(())
     }
 
-    /// A place at the door of the next worker that has one.
-    fn free_door(&self) -> Option<mpsc::Permit<'_, Entry>> {
-        let first = self.next_door.fetch_add(1, Relaxed);
-        let at = |at: usize| &self.doors[first.wrapping_add(at) % self.doors.len()];
-        (0..self.doors.len()).find_map(|one| at(one).try_reserve().ok())
+    /// A permit of the next injection channel that has room.
+    fn reserve_injector(&self) -> Option<mpsc::Permit<'_, Injected>> {
+        let first = self.next_injector.fetch_add(1, Relaxed);
+        let at = |at: usize| &self.injectors[first.wrapping_add(at) % self.injectors.len()];
+        (0..self.injectors.len()).find_map(|one| at(one).try_reserve().ok())
     }
 
     /// Serves a request of an operator's, as if it came from this machine by a listener. Blocks until
@@ -227,13 +233,13 @@ impl Gateway {
     ///
     /// # Errors
     /// The request cannot be made, there is no room for it, or nobody knows what came of it.
-    pub fn attempt(&self, ask: RequestText, by: &str) -> Result<Tried, RequestTextError> {
+    pub fn attempt(&self, ask: RequestText, by: &str) -> Result<TestOutcome, RequestTextError> {
         if self.control.borrow().phase >= Phase::Draining {
             return Err(RequestTextError::Busy);
         }
         let (sender, told) = sync_channel(1);
-        let door = self.free_door().ok_or(RequestTextError::Busy)?;
-        door.send(Entry::Trial(Trial::new(ask, by, sender, &self.shared)));
+        let injector = self.reserve_injector().ok_or(RequestTextError::Busy)?;
+        injector.send(Injected::TestRequest(TestRequest::new(ask, by, sender, &self.shared)));
         told.recv_timeout(PATIENCE).unwrap_or(Err(RequestTextError::Late))
     }
 
@@ -369,8 +375,8 @@ impl Bound {
             workers: Mutex::default(),
             stats: Vec::new(),
             shared,
-            doors: Vec::new(),
-            next_door: AtomicUsize::new(0),
+            injectors: Vec::new(),
+            next_injector: AtomicUsize::new(0),
             desk: OnceLock::new(),
             accepting: Arc::default(),
         };
@@ -406,8 +412,8 @@ impl Gateway {
         let auth = Arc::new(AuthCounters::default());
         self.stats.push((Arc::clone(&stats), Arc::clone(&auth)));
         let shared = Arc::clone(&self.shared);
-        let (door, orders) = mpsc::channel(door::WAITING);
-        self.doors.push(door);
+        let (injector, orders) = mpsc::channel(injection::MAX_QUEUED);
+        self.injectors.push(injector);
         let listeners =
             listeners.into_iter().map(|socket| (socket, Accepting::new(&self.accepting))).collect();
         let run = move || {

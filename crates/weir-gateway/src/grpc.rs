@@ -91,10 +91,10 @@ fn code_of(problem: Problem) -> usize {
         // What neither side can make better by itself is no 400 of HTTP's.
         Problem::BadRequest | Problem::BadBody => INTERNAL,
         // It has answered, and would once more: nobody should try it again.
-        Problem::UpstreamGarbage
+        Problem::UpstreamProtocolError
         | Problem::UpstreamUnmappable
-        | Problem::AnswerTooLarge
-        | Problem::InvalidAnswer => INTERNAL,
+        | Problem::ResponseTooLarge
+        | Problem::InvalidResponse => INTERNAL,
         problem => match problem.status() {
             400 | 406 | 415 | 417 | 422 => INVALID_ARGUMENT,
             401 => UNAUTHENTICATED,
@@ -172,7 +172,7 @@ mod tests {
             (Problem::QuotaExhausted, 8),
             (Problem::BodyTooLarge, 8),
             (Problem::UpstreamUnreachable, UNAVAILABLE),
-            (Problem::UpstreamGarbage, 13),
+            (Problem::UpstreamProtocolError, 13),
             (Problem::ShuttingDown, UNAVAILABLE),
             (Problem::DeadlineExceeded, 4),
             (Problem::Internal, 13),

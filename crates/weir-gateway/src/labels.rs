@@ -5,7 +5,7 @@ use weir_wire::Method;
 
 /// Why a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
+pub enum RetryReason {
     /// A kept connection turned out to be closed.
     Stale,
     /// There was no connection to be had.
@@ -48,7 +48,7 @@ impl Hedged {
 
 /// Why a request that might be is not sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotAgain {
+pub enum RetryDenied {
     /// The share of requests that may be is used up.
     Budget,
     /// It has been tried as often as may be.
@@ -90,7 +90,7 @@ impl Mirrored {
     }
 }
 
-impl Again {
+impl RetryReason {
     /// All of them, in their order.
     pub const ALL: [Self; 6] =
         [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status, Self::Hedge];
@@ -109,7 +109,7 @@ impl Again {
     }
 }
 
-impl NotAgain {
+impl RetryDenied {
     /// All of them, in their order.
     pub const ALL: [Self; 3] = [Self::Budget, Self::Tries, Self::Deadline];
 

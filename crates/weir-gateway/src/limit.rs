@@ -13,24 +13,22 @@ mod failures;
 mod gcra;
 mod headers;
 mod keys;
-mod look;
+mod peek;
 mod quota;
 mod registry;
 mod rolling;
-mod standings;
+mod statuses;
 
-pub(crate) use look::{Looked, Which};
+pub(crate) use peek::{LimitKind, Peek};
 pub use registry::{LimitStatistics, Limiter, QuotaCount};
-pub use standings::{
-    LimitStandings, PlanStanding, QuotaStanding, RateStanding, RouteLimitStanding,
-};
+pub use statuses::{LimitStatuses, PlanStatus, QuotaStatus, RateStatus, RouteLimitStatus};
 
 use crate::problem::Problem;
 use failures::Failures;
 use gcra::Gcra;
 use headers::Policy;
 use keys::{Key, Slot, lock};
-use look::noted;
+use peek::count_or_report;
 use quota::Calendar;
 use registry::{LimitCounter, LimitName, PlanCell, Registry};
 use rolling::Rolling;
@@ -104,7 +102,7 @@ struct RouteLimit {
 
 /// How a request stands with the limit that is nearest to refusing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct LimitStatus {
     /// Which policy of the [`LimitPlan`] it is.
     policy: usize,
     /// Requests left now.
@@ -122,16 +120,16 @@ pub struct Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// `None` when no limit applies.
-    pub standing: Option<Standing>,
+    pub limit_status: Option<LimitStatus>,
 }
 
 /// The request is beyond a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rejection {
+pub struct LimitRejection {
     /// [`Problem::RateLimited`] or [`Problem::QuotaExhausted`].
     pub problem: Problem,
     /// How it stands with that limit.
-    pub standing: Standing,
+    pub limit_status: LimitStatus,
 }
 
 /// A request, as far as limits are concerned.
@@ -154,7 +152,7 @@ struct Asked<'a, F> {
     now: Moment,
     plan: Option<&'a Held>,
     /// There if nothing is to be taken: where it goes what each limit says.
-    looked: Option<&'a RefCell<Vec<Looked>>>,
+    peeked: Option<&'a RefCell<Vec<Peek>>>,
 }
 
 /// The seconds since 1970 whose calls count against a quota at `unix`: the calendar period, or the
@@ -191,7 +189,7 @@ impl LimitPlan {
     /// Too many have failed; the seconds until another may be tried, at least 1.
     pub(crate) fn may_authenticate(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
         let Some(failures) = &self.failures else { return Ok(()) };
-        failures.look(&self.limiter, address, now)
+        failures.peek(&self.limiter, address, now)
     }
 
     /// Counts a failed authentication from this address.
@@ -293,21 +291,21 @@ impl LimitPlan {
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-    ) -> Result<Admission, Rejection> {
+    ) -> Result<Admission, LimitRejection> {
         self.pass(config, caller, scope, now, None)
     }
 
     /// What [`LimitPlan::admit`] would say now; nothing is used up and no refusal counted. `looked`
     /// gets what each limit says, up to the first that refuses.
-    pub(crate) fn look(
+    pub(crate) fn peek(
         &self,
         config: &Config,
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-        looked: &RefCell<Vec<Looked>>,
-    ) -> Result<Admission, Rejection> {
-        self.pass(config, caller, scope, now, Some(looked))
+        peeked: &RefCell<Vec<Peek>>,
+    ) -> Result<Admission, LimitRejection> {
+        self.pass(config, caller, scope, now, Some(peeked))
     }
 
     fn pass(
@@ -316,32 +314,35 @@ impl LimitPlan {
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-        looked: Option<&RefCell<Vec<Looked>>>,
-    ) -> Result<Admission, Rejection> {
+        peeked: Option<&RefCell<Vec<Peek>>>,
+    ) -> Result<Admission, LimitRejection> {
         let limits = &self.routes[caller.api][caller.route];
         let consumer = caller.consumer.map(|ConsumerId(index)| &self.consumers[index]);
         let plan = consumer.and_then(|consumer| consumer.plan.as_ref());
         if limits.is_empty() && plan.is_none() {
-            return Ok(Admission { standing: None });
+            return Ok(Admission { limit_status: None });
         }
-        let mut standing = None;
+        let mut limit_status = None;
         let rate = plan.and_then(|held| {
             let rate = self.plans[held.plan].rate.as_ref();
             rate.map(|(gcra, policy)| (*gcra, *policy, &held.cell))
         });
         if let Some((gcra, policy, cell)) = rate {
-            let level = match looked {
+            let level = match peeked {
                 None => gcra.admit(&cell.tat, now.nanos),
-                Some(_) => gcra.look(&cell.tat, now.nanos),
+                Some(_) => gcra.peek(&cell.tat, now.nanos),
             };
             let outcome = decide(gcra, policy, level);
-            tighten(&mut standing, noted(outcome, &cell.over_rate, Which::PlanRate, looked)?);
+            tighten(
+                &mut limit_status,
+                count_or_report(outcome, &cell.over_rate, LimitKind::PlanRate, peeked)?,
+            );
         }
         let wanted = &config.apis[caller.api].routes[caller.route].rate_limits;
         let scope = LazyCell::new(scope);
-        let asked = Asked { caller, scope: &scope, now, plan, looked };
-        let rest = self.admit_by_limits(limits, wanted, &asked, standing);
-        if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, looked) {
+        let asked = Asked { caller, scope: &scope, now, plan, peeked };
+        let rest = self.admit_by_limits(limits, wanted, &asked, limit_status);
+        if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, peeked) {
             gcra.put_back(&cell.tat);
         }
         rest
@@ -354,27 +355,28 @@ impl LimitPlan {
         limits: &[RouteLimit],
         wanted: &[RateLimit],
         asked: &Asked<'_, F>,
-        mut standing: Option<Standing>,
-    ) -> Result<Admission, Rejection> {
+        mut limit_status: Option<LimitStatus>,
+    ) -> Result<Admission, LimitRejection> {
         let (Some((limit, limits)), Some((rule, wanted))) =
             (limits.split_first(), wanted.split_first())
         else {
-            return self.admit_by_quota(asked, standing);
+            return self.admit_by_quota(asked, limit_status);
         };
         let slot = Slot { limit: limit.counter.number, key: self.key(&rule.key, asked) };
         let buckets = &self.limiter.buckets;
         let overflow = &limit.counter.overflow;
-        let (level, place) = match asked.looked {
+        let (level, place) = match asked.peeked {
             None => {
                 let (level, place) = buckets.admit(&slot, overflow, limit.gcra, asked.now.nanos);
                 (level, Some(place))
             }
-            Some(_) => (buckets.look(&slot, overflow, limit.gcra, asked.now.nanos), None),
+            Some(_) => (buckets.peek(&slot, overflow, limit.gcra, asked.now.nanos), None),
         };
         let outcome = decide(limit.gcra, limit.policy, level);
-        let outcome = noted(outcome, &limit.counter.refused, Which::Limit, asked.looked)?;
-        tighten(&mut standing, outcome);
-        let rest = self.admit_by_limits(limits, wanted, asked, standing);
+        let outcome =
+            count_or_report(outcome, &limit.counter.refused, LimitKind::Limit, asked.peeked)?;
+        tighten(&mut limit_status, outcome);
+        let rest = self.admit_by_limits(limits, wanted, asked, limit_status);
         if let (Err(_), Some(place)) = (&rest, place) {
             buckets.put_back(&slot, place, overflow, limit.gcra);
         }
@@ -384,32 +386,35 @@ impl LimitPlan {
     fn admit_by_quota<F>(
         &self,
         asked: &Asked<'_, F>,
-        mut standing: Option<Standing>,
-    ) -> Result<Admission, Rejection> {
-        let Asked { plan, now, looked, .. } = *asked;
+        mut limit_status: Option<LimitStatus>,
+    ) -> Result<Admission, LimitRejection> {
+        let Asked { plan, now, peeked, .. } = *asked;
         let quota = plan.and_then(|held| Some((self.plans[held.plan].quota.as_ref()?, held)));
         if let Some(((calendar, policy), held)) = quota {
             let outcome = match &held.rolling {
                 Some(rolling) => {
                     let calls = calendar.calls();
-                    let level = match looked {
+                    let level = match peeked {
                         None => rolling.admit(calls, now.unix),
-                        Some(_) => rolling.look(calls, now.unix),
+                        Some(_) => rolling.peek(calls, now.unix),
                     };
                     by_rolling_quota(rolling, calls, *policy, level)
                 }
                 None => {
                     let window = calendar.window(now.unix);
-                    let left = match looked {
+                    let left = match peeked {
                         None => held.cell.used.admit(calendar.calls(), window),
-                        Some(_) => held.cell.used.look(calendar.calls(), window),
+                        Some(_) => held.cell.used.peek(calendar.calls(), window),
                     };
                     by_calendar_quota(window, left, *policy, now)
                 }
             };
-            tighten(&mut standing, noted(outcome, &held.cell.over_quota, Which::Quota, looked)?);
+            tighten(
+                &mut limit_status,
+                count_or_report(outcome, &held.cell.over_quota, LimitKind::Quota, peeked)?,
+            );
         }
-        Ok(Admission { standing })
+        Ok(Admission { limit_status })
     }
 
     /// Gives back the place in its plan's quota that a call took which [`LimitPlan::admit`] let pass
@@ -440,15 +445,20 @@ impl LimitPlan {
     }
 
     /// The limit that a standing is about, as its headers name it: a structured string.
-    pub(crate) fn policy_of(&self, standing: &Standing) -> &str {
-        self.policies.get(standing.policy).map_or("", Policy::quoted)
+    pub(crate) fn policy_of(&self, limit_status: &LimitStatus) -> &str {
+        self.policies.get(limit_status.policy).map_or("", Policy::quoted)
     }
 
     /// Writes `RateLimit-Policy`, `RateLimit` and, for a refusal, `Retry-After` into the answer's
     /// headers. `scratch` is a buffer to reuse.
-    pub fn write_headers(&self, standing: &Standing, scratch: &mut Vec<u8>, headers: &mut Headers) {
-        if let Some(policy) = self.policies.get(standing.policy) {
-            policy.write(standing, scratch, headers);
+    pub fn write_headers(
+        &self,
+        limit_status: &LimitStatus,
+        scratch: &mut Vec<u8>,
+        headers: &mut Headers,
+    ) {
+        if let Some(policy) = self.policies.get(limit_status.policy) {
+            policy.write(limit_status, scratch, headers);
         }
     }
 }
@@ -458,10 +468,10 @@ fn decide(
     gcra: Gcra,
     policy: usize,
     outcome: Result<gcra::Level, u64>,
-) -> Result<Standing, Rejection> {
+) -> Result<LimitStatus, LimitRejection> {
     let window = gcra.depth().div_ceil(NANOS).max(1);
     match outcome {
-        Ok(level) => Ok(Standing {
+        Ok(level) => Ok(LimitStatus {
             policy,
             remaining: level.remaining,
             reset: level.full_in.div_ceil(NANOS),
@@ -471,14 +481,14 @@ fn decide(
         Err(wait) => {
             // It is refused because it lacks `wait` for one request: the rest takes the whole depth.
             let full_in = gcra.full_after_refusal(wait);
-            let standing = Standing {
+            let limit_status = LimitStatus {
                 policy,
                 remaining: 0,
                 reset: full_in.div_ceil(NANOS),
                 window,
                 retry_after: Some(wait.div_ceil(NANOS).max(1)),
             };
-            Err(Rejection { problem: Problem::RateLimited, standing })
+            Err(LimitRejection { problem: Problem::RateLimited, limit_status })
         }
     }
 }
@@ -488,9 +498,9 @@ fn by_calendar_quota(
     left: Result<u64, ()>,
     policy: usize,
     now: Moment,
-) -> Result<Standing, Rejection> {
+) -> Result<LimitStatus, LimitRejection> {
     let reset = window.ends_in(now.unix);
-    let standing = Standing {
+    let limit_status = LimitStatus {
         policy,
         remaining: left.unwrap_or(0),
         reset,
@@ -498,8 +508,8 @@ fn by_calendar_quota(
         retry_after: left.is_err().then_some(reset.max(1)),
     };
     match left {
-        Ok(_) => Ok(standing),
-        Err(()) => Err(Rejection { problem: Problem::QuotaExhausted, standing }),
+        Ok(_) => Ok(limit_status),
+        Err(()) => Err(LimitRejection { problem: Problem::QuotaExhausted, limit_status }),
     }
 }
 
@@ -508,9 +518,9 @@ fn by_rolling_quota(
     calls: u64,
     policy: usize,
     outcome: Result<rolling::Level, rolling::Level>,
-) -> Result<Standing, Rejection> {
+) -> Result<LimitStatus, LimitRejection> {
     let (Ok(level) | Err(level)) = outcome;
-    let standing = Standing {
+    let limit_status = LimitStatus {
         policy,
         remaining: calls.saturating_sub(level.used),
         reset: level.empty_in,
@@ -518,16 +528,18 @@ fn by_rolling_quota(
         retry_after: outcome.is_err().then_some(level.free_in.max(1)),
     };
     match outcome {
-        Ok(_) => Ok(standing),
-        Err(_) => Err(Rejection { problem: Problem::QuotaExhausted, standing }),
+        Ok(_) => Ok(limit_status),
+        Err(_) => Err(LimitRejection { problem: Problem::QuotaExhausted, limit_status }),
     }
 }
 
 /// Keeps the standing with fewer requests left; of equal ones, the one that lasts longer.
-fn tighten(standing: &mut Option<Standing>, other: Standing) {
-    let rank = |standing: &Standing| (standing.remaining, std::cmp::Reverse(standing.reset));
-    if standing.is_none_or(|before| rank(&other) < rank(&before)) {
-        *standing = Some(other);
+fn tighten(limit_status: &mut Option<LimitStatus>, other: LimitStatus) {
+    let rank = |limit_status: &LimitStatus| {
+        (limit_status.remaining, std::cmp::Reverse(limit_status.reset))
+    };
+    if limit_status.is_none_or(|before| rank(&other) < rank(&before)) {
+        *limit_status = Some(other);
     }
 }
 

@@ -10,8 +10,8 @@ use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
 use crate::proxy::head;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::upstream::{AgentOutcome, Agents, Timeouts};
 use bytes::Bytes;
 use call::Call;
@@ -31,7 +31,7 @@ pub(crate) async fn answer<'a>(
     route: &Route,
     handler: &PoolHandler,
     mut body: RequestBody<'a>,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let live = Rc::clone(exchange.live());
     let settings = &live.site.config.pools[handler.pool.0];
     let pool = live.site.pools[handler.pool.0].pool();
@@ -57,8 +57,8 @@ pub(crate) async fn answer<'a>(
             let program = (&*script, &call);
             let sent = fastcgi::send(exchange, (pool, settings), program, &mut body, timeouts);
             let location = match sent.await? {
-                AgentOutcome::Buffered(bytes) => return Ok(Body::Whole(bytes)),
-                AgentOutcome::Response(body) => return Ok(Body::Upstream(body)),
+                AgentOutcome::Buffered(bytes) => return Ok(ResponseBody::Whole(bytes)),
+                AgentOutcome::Response(body) => return Ok(ResponseBody::Upstream(body)),
                 AgentOutcome::Redirect(location) => location,
             };
             let Some(next) = Call::to(exchange, &location) else {
@@ -68,7 +68,7 @@ pub(crate) async fn answer<'a>(
             body = RequestBody::empty();
             script = script::find(exchange, settings, handler, &call).await?;
         }
-        Err(Refusal::new(Problem::UpstreamGarbage).detail("too many local redirects"))
+        Err(Rejection::new(Problem::UpstreamProtocolError).detail("too many local redirects"))
     };
     let result = responded.await;
     if result.is_err() {
@@ -96,19 +96,19 @@ pub(crate) fn outline(exchange: &mut Exchange, route: &Route, handler: &PoolHand
 }
 
 /// Redirects the client to the location of a local redirect that this route does not serve.
-fn redirect<'a>(exchange: &mut Exchange, location: &str) -> Body<'a> {
+fn redirect<'a>(exchange: &mut Exchange, location: &str) -> ResponseBody<'a> {
     let response = &mut exchange.response;
     response.clear();
     response.status = 302;
     response.headers.push("location", location.as_bytes());
-    Body::Whole(Bytes::new())
+    ResponseBody::Whole(Bytes::new())
 }
 
 /// Programs get the length of a body, and read no more: one of unknown length is buffered first.
 async fn with_length<'a>(
     exchange: &Exchange,
     mut body: RequestBody<'a>,
-) -> Result<RequestBody<'a>, Refusal> {
+) -> Result<RequestBody<'a>, Rejection> {
     match body.framing() {
         Framing::None | Framing::Length(_) => Ok(body),
         Framing::Chunked | Framing::UntilClose => {

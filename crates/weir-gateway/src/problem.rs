@@ -190,7 +190,7 @@ problems! {
     /// No connection to the upstream could be established.
     UpstreamUnreachable = 502 "upstream-unreachable" "The upstream cannot be reached" Upstream Safe,
     /// The upstream's response violates the protocol.
-    UpstreamGarbage = 502 "upstream-garbage" "The upstream's response is malformed" Upstream IfIdempotent,
+    UpstreamProtocolError = 502 "upstream-garbage" "The upstream's response is malformed" Upstream IfIdempotent,
     /// The upstream closed the connection before the end of the response.
     UpstreamClosed = 502 "upstream-closed" "The upstream closed the connection early" Upstream IfIdempotent,
     /// The upstream's response cannot be mapped: not JSON, or too large.
@@ -198,10 +198,10 @@ problems! {
     /// One of the route's `calls` has an unusable status or body, and no fallback.
     CallFailed = 502 "call-failed" "A required upstream call failed" Upstream IfIdempotent,
     /// The response exceeds the route's limit.
-    AnswerTooLarge = 502 "answer-too-large" "The response is too large" Upstream IfIdempotent,
+    ResponseTooLarge = 502 "answer-too-large" "The response is too large" Upstream IfIdempotent,
     /// The response violates the OpenAPI document, and `validate.responses` is `enforce`. The
     /// violations are in the Tracker.
-    InvalidAnswer = 502 "invalid-answer" "The response does not match the API description" Upstream IfIdempotent,
+    InvalidResponse = 502 "invalid-answer" "The response does not match the API description" Upstream IfIdempotent,
     /// All `connections` to the upstream are in use, and the queue is full or the connect timeout
     /// has passed.
     UpstreamBusy = 503 "upstream-busy" "All connections to the upstream are in use" Upstream Safe,

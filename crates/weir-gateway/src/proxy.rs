@@ -10,8 +10,8 @@ use crate::exchange::Exchange;
 use crate::grpc;
 use crate::headers::{is_edited, is_underscored, sign, strip_response};
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::upgrade;
 use crate::upstream::{
     Connection, Http1Upload, Http2Upload, OutboundRequest, Outcome, Plan, Timeouts, TrailerFilter,
@@ -27,7 +27,7 @@ pub(crate) async fn forward<'a>(
     route: &Route,
     proxy: &Proxy,
     mut body: RequestBody<'a>,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let live = Rc::clone(exchange.live());
     let id = exchange.upstream_of(proxy);
     let (upstream, settings) = (&live.upstreams[id.0], &live.site.config.upstreams[id.0]);
@@ -82,7 +82,7 @@ pub(crate) async fn forward<'a>(
         Outcome::Response(body) => Ok(receive(exchange, body, is_grpc)),
         Outcome::Switched { connection, is_complete } => {
             switch(exchange, proxy, upgrade, connection, is_complete)?;
-            Ok(Body::Empty)
+            Ok(ResponseBody::Empty)
         }
     }
 }
@@ -102,7 +102,7 @@ fn outbound<'r>(
 }
 
 /// Turns the response of the upstream into the client's.
-fn receive<'a>(exchange: &mut Exchange, body: UpstreamBody<'a>, is_grpc: bool) -> Body<'a> {
+fn receive<'a>(exchange: &mut Exchange, body: UpstreamBody<'a>, is_grpc: bool) -> ResponseBody<'a> {
     if is_grpc
         && exchange.response.framing == Framing::None
         && let Some(code) = grpc::code(exchange.response.headers.get("grpc-status"))
@@ -112,9 +112,9 @@ fn receive<'a>(exchange: &mut Exchange, body: UpstreamBody<'a>, is_grpc: bool) -
     strip_response(&mut exchange.response, exchange.request.method);
     if body.is_empty() && exchange.request.method != Method::Head {
         // The head has to end the client's stream, too: clients of gRPC demand that.
-        return Body::Empty;
+        return ResponseBody::Empty;
     }
-    Body::Upstream(body)
+    ResponseBody::Upstream(body)
 }
 
 /// The client accepts trailers.
@@ -186,13 +186,13 @@ fn switch(
     upgrade: Option<String>,
     connection: Box<Connection>,
     is_complete: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let settings = proxy.upgrade.as_ref().filter(|_| is_complete);
     let switched = settings
         .zip(upgrade)
         .and_then(|(settings, protocol)| upgrade::accept(exchange, connection, protocol, settings));
     switched.ok_or_else(|| {
-        Refusal::new(Problem::UpstreamGarbage).detail("unrequested 101 from the upstream")
+        Rejection::new(Problem::UpstreamProtocolError).detail("unrequested 101 from the upstream")
     })
 }
 

@@ -4,8 +4,8 @@ use crate::body::RequestBody;
 use crate::client_request::StageInput;
 use crate::negotiate;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::route_runtime::Representations;
 use crate::transform;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub(crate) async fn answer<'a>(
     reply: &Reply,
     plan: &Representations,
     mut body: RequestBody<'a>,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let StageInput { request, response, deadline, .. } = input;
     let accepted = &request.head.headers;
     if !matches!(reply.body, ReplyBody::Mapped(_)) {
@@ -59,7 +59,7 @@ pub(crate) async fn answer<'a>(
     if formats > 1 {
         crate::cors::add_vary(&mut response.headers, "accept");
     }
-    Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
+    Ok(if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) })
 }
 
 /// Which of the content types that are offered a request with these headers gets.
@@ -69,9 +69,9 @@ pub(crate) async fn answer<'a>(
 pub(crate) fn choose<'o>(
     request: &Headers,
     offered: impl Iterator<Item = &'o str> + Clone,
-) -> Result<usize, Refusal> {
+) -> Result<usize, Rejection> {
     negotiate::content_type(request, offered.clone()).ok_or_else(|| {
         let offered: Vec<&str> = offered.collect();
-        Refusal::new(Problem::NotAcceptable).detail(format!("offered: {}", offered.join(", ")))
+        Rejection::new(Problem::NotAcceptable).detail(format!("offered: {}", offered.join(", ")))
     })
 }

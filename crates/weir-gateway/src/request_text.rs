@@ -1,7 +1,7 @@
 //! A request as an operator writes it: the listener it comes to, and its head.
 
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use std::net::{IpAddr, SocketAddr};
 use weir_config::{Config, Listener};
 use weir_wire::{HeadLimits, RequestHead, Scan};
@@ -116,15 +116,15 @@ pub(crate) fn read_head(
     request: &mut RequestHead,
     head: &[u8],
     limits: &HeadLimits,
-) -> Option<Refusal> {
-    let refusal = match request.parse(head, &mut Scan::new(), limits) {
+) -> Option<Rejection> {
+    let rejection = match request.parse(head, &mut Scan::new(), limits) {
         Ok(Some(_)) => return None,
-        Ok(None) => Refusal::new(Problem::BadRequest),
-        Err(error) => Refusal::from(error),
+        Ok(None) => Rejection::new(Problem::BadRequest),
+        Err(error) => Rejection::from(error),
     };
     request.clear();
     request.set_line("", "", "");
-    Some(refusal)
+    Some(rejection)
 }
 
 /// Text that does not end what it is part of.

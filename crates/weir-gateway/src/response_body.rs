@@ -1,11 +1,11 @@
 //! The body of a response, on its way to the client.
 
-use crate::body::{AnswerError, BodyEnd};
+use crate::body::{BodyEnd, ResponseError};
 use crate::compress::{Encoder, EncoderError};
 use crate::deadline::Deadline;
 use crate::file_cache::FileBody;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::upstream::UpstreamBody;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use weir_config::ContentCoding;
 
 /// Where a response's bytes come from.
 #[derive(Default)]
-pub(crate) enum Body<'a> {
+pub(crate) enum ResponseBody<'a> {
     /// There is none.
     #[default]
     Empty,
@@ -28,12 +28,12 @@ pub(crate) enum Body<'a> {
     /// Another body that may not be longer than it may.
     Limited(Box<Limited<'a>>),
     /// Another body that somebody wants to have, too.
-    Kept(Box<KeptBody<'a>>),
+    Capture(Box<CaptureBody<'a>>),
     /// Another body, compressed on the way.
     Encoded(Box<EncodedBody<'a>>),
 }
 
-impl<'a> Body<'a> {
+impl<'a> ResponseBody<'a> {
     /// Bytes of the whole, where that is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
@@ -41,7 +41,7 @@ impl<'a> Body<'a> {
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Upstream(body) => body.length(),
             Self::File(body) => Some(body.length()),
-            Self::Kept(body) => body.inner.length(),
+            Self::Capture(body) => body.inner.length(),
             Self::Limited(_) | Self::Encoded(_) => None,
         }
     }
@@ -50,9 +50,9 @@ impl<'a> Body<'a> {
     ///
     /// # Errors
     /// It is known to have more.
-    pub(crate) fn within(self, limit: u64) -> Result<Self, Refusal> {
+    pub(crate) fn within(self, limit: u64) -> Result<Self, Rejection> {
         match self.length() {
-            Some(length) if length > limit => Err(Problem::AnswerTooLarge.into()),
+            Some(length) if length > limit => Err(Problem::ResponseTooLarge.into()),
             Some(_) => Ok(self),
             None => Ok(Self::Limited(Box::new(Limited { inner: self, left: limit }))),
         }
@@ -69,34 +69,44 @@ impl<'a> Body<'a> {
 
     /// Lets go of the request, if nothing of it is left to send: the connection it came by may
     /// then be looked at while the answer is sent.
-    pub(crate) fn detach(self) -> Result<Body<'static>, Self> {
+    pub(crate) fn detach(self) -> Result<ResponseBody<'static>, Self> {
         match self {
-            Self::Empty => Ok(Body::Empty),
-            Self::Whole(bytes) => Ok(Body::Whole(bytes)),
-            Self::Upstream(body) => body.detach().map(Body::Upstream).map_err(Self::Upstream),
-            Self::File(body) => Ok(Body::File(body)),
-            Self::Kept(body) => {
-                let KeptBody { inner, bytes, limit, whole } = *body;
+            Self::Empty => Ok(ResponseBody::Empty),
+            Self::Whole(bytes) => Ok(ResponseBody::Whole(bytes)),
+            Self::Upstream(body) => {
+                body.detach().map(ResponseBody::Upstream).map_err(Self::Upstream)
+            }
+            Self::File(body) => Ok(ResponseBody::File(body)),
+            Self::Capture(body) => {
+                let CaptureBody { inner, bytes, limit, whole } = *body;
                 match inner.detach() {
-                    Ok(inner) => Ok(Body::Kept(Box::new(KeptBody { inner, bytes, limit, whole }))),
+                    Ok(inner) => Ok(ResponseBody::Capture(Box::new(CaptureBody {
+                        inner,
+                        bytes,
+                        limit,
+                        whole,
+                    }))),
                     Err(inner) => {
-                        Err(Self::Kept(Box::new(KeptBody { inner, bytes, limit, whole })))
+                        Err(Self::Capture(Box::new(CaptureBody { inner, bytes, limit, whole })))
                     }
                 }
             }
             Self::Limited(body) => {
                 let Limited { inner, left } = *body;
                 match inner.detach() {
-                    Ok(inner) => Ok(Body::Limited(Box::new(Limited { inner, left }))),
+                    Ok(inner) => Ok(ResponseBody::Limited(Box::new(Limited { inner, left }))),
                     Err(inner) => Err(Self::Limited(Box::new(Limited { inner, left }))),
                 }
             }
             Self::Encoded(body) => {
                 let EncodedBody { inner, encoder, holding, out } = *body;
                 match inner.detach() {
-                    Ok(inner) => {
-                        Ok(Body::Encoded(Box::new(EncodedBody { inner, encoder, holding, out })))
-                    }
+                    Ok(inner) => Ok(ResponseBody::Encoded(Box::new(EncodedBody {
+                        inner,
+                        encoder,
+                        holding,
+                        out,
+                    }))),
                     Err(inner) => {
                         Err(Self::Encoded(Box::new(EncodedBody { inner, encoder, holding, out })))
                     }
@@ -106,9 +116,14 @@ impl<'a> Body<'a> {
     }
 
     /// Hands all of it, unless it has more than so many bytes or breaks off, to `whole` in the end.
-    pub(crate) fn kept(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
+    pub(crate) fn capture(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
         let whole: Box<dyn FnOnce(Bytes)> = Box::new(whole);
-        Self::Kept(Box::new(KeptBody { inner: self, bytes: Vec::new(), limit, whole: Some(whole) }))
+        Self::Capture(Box::new(CaptureBody {
+            inner: self,
+            bytes: Vec::new(),
+            limit,
+            whole: Some(whole),
+        }))
     }
 
     /// Compresses it on the way.
@@ -116,7 +131,7 @@ impl<'a> Body<'a> {
     /// # Errors
     /// The body as it is: there is no memory for an encoder.
     pub(crate) fn encode(self, coding: ContentCoding, level: u32) -> Result<Self, Self> {
-        let Ok(encoder) = Kept::take(coding, level) else { return Err(self) };
+        let Ok(encoder) = PooledEncoder::take(coding, level) else { return Err(self) };
         Ok(Self::Encoded(Box::new(EncodedBody {
             inner: self,
             encoder: Some(encoder),
@@ -133,7 +148,7 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.data(),
             Self::File(body) => body.data(),
             Self::Limited(body) => body.inner.data(),
-            Self::Kept(body) => body.inner.data(),
+            Self::Capture(body) => body.inner.data(),
             Self::Encoded(body) => &body.out,
         }
     }
@@ -156,7 +171,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Upstream(body) => body.end(),
             Self::Limited(body) => body.inner.end(),
-            Self::Kept(body) => body.inner.end(),
+            Self::Capture(body) => body.inner.end(),
             Self::Encoded(body) => body.inner.end(),
             Self::Empty | Self::Whole(_) | Self::File(_) => BodyEnd::default(),
         }
@@ -169,7 +184,7 @@ impl<'a> Body<'a> {
             Self::Whole(bytes) => bytes.advance(count),
             Self::Upstream(body) => body.consume(count),
             Self::File(body) => body.consume(count),
-            Self::Kept(body) => body.consume(count),
+            Self::Capture(body) => body.consume(count),
             Self::Limited(body) => {
                 body.left = body.left.saturating_sub(count as u64);
                 body.inner.consume(count);
@@ -185,7 +200,7 @@ impl<'a> Body<'a> {
             Self::Upstream(body) => body.is_last(),
             Self::File(body) => body.is_last(),
             Self::Limited(body) => body.inner.is_last(),
-            Self::Kept(body) => body.inner.is_last(),
+            Self::Capture(body) => body.inner.is_last(),
             Self::Encoded(body) => body.encoder.is_none(),
         }
     }
@@ -195,7 +210,7 @@ impl<'a> Body<'a> {
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
-    ) -> Poll<Result<bool, AnswerError>> {
+    ) -> Poll<Result<bool, ResponseError>> {
         if !self.data().is_empty() && !matches!(self, Self::Limited(_)) {
             return Poll::Ready(Ok(true));
         }
@@ -203,7 +218,7 @@ impl<'a> Body<'a> {
             Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
             Self::Upstream(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
-            Self::Kept(body) => {
+            Self::Capture(body) => {
                 let more = ready!(body.inner.poll_data(cx, deadline))?;
                 if !more {
                     body.end();
@@ -213,7 +228,7 @@ impl<'a> Body<'a> {
             Self::Limited(body) => {
                 let more = ready!(body.inner.poll_data(cx, deadline))?;
                 if body.inner.data().len() as u64 > body.left {
-                    return Poll::Ready(Err(AnswerError::TooLarge));
+                    return Poll::Ready(Err(ResponseError::TooLarge));
                 }
                 Poll::Ready(Ok(more))
             }
@@ -229,9 +244,10 @@ impl<'a> Body<'a> {
         &mut self,
         deadline: &Deadline,
         limit: u64,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Vec<u8>, Rejection> {
         let too_large = || {
-            Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's response is too large")
+            Rejection::new(Problem::UpstreamUnmappable)
+                .detail("the upstream's response is too large")
         };
         let length = self.length().unwrap_or(0);
         if length > limit {
@@ -257,7 +273,7 @@ impl<'a> Body<'a> {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
             Self::Limited(body) => body.inner.poll_request(cx),
-            Self::Kept(body) => body.inner.poll_request(cx),
+            Self::Capture(body) => body.inner.poll_request(cx),
             Self::Encoded(body) => body.inner.poll_request(cx),
         }
     }
@@ -265,20 +281,20 @@ impl<'a> Body<'a> {
 
 /// A body of unknown length, and how much it may still have.
 pub(crate) struct Limited<'a> {
-    inner: Body<'a>,
+    inner: ResponseBody<'a>,
     left: u64,
 }
 
 /// A body that somebody wants to have whole when it is over.
-pub(crate) struct KeptBody<'a> {
-    inner: Body<'a>,
+pub(crate) struct CaptureBody<'a> {
+    inner: ResponseBody<'a>,
     bytes: Vec<u8>,
     limit: u64,
     /// Gone once it is over, or too long.
     whole: Option<Box<dyn FnOnce(Bytes)>>,
 }
 
-impl KeptBody<'_> {
+impl CaptureBody<'_> {
     fn consume(&mut self, count: usize) {
         if self.whole.is_some() {
             if (self.bytes.len() + count) as u64 > self.limit {
@@ -305,20 +321,20 @@ impl KeptBody<'_> {
 const ENCODERS: usize = 16;
 
 thread_local! {
-    static FREE: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<PooledEncoder>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An encoder and what it was made for.
-struct Kept {
+struct PooledEncoder {
     encoder: Encoder,
     coding: ContentCoding,
     level: u32,
 }
 
-impl Kept {
+impl PooledEncoder {
     fn take(coding: ContentCoding, level: u32) -> Result<Self, EncoderError> {
         let found = FREE.with_borrow_mut(|free| {
-            let fits = |kept: &Self| kept.coding == coding && kept.level == level;
+            let fits = |capture: &Self| capture.coding == coding && capture.level == level;
             let at = free.iter().position(fits)?;
             Some(free.swap_remove(at))
         });
@@ -327,7 +343,7 @@ impl Kept {
 
     /// Keeps it for the next answer; one that broke off is dropped instead.
     fn give_back(self) {
-        let Some(encoder) = self.encoder.again() else { return };
+        let Some(encoder) = self.encoder.reset() else { return };
         FREE.with_borrow_mut(|free| {
             if free.len() < ENCODERS {
                 free.push(Self { encoder, ..self });
@@ -338,9 +354,9 @@ impl Kept {
 
 /// A body compressed as it passes.
 pub(crate) struct EncodedBody<'a> {
-    inner: Body<'a>,
+    inner: ResponseBody<'a>,
     /// Gone once the end has been written.
-    encoder: Option<Kept>,
+    encoder: Option<PooledEncoder>,
     /// The encoder holds something back.
     holding: bool,
     out: Bytes,
@@ -351,11 +367,11 @@ impl EncodedBody<'_> {
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
-    ) -> Poll<Result<bool, AnswerError>> {
+    ) -> Poll<Result<bool, ResponseError>> {
         let mut out = Vec::new();
         while out.is_empty() {
-            let Some(kept) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
-            let encoder = &mut kept.encoder;
+            let Some(capture) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
+            let encoder = &mut capture.encoder;
             let polled = self.inner.poll_data(cx, deadline);
             let encoded = match polled {
                 Poll::Pending if self.holding => {
@@ -373,11 +389,11 @@ impl EncodedBody<'_> {
                 }
                 _ => {
                     let finished = encoder.finish(&mut out);
-                    self.encoder.take().into_iter().for_each(Kept::give_back);
+                    self.encoder.take().into_iter().for_each(PooledEncoder::give_back);
                     finished
                 }
             };
-            encoded.map_err(|_| AnswerError::Compression)?;
+            encoded.map_err(|_| ResponseError::Compression)?;
         }
         self.out = Bytes::from(out);
         Poll::Ready(Ok(true))

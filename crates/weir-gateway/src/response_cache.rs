@@ -1,35 +1,36 @@
-//! The response cache of a route: what a handler answered to a GET is given again while it is fresh
-//! (a subset of RFC 9111).
+//! The response cache of a route: the response of a handler to a GET is served from memory while it
+//! is fresh (a subset of RFC 9111).
 //!
-//! It stands right before the handler, behind every policy: whoever is given a stored answer has been
-//! let in, counted and recorded like anybody else, and maps and compression are done anew. Requests for
-//! what is being fetched already wait for that, once. `Cache-Status` (RFC 9211) says what was done.
+//! The cache is the last stage before the handler, behind every policy: a request with a cache hit has
+//! been authenticated, limited and recorded like any other, and maps and compression run for each
+//! request. Concurrent misses of one resource are collapsed: the others wait for the first, once.
+//! `Cache-Status` (RFC 9211) names the outcome.
 
 use crate::body::RequestBody;
-use crate::cache::{Answer, Entry, Found, Store, UnderWay, rules};
+use crate::cache::{Entry, FillGuard, Found, Store, StoredResponse, rules};
 use crate::exchange::Exchange;
-use crate::response_body::Body;
+use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::{Cache, Credentials};
 use weir_wire::{Framing, Headers, Known, Method};
 
-/// Longest that a request waits for another's answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for the fill of another request.
+const COLLAPSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the cache makes of a request.
-pub(crate) enum Looked {
-    /// This is the answer.
-    Answer(Body<'static>),
-    /// The handler has to answer, and that is stored if it may be.
-    Fetch(Box<Fetch>),
-    /// The handler has to answer.
-    Nothing,
+/// Outcome of a lookup.
+pub(crate) enum Lookup {
+    /// The response is served from the cache.
+    Hit(ResponseBody<'static>),
+    /// The handler responds, and its response is stored if it is cacheable.
+    Fill(Box<CacheFill>),
+    /// The handler responds; the cache is not involved.
+    Bypass,
 }
 
-/// A request whose answer may be stored.
-pub(crate) struct Fetch {
+/// A cache miss: the response of the handler may be stored.
+pub(crate) struct CacheFill {
     store: Arc<Store>,
     key: Vec<u8>,
     tag: Vec<u8>,
@@ -42,29 +43,29 @@ pub(crate) struct Fetch {
     largest: u64,
     fallback: Option<u64>,
     now: u64,
-    _under_way: Option<UnderWay>,
+    _guard: Option<FillGuard>,
 }
 
-/// Looks for an answer.
-pub(crate) async fn look(
+/// Looks up the response to a request.
+pub(crate) async fn lookup(
     exchange: &mut Exchange,
     settings: &Cache,
     body: &RequestBody<'_>,
-) -> Looked {
-    let Some(store) = store_of(exchange) else { return Looked::Nothing };
+) -> Lookup {
+    let Some(store) = store_of(exchange) else { return Lookup::Bypass };
     let tag = match eligible(exchange, settings, body) {
         Some(tag) => tag,
         None => {
             exchange.worker.stats.cache_bypassed.add(1);
-            return Looked::Nothing;
+            return Lookup::Bypass;
         }
     };
     let key = key_of(exchange);
-    let anew = rules::asks_anew(&exchange.request.headers);
+    let revalidate = rules::wants_revalidation(&exchange.request.headers);
     let mut waited = false;
-    let (stale, under_way) = loop {
+    let (stale, filling) = loop {
         let now = exchange.unix;
-        let found = match anew {
+        let found = match revalidate {
             true => Found::Nothing,
             false => store.find(&key, &tag, &exchange.request.headers, now),
         };
@@ -72,26 +73,26 @@ pub(crate) async fn look(
             Found::Fresh(entry) => {
                 exchange.worker.stats.cache_hits.add(1);
                 let said = format!("weir; hit; ttl={}", entry.fresh_for(now));
-                return Looked::Answer(give(exchange, &entry, &said));
+                return Lookup::Hit(serve_hit(exchange, &entry, &said));
             }
-            Found::Pass => break (None, None),
+            Found::HitForMiss => break (None, None),
             Found::Stale(entry) => Some(entry),
             Found::Nothing => None,
         };
         match store.begin(&key, &tag) {
-            Ok(under_way) => break (stale, Some(under_way)),
-            Err(_) if waited || anew => break (stale, None),
+            Ok(filling) => break (stale, Some(filling)),
+            Err(_) if waited || revalidate => break (stale, None),
             Err(mut over) => {
                 waited = true;
                 exchange.worker.stats.cache_waited.add(1);
-                let _ = tokio::time::timeout(PATIENCE, over.changed()).await;
+                let _ = tokio::time::timeout(COLLAPSE_TIMEOUT, over.changed()).await;
             }
         }
     };
     exchange.worker.stats.cache_misses.add(1);
     let request = exchange.request.headers.clone();
     let conditions = take_conditions(exchange, stale.as_deref());
-    Looked::Fetch(Box::new(Fetch {
+    Lookup::Fill(Box::new(CacheFill {
         store,
         key,
         tag,
@@ -101,7 +102,7 @@ pub(crate) async fn look(
         largest: settings.entry,
         fallback: settings.ttl.map(|ttl| ttl.as_secs()),
         now: exchange.unix,
-        _under_way: under_way,
+        _guard: filling,
     }))
 }
 
@@ -123,7 +124,7 @@ fn key_of(exchange: &Exchange) -> Vec<u8> {
     parts.join(&0)
 }
 
-/// Whom a stored answer is for; `None` if this request has nothing to do with stored ones.
+/// Tag of the stored responses that fit the caller; `None` if the request bypasses the cache.
 fn eligible(exchange: &Exchange, settings: &Cache, body: &RequestBody<'_>) -> Option<Vec<u8>> {
     let request = &exchange.request;
     let headers = &request.headers;
@@ -157,8 +158,8 @@ fn eligible(exchange: &Exchange, settings: &Cache, body: &RequestBody<'_>) -> Op
     Some(tag)
 }
 
-/// Takes what the client says it has from the request, as the answer is to be a whole one; for a
-/// stale answer what weir has stands in its place.
+/// Removes the validators of the client from the request, so that the response is complete, and sets
+/// those of a stale stored response instead. Returns the validators of the client.
 fn take_conditions(exchange: &mut Exchange, stale: Option<&Entry>) -> Headers {
     let mut conditions = Headers::new();
     let headers = &mut exchange.request.headers;
@@ -166,54 +167,58 @@ fn take_conditions(exchange: &mut Exchange, stale: Option<&Entry>) -> Headers {
         headers.get_all(name).for_each(|value| conditions.push(name, value));
         headers.remove(name);
     }
-    if let Some(answer) = stale.and_then(|entry| entry.answer.as_ref()) {
-        if let Some(tag) = answer.headers.known(Known::Etag) {
+    if let Some(response) = stale.and_then(|entry| entry.response.as_ref()) {
+        if let Some(tag) = response.headers.known(Known::Etag) {
             headers.push("if-none-match", tag);
         }
-        if let Some(changed) = answer.headers.get("last-modified") {
-            headers.push("if-modified-since", changed);
+        if let Some(modified) = response.headers.get("last-modified") {
+            headers.push("if-modified-since", modified);
         }
     }
     conditions
 }
 
-/// Gives a stored answer, or says that the client has it.
-fn give(exchange: &mut Exchange, entry: &Entry, said: &str) -> Body<'static> {
-    let Some(answer) = &entry.answer else { return Body::Empty };
+/// Serves a stored response, or 304 if the client has it.
+fn serve_hit(exchange: &mut Exchange, entry: &Entry, said: &str) -> ResponseBody<'static> {
+    let Some(stored) = &entry.response else { return ResponseBody::Empty };
     let age = entry.age(exchange.unix);
-    let had = rules::is_had(&exchange.request.headers, &answer.headers);
+    let had = rules::client_has(&exchange.request.headers, &stored.headers);
     let response = &mut exchange.response;
     response.clear();
-    response.status = answer.status;
-    response.headers.clone_from(&answer.headers);
+    response.status = stored.status;
+    response.headers.clone_from(&stored.headers);
     response.headers.set("age", age.to_string().as_bytes());
     response.headers.set("cache-status", said.as_bytes());
-    if answer.status == 200 && had {
+    if stored.status == 200 && had {
         response.status = 304;
         response.headers.remove("content-length");
-        return Body::Empty;
+        return ResponseBody::Empty;
     }
-    Body::Whole(answer.body.clone())
+    ResponseBody::Whole(stored.body.clone())
 }
 
-impl Fetch {
+impl CacheFill {
     /// Takes what the handler answered; what may be stored is, as it passes.
-    pub(crate) fn take<'a>(self: Box<Self>, exchange: &mut Exchange, body: Body<'a>) -> Body<'a> {
+    pub(crate) fn store<'a>(
+        self: Box<Self>,
+        exchange: &mut Exchange,
+        body: ResponseBody<'a>,
+    ) -> ResponseBody<'a> {
         if let (304, Some(stale)) = (exchange.response.status, &self.stale) {
-            return self.still_good(exchange, stale);
+            return self.freshen(exchange, stale);
         }
         let response = &mut exchange.response;
-        let life = rules::life(response.status, &response.headers, self.fallback);
+        let freshness = rules::freshness(response.status, &response.headers, self.fallback);
         let varies = rules::varies_by(&response.headers).is_some();
         let fits = body.length().is_none_or(|length| length <= self.largest);
-        let life = life.filter(|_| varies && fits && exchange.problem.is_none());
+        let freshness = freshness.filter(|_| varies && fits && exchange.problem.is_none());
         let reason = if self.stale.is_some() { "stale" } else { "uri-miss" };
-        let stored = if life.is_some() { "; stored" } else { "" };
+        let stored = if freshness.is_some() { "; stored" } else { "" };
         let said = format!("weir; fwd={reason}{stored}");
         let mut headers = response.headers.clone();
         response.headers.push("cache-status", said.as_bytes());
-        let Some(life) = life else {
-            // A failure says nothing about the next answer.
+        let Some(freshness) = freshness else {
+            // A failure does not show whether the next response is cacheable.
             if exchange.response.status < 500 {
                 self.insert(exchange, None);
             }
@@ -222,26 +227,31 @@ impl Fetch {
         for own in ["age", "cache-status", "content-length"] {
             headers.remove(own);
         }
-        let answer = Answer { status: exchange.response.status, headers, body: Bytes::new(), life };
+        let stored = StoredResponse {
+            status: exchange.response.status,
+            headers,
+            body: Bytes::new(),
+            freshness,
+        };
         match body {
-            Body::Empty => {
-                self.insert(exchange, Some(answer));
-                Body::Empty
+            ResponseBody::Empty => {
+                self.insert(exchange, Some(stored));
+                ResponseBody::Empty
             }
-            Body::Whole(bytes) => {
-                self.insert(exchange, Some(Answer { body: bytes.clone(), ..answer }));
-                Body::Whole(bytes)
+            ResponseBody::Whole(bytes) => {
+                self.insert(exchange, Some(StoredResponse { body: bytes.clone(), ..stored }));
+                ResponseBody::Whole(bytes)
             }
             body => {
                 let evictions = exchange.worker;
                 let largest = self.largest;
-                body.kept(largest, move |bytes| {
-                    let answer = Answer { body: bytes, ..answer };
+                body.capture(largest, move |bytes| {
+                    let stored = StoredResponse { body: bytes, ..stored };
                     let gone = self.store.insert(
                         &self.key,
                         &self.tag,
                         &self.request,
-                        Some(answer),
+                        Some(stored),
                         self.now,
                     );
                     evictions.stats.cache_evictions.add(gone);
@@ -250,46 +260,45 @@ impl Fetch {
         }
     }
 
-    fn insert(&self, exchange: &Exchange, answer: Option<Answer>) {
-        let gone = self.store.insert(&self.key, &self.tag, &self.request, answer, self.now);
+    fn insert(&self, exchange: &Exchange, response: Option<StoredResponse>) {
+        let gone = self.store.insert(&self.key, &self.tag, &self.request, response, self.now);
         exchange.worker.stats.cache_evictions.add(gone);
     }
 
-    /// What is stored is good still, and fresh again (RFC 9111 section 4.3.4).
-    fn still_good<'a>(&self, exchange: &mut Exchange, stale: &Entry) -> Body<'a> {
+    /// The stored response was validated: freshens it (RFC 9111 section 4.3.4).
+    fn freshen<'a>(&self, exchange: &mut Exchange, stale: &Entry) -> ResponseBody<'a> {
         exchange.worker.stats.cache_revalidated.add(1);
-        let Some(old) = &stale.answer else { return Body::Empty };
+        let Some(old) = &stale.response else { return ResponseBody::Empty };
         let mut headers = old.headers.clone();
         for (known, name, value) in exchange.response.headers.iter() {
             if known != Known::ContentLength && name != "age" && name != "cache-status" {
                 headers.set(name, value);
             }
         }
-        let life = rules::life(old.status, &headers, self.fallback);
-        let mut answer = old.clone();
-        answer.headers = headers;
-        if let Some(life) = life {
-            answer.life = life;
-            self.insert(exchange, Some(answer.clone()));
+        let freshness = rules::freshness(old.status, &headers, self.fallback);
+        let mut stored = old.clone();
+        stored.headers = headers;
+        if let Some(freshness) = freshness {
+            stored.freshness = freshness;
+            self.insert(exchange, Some(stored.clone()));
         } else {
-            self.store.forget(&self.key);
+            self.store.remove_all(&self.key);
         }
         let response = &mut exchange.response;
         response.clear();
-        response.status = answer.status;
-        response.headers = answer.headers;
+        response.status = stored.status;
+        response.headers = stored.headers;
         response.headers.push("cache-status", b"weir; hit; fwd=stale; fwd-status=304");
-        if answer.status == 200 && rules::is_had(&self.conditions, &response.headers) {
+        if stored.status == 200 && rules::client_has(&self.conditions, &response.headers) {
             response.status = 304;
-            return Body::Empty;
+            return ResponseBody::Empty;
         }
-        Body::Whole(answer.body)
+        ResponseBody::Whole(stored.body)
     }
 }
 
-/// A request that may have changed a resource makes what is stored of it worthless (RFC 9111
-/// section 4.4).
-pub(crate) fn changed(exchange: &Exchange) {
+/// Invalidates the stored responses of a resource after an unsafe request (RFC 9111 section 4.4).
+pub(crate) fn invalidate(exchange: &Exchange) {
     let safe = matches!(
         exchange.request.method,
         Method::Get | Method::Head | Method::Options | Method::Trace
@@ -298,9 +307,9 @@ pub(crate) fn changed(exchange: &Exchange) {
         return;
     }
     let Some((api, _)) = exchange.route else { return };
-    let stores = &exchange.live().site.apis[api].caches;
-    if !stores.is_empty() {
+    let caches = &exchange.live().site.apis[api].caches;
+    if !caches.is_empty() {
         let key = key_of(exchange);
-        stores.iter().for_each(|store| store.forget(&key));
+        caches.iter().for_each(|store| store.remove_all(&key));
     }
 }

@@ -16,8 +16,8 @@ use crate::exchange::Exchange;
 use crate::headers::apply_edits;
 use crate::path;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::script_engine::{Part, Place, Placement};
 use crate::worker::Live;
 use std::rc::Rc;
@@ -30,14 +30,14 @@ pub(crate) async fn answer<'a>(
     route: &Route,
     script: &Script,
     mut body: RequestBody<'a>,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let live = Rc::clone(exchange.live());
     let place = match place(exchange, &live, Part::Handler) {
         Ok(place) => place,
-        Err(refusal) => {
+        Err(rejection) => {
             // What has come of its body is recorded all the same.
             let _ = body.drop_at_hand();
-            return Err(refusal);
+            return Err(rejection);
         }
     };
     let export = export(exchange, script)?;
@@ -59,20 +59,20 @@ pub(crate) async fn answer<'a>(
 /// Makes the headers that a script is told of: edited as for any handler.
 pub(crate) fn prepare(exchange: &mut Exchange, route: &Route) {
     apply_edits(&mut exchange.request.headers, &route.request_headers);
-    if let Some(again) = &exchange.resubmission {
-        again.mark(&route.resubmit, exchange.id.as_str(), &mut exchange.request.headers);
+    if let Some(replay) = &exchange.resubmission {
+        replay.mark(&route.resubmit, exchange.id.as_str(), &mut exchange.request.headers);
     }
 }
 
 /// Where a script of this request's route runs, unless it had to be stopped too often.
-fn place<'l>(exchange: &Exchange, live: &'l Live, part: Part) -> Result<&'l Place, Refusal> {
+fn place<'l>(exchange: &Exchange, live: &'l Live, part: Part) -> Result<&'l Place, Rejection> {
     let route = live.site.route(exchange.route.ok_or(Problem::Internal)?);
     let place = route.scripts.place(part).ok_or(Problem::Internal)?;
     match place.breaker.suspended() {
         None => Ok(place),
         Some(seconds) => {
-            let refusal = Refusal::new(Problem::ScriptSuspended);
-            Err(refusal.header("retry-after", seconds.to_string()))
+            let rejection = Rejection::new(Problem::ScriptSuspended);
+            Err(rejection.header("retry-after", seconds.to_string()))
         }
     }
 }
@@ -85,7 +85,7 @@ async fn call(
     place: &Place,
     export: usize,
     request: Request,
-) -> Result<End, Refusal> {
+) -> Result<End, Rejection> {
     let live = Rc::clone(exchange.live());
     match &place.placement {
         Placement::Here(program) => {
@@ -104,10 +104,10 @@ async fn call(
 }
 
 /// The function of the script that answers this method.
-pub(crate) fn export(exchange: &Exchange, script: &Script) -> Result<usize, Refusal> {
+pub(crate) fn export(exchange: &Exchange, script: &Script) -> Result<usize, Rejection> {
     script.program.export_for(exchange.request.method_name()).ok_or_else(|| {
         let allowed = script.program.exports().join(", ");
-        Refusal::new(Problem::MethodNotAllowed).header("allow", allowed)
+        Rejection::new(Problem::MethodNotAllowed).header("allow", allowed)
     })
 }
 
@@ -144,7 +144,7 @@ fn say(exchange: &Exchange, script: &Script, level: &'static str, text: &str) {
 }
 
 /// What the client is told of a call that came to nothing.
-fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> Refusal {
+fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> Rejection {
     let (problem, why) = match end {
         End::Response(_) | End::Changes(_) => {
             (Problem::ScriptFailed, "the result is invalid here".to_owned())
@@ -167,7 +167,7 @@ fn failed(exchange: &mut Exchange, script: &Script, place: &Place, end: End) -> 
 }
 
 /// Says in the log and in the record what went wrong, and nothing of it to the client.
-fn tell(exchange: &mut Exchange, script: &Script, problem: Problem, why: &str) -> Refusal {
+fn tell(exchange: &mut Exchange, script: &Script, problem: Problem, why: &str) -> Rejection {
     say(exchange, script, "error", why);
     let notes = exchange.notes.get_or_insert_default();
     notes.add(weir_script::Annotation::Log, "", why);

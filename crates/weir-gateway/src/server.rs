@@ -10,7 +10,7 @@ pub(crate) use descriptors::{Parting, partings};
 use crate::authorization_server;
 use crate::clock;
 use crate::descriptors::Complaint;
-use crate::door;
+use crate::injection;
 use crate::upstream::check;
 use crate::worker::{Control, Phase, Worker};
 use accept::listeners;
@@ -31,7 +31,7 @@ pub(crate) fn run(
     worker: &'static Worker,
     sockets: Vec<(TcpListener, Accepting)>,
     parting: Parting,
-    orders: mpsc::Receiver<door::Entry>,
+    orders: mpsc::Receiver<injection::Injected>,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
     weir_journal::use_short_time_slices();
@@ -49,7 +49,7 @@ pub(crate) fn run(
             accepting.push(tokio::task::spawn_local(listener.accept(open, control.clone())));
         }
         tokio::task::spawn_local(sweep(worker));
-        tokio::task::spawn_local(door::receive(worker, orders));
+        tokio::task::spawn_local(injection::receive(worker, orders));
         tokio::task::spawn_local(
             worker.agents.tend(worker.shared.broker.invalidations(worker.index)),
         );

@@ -2,7 +2,7 @@
 
 use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
-use crate::labels::{Again, EjectionReason, Hedged, Mirrored, NotAgain, UpgradeEnd};
+use crate::labels::{EjectionReason, Hedged, Mirrored, RetryDenied, RetryReason, UpgradeEnd};
 use crate::stats::{
     BUCKETS, CallKey, Durations, Exemplar, RejectionSeries, SeriesKey, Sketch, TargetKey,
     WorkerStats, put_exemplar, rejection_series,
@@ -64,7 +64,7 @@ pub struct Snapshot {
     /// Requests that are not as their API's description says.
     pub invalid_requests: u64,
     /// Answers that are not as their API's description says.
-    pub invalid_answers: u64,
+    pub invalid_responses: u64,
     /// Requests whose validation would have exceeded its budget.
     pub validation_over_budget_requests: u64,
     /// Responses whose validation would have exceeded its budget.
@@ -186,9 +186,9 @@ pub struct TargetSeries {
     /// Requests that went over a connection that had carried others.
     pub reused: u64,
     /// Requests sent again after it failed, by [`Again`].
-    pub again: [u64; Again::ALL.len()],
+    pub retries: [u64; RetryReason::ALL.len()],
     /// Requests not sent again after it failed, by [`NotAgain`].
-    pub not_again: [u64; NotAgain::ALL.len()],
+    pub retries_denied: [u64; RetryDenied::ALL.len()],
     /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
     pub hedges: [u64; Hedged::ALL.len()],
     /// Questions for the addresses of its name: answered, and not.
@@ -248,7 +248,7 @@ impl Snapshot {
             (&mut self.over_quota, &worker.over_quota),
             (&mut self.auth_throttled, &worker.auth_throttled),
             (&mut self.invalid_requests, &worker.invalid_requests),
-            (&mut self.invalid_answers, &worker.invalid_answers),
+            (&mut self.invalid_responses, &worker.invalid_responses),
             (&mut self.validation_over_budget_requests, &worker.validation_over_budget_requests),
             (&mut self.validation_over_budget_responses, &worker.validation_over_budget_responses),
             (&mut self.fallbacks, &worker.fallbacks),
@@ -329,11 +329,14 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
         });
         sum.connects += stats.connects.get();
         sum.reused += stats.reused.get();
-        sum.again.iter_mut().zip(&stats.again).for_each(|(sum, one)| *sum += one.get());
+        sum.retries.iter_mut().zip(&stats.retries).for_each(|(sum, one)| *sum += one.get());
         sum.resolutions.iter_mut().zip(&stats.resolutions).for_each(|(sum, one)| *sum += one.get());
         sum.grpc.iter_mut().zip(&stats.grpc).for_each(|(sum, one)| *sum += one.get());
         sum.hedges.iter_mut().zip(&stats.hedges).for_each(|(sum, one)| *sum += one.get());
-        sum.not_again.iter_mut().zip(&stats.not_again).for_each(|(sum, one)| *sum += one.get());
+        sum.retries_denied
+            .iter_mut()
+            .zip(&stats.retries_denied)
+            .for_each(|(sum, one)| *sum += one.get());
         sum.busy += stats.busy.get();
         sum.open += stats.open.get();
         sum.idle += stats.idle.get();

@@ -10,7 +10,7 @@ pub use sketch::Sketch;
 
 use crate::counter::Counter;
 use crate::grpc;
-use crate::labels::{Again, Hedged, Mirrored, NotAgain, UpgradeEnd};
+use crate::labels::{Hedged, Mirrored, RetryDenied, RetryReason, UpgradeEnd};
 use crate::spans::Spans;
 use crate::trace_context::SpanContext;
 use sketch::Recorder;
@@ -124,9 +124,9 @@ pub struct TargetStats {
     /// Requests that went over a connection that had carried others.
     pub reused: Counter,
     /// Requests sent again after this target failed, by [`Again`].
-    pub again: [Counter; Again::ALL.len()],
+    pub retries: [Counter; RetryReason::ALL.len()],
     /// Requests not sent again after this target failed, by [`NotAgain`].
-    pub not_again: [Counter; NotAgain::ALL.len()],
+    pub retries_denied: [Counter; RetryDenied::ALL.len()],
     /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
     pub hedges: [Counter; Hedged::ALL.len()],
     /// Questions for the addresses of its name: answered, and not.
@@ -144,13 +144,13 @@ pub struct TargetStats {
 
 impl TargetStats {
     /// A request is sent again.
-    pub(crate) fn sent_again(&self, why: Again) {
-        self.again[why as usize].add(1);
+    pub(crate) fn count_retry(&self, why: RetryReason) {
+        self.retries[why as usize].add(1);
     }
 
     /// A request that might be is not sent again.
-    pub(crate) fn not_sent_again(&self, why: NotAgain) {
-        self.not_again[why as usize].add(1);
+    pub(crate) fn count_retry_denied(&self, why: RetryDenied) {
+        self.retries_denied[why as usize].add(1);
     }
 
     /// The series of these labels, made on first use, or that of all others; with its own key.
@@ -207,7 +207,7 @@ pub(crate) struct WorkerStats {
     pub(crate) over_quota: Counter,
     pub(crate) auth_throttled: Counter,
     pub(crate) invalid_requests: Counter,
-    pub(crate) invalid_answers: Counter,
+    pub(crate) invalid_responses: Counter,
     pub(crate) validation_over_budget_requests: Counter,
     pub(crate) validation_over_budget_responses: Counter,
     pub(crate) fallbacks: Counter,

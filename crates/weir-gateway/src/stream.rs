@@ -38,7 +38,7 @@ struct Pipes {
 
 /// What the other side has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum PeerEvent {
     /// It has sent something.
     Data,
     /// It sends no more.
@@ -185,7 +185,7 @@ impl Stream {
     }
 
     /// Waits for anything to come, and leaves it where it is.
-    pub(crate) fn poll_sign(&self, cx: &mut Context<'_>) -> Poll<Sign> {
+    pub(crate) fn poll_peer_event(&self, cx: &mut Context<'_>) -> Poll<PeerEvent> {
         let io = self.io.borrow();
         let (tcp, tls) = match &*io {
             Io::Tcp(tcp) => (tcp, false),
@@ -197,11 +197,11 @@ impl Stream {
         let mut byte = [0];
         let peeked = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
         Poll::Ready(match peeked {
-            Ok(0) => Sign::End,
+            Ok(0) => PeerEvent::End,
             // Whoever ends a TLS connection in order says so first.
-            Ok(_) if tls && has_ended(tcp) => Sign::End,
-            Ok(_) => Sign::Data,
-            Err(_) => Sign::Reset,
+            Ok(_) if tls && has_ended(tcp) => PeerEvent::End,
+            Ok(_) => PeerEvent::Data,
+            Err(_) => PeerEvent::Reset,
         })
     }
 

@@ -11,8 +11,8 @@ use crate::deadline::Deadline;
 use crate::headers::is_encoded;
 use crate::negotiate;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};
@@ -26,7 +26,7 @@ pub(crate) async fn build<'s>(
     structure: &'s Structure,
     format: usize,
     body: RequestBody<'_>,
-) -> Result<(Vec<u8>, &'s str), Refusal> {
+) -> Result<(Vec<u8>, &'s str), Rejection> {
     let Structure { map, from, formats } = structure;
     let input = if map.reads_body() {
         read(&request.head.headers, deadline, from, body).await?
@@ -43,7 +43,7 @@ pub(crate) async fn read_json(
     headers: &Headers,
     deadline: &Deadline,
     body: RequestBody<'_>,
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Vec<u8>, Rejection> {
     read(headers, deadline, &Sources { json: true, xml: None }, body).await
 }
 
@@ -53,16 +53,16 @@ async fn read(
     deadline: &Deadline,
     from: &Sources,
     mut body: RequestBody<'_>,
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Vec<u8>, Rejection> {
     let Some(source) = Source::of(from, headers.known(Known::ContentType)) else {
-        let refusal = Refusal::new(Problem::UnsupportedMediaType);
-        return Err(refusal.detail(source::described(from)));
+        let rejection = Rejection::new(Problem::UnsupportedMediaType);
+        return Err(rejection.detail(source::described(from)));
     };
     if is_encoded(headers) {
         return Err(compressed());
     }
     let body = body.read_whole(deadline).await?;
-    let malformed = |why: String| Refusal::new(Problem::MalformedXml).detail(why);
+    let malformed = |why: String| Rejection::new(Problem::MalformedXml).detail(why);
     source.json(body).map_err(|error| malformed(error.to_string()))
 }
 
@@ -71,10 +71,10 @@ pub(crate) fn apply(
     request: &ClientRequest<'_>,
     map: &JsonMap,
     input: &[u8],
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Vec<u8>, Rejection> {
     let mut out = Vec::with_capacity(input.len() + 64);
     map.apply(input, &scope_for(request, map), &mut out).map_err(|error| match error {
-        MapError::Malformed(why) => Refusal::new(Problem::MalformedJson).detail(why),
+        MapError::Malformed(why) => Rejection::new(Problem::MalformedJson).detail(why),
     })?;
     Ok(out)
 }
@@ -84,7 +84,7 @@ fn scope_for(request: &ClientRequest<'_>, map: &JsonMap) -> Scope {
 }
 
 /// What a map has written, in a format.
-fn render(format: &Format, json: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+fn render(format: &Format, json: Vec<u8>) -> Result<Vec<u8>, Rejection> {
     match format {
         Format::Json { indent: 0 } => Ok(json),
         format => format.render(&json).map_err(|_| Problem::Internal.into()),
@@ -97,8 +97,8 @@ pub(crate) async fn response<'a>(
     input: StageInput<'_>,
     structure: &Structure,
     limit: u64,
-    mut body: Body<'a>,
-) -> Result<Body<'a>, Refusal> {
+    mut body: ResponseBody<'a>,
+) -> Result<ResponseBody<'a>, Rejection> {
     let Structure { map, from, formats } = structure;
     let StageInput { request, response, deadline, .. } = input;
     let status = response.status;
@@ -117,14 +117,14 @@ pub(crate) async fn response<'a>(
         if is_encoded(&response.headers) {
             return Err(unreadable());
         }
-        let unmappable = |why: String| Refusal::new(Problem::UpstreamUnmappable).detail(why);
+        let unmappable = |why: String| Rejection::new(Problem::UpstreamUnmappable).detail(why);
         let input = body.read_whole(deadline, limit).await?;
         let input = source.json(input).map_err(|error| unmappable(error.to_string()))?;
         let mut out = Vec::with_capacity(input.len() + 64);
         map.apply(&input, &scope_for(&request, map), &mut out).map_err(|error| match error {
             MapError::Malformed(why) => unmappable(why),
         })?;
-        body = Body::Whole(Bytes::from(render(format, out)?));
+        body = ResponseBody::Whole(Bytes::from(render(format, out)?));
         remove_stale(&mut response.headers);
     } else {
         forget_length(&mut response.headers);
@@ -141,14 +141,14 @@ pub(crate) async fn response<'a>(
 }
 
 /// A request whose body cannot be mapped as it is.
-pub(crate) fn compressed() -> Refusal {
-    let refusal = Refusal::new(Problem::UnsupportedMediaType);
-    refusal.detail("compressed bodies cannot be mapped")
+pub(crate) fn compressed() -> Rejection {
+    let rejection = Rejection::new(Problem::UnsupportedMediaType);
+    rejection.detail("compressed bodies cannot be mapped")
 }
 
 /// An answer whose body cannot be mapped as it is.
-pub(crate) fn unreadable() -> Refusal {
-    Refusal::new(Problem::UpstreamUnmappable).detail("the upstream's response is compressed")
+pub(crate) fn unreadable() -> Rejection {
+    Rejection::new(Problem::UpstreamUnmappable).detail("the upstream's response is compressed")
 }
 
 /// Of an answer to HEAD: what is said about a body is true of the mapped one, whose length nobody

@@ -14,7 +14,7 @@ pub(crate) use tunnel::run;
 use crate::exchange::Exchange;
 use crate::headers::strip_response;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::upstream::{Connection, Upgraded};
 use weir_config::{Origins, Proxy, Upgrade};
 use weir_wire::{Headers, Known, Method, has_token};
@@ -32,7 +32,7 @@ pub(crate) fn wanted(
     exchange: &Exchange,
     proxy: &Proxy,
     bodiless: bool,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, Rejection> {
     let headers = &exchange.request.headers;
     if !headers.may_have(Known::Upgrade) || !exchange.takes_interim() {
         return Ok(None);
@@ -55,14 +55,16 @@ pub(crate) fn wanted(
     if chosen == WEBSOCKET && !is_admitted(exchange, proxy) {
         exchange.worker.stats.upgrades_refused.add(1);
         let why = "WebSockets are not allowed from this origin (`origins`)";
-        return Err(Refusal::new(Problem::UpgradeRefused).detail(why));
+        return Err(Rejection::new(Problem::UpgradeRefused).detail(why));
     }
     if !bodiless {
         let why = "an upgrade request must not have a body";
-        return Err(Refusal::new(Problem::BadRequest).detail(why));
+        return Err(Rejection::new(Problem::BadRequest).detail(why));
     }
     if chosen == WEBSOCKET && exchange.request.method != Method::Get {
-        return Err(Refusal::new(Problem::BadRequest).detail("a WebSocket handshake requires GET"));
+        return Err(
+            Rejection::new(Problem::BadRequest).detail("a WebSocket handshake requires GET")
+        );
     }
     Ok(Some(chosen))
 }

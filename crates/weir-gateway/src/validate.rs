@@ -6,8 +6,8 @@ use crate::client_request::{ClientRequest, StageInput};
 use crate::deadline::Deadline;
 use crate::headers::{self, is_encoded};
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::Segment;
 use weir_config::validation::{
@@ -33,7 +33,7 @@ pub(crate) async fn request<'a>(
     validation: &Validation,
     mut body: RequestBody<'a>,
     found: &mut Findings,
-) -> Result<RequestBody<'a>, Refusal> {
+) -> Result<RequestBody<'a>, Rejection> {
     if validation.requests == Enforcement::Off {
         return Ok(body);
     }
@@ -51,17 +51,17 @@ pub(crate) async fn request<'a>(
     let content = match rules.content(request.head.headers.known(Known::ContentType)) {
         Ok(content) => content,
         Err(accepted) => {
-            let refusal = Refusal::new(Problem::UnsupportedMediaType).detail(accepted);
-            return lenient(found, validation.requests, refusal).map(|()| body);
+            let rejection = Rejection::new(Problem::UnsupportedMediaType).detail(accepted);
+            return lenient(found, validation.requests, rejection).map(|()| body);
         }
     };
     if !content.reads_body() {
         return Ok(body);
     }
     if is_encoded(&request.head.headers) {
-        let refusal = Refusal::new(Problem::UnsupportedMediaType)
+        let rejection = Rejection::new(Problem::UnsupportedMediaType)
             .detail("compressed bodies cannot be validated");
-        return lenient(found, validation.requests, refusal).map(|()| body);
+        return lenient(found, validation.requests, rejection).map(|()| body);
     }
     if let Some(bytes) = body.whole_at_hand()? {
         let checked = content.check(bytes);
@@ -76,20 +76,20 @@ fn settle(
     found: &mut Findings,
     mode: Enforcement,
     checked: Result<(), Fault>,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     match checked {
         Ok(()) => Ok(()),
         Err(Fault::Violations(violations)) => judge(found, mode, violations),
         Err(Fault::Malformed(why)) => {
-            lenient(found, mode, Refusal::new(Problem::MalformedJson).detail(why))
+            lenient(found, mode, Rejection::new(Problem::MalformedJson).detail(why))
         }
         Err(Fault::OverBudget(violation)) => {
             found.over_budget.push(violation.clone());
-            let refusal = Refusal::new(Problem::InvalidRequest).violations(vec![violation]);
+            let rejection = Rejection::new(Problem::InvalidRequest).violations(vec![violation]);
             if mode == Enforcement::Enforce {
-                note(found, "request", &refusal);
+                note(found, "request", &rejection);
             }
-            lenient(found, mode, refusal)
+            lenient(found, mode, rejection)
         }
     }
 }
@@ -101,7 +101,7 @@ async fn whole<'a>(
     content: &Content,
     mut body: RequestBody<'a>,
     found: &mut Findings,
-) -> Result<RequestBody<'a>, Refusal> {
+) -> Result<RequestBody<'a>, Rejection> {
     let bytes = body.read_whole(deadline).await?;
     settle(found, mode, content.check(&bytes))?;
     Ok(RequestBody::whole(bytes))
@@ -138,30 +138,30 @@ fn judge(
     found: &mut Findings,
     mode: Enforcement,
     violations: Vec<Violation>,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     if violations.is_empty() {
         return Ok(());
     }
-    lenient(found, mode, Refusal::new(Problem::InvalidRequest).violations(violations))
+    lenient(found, mode, Rejection::new(Problem::InvalidRequest).violations(violations))
 }
 
 /// A refusal that is one only if requests are held to the description.
-fn lenient(found: &mut Findings, mode: Enforcement, refusal: Refusal) -> Result<(), Refusal> {
+fn lenient(found: &mut Findings, mode: Enforcement, rejection: Rejection) -> Result<(), Rejection> {
     found.invalid += 1;
     if mode == Enforcement::Enforce {
-        return Err(refusal);
+        return Err(rejection);
     }
-    note(found, "request", &refusal);
+    note(found, "request", &rejection);
     Ok(())
 }
 
 /// Notes in the transaction's log what does not match.
-fn note(found: &mut Findings, what: &str, refusal: &Refusal) {
+fn note(found: &mut Findings, what: &str, rejection: &Rejection) {
     let logs = &mut found.notes;
-    if let Some(detail) = &refusal.detail {
+    if let Some(detail) = &rejection.detail {
         logs.push(format!("invalid {what}: {detail}"));
     }
-    for v in &refusal.violations {
+    for v in &rejection.violations {
         let Violation { place, name, pointer, detail } = v;
         let space = if name.is_empty() { "" } else { " " };
         let place = place.as_str();
@@ -175,9 +175,9 @@ pub(crate) async fn response<'a>(
     input: StageInput<'_>,
     validation: &Validation,
     limit: u64,
-    mut body: Body<'a>,
+    mut body: ResponseBody<'a>,
     found: &mut Findings,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let StageInput { request, response, deadline, .. } = input;
     let bodiless = matches!(response.status, 204 | 205 | 304) || body.length() == Some(0);
     let content_type = response.headers.known(Known::ContentType);
@@ -207,7 +207,7 @@ pub(crate) async fn response<'a>(
     }
     let bytes = body.read_whole(deadline, limit).await?;
     let violations = match content.check(&bytes) {
-        Ok(()) => return Ok(Body::Whole(Bytes::from(bytes))),
+        Ok(()) => return Ok(ResponseBody::Whole(Bytes::from(bytes))),
         Err(Fault::Violations(violations)) => violations,
         Err(Fault::Malformed(detail)) => vec![of_body(detail)],
         Err(Fault::OverBudget(violation)) => {
@@ -216,7 +216,7 @@ pub(crate) async fn response<'a>(
         }
     };
     verdict(found, validation, violations)?;
-    Ok(Body::Whole(Bytes::from(bytes)))
+    Ok(ResponseBody::Whole(Bytes::from(bytes)))
 }
 
 /// Notes what does not match, and refuses it if answers are held to the description. What is wrong
@@ -225,12 +225,12 @@ fn verdict(
     found: &mut Findings,
     validation: &Validation,
     violations: Vec<Violation>,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     found.invalid += 1;
-    let told = Refusal::new(Problem::InvalidAnswer).violations(violations);
+    let told = Rejection::new(Problem::InvalidResponse).violations(violations);
     note(found, "answer", &told);
     if validation.responses == Enforcement::Enforce {
-        return Err(Problem::InvalidAnswer.into());
+        return Err(Problem::InvalidResponse.into());
     }
     Ok(())
 }

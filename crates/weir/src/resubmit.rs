@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_admin::failure::{Failure, SearchFailure};
 use weir_admin::resubmit as shown;
 use weir_gateway::Gateway;
-use weir_gateway::door::{self, Resubmission};
+use weir_gateway::injection::{self, Resubmission};
 use weir_resubmit::{
     Edit, GatewayClient, OnDone, Options, ResubmitError, ResubmitRequest, Resubmitter,
 };
@@ -30,7 +30,7 @@ pub(crate) fn gateway_client(gateway: &Arc<Gateway>) -> GatewayClient {
             check.would_resubmit(&replay(request.clone())).map_err(reason)
         }),
         send: Box::new(move |request, on_done| {
-            let on_end: door::Tell = Box::new(move |ended| on_done(outcome(ended)));
+            let on_end: injection::OnDone = Box::new(move |ended| on_done(outcome(ended)));
             match send.resubmit(Box::new(replay(request)), on_end) {
                 Ok(()) => Ok(()),
                 Err((returned, on_end)) => {
@@ -82,27 +82,27 @@ fn request_of(replay: Resubmission) -> ResubmitRequest {
     }
 }
 
-fn outcome(ended: door::Ended) -> AttemptOutcome {
+fn outcome(ended: injection::Ended) -> AttemptOutcome {
     match ended {
-        door::Ended::Answered { status, problem } => {
+        injection::Ended::Answered { status, problem } => {
             AttemptOutcome::Response(status, problem.map(weir_gateway::problem::Problem::slug))
         }
-        door::Ended::Broken { status } => AttemptOutcome::Aborted(status),
-        door::Ended::Refused(why) => AttemptOutcome::Rejected(reason(why)),
-        door::Ended::Lost => AttemptOutcome::Unknown,
+        injection::Ended::Broken { status } => AttemptOutcome::Aborted(status),
+        injection::Ended::Refused(why) => AttemptOutcome::Rejected(reason(why)),
+        injection::Ended::Lost => AttemptOutcome::Unknown,
     }
 }
 
-fn reason(refused: door::Refused) -> Reason {
+fn reason(refused: injection::Refused) -> Reason {
     match refused {
-        door::Refused::ConsumerGone => Reason::ConsumerGone,
-        door::Refused::ScopeMissing => Reason::ScopeMissing,
-        door::Refused::NotAdmitted => Reason::NotAdmitted,
-        door::Refused::RouteGone => Reason::RouteGone,
-        door::Refused::TargetNotListed => Reason::TargetNotListed,
-        door::Refused::TargetUnfit => Reason::TargetUnfit,
-        door::Refused::LimitReached => Reason::LimitReached,
-        door::Refused::Rejected(problem) => Reason::Rejected(problem.slug().to_owned()),
+        injection::Refused::ConsumerGone => Reason::ConsumerGone,
+        injection::Refused::ScopeMissing => Reason::ScopeMissing,
+        injection::Refused::NotAdmitted => Reason::NotAdmitted,
+        injection::Refused::RouteGone => Reason::RouteGone,
+        injection::Refused::TargetNotListed => Reason::TargetNotListed,
+        injection::Refused::TargetUnfit => Reason::TargetUnfit,
+        injection::Refused::LimitReached => Reason::LimitReached,
+        injection::Refused::Rejected(problem) => Reason::Rejected(problem.slug().to_owned()),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::history::Past;
 use super::rates::Totals;
 use super::*;
-use weir_gateway::limit::{PlanStanding, RateStanding};
+use weir_gateway::limit::{PlanStatus, RateStatus};
 use weir_gateway::problem::Problem;
 use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
 use weir_gateway::stats::{RejectionSeries, Sketch};
@@ -128,15 +128,15 @@ fn a_clock_that_is_set_back_breaks_nothing() {
 
 #[test]
 fn who_is_refused_within_a_second_is_throttled_though_something_is_left_again() {
-    let standing = |consumer: &str, remaining, refused| PlanStanding {
+    let standing = |consumer: &str, remaining, refused| PlanStatus {
         consumer: consumer.to_owned(),
         plan: "gold".to_owned(),
-        rate: Some(RateStanding { burst: 10, remaining, reset: 1 }),
+        rate: Some(RateStatus { burst: 10, remaining, reset: 1 }),
         quota: None,
         refused_by_rate: refused,
         refused_by_quota: 0,
     };
-    let standings = |plans: Vec<PlanStanding>| LimitStandings { plans, limits: Vec::new() };
+    let standings = |plans: Vec<PlanStatus>| LimitStatuses { plans, limits: Vec::new() };
     let mut refused = HashMap::new();
     let first = standings(vec![standing("a", 3, 7), standing("b", 0, 1), standing("c", 3, 0)]);
     let names = |found: Vec<Throttled>| -> Vec<(String, u64)> {

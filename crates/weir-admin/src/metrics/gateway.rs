@@ -80,7 +80,7 @@ const POLICIES: &[Row<Snapshot>] = &[
         "Calls replaced by their fallback."),
     (Counter, "weir_invalid_requests_total", |s| s.invalid_requests as f64,
         "Requests that violate the API description, rejected or not."),
-    (Counter, "weir_invalid_answers_total", |s| s.invalid_answers as f64,
+    (Counter, "weir_invalid_answers_total", |s| s.invalid_responses as f64,
         "Responses that violate the API description, rejected or not."),
     (Counter, "weir_validation_over_budget_requests_total",
         |s| s.validation_over_budget_requests as f64,

@@ -3,7 +3,7 @@
 use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
-use weir_gateway::labels::{Again, EjectionReason, Hedged, NotAgain};
+use weir_gateway::labels::{EjectionReason, Hedged, RetryDenied, RetryReason};
 use weir_gateway::snapshot::{CallSeries, TargetSeries};
 
 #[rustfmt::skip]
@@ -44,16 +44,16 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "Retries after a failed attempt, by reason.",
             "weir_reason",
             targets,
-            Again::ALL.map(Again::as_str),
-            |t| &t.again,
+            RetryReason::ALL.map(RetryReason::as_str),
+            |t| &t.retries,
         ),
         by(
             "weir_upstream_retries_refused_total",
             "Retries that were allowed by the request and denied by weir, by reason.",
             "weir_reason",
             targets,
-            NotAgain::ALL.map(NotAgain::as_str),
-            |t| &t.not_again,
+            RetryDenied::ALL.map(RetryDenied::as_str),
+            |t| &t.retries_denied,
         ),
         by(
             "weir_upstream_hedges_total",

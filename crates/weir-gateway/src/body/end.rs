@@ -2,7 +2,7 @@
 
 use crate::deadline::Expired;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use http::HeaderMap;
 use weir_wire::BodyError;
 use weir_wire::fastcgi::FastCgiError;
@@ -17,16 +17,16 @@ pub(crate) struct BodyEnd {
 
 /// Why a response broke off.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AnswerError {
+pub(crate) enum ResponseError {
     /// The upstream closed or reset the connection.
     #[error("the upstream closed the connection early")]
     UpstreamClosed,
     /// The upstream's framing is broken.
     #[error("the upstream's response is malformed: {0}")]
-    UpstreamGarbage(#[from] BodyError),
+    UpstreamProtocolError(#[from] BodyError),
     /// What an agent sends is no FastCGI.
     #[error("the agent's response is malformed: {0}")]
-    AgentGarbage(FastCgiError),
+    AgentProtocolError(FastCgiError),
     /// No byte came in time.
     #[error("the upstream did not respond in time")]
     Late(Expired),
@@ -44,32 +44,38 @@ pub(crate) enum AnswerError {
     NotKept,
 }
 
-impl AnswerError {
+impl ResponseError {
     /// What it is called when there is still somebody to tell.
     pub(crate) fn problem(&self) -> Problem {
         match self {
             Self::UpstreamClosed => Problem::UpstreamClosed,
-            Self::UpstreamGarbage(_) | Self::AgentGarbage(_) => Problem::UpstreamGarbage,
-            Self::Late(expired) => Refusal::from(*expired).problem,
+            Self::UpstreamProtocolError(_) | Self::AgentProtocolError(_) => {
+                Problem::UpstreamProtocolError
+            }
+            Self::Late(expired) => Rejection::from(*expired).problem,
             Self::File => Problem::FileUnreadable,
             Self::Compression => Problem::Internal,
-            Self::TooLarge => Problem::AnswerTooLarge,
+            Self::TooLarge => Problem::ResponseTooLarge,
             Self::NotKept => Problem::JournalFull,
         }
     }
 }
 
-impl From<AnswerError> for Refusal {
-    fn from(error: AnswerError) -> Self {
+impl From<ResponseError> for Rejection {
+    fn from(error: ResponseError) -> Self {
         match &error {
-            AnswerError::UpstreamGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
-            AnswerError::AgentGarbage(why) => Self::new(error.problem()).detail(why.to_string()),
-            AnswerError::Late(expired) => Self::from(*expired),
-            AnswerError::UpstreamClosed
-            | AnswerError::File
-            | AnswerError::Compression
-            | AnswerError::TooLarge
-            | AnswerError::NotKept => Self::new(error.problem()),
+            ResponseError::UpstreamProtocolError(why) => {
+                Self::new(error.problem()).detail(why.to_string())
+            }
+            ResponseError::AgentProtocolError(why) => {
+                Self::new(error.problem()).detail(why.to_string())
+            }
+            ResponseError::Late(expired) => Self::from(*expired),
+            ResponseError::UpstreamClosed
+            | ResponseError::File
+            | ResponseError::Compression
+            | ResponseError::TooLarge
+            | ResponseError::NotKept => Self::new(error.problem()),
         }
     }
 }

@@ -138,10 +138,10 @@ impl<'a> Http1Body<'a> {
             match ready!(self.incoming.poll_fill(self.stream, cx)) {
                 Ok(0) => {
                     self.incoming.body.close()?;
-                    return Poll::Ready(Err(RequestBodyError::Gone));
+                    return Poll::Ready(Err(RequestBodyError::ClientClosed));
                 }
                 Ok(_) => {}
-                Err(_) => return Poll::Ready(Err(RequestBodyError::Gone)),
+                Err(_) => return Poll::Ready(Err(RequestBodyError::ClientClosed)),
             }
         }
     }
@@ -152,10 +152,10 @@ impl<'a> Http1Body<'a> {
         let written = ready!(self.stream.poll_write(cx, CONTINUE, b""));
         self.incoming.expects_continue = false;
         if !matches!(written, Ok(count) if count == CONTINUE.len()) {
-            return Poll::Ready(Err(RequestBodyError::Gone));
+            return Poll::Ready(Err(RequestBodyError::ClientClosed));
         }
         match self.stream.poll_flush(cx) {
-            Poll::Ready(Err(_)) => Poll::Ready(Err(RequestBodyError::Gone)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(RequestBodyError::ClientClosed)),
             // TLS flushes on with the next write or read.
             _ => Poll::Ready(Ok(())),
         }

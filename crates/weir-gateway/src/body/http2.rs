@@ -104,7 +104,7 @@ impl Http2Body {
             let mut interim = http::Response::new(());
             *interim.status_mut() = http::StatusCode::CONTINUE;
             if response.borrow_mut().send_informational(interim).is_err() {
-                return Poll::Ready(Err(RequestBodyError::Gone));
+                return Poll::Ready(Err(RequestBodyError::ClientClosed));
             }
         }
         polled
@@ -118,7 +118,7 @@ impl Http2Body {
             match ready!(incoming.poll_data(cx)) {
                 None => break,
                 // Whatever the reason of a reset: the body is not whole.
-                Some(Err(_)) => return Poll::Ready(Err(RequestBodyError::Gone)),
+                Some(Err(_)) => return Poll::Ready(Err(RequestBodyError::ClientClosed)),
                 Some(Ok(data)) => {
                     // It fails only for more than has come.
                     let _ = incoming.flow_control().release_capacity(data.len());
@@ -130,7 +130,8 @@ impl Http2Body {
                 }
             }
         }
-        self.trailers = ready!(incoming.poll_trailers(cx)).map_err(|_| RequestBodyError::Gone)?;
+        self.trailers =
+            ready!(incoming.poll_trailers(cx)).map_err(|_| RequestBodyError::ClientClosed)?;
         self.over = true;
         Poll::Ready(Ok(false))
     }

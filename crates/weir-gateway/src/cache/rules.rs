@@ -10,7 +10,7 @@ const LONGEST: u64 = 365 * 24 * 60 * 60;
 
 /// How long an answer is fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct Freshness {
     /// Seconds from when it was made.
     pub(crate) fresh: u64,
     /// Seconds that had gone by when it came (`Age`).
@@ -35,7 +35,7 @@ pub(crate) fn says(headers: &Headers, names: &[&str]) -> bool {
 }
 
 /// Whether a request wants an answer from the origin (RFC 9111 section 5.2.1).
-pub(crate) fn asks_anew(headers: &Headers) -> bool {
+pub(crate) fn wants_revalidation(headers: &Headers) -> bool {
     says(headers, &["no-cache"]) || seconds_of(headers, "max-age") == Some(0)
 }
 
@@ -59,7 +59,11 @@ fn date(headers: &Headers, name: &str) -> Option<i64> {
 /// Whether an answer to a GET may be stored, and how long it is fresh; `fallback` are the seconds
 /// where it does not say. One that is never fresh is not worth storing unless it can be asked for
 /// again by its validators.
-pub(crate) fn life(status: u16, headers: &Headers, fallback: Option<u64>) -> Option<Life> {
+pub(crate) fn freshness(
+    status: u16,
+    headers: &Headers,
+    fallback: Option<u64>,
+) -> Option<Freshness> {
     let known = matches!(status, 200 | 203 | 204 | 301 | 308 | 404 | 410);
     let unwanted = says(headers, &["no-store", "private", "no-cache"])
         || headers.known(Known::SetCookie).is_some()
@@ -80,7 +84,7 @@ pub(crate) fn life(status: u16, headers: &Headers, fallback: Option<u64>) -> Opt
         .or(fallback)?;
     let age = headers.get("age").and_then(number).unwrap_or(0);
     let fresh = fresh.min(LONGEST);
-    (fresh > age || has_validator(headers)).then_some(Life { fresh, age })
+    (fresh > age || has_validator(headers)).then_some(Freshness { fresh, age })
 }
 
 /// Whether it can be asked for again by what tells its states apart.
@@ -117,7 +121,7 @@ pub(crate) fn value_of(request: &Headers, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Whether the client has what is stored already (RFC 9110 section 13.2.2).
-pub(crate) fn is_had(request: &Headers, stored: &Headers) -> bool {
+pub(crate) fn client_has(request: &Headers, stored: &Headers) -> bool {
     if request.get("if-none-match").is_some() {
         let bare = |tag: &[u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
         let Some(tag) = stored.known(Known::Etag).map(bare) else { return false };
@@ -127,7 +131,7 @@ pub(crate) fn is_had(request: &Headers, stored: &Headers) -> bool {
         return request.get_all("if-none-match").any(listed);
     }
     let then = date(request, "if-modified-since");
-    then.zip(date(stored, "last-modified")).is_some_and(|(then, changed)| changed <= then)
+    then.zip(date(stored, "last-modified")).is_some_and(|(then, invalidate)| invalidate <= then)
 }
 
 #[cfg(test)]
@@ -141,7 +145,8 @@ mod tests {
     }
 
     fn fresh(control: &str) -> Option<u64> {
-        life(200, &headers(&[("cache-control", control)]), Some(7)).map(|life| life.fresh)
+        freshness(200, &headers(&[("cache-control", control)]), Some(7))
+            .map(|freshness| freshness.fresh)
     }
 
     #[test]
@@ -164,20 +169,20 @@ mod tests {
         }
         let dated = |expires: &str| {
             let fields = [("date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("expires", expires)];
-            life(200, &headers(&fields), Some(7)).map(|life| life.fresh)
+            freshness(200, &headers(&fields), Some(7)).map(|freshness| freshness.fresh)
         };
         assert_eq!(dated("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
         assert_eq!(dated("0"), None);
         let aged = [("cache-control", "max-age=60"), ("age", "50")];
-        assert_eq!(life(200, &headers(&aged), None), Some(Life { fresh: 60, age: 50 }));
+        assert_eq!(freshness(200, &headers(&aged), None), Some(Freshness { fresh: 60, age: 50 }));
         let tagged = [("cache-control", "max-age=0"), ("etag", "\"a\"")];
-        assert!(life(200, &headers(&tagged), None).is_some(), "it can be asked for again");
+        assert!(freshness(200, &headers(&tagged), None).is_some(), "it can be asked for again");
     }
 
     #[test]
     fn what_may_not_be_stored_is_not() {
         let with = |status: u16, field: (&str, &str)| {
-            life(status, &headers(&[("cache-control", "max-age=60"), field]), None)
+            freshness(status, &headers(&[("cache-control", "max-age=60"), field]), None)
         };
         assert!(with(200, ("x-a", "b")).is_some() && with(404, ("x-a", "b")).is_some());
         for status in [201, 206, 302, 304, 400, 500, 503] {
@@ -185,8 +190,8 @@ mod tests {
         }
         assert_eq!(with(200, ("set-cookie", "a=b")), None);
         assert_eq!(with(200, ("content-range", "bytes 0-1/2")), None);
-        assert_eq!(life(404, &headers(&[]), Some(60)), None, "an error says itself how long");
-        assert_eq!(life(200, &headers(&[]), None), None);
+        assert_eq!(freshness(404, &headers(&[]), Some(60)), None, "an error says itself how long");
+        assert_eq!(freshness(200, &headers(&[]), None), None);
     }
 
     #[test]
@@ -207,7 +212,7 @@ mod tests {
     fn who_has_it_already_is_told_so() {
         let stored =
             headers(&[("etag", "W/\"a\""), ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]);
-        let had = |name: &str, value: &str| is_had(&headers(&[(name, value)]), &stored);
+        let had = |name: &str, value: &str| client_has(&headers(&[(name, value)]), &stored);
         assert!(had("if-none-match", "\"b\", \"a\"") && had("if-none-match", "*"));
         assert!(!had("if-none-match", "\"b\""));
         assert!(had("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT"));

@@ -4,7 +4,7 @@
 //! counted with its headers, its key and what a map takes for it. The lock is held for a look-up or
 //! an insertion, never over a body or an await.
 
-use super::rules::{self, Life};
+use super::rules::{self, Freshness};
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,11 +13,11 @@ use tokio::sync::watch;
 use weir_wire::Headers;
 
 /// What an answer takes beside its bytes, about.
-const OVERHEAD: u64 = 512;
+const OVERHEAD_BYTES: u64 = 512;
 /// Most answers of one resource.
-const VARIANTS: usize = 32;
+const MAX_VARIANTS: usize = 32;
 /// How long requests for what could not be stored go straight on, in seconds.
-const PASS: u64 = 10;
+const HIT_FOR_MISS_SECONDS: u64 = 10;
 
 type Key = Arc<[u8]>;
 
@@ -34,7 +34,7 @@ struct State {
     order: VecDeque<(Key, Weak<Entry>)>,
     entries: usize,
     bytes: u64,
-    under_way: HashMap<Box<[u8]>, watch::Receiver<()>, foldhash::fast::RandomState>,
+    filling: HashMap<Box<[u8]>, watch::Receiver<()>, foldhash::fast::RandomState>,
 }
 
 /// What is known of a resource for certain requests.
@@ -45,20 +45,20 @@ pub(crate) struct Entry {
     /// Request headers that it depends on, with the values it is for.
     vary: Vec<(String, Option<Vec<u8>>)>,
     /// The answer; `None` if there was one that may not be stored.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) response: Option<StoredResponse>,
     /// Seconds since 1970 when it came.
-    came: u64,
+    stored_at: u64,
     cost: u64,
     used: AtomicBool,
 }
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct StoredResponse {
     pub(crate) status: u16,
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
-    pub(crate) life: Life,
+    pub(crate) freshness: Freshness,
 }
 
 impl Entry {
@@ -69,13 +69,16 @@ impl Entry {
 
     /// Seconds since it was made.
     pub(crate) fn age(&self, now: u64) -> u64 {
-        let before = self.answer.as_ref().map_or(0, |answer| answer.life.age);
-        before.saturating_add(now.saturating_sub(self.came))
+        let before = self.response.as_ref().map_or(0, |response| response.freshness.age);
+        before.saturating_add(now.saturating_sub(self.stored_at))
     }
 
     /// Seconds that it is still fresh for.
     pub(crate) fn fresh_for(&self, now: u64) -> u64 {
-        let fresh = self.answer.as_ref().map_or(PASS, |answer| answer.life.fresh);
+        let fresh = self
+            .response
+            .as_ref()
+            .map_or(HIT_FOR_MISS_SECONDS, |response| response.freshness.fresh);
         fresh.saturating_sub(self.age(now))
     }
 }
@@ -89,20 +92,20 @@ pub(crate) enum Found {
     /// An answer that has to be asked for again, with a validator.
     Stale(Arc<Entry>),
     /// Only that answers are not stored.
-    Pass,
+    HitForMiss,
 }
 
 /// A request for a resource is under way, until dropped.
-pub(crate) struct UnderWay {
+pub(crate) struct FillGuard {
     store: Arc<Store>,
     key: Box<[u8]>,
     /// Those who wait see it go.
     _sender: watch::Sender<()>,
 }
 
-impl Drop for UnderWay {
+impl Drop for FillGuard {
     fn drop(&mut self) {
-        self.store.state().under_way.remove(&self.key);
+        self.store.state().filling.remove(&self.key);
     }
 }
 
@@ -130,12 +133,12 @@ impl Store {
             return Found::Nothing;
         };
         let fresh = entry.fresh_for(now) > 0;
-        match &entry.answer {
-            None if fresh => Found::Pass,
+        match &entry.response {
+            None if fresh => Found::HitForMiss,
             None => Found::Nothing,
-            Some(answer) => {
+            Some(response) => {
                 entry.used.store(true, Relaxed);
-                match (fresh, rules::has_validator(&answer.headers)) {
+                match (fresh, rules::has_validator(&response.headers)) {
                     (true, _) => Found::Fresh(Arc::clone(entry)),
                     (false, true) => Found::Stale(Arc::clone(entry)),
                     (false, false) => Found::Nothing,
@@ -149,15 +152,15 @@ impl Store {
         self: &Arc<Self>,
         key: &[u8],
         tag: &[u8],
-    ) -> Result<UnderWay, watch::Receiver<()>> {
+    ) -> Result<FillGuard, watch::Receiver<()>> {
         let key: Box<[u8]> = [key, tag].concat().into();
         let mut state = self.state();
-        if let Some(receiver) = state.under_way.get(&key) {
+        if let Some(receiver) = state.filling.get(&key) {
             return Err(receiver.clone());
         }
         let (sender, receiver) = watch::channel(());
-        state.under_way.insert(key.clone(), receiver);
-        Ok(UnderWay { store: Arc::clone(self), key, _sender: sender })
+        state.filling.insert(key.clone(), receiver);
+        Ok(FillGuard { store: Arc::clone(self), key, _sender: sender })
     }
 
     /// Stores what came at `now` for `request`; gives how many others had to go. `answer` is `None`
@@ -167,10 +170,10 @@ impl Store {
         key: &[u8],
         tag: &[u8],
         request: &Headers,
-        answer: Option<Answer>,
+        response: Option<StoredResponse>,
         now: u64,
     ) -> u64 {
-        let names = answer.as_ref().and_then(|answer| rules::varies_by(&answer.headers));
+        let names = response.as_ref().and_then(|response| rules::varies_by(&response.headers));
         let value = |name: String| {
             let value = rules::value_of(request, &name);
             (name, value)
@@ -178,17 +181,19 @@ impl Store {
         let vary: Vec<_> = names.unwrap_or_default().into_iter().map(value).collect();
         let values =
             vary.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len));
-        let own = answer.as_ref().map_or(0, |answer| {
+        let own = response.as_ref().map_or(0, |response| {
             let fields =
-                answer.headers.iter().map(|(_, name, value)| name.len() + value.len() + 32);
-            answer.body.len() + fields.sum::<usize>()
+                response.headers.iter().map(|(_, name, value)| name.len() + value.len() + 32);
+            response.body.len() + fields.sum::<usize>()
         });
-        let cost = OVERHEAD + (2 * key.len() + tag.len() + values.sum::<usize>() + own) as u64;
+        let cost =
+            OVERHEAD_BYTES + (2 * key.len() + tag.len() + values.sum::<usize>() + own) as u64;
         if cost > self.memory {
             return 0;
         }
         let tag = tag.to_vec();
-        let entry = Arc::new(Entry { tag, vary, answer, came: now, cost, used: false.into() });
+        let entry =
+            Arc::new(Entry { tag, vary, response, stored_at: now, cost, used: false.into() });
         let mut state = self.state();
         let state = &mut *state;
         state.remove(key, |old| old.fits(&entry.tag, request));
@@ -197,7 +202,7 @@ impl Store {
             None => key.into(),
         };
         let mut evicted = 0;
-        while state.resources.get(&key).is_some_and(|entries| entries.len() >= VARIANTS) {
+        while state.resources.get(&key).is_some_and(|entries| entries.len() >= MAX_VARIANTS) {
             let oldest = state.resources.get(&key).and_then(|entries| entries.first()).cloned();
             state.remove(&key, |old| oldest.as_ref().is_some_and(|o| std::ptr::eq(&**o, old)));
             evicted += 1;
@@ -216,7 +221,7 @@ impl Store {
     }
 
     /// Forgets a resource: it was changed.
-    pub(crate) fn forget(&self, key: &[u8]) {
+    pub(crate) fn remove_all(&self, key: &[u8]) {
         self.state().remove(key, |_| true);
     }
 }
@@ -271,15 +276,15 @@ mod tests {
         headers
     }
 
-    fn answer(body: &str, fields: &[(&str, &str)]) -> Option<Answer> {
+    fn response(body: &str, fields: &[(&str, &str)]) -> Option<StoredResponse> {
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let life = Life { fresh: 60, age: 0 };
-        Some(Answer { status: 200, headers: headers(fields), body, life })
+        let freshness = Freshness { fresh: 60, age: 0 };
+        Some(StoredResponse { status: 200, headers: headers(fields), body, freshness })
     }
 
     fn body(found: &Found) -> Option<&[u8]> {
         match found {
-            Found::Fresh(entry) => entry.answer.as_ref().map(|answer| &answer.body[..]),
+            Found::Fresh(entry) => entry.response.as_ref().map(|response| &response.body[..]),
             _ => None,
         }
     }
@@ -290,17 +295,17 @@ mod tests {
         let (de, en) =
             (headers(&[("accept-language", "de")]), headers(&[("accept-language", "en")]));
         let vary = [("vary", "Accept-Language")];
-        store.insert(b"a", b"", &de, answer("ja", &vary), 0);
-        store.insert(b"a", b"", &en, answer("yes", &vary), 0);
+        store.insert(b"a", b"", &de, response("ja", &vary), 0);
+        store.insert(b"a", b"", &en, response("yes", &vary), 0);
         assert_eq!(body(&store.find(b"a", b"", &de, 0)), Some(&b"ja"[..]));
         assert_eq!(body(&store.find(b"a", b"", &en, 0)), Some(&b"yes"[..]));
         assert!(matches!(store.find(b"a", b"", &Headers::new(), 0), Found::Nothing));
         assert!(matches!(store.find(b"a", b"me", &de, 0), Found::Nothing), "somebody else's");
         assert!(matches!(store.find(b"b", b"", &de, 0), Found::Nothing));
-        store.insert(b"a", b"", &de, answer("doch", &vary), 1);
+        store.insert(b"a", b"", &de, response("doch", &vary), 1);
         assert_eq!(body(&store.find(b"a", b"", &de, 1)), Some(&b"doch"[..]));
         assert_eq!(store.size().0, 2);
-        store.forget(b"a");
+        store.remove_all(b"a");
         assert_eq!(store.size(), (0, 0));
     }
 
@@ -308,13 +313,13 @@ mod tests {
     fn it_is_fresh_as_long_as_it_says_and_then_asked_for_again() {
         let store = Store::new(1 << 20);
         let request = Headers::new();
-        store.insert(b"a", b"", &request, answer("a", &[("etag", "\"1\"")]), 100);
-        store.insert(b"b", b"", &request, answer("b", &[]), 100);
+        store.insert(b"a", b"", &request, response("a", &[("etag", "\"1\"")]), 100);
+        store.insert(b"b", b"", &request, response("b", &[]), 100);
         store.insert(b"c", b"", &request, None, 100);
         assert!(matches!(store.find(b"a", b"", &request, 159), Found::Fresh(_)));
         assert!(matches!(store.find(b"a", b"", &request, 160), Found::Stale(_)));
         assert!(matches!(store.find(b"b", b"", &request, 160), Found::Nothing));
-        assert!(matches!(store.find(b"c", b"", &request, 109), Found::Pass));
+        assert!(matches!(store.find(b"c", b"", &request, 109), Found::HitForMiss));
         assert!(matches!(store.find(b"c", b"", &request, 110), Found::Nothing));
     }
 
@@ -325,17 +330,17 @@ mod tests {
         let large = "x".repeat(2_000);
         let mut evicted = 0;
         for number in 0..100u32 {
-            evicted += store.insert(&number.to_be_bytes(), b"", &request, answer(&large, &[]), 0);
+            evicted += store.insert(&number.to_be_bytes(), b"", &request, response(&large, &[]), 0);
             assert!(store.size().1 <= 20_000);
             let first = store.find(&0u32.to_be_bytes(), b"", &request, 0);
             assert!(matches!(first, Found::Fresh(_)), "used all the time: {number}");
         }
         let (entries, _) = store.size();
         assert_eq!(entries + evicted, 100);
-        assert_eq!(store.insert(b"a", b"", &request, answer(&"x".repeat(30_000), &[]), 0), 0);
+        assert_eq!(store.insert(b"a", b"", &request, response(&"x".repeat(30_000), &[]), 0), 0);
         assert!(matches!(store.find(b"a", b"", &request, 0), Found::Nothing));
         for round in 0..10_000u64 {
-            store.insert(b"same", b"", &request, answer("a", &[]), round);
+            store.insert(b"same", b"", &request, response("a", &[]), round);
         }
         let state = store.state();
         assert!(state.order.len() <= 2 * state.entries + 64);
@@ -346,9 +351,9 @@ mod tests {
         let store = Store::new(1 << 20);
         for number in 0..100 {
             let request = headers(&[("accept", &number.to_string())]);
-            store.insert(b"a", b"", &request, answer("a", &[("vary", "accept")]), 0);
+            store.insert(b"a", b"", &request, response("a", &[("vary", "accept")]), 0);
         }
-        assert_eq!(store.size().0, VARIANTS as u64);
+        assert_eq!(store.size().0, MAX_VARIANTS as u64);
     }
 
     #[test]

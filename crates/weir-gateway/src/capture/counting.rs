@@ -12,8 +12,8 @@ fn reasons(of: &Transaction<'_>) -> u8 {
         return 0;
     }
     let Some(route) = request.route else { return 0 };
-    let again = of.resubmission_of.is_some() && route.resubmit.billed;
-    let billed = if again { counted::BILLED } else { 0 };
+    let replay = of.resubmission_of.is_some() && route.resubmit.billed;
+    let billed = if replay { counted::BILLED } else { 0 };
     let rule = if route.count.is_for(request.consumer()) { counted::RULE } else { 0 };
     let plan = if request.plan().is_some_and(Plan::is_counted) { counted::PLAN } else { 0 };
     match rule | plan {

@@ -115,8 +115,8 @@ mod tests {
         let first = HashKey::open(data.path()).unwrap();
         let path = data.path().join(FILE);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let again = HashKey::open(data.path()).unwrap();
-        assert_eq!(hash(&first, &[b"ab", b"c"]), hash(&again, &[b"abc"]));
+        let reopened = HashKey::open(data.path()).unwrap();
+        assert_eq!(hash(&first, &[b"ab", b"c"]), hash(&reopened, &[b"abc"]));
         let other = HashKey::open(tempfile::tempdir().unwrap().path()).unwrap();
         assert_ne!(hash(&first, &[b"abc"]), hash(&other, &[b"abc"]));
         fs::write(&path, "short").unwrap();

@@ -36,7 +36,7 @@ impl Encoder {
     }
 
     /// Ready for another body; `None` if it serves one only.
-    pub(crate) fn again(mut self) -> Option<Self> {
+    pub(crate) fn reset(mut self) -> Option<Self> {
         match &mut self {
             Self::Gzip(gzip) => gzip.reset(),
             Self::Zstd(zstd) => zstd.raw.reinit().ok()?,
@@ -275,7 +275,7 @@ mod tests {
                 used.write(body, &mut out).unwrap();
                 used.finish(&mut out).unwrap();
                 assert_eq!(decoded(coding, &out), body, "{coding:?}");
-                encoder = used.again();
+                encoder = used.reset();
             }
         }
     }

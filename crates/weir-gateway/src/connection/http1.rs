@@ -1,15 +1,15 @@
 //! HTTP/1.x: one request after the other.
 
-use super::{Start, exhausted, http2, presence};
-use crate::body::{AnswerError, Http1Body, Incoming, RequestBody};
+use super::{Start, disconnect_watch, exhausted, http2};
+use crate::body::{Http1Body, Incoming, RequestBody, ResponseError};
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
-use crate::flow::{self, Gone};
+use crate::flow::{self, ClientClosed};
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::stream::Stream;
 use crate::upgrade;
 use crate::worker::{Phase, Worker};
@@ -93,8 +93,8 @@ async fn run(start: Start, stream: Stream) {
                 return http2::serve(start, incoming.buffer, stream).await;
             }
             Next::Close => After::Drop,
-            Next::Bad(error) => connection.refuse(error.into()).await,
-            Next::Late => connection.refuse(Problem::RequestTimeout.into()).await,
+            Next::Bad(error) => connection.reject(error.into()).await,
+            Next::Late => connection.reject(Problem::RequestTimeout.into()).await,
         };
         match after {
             After::Next => connection.fresh = false,
@@ -183,13 +183,13 @@ impl Connection {
             }
         };
         let answered = if start.reserve {
-            Ok(flow::refuse(exchange, exhausted()))
+            Ok(flow::reject(exchange, exhausted()))
         } else {
-            presence::answer(stream, exchange, out, body).await
+            disconnect_watch::answer(stream, exchange, out, body).await
         };
         let answer = match answered {
             Ok(answer) => answer,
-            Err(Gone) => return After::Drop,
+            Err(ClientClosed) => return After::Drop,
         };
         if let Some(upgraded) = exchange.upgraded.take() {
             drop(answer);
@@ -232,7 +232,7 @@ impl Connection {
     }
 
     /// Answers what is no request.
-    async fn refuse(&mut self, refusal: Refusal) -> After {
+    async fn reject(&mut self, rejection: Rejection) -> After {
         let Start { worker, peer, .. } = self.start;
         let mut exchange = Exchange::take(worker, peer, Protocol::Http1, &self.deadline);
         exchange.request.clear();
@@ -241,7 +241,7 @@ impl Connection {
         exchange.begin(self.start.listener, self.stream.is_tls());
         worker.stats.bad_requests.add(1);
         let idle = exchange.live().site.config.limits.idle;
-        let answer = flow::refuse(&mut exchange, refusal);
+        let answer = flow::reject(&mut exchange, rejection);
         send(&self.stream, &mut exchange, &mut self.out, answer, true, idle).await;
         exchange.give_back();
         After::Close
@@ -325,14 +325,14 @@ async fn send(
     stream: &Stream,
     exchange: &mut Exchange,
     out: &mut Outgoing,
-    mut body: Body<'_>,
+    mut body: ResponseBody<'_>,
     close: bool,
     idle: Duration,
 ) -> Sent {
     loop {
         let close = write_head(exchange, out, &body, close);
         if !has_body(exchange) {
-            body = Body::Empty;
+            body = ResponseBody::Empty;
         }
         exchange.deadline.progress();
         let mut over = false;
@@ -344,7 +344,7 @@ async fn send(
                 out.reset();
                 exchange.sent = 0;
                 exchange.recording.restart();
-                body = flow::refuse(exchange, why.into());
+                body = flow::reject(exchange, why.into());
             }
             Err(why) => {
                 exchange.abort(why.as_ref());
@@ -356,8 +356,8 @@ async fn send(
 
 /// The upstream broke off so soon that nothing of its answer has left yet. Once: what weir itself
 /// answers with is not answered with something else.
-fn may_still_tell(exchange: &Exchange, out: &Outgoing, why: &AnswerError) -> bool {
-    out.is_untouched() && exchange.problem.is_none() && !matches!(why, AnswerError::Late(_))
+fn may_still_tell(exchange: &Exchange, out: &Outgoing, why: &ResponseError) -> bool {
+    out.is_untouched() && exchange.problem.is_none() && !matches!(why, ResponseError::Late(_))
 }
 
 /// Whether an answer has a body at all (RFC 9110 section 6.4.1).
@@ -366,7 +366,12 @@ fn has_body(exchange: &Exchange) -> bool {
 }
 
 /// Writes the head; gives whether the connection ends with this answer.
-fn write_head(exchange: &Exchange, out: &mut Outgoing, body: &Body<'_>, close: bool) -> bool {
+fn write_head(
+    exchange: &Exchange,
+    out: &mut Outgoing,
+    body: &ResponseBody<'_>,
+    close: bool,
+) -> bool {
     let response = &exchange.response;
     let head = out.head();
     encode::status_line(head, response.status);
@@ -409,11 +414,11 @@ fn poll_send(
     stream: &Stream,
     exchange: &mut Exchange,
     out: &mut Outgoing,
-    body: &mut Body<'_>,
+    body: &mut ResponseBody<'_>,
     over: &mut bool,
     idle: Duration,
     cx: &mut Context<'_>,
-) -> Poll<Result<(), Option<AnswerError>>> {
+) -> Poll<Result<(), Option<ResponseError>>> {
     loop {
         if !*over && out.has_room() {
             match body.poll_data(cx, &exchange.deadline) {
@@ -469,7 +474,7 @@ fn poll_send(
             Poll::Pending => {
                 body.poll_request(cx);
                 let expired: Expired = ready!(exchange.deadline.poll(cx, Wait::Client, idle));
-                return Poll::Ready(Err(Some(AnswerError::Late(expired))));
+                return Poll::Ready(Err(Some(ResponseError::Late(expired))));
             }
         }
     }

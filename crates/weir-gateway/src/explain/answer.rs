@@ -8,9 +8,9 @@ use crate::explanation::{
 use crate::flow;
 use crate::headers;
 use crate::path;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::request_text::{Arrival, RequestText};
-use crate::response_body::Body;
+use crate::response_body::ResponseBody;
 use std::rc::Rc;
 use weir_config::{CaptureLevel, Handler, Segment};
 use weir_wire::Known;
@@ -20,14 +20,14 @@ pub(super) async fn conclude(
     exchange: &mut Exchange,
     ask: &RequestText,
     arrival: &Arrival,
-    outcome: Result<Body<'_>, Refusal>,
+    outcome: Result<ResponseBody<'_>, Rejection>,
 ) -> Explanation {
     let live = Rc::clone(exchange.live());
     let (refused, answer) = match outcome {
         Ok(body) => (None, answer(exchange, body).await),
-        Err(refusal) => {
-            let told = steps::Refused::of(&refusal);
-            let body = flow::refuse(exchange, refusal);
+        Err(rejection) => {
+            let told = steps::Refused::of(&rejection);
+            let body = flow::reject(exchange, rejection);
             (Some(told), answer(exchange, body).await)
         }
     };
@@ -86,7 +86,7 @@ fn decision(exchange: &Exchange, refused: Option<&steps::Refused>, sent: bool) -
 }
 
 /// The answer as it is now; its body unless that is a file or compressed.
-async fn answer(exchange: &mut Exchange, mut body: Body<'_>) -> Answer {
+async fn answer(exchange: &mut Exchange, mut body: ResponseBody<'_>) -> Answer {
     let headers = exchange.response.headers.iter();
     let headers = headers.map(|(_, name, value)| Pair {
         name: name.to_ascii_lowercase(),

@@ -5,7 +5,7 @@ use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::explanation::{Pair, Part, Sent};
 use crate::headers;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::{calls, path, pool, proxy, script, upgrade};
 use std::rc::Rc;
 use weir_config::{Call, Handler, QueryMode, Route, names_credential};
@@ -24,7 +24,7 @@ pub(super) async fn outline(
     exchange: &mut Exchange,
     route: &Route,
     body: &RequestBody<'_>,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Rejection> {
     let bytes = body.data().to_vec();
     let framing = body.framing();
     let mut outlined = Vec::new();

@@ -4,8 +4,8 @@ use super::upstream;
 use crate::auth::{FailureKind, Shown, Tried};
 use crate::exchange::Exchange;
 use crate::explanation::{Outcome, Part, Stage, Step};
-use crate::limit::{Looked, Which};
-use crate::refusal::Refusal;
+use crate::limit::{LimitKind, Peek};
+use crate::rejection::Rejection;
 use std::rc::Rc;
 use weir_config::validation::Enforcement;
 use weir_config::{
@@ -19,14 +19,14 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn of(refusal: &Refusal) -> Self {
-        let violations = refusal.violations.iter().map(|v| Part {
+    pub(super) fn of(rejection: &Rejection) -> Self {
+        let violations = rejection.violations.iter().map(|v| Part {
             name: format!("{} {}{}", v.place.as_str(), v.name, v.pointer).trim_end().to_owned(),
             outcome: "invalid".to_owned(),
             why: v.detail.clone(),
         });
         Self {
-            detail: refusal.detail.as_deref().map(str::to_owned),
+            detail: rejection.detail.as_deref().map(str::to_owned),
             violations: violations.collect(),
         }
     }
@@ -263,18 +263,18 @@ impl Course<'_> {
     }
 
     fn limits(&self, route: &Route) -> Step {
-        let looked = self.exchange.trace.as_ref().map(|trace| trace.looked.borrow().clone());
-        let looked = looked.unwrap_or_default();
+        let peeked = self.exchange.trace.as_ref().map(|trace| trace.peeked.borrow().clone());
+        let peeked = peeked.unwrap_or_default();
         let mut step = self.step("limit", Stage::Limit, "");
         let mut number = 0;
-        for Looked { which, outcome } in looked {
-            let (name, setting) = self.named(which, route, &mut number);
+        for Peek { kind, outcome } in peeked {
+            let (name, setting) = self.named(kind, route, &mut number);
             let (word, why) = match outcome {
-                Ok(standing) => {
-                    ("room", format!("{} remaining after the request", standing.remaining))
+                Ok(limit_status) => {
+                    ("room", format!("{} remaining after the request", limit_status.remaining))
                 }
                 Err(rejection) => {
-                    let wait = rejection.standing.retry_after.unwrap_or_default();
+                    let wait = rejection.limit_status.retry_after.unwrap_or_default();
                     ("exhausted", format!("exhausted; retry after {wait} s"))
                 }
             };
@@ -295,24 +295,24 @@ impl Course<'_> {
     }
 
     /// The name of a limit, and how it is set.
-    fn named(&self, which: Which, route: &Route, number: &mut usize) -> (String, String) {
+    fn named(&self, kind: LimitKind, route: &Route, number: &mut usize) -> (String, String) {
         let config = &self.exchange.live().site.config;
         let consumer = self.exchange.consumer();
         let plan =
             consumer.and_then(|id| config.consumers[id.0].plan).map(|id| &config.plans[id.0]);
         let plan_name = plan.map(|plan| plan.name.clone()).unwrap_or_default();
-        match which {
-            Which::PlanRate => {
+        match kind {
+            LimitKind::PlanRate => {
                 let rate = plan.and_then(|plan| plan.rate).map(rate).unwrap_or_default();
                 (plan_name, format!("rate of the plan, {rate}"))
             }
-            Which::Quota => {
+            LimitKind::Quota => {
                 let quota = plan.and_then(|plan| plan.quota.as_ref());
                 let quota = quota.map(|q| format!("{} calls per {:?}", q.calls, q.per));
                 let quota = quota.unwrap_or_default().to_lowercase();
                 (plan_name, format!("quota of the plan, {quota}"))
             }
-            Which::Limit => {
+            LimitKind::Limit => {
                 let limit = route.rate_limits.get(*number);
                 *number += 1;
                 let Some(limit) = limit else { return (String::new(), String::new()) };

@@ -1,7 +1,7 @@
 //! What a request that is explained has been through.
 
 use super::{Part, Sent};
-use crate::limit::Looked;
+use crate::limit::Peek;
 use std::cell::RefCell;
 
 /// A stage of [`crate::flow`], in order.
@@ -40,7 +40,7 @@ pub(crate) struct Trace {
     /// Where it is.
     pub(crate) stage: Stage,
     /// What each limit says, up to the first that refuses.
-    pub(crate) looked: RefCell<Vec<Looked>>,
+    pub(crate) peeked: RefCell<Vec<Peek>>,
     /// The body that goes to the handler, after the map.
     pub(crate) body: Option<Vec<u8>>,
     /// Header lines of the request as they would be recorded.

@@ -2,7 +2,7 @@
 
 use super::disk::{self, Trouble, Way};
 use super::stored::Stored;
-use crate::body::AnswerError;
+use crate::body::ResponseError;
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Wait};
 use bytes::Bytes;
@@ -81,19 +81,19 @@ impl FileBody {
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
-    ) -> Poll<Result<bool, AnswerError>> {
+    ) -> Poll<Result<bool, ResponseError>> {
         while self.at_hand.is_empty() {
             if let Some(reading) = &mut self.reading {
                 let read = match reading.as_mut().poll(cx) {
                     Poll::Ready(read) => read,
                     Poll::Pending => {
                         let expired = ready!(deadline.poll(cx, Wait::Disk, PATIENCE));
-                        return Poll::Ready(Err(AnswerError::Late(expired)));
+                        return Poll::Ready(Err(ResponseError::Late(expired)));
                     }
                 };
                 self.reading = None;
                 deadline.progress();
-                let bytes = read.map_err(|_| AnswerError::File)?;
+                let bytes = read.map_err(|_| ResponseError::File)?;
                 self.put(&bytes);
                 self.take_from_front(bytes.len())?;
                 break;
@@ -109,15 +109,15 @@ impl FileBody {
         }
         // Nobody takes a torn file for a whole one.
         if self.is_last() && !self.file.is_consistent() {
-            return Poll::Ready(Err(AnswerError::File));
+            return Poll::Ready(Err(ResponseError::File));
         }
         Poll::Ready(Ok(true))
     }
 
     /// Reads what is in memory; has a thread read it if it is not.
-    fn read(&mut self, range: &Range<u64>) -> Result<(), AnswerError> {
+    fn read(&mut self, range: &Range<u64>) -> Result<(), ResponseError> {
         let wanted = (range.end - range.start).min(PIECE) as usize;
-        let Some(file) = self.file.open() else { return Err(AnswerError::File) };
+        let Some(file) = self.file.open() else { return Err(ResponseError::File) };
         let room = self.at_hand.room(true);
         let wanted = wanted.min(room.len());
         match disk::read(file, range.start, &mut room[..wanted], Way::Worker) {
@@ -137,7 +137,7 @@ impl FileBody {
                 })));
                 Ok(())
             }
-            Err(Trouble::Unreadable(_)) => Err(AnswerError::File),
+            Err(Trouble::Unreadable(_)) => Err(ResponseError::File),
         }
     }
 
@@ -153,13 +153,13 @@ impl FileBody {
 
     /// So many bytes of the first piece have been read. None means that the file ends before its
     /// time: it was cut off.
-    fn take_from_front(&mut self, count: usize) -> Result<(), AnswerError> {
+    fn take_from_front(&mut self, count: usize) -> Result<(), ResponseError> {
         let Some(Piece::OfFile(mut range)) = self.pieces.pop_front() else {
-            return Err(AnswerError::File);
+            return Err(ResponseError::File);
         };
         if count == 0 {
             self.at_hand.release_if_empty();
-            return Err(AnswerError::File);
+            return Err(ResponseError::File);
         }
         range.start += count as u64;
         if !range.is_empty() {

@@ -5,13 +5,13 @@ use crate::auth::{self, AuthFailure, FailureKind};
 use crate::authorization_server;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use std::rc::Rc;
 use weir_config::{AuthId, Config, Route};
 use weir_journal::stage;
 
 /// Finds out who calls.
-pub(super) async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Refusal> {
+pub(super) async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Rejection> {
     let Err(mut failure) = authenticate_now(exchange, route) else { return Ok(()) };
     // Each way in may need something from elsewhere, once.
     for _ in 0..=route.access.any_of.len() {
@@ -20,7 +20,7 @@ pub(super) async fn authenticate(exchange: &mut Exchange, route: &Route) -> Resu
         }
         match authenticate_now(exchange, route) {
             Ok(()) => return Ok(()),
-            Err(again) if again == failure => break,
+            Err(second) if second == failure => break,
             Err(other) => failure = other,
         }
     }
@@ -28,7 +28,7 @@ pub(super) async fn authenticate(exchange: &mut Exchange, route: &Route) -> Resu
 }
 
 /// What the client is told; a failure beyond the limit of its address is 429.
-fn unauthenticated(exchange: &Exchange, route: &Route, failure: AuthFailure) -> Refusal {
+fn unauthenticated(exchange: &Exchange, route: &Route, failure: AuthFailure) -> Rejection {
     let site = &exchange.live().site;
     let (address, now) = (exchange.client.address, moment(exchange));
     let kind = failure.kind();
@@ -42,12 +42,12 @@ fn unauthenticated(exchange: &Exchange, route: &Route, failure: AuthFailure) -> 
     };
     if let Err(seconds) = throttled {
         exchange.worker.stats.auth_throttled.add(1);
-        return Refusal::new(Problem::AuthenticationThrottled)
+        return Rejection::new(Problem::AuthenticationThrottled)
             .header("retry-after", seconds.to_string());
     }
     let challenge = failure.challenge(&site.config, &route.access);
-    let refusal = Refusal::new(failure.problem()).header("www-authenticate", challenge);
-    refusal.recorded(rejected_by(failure, &site.config, route))
+    let rejection = Rejection::new(failure.problem()).header("www-authenticate", challenge);
+    rejection.recorded(rejected_by(failure, &site.config, route))
 }
 
 /// Which auth did not let the request in, and why.
@@ -91,9 +91,9 @@ async fn fetch_missing(exchange: &Exchange, route: &Route, failure: AuthFailure)
 
 /// By what is known.
 fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFailure> {
-    if let Some(again) = &exchange.resubmission {
+    if let Some(replay) = &exchange.resubmission {
         // Who sent it was verified then; whether the route lets him in now was found out.
-        exchange.principal = Some(Rc::clone(&again.principal));
+        exchange.principal = Some(Rc::clone(&replay.principal));
         return Ok(());
     }
     let live = Rc::clone(exchange.live());

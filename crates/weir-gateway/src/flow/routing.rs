@@ -5,15 +5,15 @@ use crate::cors;
 use crate::exchange::Exchange;
 use crate::path::{self, Ambiguity, Normal};
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::route::Found;
 use std::borrow::Cow;
 use std::rc::Rc;
 use weir_wire::Method;
 
 /// Finds the route. A preflight, and OPTIONS where no route says otherwise, are answered here.
-pub(super) fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Refusal> {
+pub(super) fn route<'a>(exchange: &mut Exchange) -> Result<Option<ResponseBody<'a>>, Rejection> {
     let method = exchange.request.method;
     if matches!(method, Method::Connect) {
         return Err(Problem::NotImplemented.into());
@@ -21,13 +21,13 @@ pub(super) fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Ref
     if method == Method::Options && exchange.request.path() == "*" {
         // About the server as a whole (RFC 9110 section 9.3.7).
         exchange.response.status = 204;
-        return Ok(Some(Body::Empty));
+        return Ok(Some(ResponseBody::Empty));
     }
     if method == Method::Other && exchange.request.method_name().contains(char::is_lowercase) {
         // Methods are case-sensitive (RFC 9110 section 9.1), but not every server keeps to it:
         // what is no method here must not pass by a route for the method that it looks like.
         let detail = "methods are case-sensitive and have no lower-case letters";
-        return Err(Refusal::new(Problem::NotImplemented).detail(detail.to_owned()));
+        return Err(Rejection::new(Problem::NotImplemented).detail(detail.to_owned()));
     }
     let path = normalise(exchange)?;
     let live = Rc::clone(exchange.live());
@@ -54,10 +54,10 @@ pub(super) fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Ref
             exchange.response.status = 204;
             exchange.response.headers.push("allow", allow.join(", ").as_bytes());
             share(exchange);
-            Ok(Some(Body::Empty))
+            Ok(Some(ResponseBody::Empty))
         }
         Found::OtherMethods { allow, .. } => {
-            Err(Refusal::new(Problem::MethodNotAllowed).header("allow", allow.join(", ")))
+            Err(Rejection::new(Problem::MethodNotAllowed).header("allow", allow.join(", ")))
         }
         Found::NoRoute { .. } => Err(Problem::NoRoute.into()),
         Found::NoApi if live.site.router.knows_host(&exchange.host) => Err(Problem::NoRoute.into()),
@@ -67,7 +67,7 @@ pub(super) fn route<'a>(exchange: &mut Exchange) -> Result<Option<Body<'a>>, Ref
 
 /// Brings the path into its normal form, which is what is matched and what is forwarded. Gives
 /// what servers read in more than one way in it.
-fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Refusal> {
+fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Rejection> {
     let Normal { path, ambiguity } = path::normalise(exchange.request.path())?;
     if let Cow::Owned(normal) = path {
         exchange.request.set_path(&normal);
@@ -75,7 +75,7 @@ fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Refusal> {
     Ok(ambiguity)
 }
 
-fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
+fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<ResponseBody<'a>> {
     let live = Rc::clone(exchange.live());
     let index = exchange.api?;
     let api = &live.site.config.apis[index];
@@ -91,5 +91,5 @@ fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<Body<'a>> {
     exchange.response.status = 204;
     let methods = methods.iter().map(String::as_str);
     cors::preflight(settings, headers, methods, &mut exchange.response.headers);
-    Some(Body::Empty)
+    Some(ResponseBody::Empty)
 }

@@ -40,10 +40,10 @@ impl Failures {
     }
 
     /// Whether a credential from there may be verified; in vain, the seconds until then.
-    pub(super) fn look(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
+    pub(super) fn peek(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
         let slot = self.slot(address);
-        let looked = limiter.buckets.look(&slot, &self.counter.overflow, self.gcra, now.nanos);
-        looked.map(|_| ()).map_err(seconds_up)
+        let peeked = limiter.buckets.peek(&slot, &self.counter.overflow, self.gcra, now.nanos);
+        peeked.map(|_| ()).map_err(seconds_up)
     }
 
     /// Counts a failure; beyond the limit, the seconds until the next may be tried.

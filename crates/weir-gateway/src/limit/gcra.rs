@@ -66,7 +66,7 @@ impl Gcra {
     }
 
     /// What [`Gcra::admit`] would say now; nothing is taken.
-    pub(super) fn look(self, tat: &AtomicU64, now: u64) -> Result<Level, u64> {
+    pub(super) fn peek(self, tat: &AtomicU64, now: u64) -> Result<Level, u64> {
         let next = self.next(tat.load(Ordering::Relaxed), now)?;
         Ok(self.level_at(next, now))
     }

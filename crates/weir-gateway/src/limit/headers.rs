@@ -1,7 +1,7 @@
 //! What a client is told about its limits: `RateLimit-Policy` and `RateLimit`
 //! (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After`.
 
-use super::Standing;
+use super::LimitStatus;
 use weir_wire::Headers;
 
 /// A limit as its headers name it.
@@ -35,7 +35,12 @@ impl Policy {
     }
 
     /// Writes the headers, in place of any the upstream sent: a client can only heed one.
-    pub(super) fn write(&self, standing: &Standing, scratch: &mut Vec<u8>, headers: &mut Headers) {
+    pub(super) fn write(
+        &self,
+        limit_status: &LimitStatus,
+        scratch: &mut Vec<u8>,
+        headers: &mut Headers,
+    ) {
         let mut digits = itoa::Buffer::new();
         // Not by `format_args!`: that took more than half as long again.
         let mut set = |field: &str, parameters: [(&[u8; 3], u64); 2]| {
@@ -47,9 +52,9 @@ impl Policy {
             }
             headers.set(field, scratch);
         };
-        set("ratelimit-policy", [(b";q=", self.quantity), (b";w=", standing.window)]);
-        set("ratelimit", [(b";r=", standing.remaining), (b";t=", standing.reset)]);
-        if let Some(seconds) = standing.retry_after {
+        set("ratelimit-policy", [(b";q=", self.quantity), (b";w=", limit_status.window)]);
+        set("ratelimit", [(b";r=", limit_status.remaining), (b";t=", limit_status.reset)]);
+        if let Some(seconds) = limit_status.retry_after {
             headers.set("retry-after", digits.format(seconds).as_bytes());
         }
     }
@@ -67,11 +72,11 @@ mod tests {
 
     #[test]
     fn headers_are_written_in_place_of_others() {
-        let standing =
-            Standing { policy: 0, remaining: 50, reset: 30, window: 60, retry_after: Some(2) };
+        let limit_status =
+            LimitStatus { policy: 0, remaining: 50, reset: 30, window: 60, retry_after: Some(2) };
         let (mut headers, mut scratch) = (Headers::new(), b"left over".to_vec());
         headers.push("RateLimit", b"of the upstream");
-        Policy::new("gold", 100).write(&standing, &mut scratch, &mut headers);
+        Policy::new("gold", 100).write(&limit_status, &mut scratch, &mut headers);
         let fields: Vec<_> =
             headers.iter().map(|(_, n, v)| (n, std::str::from_utf8(v).unwrap())).collect();
         assert_eq!(

@@ -161,7 +161,7 @@ impl Buckets {
     }
 
     /// What [`Buckets::admit`] would say now; nothing is taken and no room made.
-    pub(super) fn look(
+    pub(super) fn peek(
         &self,
         slot: &Slot,
         overflow: &AtomicU64,
@@ -170,19 +170,19 @@ impl Buckets {
     ) -> Result<Level, u64> {
         let shard = self.shard(slot);
         let Some(part) = shard.get(&slot.limit) else {
-            return gcra.look(&AtomicU64::new(0), now);
+            return gcra.peek(&AtomicU64::new(0), now);
         };
         if let Some(tat) = part.buckets.get(&slot.key) {
-            return gcra.look(tat, now);
+            return gcra.peek(tat, now);
         }
         if part.buckets.len() < self.capacity.load(Ordering::Relaxed) {
-            return gcra.look(&AtomicU64::new(part.floor), now);
+            return gcra.peek(&AtomicU64::new(part.floor), now);
         }
         let full = |tat: &AtomicU64| tat.load(Ordering::Relaxed) <= now;
         let makes_room = now >= part.search_at && part.buckets.values().any(full);
         // Room is made by going on to `now`.
         let fresh = AtomicU64::new(part.floor.max(now));
-        gcra.look(if makes_room { &fresh } else { overflow }, now)
+        gcra.peek(if makes_room { &fresh } else { overflow }, now)
     }
 
     /// Puts back what [`Buckets::admit`] took.
@@ -272,9 +272,9 @@ mod tests {
         for number in 0..(SHARDS * SHARD_CAPACITY) as u32 * 5 / 4 {
             let slot = slot(if number % 7 == 0 { number / 2 } else { number });
             let now = SECOND + u64::from(number / 1000);
-            let looked = buckets.look(&slot, &overflow, gcra, now);
-            assert_eq!(looked, buckets.look(&slot, &overflow, gcra, now));
-            assert_eq!(looked, buckets.admit(&slot, &overflow, gcra, now).0, "{number}");
+            let peeked = buckets.peek(&slot, &overflow, gcra, now);
+            assert_eq!(peeked, buckets.peek(&slot, &overflow, gcra, now));
+            assert_eq!(peeked, buckets.admit(&slot, &overflow, gcra, now).0, "{number}");
         }
         assert!(buckets.statistics().2 > 0, "some had no room");
     }

@@ -134,7 +134,7 @@ impl Used {
     }
 
     /// What [`Used::admit`] would say now; nothing is counted.
-    pub(super) fn look(&self, calls: u64, window: Window) -> Result<u64, ()> {
+    pub(super) fn peek(&self, calls: u64, window: Window) -> Result<u64, ()> {
         let count = self.in_force(window);
         if count >= calls { Err(()) } else { Ok(calls - count - 1) }
     }

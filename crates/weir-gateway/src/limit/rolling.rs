@@ -82,7 +82,7 @@ impl Rolling {
     }
 
     /// What [`Rolling::admit`] would say now; nothing is counted.
-    pub(super) fn look(&self, calls: u64, unix: u64) -> Result<Level, Level> {
+    pub(super) fn peek(&self, calls: u64, unix: u64) -> Result<Level, Level> {
         let mut copy = lock(&self.ring).clone();
         copy.admit(calls, self.step, unix)
     }

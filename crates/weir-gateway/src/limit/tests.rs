@@ -98,7 +98,7 @@ impl Gate {
         address: &str,
         route: usize,
         seconds: u64,
-    ) -> Result<Admission, Rejection> {
+    ) -> Result<Admission, LimitRejection> {
         let consumer = consumer.map(ConsumerId);
         let address = address.parse().expect("an address");
         let caller = Caller { api: 0, route, consumer, address };
@@ -118,7 +118,7 @@ const TWO: &str = "192.0.2.2";
 fn without_limits_everybody_passes_and_hears_nothing() {
     let gate = Gate::new(config(Some(rate(1, 1)), None, vec![vec![]]));
     for consumer in [None, Some(2)] {
-        assert_eq!(gate.ask(consumer, ONE, 0, 0), Ok(Admission { standing: None }));
+        assert_eq!(gate.ask(consumer, ONE, 0, 0), Ok(Admission { limit_status: None }));
         assert_eq!(gate.passed(consumer, ONE, 0, 0), 20);
     }
 }
@@ -181,7 +181,7 @@ fn a_quota_counts_what_is_admitted_only() {
     for _ in 0..5 {
         let refused = gate.ask(Some(0), ONE, 0, 1).unwrap_err();
         assert_eq!(refused.problem, Problem::QuotaExhausted);
-        assert_eq!(refused.standing.retry_after, Some(29));
+        assert_eq!(refused.limit_status.retry_after, Some(29));
     }
     assert_eq!(gate.passed(Some(1), ONE, 0, 1), 2, "each consumer by itself");
     assert_eq!(gate.passed(Some(0), ONE, 0, 30), 2, "the next minute");
@@ -203,13 +203,13 @@ fn the_tightest_policy_is_told() {
         Some(4),
         vec![vec![limit("GET /", rate(1, 6), LimitKey::Address)]],
     ));
-    let told = |outcome: Result<Admission, Rejection>| {
-        let standing = match outcome {
-            Ok(admission) => admission.standing.expect("limits apply"),
-            Err(rejection) => rejection.standing,
+    let told = |outcome: Result<Admission, LimitRejection>| {
+        let limit_status = match outcome {
+            Ok(admission) => admission.limit_status.expect("limits apply"),
+            Err(rejection) => rejection.limit_status,
         };
         let (mut headers, mut scratch) = (Headers::new(), Vec::new());
-        gate.plan.write_headers(&standing, &mut scratch, &mut headers);
+        gate.plan.write_headers(&limit_status, &mut scratch, &mut headers);
         let values: Vec<_> =
             headers.iter().map(|(_, _, v)| String::from_utf8_lossy(v).into_owned()).collect();
         values.join(" | ")
@@ -340,7 +340,7 @@ fn a_rolling_quota_knows_no_calendar() {
     assert_eq!(gate.passed(Some(0), ONE, 0, 30), 0, "another minute, but not a minute later");
     let refused = gate.ask(Some(0), ONE, 0, 31).unwrap_err();
     assert_eq!(refused.problem, Problem::QuotaExhausted);
-    assert_eq!((refused.standing.retry_after, refused.standing.window), (Some(30), 60));
+    assert_eq!((refused.limit_status.retry_after, refused.limit_status.window), (Some(30), 60));
     assert_eq!(gate.passed(Some(1), ONE, 0, 31), 3, "each consumer by itself");
     assert_eq!(gate.passed(Some(0), ONE, 0, 61), 3);
 }
@@ -378,10 +378,10 @@ fn it_is_told_who_is_throttled_and_what_is_left() {
     assert_eq!(gate.passed(Some(0), ONE, 0, 0), 1);
     assert_eq!(gate.passed(Some(0), ONE, 1, 0), 3);
     assert_eq!(gate.passed(Some(1), ONE, 1, 0), 4);
-    let told = gate.plan.standings(&gate.config, at(0));
+    let told = gate.plan.limit_statuses(&gate.config, at(0));
     let [acme, beta] = &told.plans[..] else { panic!("{told:?}") };
     assert_eq!((acme.consumer.as_str(), acme.plan.as_str()), ("acme", "gold"));
-    assert_eq!(acme.rate, Some(RateStanding { burst: 5, remaining: 1, reset: 4 }));
+    assert_eq!(acme.rate, Some(RateStatus { burst: 5, remaining: 1, reset: 4 }));
     let quota = acme.quota.expect("a quota");
     assert_eq!((quota.used, quota.remaining, quota.free_in), (4, 0, 30));
     assert_eq!(acme.throttled(), Some("quota"));
@@ -389,7 +389,7 @@ fn it_is_told_who_is_throttled_and_what_is_left() {
     assert_eq!((beta.refused_by_quota, beta.throttled()), (16, Some("quota")));
     assert_eq!(told.limits.len(), 1);
     assert_eq!((told.limits[0].limit.as_str(), told.limits[0].refused), ("GET /", 19));
-    let later = gate.plan.standings(&gate.config, at(60));
+    let later = gate.plan.limit_statuses(&gate.config, at(60));
     assert_eq!(later.plans[0].throttled(), None);
     assert_eq!(later.plans[0].quota.expect("a quota").remaining, 4);
 }

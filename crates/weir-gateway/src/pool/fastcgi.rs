@@ -9,7 +9,7 @@ use crate::clock;
 use crate::exchange::Exchange;
 use crate::headers::strip_response;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::script_path::Found;
 use crate::stream::Stream;
 use crate::upstream::{AgentOutcome, Connection, FastCgiUpload, Scope, Timeouts};
@@ -28,7 +28,7 @@ pub(super) async fn send<'a>(
     program: (&Found, &Call),
     body: &mut RequestBody<'a>,
     timeouts: Timeouts,
-) -> Result<AgentOutcome<'a>, Refusal> {
+) -> Result<AgentOutcome<'a>, Rejection> {
     let is_fastcgi = settings.protocol == AgentProtocol::FastCgi;
     let framing = body.framing();
     let method = program.1.verb(exchange);
@@ -66,7 +66,7 @@ async fn start(
     settings: &weir_config::Pool,
     program: (&Found, &Call),
     framing: Framing,
-) -> Result<Box<Connection>, Refusal> {
+) -> Result<Box<Connection>, Rejection> {
     let mut all: Vec<(String, OsString)> = Vec::with_capacity(40);
     variables::each(exchange, settings, program, framing, |name, value| {
         if !value.contains(&0) {

@@ -5,8 +5,8 @@ use crate::body::RequestBody;
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::headers::strip_response;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::upstream::{Http1Response, Http1Upload, OutboundRequest, Scope, Timeouts, UpstreamBody};
 use std::sync::Arc;
 use weir_broker::Pool;
@@ -17,7 +17,7 @@ pub(super) async fn send<'a>(
     pool: &Arc<Pool>,
     body: &mut RequestBody<'a>,
     timeouts: Timeouts,
-) -> Result<Body<'a>, Refusal> {
+) -> Result<ResponseBody<'a>, Rejection> {
     let connection = agents(exchange, pool).0.check_out().await?;
     let called = clock::recent();
     let (method, takes_interim) = (exchange.request.method, exchange.takes_interim());
@@ -41,5 +41,5 @@ pub(super) async fn send<'a>(
     exchange.recording.answered(called);
     strip_response(&mut exchange.response, method);
     let body = Http1Response::new(connection, upload, &exchange.response, timeouts.idle);
-    Ok(Body::Upstream(UpstreamBody::Http1(body)))
+    Ok(ResponseBody::Upstream(UpstreamBody::Http1(body)))
 }

@@ -3,7 +3,7 @@
 use super::call::Call;
 use crate::exchange::Exchange;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::script_path::{Found, decoded};
 use std::rc::Rc;
 use weir_config::{AgentScript, Pool, PoolHandler};
@@ -14,7 +14,7 @@ pub(super) async fn find(
     settings: &Pool,
     handler: &PoolHandler,
     call: &Call,
-) -> Result<Rc<Found>, Refusal> {
+) -> Result<Rc<Found>, Rejection> {
     let request = call.path(exchange);
     let (before, rest) = request.split_at(call.led(exchange));
     let fixed = handler.script.as_ref().or(match &settings.script {

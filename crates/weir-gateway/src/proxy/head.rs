@@ -41,8 +41,8 @@ pub(crate) fn prepare(
     if let Some(edits) = edits {
         apply_edits(&mut request.headers, edits);
     }
-    if let Some(again) = &exchange.resubmission {
-        again.mark(&route.resubmit, exchange.id.as_str(), &mut request.headers);
+    if let Some(replay) = &exchange.resubmission {
+        replay.mark(&route.resubmit, exchange.id.as_str(), &mut request.headers);
     }
     request.headers.push_known(Known::WeirTransactionId, exchange.id.as_bytes());
 }

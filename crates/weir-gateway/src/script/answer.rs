@@ -2,9 +2,9 @@
 
 use crate::exchange::Exchange;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::reply;
-use crate::response_body::Body;
+use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::{Format, Script};
 use weir_script::{ScriptBody, ScriptResponse};
@@ -13,16 +13,16 @@ use weir_wire::Known;
 /// Why an answer is not given.
 pub(super) enum Unfit {
     /// The client accepts none of the formats.
-    Refused(Refusal),
+    Refused(Rejection),
     /// It cannot be written as HTTP.
     Malformed(String),
 }
 
 impl Unfit {
     /// What the client is told.
-    pub(super) fn tell(self, exchange: &mut Exchange, script: &Script) -> Refusal {
+    pub(super) fn tell(self, exchange: &mut Exchange, script: &Script) -> Rejection {
         match self {
-            Self::Refused(refusal) => refusal,
+            Self::Refused(rejection) => rejection,
             Self::Malformed(why) => super::tell(exchange, script, Problem::ScriptFailed, &why),
         }
     }
@@ -33,7 +33,7 @@ pub(super) fn give<'a>(
     exchange: &mut Exchange,
     script: &Script,
     answer: ScriptResponse,
-) -> Result<Body<'a>, Unfit> {
+) -> Result<ResponseBody<'a>, Unfit> {
     let ScriptResponse { status, headers, body } = answer;
     let response = &mut exchange.response;
     for (name, value) in &headers {
@@ -59,7 +59,7 @@ pub(super) fn give<'a>(
     {
         headers.push("content-type", content_type.as_bytes());
     }
-    Ok(if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes) })
+    Ok(if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) })
 }
 
 /// A body as it is sent, and what it is; a value in the format that the client prefers.
@@ -87,7 +87,7 @@ pub(super) fn written<'s>(
                 Format::Json { .. } => json,
                 Format::Xml(_) => format
                     .render(&json)
-                    .map_err(|_| Unfit::Refused(Refusal::new(Problem::Internal)))?,
+                    .map_err(|_| Unfit::Refused(Rejection::new(Problem::Internal)))?,
             };
             (Some(format.content_type()), Bytes::from(bytes))
         }

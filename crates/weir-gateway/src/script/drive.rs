@@ -4,7 +4,7 @@ use super::{console, finished};
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::script_engine::{Command, EngineSlot, Thread};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -40,7 +40,7 @@ impl Doings {
         &mut self,
         exchange: &Exchange,
         lost: impl Future<Output = ()>,
-    ) -> Result<(OpId, Outcome), Refusal> {
+    ) -> Result<(OpId, Outcome), Rejection> {
         let mut lost = pin!(lost);
         exchange.deadline.progress();
         poll_fn(|cx| {
@@ -77,9 +77,9 @@ fn fetching(exchange: &Exchange, route: &Route, script: &Script, mut fetch: Fetc
     Box::pin(async move {
         match crate::fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, span).await {
             Ok(fetched) => Outcome::Fetched(fetched),
-            Err(refusal) => Outcome::Failed(match refusal.detail {
-                Some(detail) => format!("{}: {detail}", refusal.problem.title()),
-                None => refusal.problem.title().to_owned(),
+            Err(rejection) => Outcome::Failed(match rejection.detail {
+                Some(detail) => format!("{}: {detail}", rejection.problem.title()),
+                None => rejection.problem.title().to_owned(),
             }),
         }
     })
@@ -106,7 +106,7 @@ pub(super) async fn here(
     slot: &EngineSlot,
     generation: u64,
     mut step: Step,
-) -> Result<End, Refusal> {
+) -> Result<End, Rejection> {
     let held = Held { slot, generation, call: step.call };
     let mut doings = Doings::default();
     while step.end.is_none() {
@@ -146,8 +146,8 @@ pub(super) async fn elsewhere(
     thread: &Thread,
     export: usize,
     request: Request,
-) -> Result<End, Refusal> {
-    let busy = || Refusal::new(Problem::ScriptBusy).header("retry-after", "1".to_owned());
+) -> Result<End, Rejection> {
+    let busy = || Rejection::new(Problem::ScriptBusy).header("retry-after", "1".to_owned());
     let _ticket = thread.ticket().ok_or_else(busy)?;
     let (reply, answer) = oneshot::channel();
     if !thread.order(Command::Begin { export, request: Box::new(request), reply }) {
@@ -173,7 +173,7 @@ pub(super) async fn elsewhere(
 
 /// Waits for the thread, as long as the request may take. No answer means that the engine with
 /// this call has died.
-async fn in_time<T>(exchange: &Exchange, answer: oneshot::Receiver<T>) -> Result<T, Refusal> {
+async fn in_time<T>(exchange: &Exchange, answer: oneshot::Receiver<T>) -> Result<T, Rejection> {
     let mut answer = pin!(answer);
     exchange.deadline.progress();
     poll_fn(|cx| {

@@ -6,8 +6,8 @@ use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::headers::is_encoded;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::script_engine::Part;
 use crate::{headers, transform};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ pub(crate) enum Mapped<'a> {
     /// It goes on, with this body.
     Request(RequestBody<'a>),
     /// It has its answer.
-    Answer(Body<'a>),
+    Answer(ResponseBody<'a>),
 }
 
 /// Has a script map a request.
@@ -32,7 +32,7 @@ pub(crate) async fn request<'a>(
     route: &Route,
     script: &Script,
     mut body: RequestBody<'a>,
-) -> Result<Mapped<'a>, Refusal> {
+) -> Result<Mapped<'a>, Rejection> {
     if is_encoded(&exchange.request.headers) {
         return Err(transform::compressed());
     }
@@ -61,8 +61,8 @@ pub(crate) async fn response<'a>(
     exchange: &mut Exchange,
     route: &Route,
     script: &Script,
-    mut body: Body<'a>,
-) -> Result<Body<'a>, Refusal> {
+    mut body: ResponseBody<'a>,
+) -> Result<ResponseBody<'a>, Rejection> {
     if matches!(exchange.response.status, 206 | 304) {
         return Ok(body);
     }
@@ -85,20 +85,20 @@ pub(crate) async fn response<'a>(
     let role = Role::ResponseMap(answer);
     match ended(exchange, route, script, Part::ResponseMap, Vec::new(), role).await? {
         Ended::Answer(body) => Ok(body),
-        Ended::Changes(Changes { body: None, .. }) => Ok(Body::Whole(bytes.into())),
+        Ended::Changes(Changes { body: None, .. }) => Ok(ResponseBody::Whole(bytes.into())),
         Ended::Changes(Changes { body: Some(body), .. }) => {
             let body = answer::body_of(exchange, script, body);
             let (content_type, bytes) = body.map_err(|unfit| unfit.tell(exchange, script))?;
             transform::remove_stale(&mut exchange.response.headers);
             let content_type = content_type.unwrap_or_default();
             exchange.response.headers.set("content-type", content_type.as_bytes());
-            Ok(Body::Whole(bytes))
+            Ok(ResponseBody::Whole(bytes))
         }
     }
 }
 
 enum Ended<'a> {
-    Answer(Body<'a>),
+    Answer(ResponseBody<'a>),
     Changes(Changes),
 }
 
@@ -110,7 +110,7 @@ async fn ended<'a>(
     part: Part,
     body: Vec<u8>,
     role: Role,
-) -> Result<Ended<'a>, Refusal> {
+) -> Result<Ended<'a>, Rejection> {
     let live = Rc::clone(exchange.live());
     let place = place(exchange, &live, part)?;
     let exports = script.program.exports();

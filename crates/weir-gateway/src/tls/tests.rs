@@ -136,8 +136,8 @@ fn sessions_resume_over_a_reload_that_changes_nothing() {
     assert_eq!(kind(&client, &first), Some(HandshakeKind::Full));
     assert_eq!(kind(&client, &first), Some(HandshakeKind::Resumed));
     // Parsed again from the same file.
-    let again = Arc::new(CertifiedKey::new(a.cert.clone(), Arc::clone(&a.key)));
-    let reloaded = server(&[&again], Some(&first));
+    let same = Arc::new(CertifiedKey::new(a.cert.clone(), Arc::clone(&a.key)));
+    let reloaded = server(&[&same], Some(&first));
     assert_eq!(kind(&client, &reloaded), Some(HandshakeKind::Resumed));
 }
 

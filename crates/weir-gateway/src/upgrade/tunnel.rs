@@ -5,7 +5,7 @@
 
 use super::WEBSOCKET;
 use super::frames::{self, Frames};
-use crate::body::AnswerError;
+use crate::body::ResponseError;
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::deadline::{Expired, Wait};
@@ -272,7 +272,7 @@ impl<'c> Tunnel<'c> {
         exchange.tunnelled(self.up.bytes, self.down.bytes);
         match ended {
             UpgradeEnd::ClientReset => exchange.abort(None),
-            UpgradeEnd::UpstreamReset => exchange.abort(Some(&AnswerError::UpstreamClosed)),
+            UpgradeEnd::UpstreamReset => exchange.abort(Some(&ResponseError::UpstreamClosed)),
             _ => exchange.complete(b""),
         }
     }

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::descriptors::is_exhausted;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::stage_times::StageTimes;
 use crate::stream::Stream;
 use std::future::poll_fn;
@@ -47,7 +47,7 @@ pub(crate) struct Agents<'p> {
 
 impl Agents<'_> {
     /// Leases an agent. Waits in the queue of the pool if none is free.
-    pub(crate) async fn lease(&mut self) -> Result<Lease, Refusal> {
+    pub(crate) async fn lease(&mut self) -> Result<Lease, Rejection> {
         let mut pending = match self.pool.lease(self.worker) {
             Ok(Ok(lease)) => return Ok(lease),
             Ok(Err(pending)) => pending,
@@ -64,7 +64,7 @@ impl Agents<'_> {
         let lease = match granted.await {
             Ok(Ok(lease)) => lease,
             Ok(Err(refused)) => return Err(rejected(refused)),
-            Err(Expired::Request) => return Err(Refusal::from(Expired::Request)),
+            Err(Expired::Request) => return Err(Rejection::from(Expired::Request)),
             Err(Expired::Wait(_)) => return Err(rejected(pending.expire())),
         };
         deadline.progress();
@@ -74,11 +74,11 @@ impl Agents<'_> {
 
     /// Leases an agent and checks out the connection to it, if there is one, or connects; to another
     /// agent if that fails.
-    pub(crate) async fn check_out(&mut self) -> Result<Box<Connection>, Refusal> {
+    pub(crate) async fn check_out(&mut self) -> Result<Box<Connection>, Rejection> {
         self.connection(true).await
     }
 
-    async fn connection(&mut self, may_be_reused: bool) -> Result<Box<Connection>, Refusal> {
+    async fn connection(&mut self, may_be_reused: bool) -> Result<Box<Connection>, Rejection> {
         let (mut connects, since) = (0, Instant::now());
         loop {
             let mut lease = self.lease().await?;
@@ -111,7 +111,7 @@ impl Agents<'_> {
                         self.pool.starts_agents() && since.elapsed() < self.pool.queue_wait();
                     if connects >= MAX_CONNECTS && !waits {
                         let refused = Refused::Unavailable { retry: Duration::from_secs(1) };
-                        return Err(Refusal { detail: error.detail, ..rejected(refused) });
+                        return Err(Rejection { detail: error.detail, ..rejected(refused) });
                     }
                 }
             }
@@ -119,7 +119,7 @@ impl Agents<'_> {
     }
 
     /// A new connection to a leased agent.
-    async fn connect(&self, lease: &Lease) -> Result<Stream, Refusal> {
+    async fn connect(&self, lease: &Lease) -> Result<Stream, Rejection> {
         self.deadline.progress();
         let mut connecting = pin!(open(lease.address()));
         let connected = poll_fn(|cx| {
@@ -133,9 +133,9 @@ impl Agents<'_> {
             Ok(Err(error)) if is_exhausted(&error) => Err(Problem::DescriptorsExhausted.into()),
             // The kind is enough; the text could name paths.
             Ok(Err(error)) => {
-                Err(Refusal::new(Problem::UpstreamUnreachable).detail(error.kind().to_string()))
+                Err(Rejection::new(Problem::UpstreamUnreachable).detail(error.kind().to_string()))
             }
-            Err(expired) => Err(Refusal::from(expired)),
+            Err(expired) => Err(Rejection::from(expired)),
         }
     }
 
@@ -147,7 +147,7 @@ impl Agents<'_> {
         upload: &mut U,
         response: &mut ResponseHead,
         scope: &Scope<'_>,
-    ) -> Result<(Box<Connection>, U::Arrived), Refusal> {
+    ) -> Result<(Box<Connection>, U::Arrived), Rejection> {
         let mut repeats = 0;
         loop {
             let failure = match attempt(&mut connection, upload, response, scope).await {
@@ -175,7 +175,7 @@ impl Agents<'_> {
     async fn replace(
         &mut self,
         mut connection: Box<Connection>,
-    ) -> Result<Box<Connection>, Refusal> {
+    ) -> Result<Box<Connection>, Rejection> {
         self.report.count_retry();
         if connection.reused
             && let Some(lease) = connection.lease().and_then(LeaseGuard::lease)
@@ -218,7 +218,7 @@ fn responds(connection: &mut Connection) {
 }
 
 /// Ends the lease after a failure. Dropped, the connection has the agent checked.
-fn give_up(failure: Failure, connection: Connection) -> Refusal {
+fn give_up(failure: Failure, connection: Connection) -> Rejection {
     match failure.at_other_end() {
         Some(how) => connection.failed(how),
         None if matches!(failure, Failure::Overloaded) => connection.close(),
@@ -228,7 +228,7 @@ fn give_up(failure: Failure, connection: Connection) -> Refusal {
 }
 
 /// 503, with the time after which to retry.
-fn rejected(refused: Refused) -> Refusal {
+fn rejected(refused: Refused) -> Rejection {
     let (problem, retry, detail) = match refused {
         Refused::Full { retry } => (Problem::PoolBusy, retry, "the pool's queue is full"),
         Refused::Expired { retry } => (Problem::PoolBusy, retry, "no agent was available in time"),
@@ -237,7 +237,7 @@ fn rejected(refused: Refused) -> Refusal {
         }
     };
     let seconds = retry.max(Duration::from_secs(1)).as_secs();
-    Refusal::new(problem).detail(detail).header("retry-after", seconds.to_string())
+    Rejection::new(problem).detail(detail).header("retry-after", seconds.to_string())
 }
 
 async fn open(address: Option<&AgentAddress>) -> io::Result<Stream> {

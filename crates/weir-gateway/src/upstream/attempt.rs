@@ -6,9 +6,9 @@
 
 use crate::body::RequestBodyError;
 use crate::deadline::{Deadline, Expired, Wait};
-use crate::labels::Again;
+use crate::labels::RetryReason;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -213,12 +213,12 @@ impl Failure {
     }
 
     /// Why a retry may succeed.
-    pub(super) fn retry_reason(&self) -> Option<Again> {
+    pub(super) fn retry_reason(&self) -> Option<RetryReason> {
         match self {
-            Self::Closed(Reached::Unprocessed) => Some(Again::Connect),
-            Self::Closed(Reached::NoResponse) => Some(Again::Closed),
+            Self::Closed(Reached::Unprocessed) => Some(RetryReason::Connect),
+            Self::Closed(Reached::NoResponse) => Some(RetryReason::Closed),
             Self::TimedOut(Expired::Request | Expired::Wait(Wait::RequestBody)) => None,
-            Self::TimedOut(_) => Some(Again::Timeout),
+            Self::TimedOut(_) => Some(RetryReason::Timeout),
             Self::Client(_)
             | Self::Closed(Reached::PartOfHead)
             | Self::ProtocolError(_)
@@ -227,12 +227,12 @@ impl Failure {
     }
 }
 
-impl From<Failure> for Refusal {
+impl From<Failure> for Rejection {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Client(error) => error.into(),
             Failure::Closed(_) => Problem::UpstreamClosed.into(),
-            Failure::ProtocolError(why) => Self::new(Problem::UpstreamGarbage).detail(why),
+            Failure::ProtocolError(why) => Self::new(Problem::UpstreamProtocolError).detail(why),
             Failure::Overloaded => {
                 Self::new(Problem::PoolBusy).header("retry-after", "1".to_owned())
             }

@@ -13,7 +13,7 @@ use super::retry::RetryPolicy;
 use super::send::{Attempted, FailedAttempt, SendContext, Sender, TargetUpload};
 use super::{OpenAttempt, Target};
 use crate::clock;
-use crate::labels::{Again, Hedged, NotAgain};
+use crate::labels::{Hedged, RetryDenied, RetryReason};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -168,10 +168,10 @@ impl<'u> Hedge<'u> {
         let now = clock::now();
         let other = pick.other(now)?;
         if !self.policy.spend(now) {
-            first.stats.not_sent_again(NotAgain::Budget);
+            first.stats.count_retry_denied(RetryDenied::Budget);
             return None;
         }
-        first.stats.sent_again(Again::Hedge);
+        first.stats.count_retry(RetryReason::Hedge);
         Some(other)
     }
 

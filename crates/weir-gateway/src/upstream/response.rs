@@ -2,7 +2,7 @@
 
 use super::fastcgi::FastCgiResponse;
 use super::{Http1Response, Http2Response};
-use crate::body::{AnswerError, BodyEnd};
+use crate::body::{BodyEnd, ResponseError};
 use crate::deadline::Deadline;
 use bytes::Bytes;
 use std::future::poll_fn;
@@ -79,7 +79,7 @@ impl UpstreamBody<'_> {
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
-    ) -> Poll<Result<bool, AnswerError>> {
+    ) -> Poll<Result<bool, ResponseError>> {
         match self {
             Self::Http1(body) => body.poll_data(cx, deadline),
             Self::Http2(body) => body.poll_data(cx, deadline),
@@ -116,7 +116,7 @@ impl UpstreamBody<'_> {
         &mut self,
         deadline: &Deadline,
         most: u64,
-    ) -> Result<u64, AnswerError> {
+    ) -> Result<u64, ResponseError> {
         let mut count = 0;
         while count <= most && poll_fn(|cx| self.poll_data(cx, deadline)).await? {
             let bytes = self.data().len();

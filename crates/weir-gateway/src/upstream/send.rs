@@ -19,9 +19,9 @@ use super::{
 use crate::clock;
 use crate::deadline::{Deadline, Expired};
 use crate::descriptors::is_exhausted;
-use crate::labels::{Again, NotAgain};
+use crate::labels::{RetryDenied, RetryReason};
 use crate::problem::Problem;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::spans::{AttemptSpan, Open};
 use crate::stage_times::StageTimes;
 use std::cell::{Cell, RefCell};
@@ -79,9 +79,9 @@ pub(crate) enum Outcome<'a> {
 
 /// An attempt without a usable response.
 pub(super) struct FailedAttempt {
-    pub(super) refusal: Refusal,
+    pub(super) rejection: Rejection,
     /// Why a retry may succeed.
-    retry: Option<Again>,
+    retry: Option<RetryReason>,
     /// Its connection was closed before it took the request. The target is not blamed yet.
     is_stale: bool,
     /// There was no connection.
@@ -123,7 +123,7 @@ pub(crate) trait TargetUpload<'a>: Upload + Sized {
     fn is_stale(&self, failure: &Failure, method: Method) -> bool;
 
     /// Whether the request can be sent again; `may_process_twice` if both may be processed.
-    fn may_retry(&self, reason: Again, may_process_twice: bool) -> bool;
+    fn may_retry(&self, reason: RetryReason, may_process_twice: bool) -> bool;
 
     /// The same request once more, if all of it is buffered.
     fn duplicate(&self) -> Option<Self>;
@@ -166,7 +166,7 @@ pub(crate) async fn send<'a, U: TargetUpload<'a>>(
     plan: Plan<'_>,
     mut upload: U,
     response: &mut ResponseHead,
-) -> Result<Outcome<'a>, Refusal> {
+) -> Result<Outcome<'a>, Rejection> {
     let begun = clock::recent();
     let (idle, is_grpc) = (plan.timeouts.idle, plan.request.is_grpc);
     let mut sender = Sender::new(plan, begun);
@@ -180,11 +180,11 @@ pub(crate) async fn send<'a, U: TargetUpload<'a>>(
                     if failed.is_unsent {
                         upload.give_up();
                     }
-                    return Err(failed.refusal);
+                    return Err(failed.rejection);
                 }
             }
         };
-        sender.pick.target().stats.sent_again(reason);
+        sender.pick.target().stats.count_retry(reason);
         sender.report.count_retry();
         sender.context.discard(sender.report.open.take(), &upload, attempted, response);
         Box::pin(tokio::time::sleep(backoff)).await;
@@ -269,7 +269,7 @@ impl<'p> Sender<'p> {
                     if !may_repeat {
                         return Err(failed.settle(target));
                     }
-                    target.stats.sent_again(Again::Stale);
+                    target.stats.count_retry(RetryReason::Stale);
                     self.report.count_retry();
                     self.pick.forget();
                 }
@@ -314,11 +314,11 @@ impl<'p> Sender<'p> {
         upload: &U,
         attempted: &Attempted<U>,
         response: &ResponseHead,
-    ) -> Option<(Again, Duration)> {
+    ) -> Option<(RetryReason, Duration)> {
         let policy = self.context.retries?;
         let reason = match attempted {
             Ok(_) if !policy.retries_status(U::retry_status(response)) => return None,
-            Ok(_) => Again::Status,
+            Ok(_) => RetryReason::Status,
             Err(failed) => failed.retry?,
         };
         let Scope { method, deadline, .. } = self.context.scope;
@@ -327,15 +327,15 @@ impl<'p> Sender<'p> {
         }
         let (now, backoff) = (clock::now(), policy.backoff(self.attempts));
         let denied = if self.attempts >= policy.max_attempts() {
-            NotAgain::Tries
+            RetryDenied::Tries
         } else if !deadline.allows(now + backoff) {
-            NotAgain::Deadline
+            RetryDenied::Deadline
         } else if !policy.spend(now) {
-            NotAgain::Budget
+            RetryDenied::Budget
         } else {
             return Some((reason, backoff));
         };
-        self.pick.target().stats.not_sent_again(denied);
+        self.pick.target().stats.count_retry_denied(denied);
         None
     }
 
@@ -382,7 +382,7 @@ impl SendContext<'_> {
             let is_stale = U::is_reused(&channel) && upload.is_stale(&failure, method);
             if is_stale && U::REOPENS && self.spend() {
                 drop(channel);
-                target.stats.sent_again(Again::Stale);
+                target.stats.count_retry(RetryReason::Stale);
                 report.count_retry();
                 let reopened = Box::pin(U::reopen(target, deadline)).await;
                 channel = reopened.map_err(|error| FailedAttempt::not_connected(target, error))?;
@@ -426,7 +426,7 @@ impl SendContext<'_> {
                 upload.discard(channel, arrived, response, &self.scope);
                 ("", Some(response.status))
             }
-            Err(failed) => (failed.refusal.problem.slug(), None),
+            Err(failed) => (failed.rejection.problem.slug(), None),
         };
         if let Some(mut open) = open {
             if let Some(status) = status {
@@ -451,30 +451,33 @@ impl FailedAttempt {
         Self { is_stale: false, ..self }
     }
 
-    fn new(refusal: Refusal, retry: Option<Again>) -> Self {
-        Self { refusal, retry, is_stale: false, is_unsent: false }
+    fn new(rejection: Rejection, retry: Option<RetryReason>) -> Self {
+        Self { rejection, retry, is_stale: false, is_unsent: false }
     }
 
     fn not_connected(target: &Target, error: CheckOutError) -> Self {
-        let (refusal, retry) = match error {
+        let (rejection, retry) = match error {
             CheckOutError::Busy => (Problem::UpstreamBusy.into(), None),
             // The target was not contacted, and is not to blame.
             CheckOutError::Connect(error) if is_exhausted(&error) => {
-                let refusal = Refusal::new(Problem::DescriptorsExhausted);
-                (refusal.header("retry-after", "1".to_owned()), None)
+                let rejection = Rejection::new(Problem::DescriptorsExhausted);
+                (rejection.header("retry-after", "1".to_owned()), None)
             }
             CheckOutError::Connect(error) => {
                 target.health.failed(Instant::now());
                 // The kind is enough; the text could name internal addresses.
                 let why = failed_check(&error, target.upstream());
                 let why = why.unwrap_or_else(|| error.kind().to_string());
-                (Refusal::new(Problem::UpstreamUnreachable).detail(why), Some(Again::Connect))
+                (
+                    Rejection::new(Problem::UpstreamUnreachable).detail(why),
+                    Some(RetryReason::Connect),
+                )
             }
             CheckOutError::TimedOut(expired) => {
                 target.health.failed(Instant::now());
-                (expired.into(), (expired != Expired::Request).then_some(Again::Connect))
+                (expired.into(), (expired != Expired::Request).then_some(RetryReason::Connect))
             }
         };
-        Self { is_unsent: true, ..Self::new(refusal, retry) }
+        Self { is_unsent: true, ..Self::new(rejection, retry) }
     }
 }

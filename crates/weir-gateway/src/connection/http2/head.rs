@@ -4,8 +4,8 @@
 use crate::exchange::Exchange;
 use crate::headers;
 use crate::problem::Problem;
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use crate::worker::Worker;
 use http::header::{self, HeaderMap, HeaderValue};
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ pub(super) fn read(
     exchange: &mut Exchange,
     parts: &http::request::Parts,
     limits: &Limits,
-) -> Result<Option<Framing>, Refusal> {
+) -> Result<Option<Framing>, Rejection> {
     let request = &mut exchange.request;
     let authority = parts.uri.authority().map(http::uri::Authority::as_str);
     let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -31,7 +31,7 @@ pub(super) fn read(
         return Err(HeadError::TargetTooLong.into());
     }
     if parts.headers.len() > limits.headers {
-        return Err(Refusal::new(Problem::HeadersTooLarge).detail("too many header fields"));
+        return Err(Rejection::new(Problem::HeadersTooLarge).detail("too many header fields"));
     }
     let mut cookies = Vec::new();
     for (name, value) in &parts.headers {
@@ -63,7 +63,12 @@ fn trim(value: &[u8]) -> &[u8] {
 }
 
 /// Writes the head of a response.
-pub(super) fn write(exchange: &Exchange, body: &Body<'_>, has_body: bool, out: &mut HeaderMap) {
+pub(super) fn write(
+    exchange: &Exchange,
+    body: &ResponseBody<'_>,
+    has_body: bool,
+    out: &mut HeaderMap,
+) {
     let id = (Known::WeirTransactionId, Known::WeirTransactionId.name(), exchange.id.as_bytes());
     for field in exchange.response.headers.iter().chain([id]) {
         if !concerns_connection(field.0) && headers::put_http2(out, field).is_err() {
@@ -78,7 +83,7 @@ pub(super) fn write(exchange: &Exchange, body: &Body<'_>, has_body: bool, out: &
     let to_head = exchange.request.method == Method::Head;
     if let (Some(length), false, false) =
         (body.length_to_declare(to_head), declared, matches!(exchange.response.status, 204 | 304))
-        && (has_body || !matches!(body, Body::Empty))
+        && (has_body || !matches!(body, ResponseBody::Empty))
     {
         let _ = out.try_insert(header::CONTENT_LENGTH, length.into());
     }

@@ -1,13 +1,13 @@
 //! One stream: its request is answered, and the response is sent as the client's windows allow.
 
 use super::{InFlight, head};
-use crate::body::{AnswerError, Http2Body, RequestBody, SharedResponse};
+use crate::body::{Http2Body, RequestBody, ResponseError, SharedResponse};
 use crate::capture::NotKept;
 use crate::connection::{Start, exhausted};
 use crate::deadline::{Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
-use crate::flow::{self, Gone, flow};
-use crate::response_body::Body;
+use crate::flow::{self, ClientClosed, flow};
+use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -33,7 +33,7 @@ pub(super) struct Request {
 }
 
 /// Why a stream is reset: an answer that broke off, or nothing if the client is gone.
-struct Broken(Option<AnswerError>);
+struct Broken(Option<ResponseError>);
 
 /// Serves a stream until its response is handed over, or the stream is reset.
 pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
@@ -51,7 +51,7 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
     let body = match checked {
         Ok(_) if start.reserve => {
             drop(Http2Body::new(incoming, None, None));
-            flow::refuse(&mut exchange, exhausted())
+            flow::reject(&mut exchange, exhausted())
         }
         Ok(framing) => {
             let body = Http2Body::new(incoming, framing, continues);
@@ -59,10 +59,10 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
             let body = RequestBody::http2(body, limits.idle, received);
             match answer(&mut exchange, &mut response, body).await {
                 Ok(body) => body,
-                Err(Gone) => return response.reset(Reason::INTERNAL_ERROR),
+                Err(ClientClosed) => return response.reset(Reason::INTERNAL_ERROR),
             }
         }
-        Err(refusal) => {
+        Err(rejection) => {
             worker.stats.bad_requests.add(1);
             if let Some(value) = parts.headers.get(http::header::CONTENT_TYPE) {
                 // It says how the refusal is to look; headers were not read on.
@@ -70,7 +70,7 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
             }
             // What follows the head is read within bounds, as of any body that nobody wants.
             drop(Http2Body::new(incoming, None, None));
-            flow::refuse(&mut exchange, refusal)
+            flow::reject(&mut exchange, rejection)
         }
     };
     drop(parts);
@@ -85,11 +85,11 @@ async fn answer(
     exchange: &mut Exchange,
     response: &mut Response,
     body: RequestBody<'static>,
-) -> Result<Body<'static>, Gone> {
+) -> Result<ResponseBody<'static>, ClientClosed> {
     let mut flow = pin!(flow(exchange, body));
     poll_fn(|cx| match flow.as_mut().poll(cx) {
         Poll::Ready(answered) => Poll::Ready(answered),
-        Poll::Pending => response.poll_reset(cx).map(|()| Err(Gone)),
+        Poll::Pending => response.poll_reset(cx).map(|()| Err(ClientClosed)),
     })
     .await
 }
@@ -139,7 +139,7 @@ impl Response {
 async fn send(
     exchange: &mut Exchange,
     response: &mut Response,
-    body: Body<'static>,
+    body: ResponseBody<'static>,
     idle: Duration,
 ) -> Result<(), Broken> {
     let has_body =
@@ -147,12 +147,12 @@ async fn send(
     let mut head = http::Response::new(());
     *head.status_mut() = http::StatusCode::from_u16(exchange.wire_status()).unwrap_or_default();
     head::write(exchange, &body, has_body, head.headers_mut());
-    let body = if has_body { body } else { Body::Empty };
-    if matches!(body, Body::Empty) {
+    let body = if has_body { body } else { ResponseBody::Empty };
+    if matches!(body, ResponseBody::Empty) {
         exchange.complete(b"");
         if poll_fn(|cx| exchange.poll_kept(cx)).await.is_err() {
             response.reset(Reason::INTERNAL_ERROR);
-            return Err(Broken(Some(AnswerError::NotKept)));
+            return Err(Broken(Some(ResponseError::NotKept)));
         }
         return response.send(head, true).map(|_| ());
     }
@@ -161,7 +161,7 @@ async fn send(
     exchange.deadline.progress();
     let sent = poll_fn(|cx| sending.poll(exchange, cx)).await;
     if let Err(Broken(why)) = &sent {
-        let slow_client = matches!(why, Some(AnswerError::Late(Expired::Wait(Wait::Client))));
+        let slow_client = matches!(why, Some(ResponseError::Late(Expired::Wait(Wait::Client))));
         let reason = if slow_client { Reason::CANCEL } else { Reason::INTERNAL_ERROR };
         sending.stream.send_reset(reason);
     }
@@ -171,7 +171,7 @@ async fn send(
 /// A body being sent.
 struct Sending {
     stream: SendStream<Bytes>,
-    body: Body<'static>,
+    body: ResponseBody<'static>,
     /// There once the exchange is complete: to be sent when its record is kept.
     end: Option<End>,
     /// How long the client may take nothing.
@@ -216,7 +216,7 @@ impl Sending {
             }
         }
         if let Err(NotKept) = ready!(exchange.poll_kept(cx)) {
-            return Poll::Ready(Err(Broken(Some(AnswerError::NotKept))));
+            return Poll::Ready(Err(Broken(Some(ResponseError::NotKept))));
         }
         let sent = match self.end.take() {
             Some(End::Trailers(trailers)) => self.stream.send_trailers(trailers),
@@ -246,7 +246,7 @@ impl Sending {
                     // A client that sends all before it reads would else wait for ever.
                     self.body.poll_request(cx);
                     let expired = ready!(exchange.deadline.poll(cx, Wait::Client, self.idle));
-                    return Poll::Ready(Err(Broken(Some(AnswerError::Late(expired)))));
+                    return Poll::Ready(Err(Broken(Some(ResponseError::Late(expired)))));
                 }
             }
         }

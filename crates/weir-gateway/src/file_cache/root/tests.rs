@@ -43,8 +43,8 @@ fn what_was_found_is_remembered_for_a_moment() {
         assert!(Arc::ptr_eq(&first, &recent));
         assert!(root.recent("b", begun).is_none());
         assert!(root.recent("a", clock::now() + VALID).is_none(), "no longer than that");
-        let again = file(&root, "a").await.unwrap();
-        assert!(Arc::ptr_eq(&first.plain, &again.plain), "nothing is read twice");
+        let second = file(&root, "a").await.unwrap();
+        assert!(Arc::ptr_eq(&first.plain, &second.plain), "nothing is read twice");
         fs::write(folder.join("new"), "second").unwrap();
         fs::rename(folder.join("new"), folder.join("a")).unwrap();
         let changed = file(&root, "a").await.unwrap();

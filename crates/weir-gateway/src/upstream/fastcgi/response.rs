@@ -2,7 +2,7 @@
 
 use super::FastCgiUpload;
 use super::output::{Output, OutputError};
-use crate::body::AnswerError;
+use crate::body::ResponseError;
 use crate::deadline::{Deadline, Wait};
 use crate::upstream::Connection;
 use crate::upstream::attempt::{Failed, Upload as _};
@@ -141,7 +141,7 @@ impl<'a> FastCgiResponse<'a> {
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
-    ) -> Poll<Result<bool, AnswerError>> {
+    ) -> Poll<Result<bool, ResponseError>> {
         self.poll_request(cx);
         if !self.data().is_empty() {
             return Poll::Ready(Ok(true));
@@ -157,22 +157,22 @@ impl<'a> FastCgiResponse<'a> {
             Poll::Ready(Ok(false)) if self.left.is_some_and(|left| left > 0) => {
                 // The declared length was more.
                 self.close();
-                Poll::Ready(Err(AnswerError::UpstreamClosed))
+                Poll::Ready(Err(ResponseError::UpstreamClosed))
             }
             Poll::Ready(Ok(false)) => {
                 self.finish();
                 Poll::Ready(Ok(false))
             }
             Poll::Ready(Err(OutputError::Closed)) => {
-                Poll::Ready(Err(self.failed(Failed::Closed, AnswerError::UpstreamClosed)))
+                Poll::Ready(Err(self.failed(Failed::Closed, ResponseError::UpstreamClosed)))
             }
             Poll::Ready(Err(OutputError::ProtocolError(error))) => {
-                let error = AnswerError::AgentGarbage(error);
+                let error = ResponseError::AgentProtocolError(error);
                 Poll::Ready(Err(self.failed(Failed::ProtocolError, error)))
             }
             Poll::Pending => {
                 let expired = ready!(deadline.poll(cx, Wait::UpstreamBody, self.idle));
-                Poll::Ready(Err(self.failed(Failed::TimedOut, AnswerError::Late(expired))))
+                Poll::Ready(Err(self.failed(Failed::TimedOut, ResponseError::Late(expired))))
             }
         }
     }
@@ -187,7 +187,7 @@ impl<'a> FastCgiResponse<'a> {
         }
     }
 
-    fn failed(&mut self, how: Failed, error: AnswerError) -> AnswerError {
+    fn failed(&mut self, how: Failed, error: ResponseError) -> ResponseError {
         self.output = None;
         if let Some(connection) = self.connection.take() {
             connection.failed(how);

@@ -1,7 +1,7 @@
 //! The body of a response that comes by HTTP/1.1.
 
 use super::Http1Upload;
-use crate::body::AnswerError;
+use crate::body::ResponseError;
 use crate::deadline::{Deadline, Wait};
 use crate::upstream::Connection;
 use crate::upstream::attempt::{Failed, Scope, Upload as _};
@@ -128,7 +128,7 @@ impl<'a> Http1Response<'a> {
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
-    ) -> Poll<Result<bool, AnswerError>> {
+    ) -> Poll<Result<bool, ResponseError>> {
         self.poll_request(cx);
         loop {
             let Some(connection) = &mut self.connection else {
@@ -152,16 +152,16 @@ impl<'a> Http1Response<'a> {
                 Poll::Ready(Ok(0)) => {
                     self.keep_alive = false;
                     if self.decoder.close().is_err() {
-                        return Poll::Ready(Err(self.failed(AnswerError::UpstreamClosed)));
+                        return Poll::Ready(Err(self.failed(ResponseError::UpstreamClosed)));
                     }
                 }
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => {
-                    return Poll::Ready(Err(self.failed(AnswerError::UpstreamClosed)));
+                    return Poll::Ready(Err(self.failed(ResponseError::UpstreamClosed)));
                 }
                 Poll::Pending => {
                     let expired = ready!(deadline.poll(cx, Wait::UpstreamBody, self.idle));
-                    return Poll::Ready(Err(self.failed(AnswerError::Late(expired))));
+                    return Poll::Ready(Err(self.failed(ResponseError::Late(expired))));
                 }
             }
         }
@@ -177,9 +177,9 @@ impl<'a> Http1Response<'a> {
         }
     }
 
-    fn failed(&mut self, error: AnswerError) -> AnswerError {
+    fn failed(&mut self, error: ResponseError) -> ResponseError {
         if let Some(connection) = self.connection.take() {
-            let timed_out = matches!(error, AnswerError::Late(_));
+            let timed_out = matches!(error, ResponseError::Late(_));
             connection.failed(if timed_out { Failed::TimedOut } else { Failed::Closed });
         }
         error

@@ -3,7 +3,7 @@
 use super::HeadReader;
 use crate::body::RequestBody;
 use crate::deadline::{Deadline, Wait};
-use crate::labels::Again;
+use crate::labels::RetryReason;
 use crate::outgoing::Outgoing;
 use crate::spans::AttemptSpan;
 use crate::stream::Stream;
@@ -238,7 +238,7 @@ impl<'a> TargetUpload<'a> for Http1Upload<'a> {
         matches!(failure, Failure::Closed(Reached::NoResponse)) && self.may_repeat(method)
     }
 
-    fn may_retry(&self, _: Again, may_process_twice: bool) -> bool {
+    fn may_retry(&self, _: RetryReason, may_process_twice: bool) -> bool {
         let untouched = self.out.is_untouched();
         (untouched && self.state != State::Broken)
             || (self.is_buffered && (may_process_twice || untouched))

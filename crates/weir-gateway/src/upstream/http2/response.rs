@@ -1,7 +1,7 @@
 //! The body of a response that comes by HTTP/2.
 
 use super::{Http2Upload, StreamPermit};
-use crate::body::{AnswerError, BodyEnd};
+use crate::body::{BodyEnd, ResponseError};
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::grpc;
 use crate::upstream::attempt::Upload as _;
@@ -94,7 +94,7 @@ impl<'a> Http2Response<'a> {
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
-    ) -> Poll<Result<bool, AnswerError>> {
+    ) -> Poll<Result<bool, ResponseError>> {
         if self.poll_request(cx) {
             deadline.progress();
         }
@@ -124,7 +124,7 @@ impl<'a> Http2Response<'a> {
             if expired != Expired::Request {
                 self.permit.target().health.failed(Instant::now());
             }
-            return Poll::Ready(Err(AnswerError::Late(expired)));
+            return Poll::Ready(Err(ResponseError::Late(expired)));
         }
     }
 
@@ -156,11 +156,11 @@ impl<'a> Http2Response<'a> {
         self.incoming.is_end_stream()
     }
 
-    fn failed(&mut self, error: &h2::Error) -> AnswerError {
+    fn failed(&mut self, error: &h2::Error) -> ResponseError {
         self.permit.target().health.failed(Instant::now());
         if error.is_io() || error.is_go_away() {
             self.permit.abandon();
         }
-        AnswerError::UpstreamClosed
+        ResponseError::UpstreamClosed
     }
 }

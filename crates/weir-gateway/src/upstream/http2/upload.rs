@@ -5,7 +5,7 @@ use crate::body::RequestBody;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::grpc;
 use crate::headers::filter_trailers;
-use crate::labels::Again;
+use crate::labels::RetryReason;
 use crate::spans::AttemptSpan;
 use crate::upstream::attempt::{Failure, Reached, Scope, Timeouts, Upload, UploadError};
 use crate::upstream::send::{Outcome, TargetUpload};
@@ -283,9 +283,9 @@ impl<'a> TargetUpload<'a> for Http2Upload<'a> {
         matches!(failure, Failure::Closed(Reached::Unprocessed)) && self.may_repeat(method)
     }
 
-    fn may_retry(&self, reason: Again, may_process_twice: bool) -> bool {
+    fn may_retry(&self, reason: RetryReason, may_process_twice: bool) -> bool {
         (self.stream.is_none() || self.buffered.is_some())
-            && (may_process_twice || reason == Again::Connect)
+            && (may_process_twice || reason == RetryReason::Connect)
     }
 
     fn duplicate(&self) -> Option<Self> {

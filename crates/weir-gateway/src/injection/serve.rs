@@ -1,12 +1,12 @@
 //! A worker's side of the door.
 
 use super::plan::{Planned, plan};
-use super::{AT_ONCE, Ended, Entry, Order, Refused, Resubmission, trial};
-use crate::body::{AnswerError, RequestBody};
+use super::{Ended, Injected, MAX_CONCURRENT, PendingReplay, Refused, Resubmission, test_request};
+use crate::body::{RequestBody, ResponseError};
 use crate::exchange::{Exchange, Protocol};
-use crate::flow::{Gone, flow};
+use crate::flow::{ClientClosed, flow};
 use crate::problem::Problem;
-use crate::response_body::Body;
+use crate::response_body::ResponseBody;
 use crate::worker::Worker;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -17,28 +17,28 @@ use tokio::sync::{Semaphore, mpsc};
 use weir_wire::{Method, Version};
 
 /// Serves what comes through the door until nobody can send any more.
-pub(crate) async fn receive(worker: &'static Worker, mut entries: mpsc::Receiver<Entry>) {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    while let Some(entry) = entries.recv().await {
-        let order = match entry {
-            Entry::Again(order) => order,
-            Entry::Trial(tried) => {
-                trial::receive(worker, tried, &places).await;
+pub(crate) async fn receive(worker: &'static Worker, mut injected: mpsc::Receiver<Injected>) {
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
+    while let Some(injected) = injected.recv().await {
+        let pending = match injected {
+            Injected::Replay(pending) => pending,
+            Injected::TestRequest(outcome) => {
+                test_request::receive(worker, outcome, &permits).await;
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         tokio::task::spawn_local(async move {
-            let _place = place;
-            let ended = serve(worker, &order).await;
-            order.ended(ended);
+            let _permit = permit;
+            let ended = serve(worker, &pending).await;
+            pending.ended(ended);
         });
     }
 }
 
-async fn serve(worker: &'static Worker, order: &Order) -> Ended {
+async fn serve(worker: &'static Worker, pending: &PendingReplay) -> Ended {
     let live = worker.live();
-    let planned = match plan(&live.site, &order.request) {
+    let planned = match plan(&live.site, &pending.request) {
         Ok(planned) => planned,
         Err(refused) => return Ended::Refused(refused),
     };
@@ -51,11 +51,11 @@ async fn serve(worker: &'static Worker, order: &Order) -> Ended {
     request.set_line(&method, &target, &authority);
     request.version = Version::Http11;
     request.headers = headers;
-    exchange.begin_replay(order.request.id, client, replay);
-    let body = body(&order.request);
+    exchange.begin_replay(pending.request.id, client, replay);
+    let body = body(&pending.request);
     let ended = match flow(&mut exchange, body).await {
-        Ok(answer) => take(&mut exchange, answer).await,
-        Err(Gone) => {
+        Ok(response) => take(&mut exchange, response).await,
+        Err(ClientClosed) => {
             exchange.abort(None);
             Ended::Lost
         }
@@ -66,25 +66,25 @@ async fn serve(worker: &'static Worker, order: &Order) -> Ended {
 
 /// Its body. An empty one has a length if it had one: there are servers that insist on it.
 fn body(request: &Resubmission) -> RequestBody<'static> {
-    let told = |(name, _): &(String, Vec<u8>)| name.eq_ignore_ascii_case("content-length");
-    if request.body.is_empty() && !request.headers.iter().any(told) {
+    let result = |(name, _): &(String, Vec<u8>)| name.eq_ignore_ascii_case("content-length");
+    if request.body.is_empty() && !request.headers.iter().any(result) {
         return RequestBody::empty();
     }
     RequestBody::whole(request.body.clone())
 }
 
-/// Reads an answer to its end; nobody wants it but the journal.
-async fn take(exchange: &mut Exchange, mut answer: Body<'_>) -> Ended {
+/// Reads an response to its end; nobody wants it but the journal.
+async fn take(exchange: &mut Exchange, mut body: ResponseBody<'_>) -> Ended {
     let status = exchange.response.status;
     if exchange.request.method == Method::Head || matches!(status, 204 | 304) {
-        answer = Body::Empty;
+        body = ResponseBody::Empty;
     }
     exchange.deadline.progress();
-    if let Err(error) = poll_fn(|cx| poll_take(exchange, &mut answer, cx)).await {
+    if let Err(error) = poll_fn(|cx| poll_take(exchange, &mut body, cx)).await {
         exchange.abort(Some(&error));
         return Ended::Broken { status };
     }
-    // The record is as durable as that of any other answer before it is told.
+    // The record is as durable as that of any other response before it is told.
     let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
     match exchange.problem {
         Some(problem) if !exchange.admitted => Ended::Refused(refused(problem)),
@@ -94,18 +94,18 @@ async fn take(exchange: &mut Exchange, mut answer: Body<'_>) -> Ended {
 
 fn poll_take(
     exchange: &mut Exchange,
-    answer: &mut Body<'_>,
+    body: &mut ResponseBody<'_>,
     cx: &mut Context<'_>,
-) -> Poll<Result<(), AnswerError>> {
-    while ready!(answer.poll_data(cx, &exchange.deadline))? {
-        let length = answer.data().len();
+) -> Poll<Result<(), ResponseError>> {
+    while ready!(body.poll_data(cx, &exchange.deadline))? {
+        let length = body.data().len();
         exchange.sent += length as u64;
-        if answer.is_last() {
-            exchange.complete(answer.data());
+        if body.is_last() {
+            exchange.complete(body.data());
         } else {
-            exchange.pass(answer.data());
+            exchange.pass(body.data());
         }
-        answer.consume(length);
+        body.consume(length);
     }
     // Once: the last bytes may have completed it.
     exchange.complete(b"");

@@ -13,7 +13,7 @@ const LONGEST_REASON: usize = 1000;
 
 /// Why a request is not answered by its handler.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct Rejection {
     pub(crate) problem: Problem,
     /// This occurrence; never a credential, never a body.
     pub(crate) detail: Option<Cow<'static, str>>,
@@ -24,10 +24,10 @@ pub(crate) struct Refusal {
     /// Where and how the request does not match the description.
     pub(crate) violations: Vec<Violation>,
     /// The client is gone: there is nobody to tell.
-    pub(crate) unheard: bool,
+    pub(crate) client_closed: bool,
 }
 
-impl Refusal {
+impl Rejection {
     pub(crate) fn new(problem: Problem) -> Self {
         Self {
             problem,
@@ -35,7 +35,7 @@ impl Refusal {
             recorded: None,
             headers: Vec::new(),
             violations: Vec::new(),
-            unheard: false,
+            client_closed: false,
         }
     }
 
@@ -78,13 +78,13 @@ impl Refusal {
     }
 }
 
-impl From<Problem> for Refusal {
+impl From<Problem> for Rejection {
     fn from(problem: Problem) -> Self {
         Self::new(problem)
     }
 }
 
-impl From<HeadError> for Refusal {
+impl From<HeadError> for Rejection {
     fn from(error: HeadError) -> Self {
         let problem = match error {
             HeadError::TooLong | HeadError::TooManyFields => Problem::HeadersTooLarge,
@@ -95,7 +95,7 @@ impl From<HeadError> for Refusal {
     }
 }
 
-impl From<PathError> for Refusal {
+impl From<PathError> for Rejection {
     fn from(error: PathError) -> Self {
         let problem =
             if error.is_ambiguous() { Problem::AmbiguousPath } else { Problem::BadRequest };
@@ -103,7 +103,7 @@ impl From<PathError> for Refusal {
     }
 }
 
-impl From<Expired> for Refusal {
+impl From<Expired> for Rejection {
     fn from(expired: Expired) -> Self {
         match expired {
             Expired::Request => Self::new(Problem::DeadlineExceeded),

@@ -6,10 +6,10 @@
 
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
-use crate::flow::{Gone, flow};
+use crate::flow::{ClientClosed, flow};
 use crate::outgoing::Outgoing;
-use crate::response_body::Body;
-use crate::stream::{Sign, Stream};
+use crate::response_body::ResponseBody;
+use crate::stream::{PeerEvent, Stream};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -27,17 +27,19 @@ pub(super) async fn answer<'a>(
     exchange: &mut Exchange,
     out: &mut Outgoing,
     body: RequestBody<'a>,
-) -> Result<Body<'a>, Gone> {
+) -> Result<ResponseBody<'a>, ClientClosed> {
     let interim = Rc::clone(&exchange.interim);
     interim.borrow_mut().clear();
     // Boxed: a connection between requests should not hold the room that one needs, and the
     // room of a request that needs no waiting is still in the cache from the one before.
     let mut flow = Box::pin(flow(exchange, body));
-    let mut presence = Presence::Quiet;
+    let mut disconnect_watch = DisconnectWatch::Quiet;
     let answered = poll_fn(|cx| match flow.as_mut().poll(cx) {
         Poll::Ready(answer) => Poll::Ready(answer),
-        Poll::Pending if !pass(&mut interim.borrow_mut(), stream, cx) => Poll::Ready(Err(Gone)),
-        Poll::Pending => presence.poll_gone(stream, cx).map(|()| Err(Gone)),
+        Poll::Pending if !pass(&mut interim.borrow_mut(), stream, cx) => {
+            Poll::Ready(Err(ClientClosed))
+        }
+        Poll::Pending => disconnect_watch.poll_disconnect(stream, cx).map(|()| Err(ClientClosed)),
     });
     let answered = answered.await;
     // What was not taken yet goes in front of the answer.
@@ -65,7 +67,7 @@ fn pass(interim: &mut Vec<u8>, stream: &Stream, cx: &mut Context<'_>) -> bool {
 }
 
 /// Watches a client while one request is answered.
-enum Presence {
+enum DisconnectWatch {
     /// Nothing has come from it.
     Quiet,
     /// It sends no more.
@@ -74,17 +76,17 @@ enum Presence {
     Busy,
 }
 
-impl Presence {
+impl DisconnectWatch {
     /// Waits until the client is gone.
-    fn poll_gone(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_disconnect(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match self {
-                Self::Quiet => match ready!(stream.poll_sign(cx)) {
-                    Sign::Data => *self = Self::Busy,
-                    Sign::End => {
+                Self::Quiet => match ready!(stream.poll_peer_event(cx)) {
+                    PeerEvent::Data => *self = Self::Busy,
+                    PeerEvent::End => {
                         *self = Self::HalfClosed(Box::pin(tokio::time::sleep(HALF_CLOSED)))
                     }
-                    Sign::Reset => return Poll::Ready(()),
+                    PeerEvent::Reset => return Poll::Ready(()),
                 },
                 Self::HalfClosed(patience) => return patience.as_mut().poll(cx),
                 Self::Busy => return Poll::Pending,

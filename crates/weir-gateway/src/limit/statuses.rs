@@ -8,24 +8,24 @@ use weir_config::config::Config;
 
 /// How every consumer stands with its plan, and how often each other limit has refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LimitStandings {
+pub struct LimitStatuses {
     /// Consumers with a plan that limits them, in the order of the Config.
-    pub plans: Vec<PlanStanding>,
+    pub plans: Vec<PlanStatus>,
     /// Limits of APIs and routes, in the order of the Config.
-    pub limits: Vec<RouteLimitStanding>,
+    pub limits: Vec<RouteLimitStatus>,
 }
 
 /// How a consumer stands with its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanStanding {
+pub struct PlanStatus {
     /// Name of the consumer.
     pub consumer: String,
     /// Name of the plan.
     pub plan: String,
     /// Its rate, if the plan has one.
-    pub rate: Option<RateStanding>,
+    pub rate: Option<RateStatus>,
     /// Its quota, if the plan has one.
-    pub quota: Option<QuotaStanding>,
+    pub quota: Option<QuotaStatus>,
     /// Requests refused by the rate since the start.
     pub refused_by_rate: u64,
     /// Requests refused by the quota since the start.
@@ -34,7 +34,7 @@ pub struct PlanStanding {
 
 /// How it stands with a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateStanding {
+pub struct RateStatus {
     /// Most requests at once.
     pub burst: u64,
     /// Requests that would be admitted now.
@@ -45,7 +45,7 @@ pub struct RateStanding {
 
 /// How it stands with a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuotaStanding {
+pub struct QuotaStatus {
     /// Calls admitted in a window.
     pub calls: u64,
     /// Calls that count now.
@@ -64,7 +64,7 @@ pub struct QuotaStanding {
 
 /// What a limit of an API or a route has refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteLimitStanding {
+pub struct RouteLimitStatus {
     /// Name of the API.
     pub api: String,
     /// Name of the limit: that of the API, or the operation.
@@ -73,7 +73,7 @@ pub struct RouteLimitStanding {
     pub refused: u64,
 }
 
-impl PlanStanding {
+impl PlanStatus {
     /// What would refuse a request of this consumer now, if anything would.
     pub fn throttled(&self) -> Option<&'static str> {
         match (&self.rate, &self.quota) {
@@ -86,24 +86,24 @@ impl PlanStanding {
 
 impl LimitPlan {
     /// How everybody stands at `now`; `config` is the one this was made for.
-    pub fn standings(&self, config: &Config, now: Moment) -> LimitStandings {
+    pub fn limit_statuses(&self, config: &Config, now: Moment) -> LimitStatuses {
         let consumers = config.consumers.iter().zip(&self.consumers);
         let plans = consumers.filter_map(|(consumer, limits)| {
             let held = limits.plan.as_ref()?;
-            self.plan_standing(&consumer.name, &config.plans[held.plan].name, held, now)
+            self.plan_status(&consumer.name, &config.plans[held.plan].name, held, now)
         });
-        LimitStandings { plans: plans.collect(), limits: self.route_limits(config) }
+        LimitStatuses { plans: plans.collect(), limits: self.route_limits(config) }
     }
 
-    fn plan_standing(
+    fn plan_status(
         &self,
         consumer: &str,
         plan: &str,
         held: &Held,
         now: Moment,
-    ) -> Option<PlanStanding> {
+    ) -> Option<PlanStatus> {
         let limits = &self.plans[held.plan];
-        let rate = limits.rate.as_ref().map(|(gcra, _)| rate_standing(*gcra, held, now));
+        let rate = limits.rate.as_ref().map(|(gcra, _)| rate_status(*gcra, held, now));
         let quota = limits.quota.as_ref().map(|(calendar, _)| {
             let calls = calendar.calls();
             let (used, window, reset, free_in) = match &held.rolling {
@@ -117,7 +117,7 @@ impl LimitPlan {
                     (used, window.seconds(), reset, if used < calls { 0 } else { reset })
                 }
             };
-            QuotaStanding {
+            QuotaStatus {
                 calls,
                 used,
                 remaining: calls.saturating_sub(used),
@@ -130,7 +130,7 @@ impl LimitPlan {
         if rate.is_none() && quota.is_none() {
             return None;
         }
-        Some(PlanStanding {
+        Some(PlanStatus {
             consumer: consumer.to_owned(),
             plan: plan.to_owned(),
             rate,
@@ -140,15 +140,15 @@ impl LimitPlan {
         })
     }
 
-    fn route_limits(&self, config: &Config) -> Vec<RouteLimitStanding> {
+    fn route_limits(&self, config: &Config) -> Vec<RouteLimitStatus> {
         let mut seen = HashSet::new();
-        let mut standings = Vec::new();
+        let mut limit_statuses = Vec::new();
         for (api, limits) in config.apis.iter().zip(&self.routes) {
             for (route, limits) in api.routes.iter().zip(limits) {
                 for (rule, limit) in route.rate_limits.iter().zip(limits) {
                     // A limit of an API is one of each of its routes.
                     if seen.insert(limit.counter.number) {
-                        standings.push(RouteLimitStanding {
+                        limit_statuses.push(RouteLimitStatus {
                             api: api.name.clone(),
                             limit: rule.name.clone(),
                             refused: limit.counter.refused.load(Relaxed),
@@ -157,13 +157,13 @@ impl LimitPlan {
                 }
             }
         }
-        standings
+        limit_statuses
     }
 }
 
-fn rate_standing(gcra: Gcra, held: &Held, now: Moment) -> RateStanding {
+fn rate_status(gcra: Gcra, held: &Held, now: Moment) -> RateStatus {
     let level = gcra.level(&held.cell.tat, now.nanos);
-    RateStanding {
+    RateStatus {
         burst: gcra.burst(),
         remaining: level.remaining,
         reset: level.full_in.div_ceil(NANOS),

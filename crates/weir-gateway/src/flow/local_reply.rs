@@ -4,15 +4,15 @@ use super::{share, tell_limits};
 use crate::exchange::Exchange;
 use crate::grpc;
 use crate::problem::{Detail, Problem, ProblemFormat};
-use crate::refusal::Refusal;
-use crate::response_body::Body;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_wire::Known;
 
 /// Responds with a problem document; to a call of gRPC with its status code.
-pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> {
-    exchange.reason = refusal.reason().filter(|_| exchange.recording.is_shown());
-    let Refusal { problem, detail, headers, violations, .. } = refusal;
+pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> ResponseBody<'a> {
+    exchange.reason = rejection.reason().filter(|_| exchange.recording.is_shown());
+    let Rejection { problem, detail, headers, violations, .. } = rejection;
     exchange.problem = Some(problem);
     if problem == Problem::DescriptorsExhausted {
         exchange.worker.stats.descriptors_exhausted.add(1);
@@ -23,7 +23,7 @@ pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> 
     let body = if is_call {
         let code = grpc::reject(&mut exchange.response.headers, problem, detail.as_deref());
         exchange.note_grpc_status(code);
-        Body::Empty
+        ResponseBody::Empty
     } else {
         let detail = Detail { text: detail.as_deref(), violations: &violations };
         document(exchange, problem, detail)
@@ -41,12 +41,12 @@ pub(crate) fn refuse<'a>(exchange: &mut Exchange, refusal: Refusal) -> Body<'a> 
     body
 }
 
-fn document<'a>(exchange: &mut Exchange, problem: Problem, detail: Detail<'_>) -> Body<'a> {
+fn document<'a>(exchange: &mut Exchange, problem: Problem, detail: Detail<'_>) -> ResponseBody<'a> {
     let format = ProblemFormat::negotiated(&exchange.request.headers);
     let mut document = Vec::with_capacity(384);
     problem.render(format, detail, Some(exchange.id.as_str()), &mut document);
     let headers = &mut exchange.response.headers;
     headers.push("content-type", format.content_type().as_bytes());
     headers.push("cache-control", b"no-store");
-    Body::Whole(Bytes::from(document))
+    ResponseBody::Whole(Bytes::from(document))
 }

@@ -1,17 +1,17 @@
-//! The in-process door: requests that weir itself makes again are handed to a worker over a bounded
-//! channel, and served by [`flow`] like any other.
+//! Injection of requests without a socket: replays of recorded requests and test requests of operators
+//! go to a worker over a bounded channel, and are served by [`flow`] like any other.
 //!
-//! Who was verified then stands in for a credential; plan, limits, validation and scopes are those
-//! of now. They are journaled like any request, under an id that is chosen before they are sent. Of
-//! the answer only the status comes back; the rest of it is in the journal.
+//! A replay has its recorded principal instead of a credential; plan, limits, validation and scopes are
+//! the current ones. It is journaled like any request, under an id that is chosen before it is sent.
+//! Its sender gets the status of the response; the response itself is in the journal.
 
 mod plan;
 mod serve;
-mod trial;
+mod test_request;
 
 pub(crate) use serve::receive;
-pub(crate) use trial::Trial;
-pub use trial::{TRIED_BY, Tried};
+pub(crate) use test_request::TestRequest;
+pub use test_request::{TRIED_BY, TestOutcome};
 
 use crate::problem::Problem;
 use crate::site::Site;
@@ -20,10 +20,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Requests that wait for one worker.
-pub(crate) const WAITING: usize = 64;
-/// Requests that one worker serves at once.
-pub(crate) const AT_ONCE: usize = 64;
+/// Requests queued for one worker.
+pub(crate) const MAX_QUEUED: usize = 64;
+/// Injected requests that one worker serves concurrently.
+pub(crate) const MAX_CONCURRENT: usize = 64;
 
 /// A recorded request, to be made again. Text that is empty is absent.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -113,50 +113,50 @@ pub enum Ended {
     Lost,
 }
 
-/// Whom to tell how it ended.
-pub type Tell = Box<dyn FnOnce(Ended) + Send>;
+/// Called with the outcome, once.
+pub type OnDone = Box<dyn FnOnce(Ended) + Send>;
 
-/// What comes through the door.
-pub(crate) enum Entry {
-    /// A recorded request, again.
-    Again(Order),
-    /// A new one, by an operator.
-    Trial(Box<Trial>),
+/// An injected request.
+pub(crate) enum Injected {
+    /// A replay of a recorded request.
+    Replay(PendingReplay),
+    /// A test request of an operator.
+    TestRequest(Box<TestRequest>),
 }
 
-/// A recorded request on its way through the door. It always says how it ended.
-pub(crate) struct Order {
+/// A replay in progress. Its callback is always called, with `Lost` if it is dropped.
+pub(crate) struct PendingReplay {
     pub(crate) request: Box<Resubmission>,
-    /// There until that was told.
-    tell: Option<Tell>,
+    /// `None` once called.
+    on_done: Option<OnDone>,
     shared: Arc<Shared>,
 }
 
-impl Order {
-    pub(crate) fn new(request: Box<Resubmission>, tell: Tell, shared: Arc<Shared>) -> Self {
+impl PendingReplay {
+    pub(crate) fn new(request: Box<Resubmission>, on_done: OnDone, shared: Arc<Shared>) -> Self {
         shared.resubmissions.fetch_add(1, Relaxed);
-        Self { request, tell: Some(tell), shared }
+        Self { request, on_done: Some(on_done), shared }
     }
 
     fn ended(mut self, ended: Ended) {
-        self.tell(ended);
+        self.on_done(ended);
     }
 
-    fn tell(&mut self, ended: Ended) {
-        if let Some(tell) = self.tell.take() {
-            tell(ended);
+    fn on_done(&mut self, ended: Ended) {
+        if let Some(on_done) = self.on_done.take() {
+            on_done(ended);
         }
     }
 }
 
-impl Drop for Order {
+impl Drop for PendingReplay {
     fn drop(&mut self) {
         self.shared.resubmissions.fetch_sub(1, Relaxed);
-        self.tell(Ended::Lost);
+        self.on_done(Ended::Lost);
     }
 }
 
-/// Whether a request would be made again by this Config; limits are not asked.
+/// Checks whether this Config allows a replay; limits are not checked.
 pub(crate) fn check(site: &Site, request: &Resubmission) -> Result<(), Refused> {
     plan::plan(site, request).map(|_| ())
 }

@@ -8,7 +8,7 @@ use weir_config::{Access, AuthId, ConsumerId};
 
 /// Who sent a request, as it was recorded. Empty text means nobody in particular.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StandIn<'a> {
+pub(crate) struct RecordedPrincipal<'a> {
     /// Name of the auth that proved it.
     pub(crate) auth: &'a str,
     pub(crate) subject: &'a str,
@@ -34,10 +34,10 @@ pub(crate) enum NotAdmitted {
 ///
 /// # Errors
 /// The route would not let him in now, whatever it did then.
-pub(crate) fn stand_in(
+pub(crate) fn recorded_principal(
     config: &Config,
     access: &Access,
-    stored: &StandIn<'_>,
+    stored: &RecordedPrincipal<'_>,
 ) -> Result<Rc<Principal>, NotAdmitted> {
     let mut principal = Principal {
         subject: (!stored.subject.is_empty()).then(|| stored.subject.to_owned()),

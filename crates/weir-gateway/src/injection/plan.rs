@@ -1,7 +1,7 @@
 //! Where a request goes that is made again, and on whose behalf.
 
 use super::{Refused, Resubmission};
-use crate::auth::{NotAdmitted, StandIn, stand_in};
+use crate::auth::{NotAdmitted, RecordedPrincipal, recorded_principal};
 use crate::forwarded::Client;
 use crate::headers::strip_hop_by_hop;
 use crate::path::{self, Normal};
@@ -50,17 +50,18 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
             return Err(Refused::TargetUnfit);
         }
     }
-    let stored = StandIn {
+    let stored = RecordedPrincipal {
         auth: &request.auth,
         subject: &request.principal,
         consumer: &request.consumer,
         scopes: &request.scopes,
     };
-    let principal = stand_in(&site.config, &to.route.access, &stored).map_err(|why| match why {
-        NotAdmitted::ConsumerGone => Refused::ConsumerGone,
-        NotAdmitted::ScopeMissing => Refused::ScopeMissing,
-        NotAdmitted::NoWayIn => Refused::NotAdmitted,
-    })?;
+    let principal =
+        recorded_principal(&site.config, &to.route.access, &stored).map_err(|why| match why {
+            NotAdmitted::ConsumerGone => Refused::ConsumerGone,
+            NotAdmitted::ScopeMissing => Refused::ScopeMissing,
+            NotAdmitted::NoWayIn => Refused::NotAdmitted,
+        })?;
     if !to.route.clients.iter().all(|clients| clients.admits(client.address)) {
         return Err(Refused::Rejected(Problem::AddressRefused));
     }

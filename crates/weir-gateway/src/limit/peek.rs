@@ -1,19 +1,19 @@
 //! What limits say of a request that is only explained: nothing is taken, nothing counted.
 
-use super::{Rejection, Standing};
+use super::{LimitRejection, LimitStatus};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What one limit says of a request that is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
-    pub(crate) which: Which,
-    pub(crate) outcome: Result<Standing, Rejection>,
+pub(crate) struct Peek {
+    pub(crate) kind: LimitKind,
+    pub(crate) outcome: Result<LimitStatus, LimitRejection>,
 }
 
 /// A limit of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum LimitKind {
     /// The rate of the consumer's plan.
     PlanRate,
     /// The next limit of API and route, in their order.
@@ -23,14 +23,14 @@ pub(crate) enum Which {
 }
 
 /// Counts a refusal; or tells the outcome, if nothing is to be counted.
-pub(super) fn noted(
-    outcome: Result<Standing, Rejection>,
+pub(super) fn count_or_report(
+    outcome: Result<LimitStatus, LimitRejection>,
     refused: &AtomicU64,
-    which: Which,
-    looked: Option<&RefCell<Vec<Looked>>>,
-) -> Result<Standing, Rejection> {
-    if let Some(looked) = looked {
-        looked.borrow_mut().push(Looked { which, outcome });
+    kind: LimitKind,
+    peeked: Option<&RefCell<Vec<Peek>>>,
+) -> Result<LimitStatus, LimitRejection> {
+    if let Some(peeked) = peeked {
+        peeked.borrow_mut().push(Peek { kind, outcome });
     } else if outcome.is_err() {
         refused.fetch_add(1, Ordering::Relaxed);
     }
