@@ -1,7 +1,8 @@
-//! Authentication: who calls, proved by a token, an API key or a certificate.
+//! Authentication: the principal of a request, proved by a token, an API key or a certificate.
 //!
-//! Only this module makes a [`Principal`], so a request that has one went through here; for one that
-//! is sent again who was verified then stands in (`stand_in`).
+//! Only this module makes a [`Principal`], so a request that has one went through here; a resubmission
+//! has the recorded one (`recorded_principal`). Nothing here does I/O: a failure says which key set or
+//! introspection is missing.
 //!
 //! A credential that weir has checked is still passed on to the upstream, as other gateways do:
 //! upstreams read claims themselves. It is replaced where the upstream has a credential of weir's
@@ -17,6 +18,7 @@ pub(crate) mod key_set;
 mod recorded_principal;
 mod token_cache;
 
+pub(crate) use failure::Missing;
 pub use failure::{AuthFailure, FailureKind};
 pub use introspect::IntrospectionSeries;
 pub use key_set::KeySetSeries;
@@ -27,7 +29,7 @@ pub(crate) use jwt::bearer;
 use api_key::KeyRing;
 use aws_lc_rs::digest;
 use certificate::Certificate;
-use introspect::{Answer, Introspection};
+use introspect::{Introspected, Introspection};
 use key_set::KeySet;
 use serde_json::{Value, json};
 use std::cell::{OnceCell, RefCell};
@@ -133,9 +135,9 @@ impl Principal {
     }
 }
 
-/// Everything of a request that can prove who calls.
+/// The credentials that a request presents.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct PresentedCredentials<'a> {
     pub(crate) headers: &'a Headers,
     /// The raw query without its question mark.
     pub(crate) query: Option<&'a [u8]>,
@@ -146,7 +148,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) may_verify: &'a dyn Fn() -> bool,
 }
 
-/// What authentication did, all workers together. Each counter only grows.
+/// Counters of authentication, of all workers. Each only grows.
 #[derive(Debug, Default)]
 pub struct AuthCounters {
     /// Tokens found verified.
@@ -176,17 +178,17 @@ pub struct Authenticator {
     remote: Remote,
 }
 
-/// What others know, by auth.
+/// What authorization servers know, by auth.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remote {
     /// Keys that are fetched.
     pub(crate) key_sets: Vec<Option<Arc<KeySet>>>,
-    /// Tokens that are asked about.
+    /// Tokens that are introspected.
     pub(crate) introspections: Vec<Option<Arc<Introspection>>>,
 }
 
-/// The outcome of one way in.
-pub(crate) enum Tried {
+/// The outcome of one auth method.
+pub(crate) enum MethodOutcome {
     /// The request has no credential of this kind.
     Absent,
     /// It is one of this principal.
@@ -226,15 +228,15 @@ impl Authenticator {
         &self,
         config: &Config,
         access: &Access,
-        shown: Shown<'_>,
+        presented: PresentedCredentials<'_>,
         now: u64,
     ) -> Result<Rc<Principal>, AuthFailure> {
         let mut failure: Option<AuthFailure> = None;
         for rule in &access.any_of {
-            match self.try_rule(config, rule, shown, now) {
-                Tried::Absent => {}
-                Tried::Granted(principal) => return Ok(principal),
-                Tried::Refused(kind) => {
+            match self.try_method(config, rule, presented, now) {
+                MethodOutcome::Absent => {}
+                MethodOutcome::Granted(principal) => return Ok(principal),
+                MethodOutcome::Refused(kind) => {
                     // Sent twice, it is not clear which one the upstream would believe.
                     if kind == FailureKind::Repeated {
                         return Err(AuthFailure::of(kind, rule.auth));
@@ -248,32 +250,34 @@ impl Authenticator {
         match failure {
             Some(failure) => Err(failure),
             None if access.anonymous || access.any_of.is_empty() => Ok(Rc::clone(&self.anonymous)),
-            None => Err(AuthFailure::missing()),
+            None => Err(AuthFailure::no_credential()),
         }
     }
 
-    /// Tries one way in.
-    pub(crate) fn try_rule(
+    /// Tries one auth method.
+    pub(crate) fn try_method(
         &self,
         config: &Config,
         rule: &AccessRule,
-        shown: Shown<'_>,
+        presented: PresentedCredentials<'_>,
         now: u64,
-    ) -> Tried {
+    ) -> MethodOutcome {
         let kind = &config.auths[rule.auth.0].kind;
         let found = match kind {
-            AuthKind::Jwt(jwt) => jwt::bearer(shown.headers).and_then(|token| {
+            AuthKind::Jwt(jwt) => jwt::bearer(presented.headers).and_then(|token| {
                 token
-                    .map(|token| self.token(config, (rule.auth, jwt), token, shown, now))
+                    .map(|token| self.token(config, (rule.auth, jwt), token, presented, now))
                     .transpose()
             }),
-            AuthKind::Introspect(settings) => jwt::bearer(shown.headers).and_then(|token| {
+            AuthKind::Introspect(settings) => jwt::bearer(presented.headers).and_then(|token| {
                 token
-                    .map(|token| self.asked(config, (rule.auth, settings), token, shown, now))
+                    .map(|token| {
+                        self.introspected(config, (rule.auth, settings), token, presented, now)
+                    })
                     .transpose()
             }),
             AuthKind::ApiKey(source) => {
-                let found = self.keys.find(source, shown.headers, shown.query);
+                let found = self.keys.find(source, presented.headers, presented.query);
                 found.map(|consumer| {
                     consumer.map(|consumer| {
                         Rc::new(Principal {
@@ -286,28 +290,28 @@ impl Authenticator {
             }
             AuthKind::Certificate(name) => {
                 let owner = |certificate| self.owner(config, rule.auth, *name, certificate, now);
-                shown.certificate.map(owner).transpose()
+                presented.certificate.map(owner).transpose()
             }
         };
         // What is no token grants no scopes, so it cannot pass a rule that wants some.
         let wanted = kind.token().map_or(&[][..], |token| token.scopes.as_slice());
         match found {
-            Ok(None) => Tried::Absent,
+            Ok(None) => MethodOutcome::Absent,
             Ok(Some(principal)) if principal.lacks(wanted.iter().chain(&rule.scopes)) => {
-                Tried::Refused(FailureKind::InsufficientScope)
+                MethodOutcome::Refused(FailureKind::InsufficientScope)
             }
-            Ok(Some(principal)) => Tried::Granted(principal),
-            Err(kind) => Tried::Refused(kind),
+            Ok(Some(principal)) => MethodOutcome::Granted(principal),
+            Err(kind) => MethodOutcome::Refused(kind),
         }
     }
 
-    /// The principal of a token that the server was asked about.
-    fn asked(
+    /// The principal of a token that was introspected.
+    fn introspected(
         &self,
         config: &Config,
         (id, settings): (AuthId, &IntrospectAuth),
         token: &[u8],
-        shown: Shown<'_>,
+        presented: PresentedCredentials<'_>,
         now: u64,
     ) -> Result<Rc<Principal>, FailureKind> {
         let key = token_cache::Key::new(id, 0, token);
@@ -318,13 +322,13 @@ impl Authenticator {
         count(&self.counters.cache_misses);
         let source = self.remote.introspections.get(id.0).and_then(Option::as_ref);
         match source.and_then(|source| source.known(&key, now)) {
-            None if !(shown.may_verify)() => Err(FailureKind::Throttled),
-            None => Err(FailureKind::NotAsked),
-            Some(Answer::Inactive) => Err(FailureKind::Inactive),
-            Some(Answer::Active(claims, until)) => {
+            None if !(presented.may_verify)() => Err(FailureKind::Throttled),
+            None => Err(FailureKind::NotIntrospected),
+            Some(Introspected::Inactive) => Err(FailureKind::Inactive),
+            Some(Introspected::Active(claims, until)) => {
                 let mut verified = jwt::accept(&settings.rules, (*claims).clone(), now)?;
                 verified.expires = Some(verified.expires.map_or(until, |exp| exp.min(until)));
-                Ok(self.remember(config, id, key, verified, now))
+                Ok(self.cache_principal(config, id, key, verified, now))
             }
         }
     }
@@ -349,7 +353,7 @@ impl Authenticator {
             scopes: Vec::new(),
             expires: Some(expires),
         };
-        Ok(self.remember(config, id, key, verified, now))
+        Ok(self.cache_principal(config, id, key, verified, now))
     }
 
     /// The principal of a token, verified now or lately.
@@ -358,7 +362,7 @@ impl Authenticator {
         config: &Config,
         (id, jwt): (AuthId, &weir_config::JwtAuth),
         token: &[u8],
-        shown: Shown<'_>,
+        presented: PresentedCredentials<'_>,
         now: u64,
     ) -> Result<Rc<Principal>, FailureKind> {
         let key_set = self.remote.key_sets.get(id.0).and_then(Option::as_ref);
@@ -376,15 +380,15 @@ impl Authenticator {
         if keys.is_empty() {
             return Err(FailureKind::NoKeys);
         }
-        if !(shown.may_verify)() {
+        if !(presented.may_verify)() {
             return Err(FailureKind::Throttled);
         }
         let verified = jwt::verify(jwt, keys, token, now)?;
-        Ok(self.remember(config, id, key, verified, now))
+        Ok(self.cache_principal(config, id, key, verified, now))
     }
 
-    /// Finds out whose it is, and remembers it.
-    fn remember(
+    /// Matches the consumer, and caches the principal.
+    fn cache_principal(
         &self,
         config: &Config,
         id: AuthId,
@@ -393,7 +397,7 @@ impl Authenticator {
         now: u64,
     ) -> Rc<Principal> {
         let expires = verified.expires;
-        let principal = Rc::new(self.recognise(config, id, verified));
+        let principal = Rc::new(self.match_consumer(config, id, verified));
         // Only successes are remembered. A forged token costs its sender nothing to vary, so
         // remembering failures would save no work and let strangers push out good tokens.
         let evicted = self.tokens.borrow_mut().insert(key, Rc::clone(&principal), now, expires);
@@ -403,8 +407,8 @@ impl Authenticator {
         principal
     }
 
-    /// Looks for the consumer the claims belong to.
-    fn recognise(&self, config: &Config, auth: AuthId, verified: jwt::Verified) -> Principal {
+    /// The principal of a token, with the consumer that its claims match.
+    fn match_consumer(&self, config: &Config, auth: AuthId, verified: jwt::Verified) -> Principal {
         let jwt::Verified { claims, subject, scopes, .. } = verified;
         let scope = weir_config::expr::Scope { claims: Some(claims), ..Default::default() };
         let belongs = |id: &&ConsumerId| {

@@ -1,7 +1,7 @@
 //! Requests to authorization servers: key sets (RFC 7517) and introspection of tokens (RFC 7662), on
 //! the worker's own connections.
 
-use crate::auth::introspect::{self, UnderWay};
+use crate::auth::introspect::{self, InFlight};
 use crate::auth::key_set::{self, KeySet};
 use crate::fetch;
 use crate::transaction_id::TransactionId;
@@ -71,15 +71,15 @@ pub(crate) async fn introspect(
     let Some(source) = live.site.introspections.get(auth.0).and_then(Option::as_ref) else {
         return false;
     };
-    let start = |under_way| {
-        tokio::task::spawn_local(request(Rc::clone(live), under_way, token.to_vec(), now));
+    let start = |in_flight| {
+        tokio::task::spawn_local(request(Rc::clone(live), in_flight, token.to_vec(), now));
     };
     source.wait(auth, token, deadline, start).await
 }
 
 /// In a task of its own: a client that leaves takes nothing with it.
-async fn request(live: Rc<Live>, under_way: UnderWay, token: Vec<u8>, now: u64) {
-    let settings = under_way.settings();
+async fn request(live: Rc<Live>, in_flight: InFlight, token: Vec<u8>, now: u64) {
+    let settings = in_flight.settings();
     let body =
         format!("token={}&token_type_hint=access_token", percent_encode(&token, NON_ALPHANUMERIC));
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -101,5 +101,5 @@ async fn request(live: Rc<Live>, under_way: UnderWay, token: Vec<u8>, now: u64) 
         Ok(Ok(fetched)) if fetched.status == 200 => Some(fetched.body),
         _ => None,
     };
-    under_way.end(fetched.as_deref(), now);
+    in_flight.end(fetched.as_deref(), now);
 }

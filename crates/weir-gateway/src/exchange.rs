@@ -8,7 +8,6 @@ use crate::capture::{NotKept, Recording};
 use crate::client_request::{ClientRequest, StageInput};
 use crate::clock;
 use crate::deadline::Deadline;
-use crate::explanation::{Stage, Trace};
 use crate::forwarded::Client;
 use crate::grpc;
 use crate::headers::{filter_trailers, is_edited};
@@ -70,8 +69,6 @@ pub(crate) struct Exchange {
     pub(crate) resubmission: Option<Box<Replay>>,
     /// It has passed every policy: something has been done about it.
     pub(crate) admitted: bool,
-    /// There if it is only explained: nothing is sent, counted, recorded or logged.
-    pub(crate) trace: Option<Box<Trace>>,
     pub(crate) started: Instant,
     /// Microseconds since 1970 when it started.
     pub(crate) received_us: u64,
@@ -179,7 +176,6 @@ impl Exchange {
             span: None,
             resubmission: None,
             admitted: false,
-            trace: None,
             started: Instant::now(),
             received_us: 0,
             report: SendReport::default(),
@@ -202,7 +198,6 @@ impl Exchange {
         self.deadline = deadline;
         self.certificate = None;
         self.resubmission = None;
-        self.trace = None;
     }
 
     /// Starts on the request whose head is in `request`.
@@ -264,13 +259,6 @@ impl Exchange {
         self.response.clear();
         self.state = State::InFlight;
         self.worker.stats.active.add(1);
-    }
-
-    /// It comes to this stage now; only somebody who asks for an explanation wants to know.
-    pub(crate) fn reach(&mut self, stage: Stage) {
-        if let Some(trace) = &mut self.trace {
-            trace.stage = stage;
-        }
     }
 
     /// The Config and what was made of it for this worker; from `begin` to `complete`.
@@ -507,10 +495,6 @@ impl Exchange {
 
     /// The response broke off, or could not be sent.
     pub(crate) fn abort(&mut self, why: Option<&ResponseError>) {
-        if self.trace.is_some() {
-            self.state = State::Idle;
-            return;
-        }
         if !self.finish() {
             return;
         }
@@ -536,6 +520,11 @@ impl Exchange {
             }
         });
         self.live = None;
+    }
+
+    /// Ends it without log, record and statistics: it was only explained.
+    pub(crate) fn discard(&mut self) {
+        self.state = State::Idle;
     }
 
     fn finish(&mut self) -> bool {

@@ -1,10 +1,9 @@
 //! What weir would do with a request, and why; nothing is sent, counted, recorded or logged.
 //!
 //! The request goes through [`crate::flow`] like any other, on a worker of its own whose counters
-//! nobody reads. What is different is told by `Exchange::trace`: limits are looked at and nothing is
-//! taken, no key set is fetched, and instead of an upstream, an agent or a script being asked it is
-//! written down what they would get. Answers that weir makes itself, by `reply` and `files`, are
-//! made.
+//! nobody reads. The differences are in [`Explain`]: limits are peeked at, no key set is fetched, and
+//! the request to an upstream, an agent or a script is described instead of sent. Responses of weir
+//! itself, by `reply` and `files`, are made.
 
 mod answer;
 mod desk;
@@ -15,11 +14,13 @@ mod upstream;
 
 pub(crate) use desk::Desk;
 
+use crate::auth::Missing;
 use crate::body::RequestBody;
+use crate::client_request::ClientRequest;
 use crate::exchange::{Exchange, Protocol};
-use crate::explanation::{Explanation, Text};
-use crate::flow::{self, Effects, Handled};
-use crate::limit::Limiter;
+use crate::explanation::{Explanation, Stage, Text, Trace};
+use crate::flow::{self, Authentication, Effects, Handled};
+use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Limiter, Moment, RouteLimits};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
 use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
@@ -29,8 +30,10 @@ use crate::worker::{Live, Worker};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_config::{Config, Route};
-use weir_wire::Framing;
+use std::time::Instant;
+use weir_config::expr::Scope;
+use weir_config::{Api, Capture, Config, Route, UpstreamId};
+use weir_wire::{Framing, ResponseHead};
 
 /// Explains a request by a configuration that nobody serves: every limit is untouched. Blocks.
 ///
@@ -55,11 +58,12 @@ async fn explain(
     let arrival = Arrival::of(&live.site.config, ask)?;
     let head = arrival.head(ask)?;
     let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
-    let mut exchange =
-        Exchange::take(worker, SocketAddr::new(client, 0), Protocol::Http1, &Rc::default());
+    let peer = SocketAddr::new(client, 0);
+    let taken = Exchange::take(worker, peer, Protocol::Http1, &Rc::default());
+    let mut taken = Unlogged(taken);
+    let exchange = &mut *taken.0;
     let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
-    // Before anything can end it: it must leave no line in the log.
-    exchange.trace = Some(Box::default());
+    let mut explain = Explain::default();
     exchange.begin(arrival.listener, arrival.https);
     let outcome = match unreadable {
         Some(rejection) => Err(rejection),
@@ -68,32 +72,74 @@ async fn explain(
                 Framing::None => RequestBody::empty(),
                 _ => RequestBody::whole(ask.body.clone()),
             };
-            Box::pin(flow::stages::<Explain>(&mut exchange, body)).await
+            Box::pin(flow::stages(exchange, body, &mut explain)).await
         }
     };
-    let explanation = answer::conclude(&mut exchange, ask, &arrival, outcome).await;
-    drop(exchange);
-    Ok(explanation)
+    Ok(answer::conclude(exchange, explain.trace, ask, &arrival, outcome).await)
 }
 
-/// The effects of explaining: what would be done is written down.
-struct Explain;
+/// An exchange that leaves no line in the log, however it ends.
+struct Unlogged(Box<Exchange>);
+
+impl Drop for Unlogged {
+    fn drop(&mut self) {
+        self.0.discard();
+    }
+}
+
+/// The effects of explaining: decisions are noted, and nothing is sent, counted or recorded.
+#[derive(Default)]
+struct Explain {
+    trace: Trace,
+}
 
 impl Effects for Explain {
     const CALLS_SCRIPTS: bool = false;
 
-    fn admit(exchange: &mut Exchange, _: &Route, _: &mut RequestBody<'_>) -> Result<(), Problem> {
-        sent::note_recorded(exchange);
+    fn reach(&mut self, stage: Stage) {
+        self.trace.stage = stage;
+    }
+
+    async fn fetch_missing(&mut self, _: &Authentication<'_>, _: Missing) -> bool {
+        false
+    }
+
+    fn count_failure(&mut self, _: &Authentication<'_>) -> Result<(), u64> {
+        Ok(())
+    }
+
+    fn limit(
+        &mut self,
+        plan: &LimitPlan,
+        limits: &RouteLimits,
+        caller: &Caller,
+        scope: impl FnOnce() -> Scope,
+        now: Moment,
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        let (decision, limits) = plan.peek(limits, caller, scope, now);
+        self.trace.limits = limits;
+        decision
+    }
+
+    fn admit(
+        &mut self,
+        exchange: &mut Exchange,
+        _: &Route,
+        _: &mut RequestBody<'_>,
+    ) -> Result<(), Problem> {
+        let redaction = &exchange.live().site.redaction;
+        redaction.write(&exchange.request.headers, &mut self.trace.recorded);
         Ok(())
     }
 
     async fn handle<'a>(
+        &mut self,
         exchange: &mut Exchange,
         live: &Live,
         route: &Route,
         body: RequestBody<'a>,
     ) -> Result<Handled<'a>, Rejection> {
-        if Box::pin(sent::outline(exchange, route, &body)).await? {
+        if Box::pin(sent::outline(exchange, route, &body, &mut self.trace)).await? {
             return Ok(Handled::Final(ResponseBody::Empty));
         }
         flow::respond_locally(exchange, live, route, body).await.map(Handled::Response)
@@ -116,11 +162,46 @@ fn text_of(bytes: &[u8]) -> Text {
     Text { text, bytes: bytes.len() as u64, cut: shown.len() < bytes.len() }
 }
 
-/// Names of the exchange's API and route.
-fn names(exchange: &Exchange) -> (Option<String>, Option<String>) {
-    let live = exchange.live();
-    let api = exchange.api.map(|api| live.site.config.apis[api].name.clone());
-    (api, exchange.matched().map(|(_, route)| route.operation.clone()))
+/// A request that has been through the stages, and their decisions.
+#[derive(Clone, Copy)]
+struct Explained<'x> {
+    request: ClientRequest<'x>,
+    response: &'x ResponseHead,
+    live: &'x Rc<Live>,
+    trace: &'x Trace,
+    started: Instant,
+    now: Moment,
+    problem: Option<Problem>,
+    /// Lines that stages logged.
+    logs: &'x [String],
+    /// The upstream that traffic splitting selected.
+    upstream: Option<UpstreamId>,
+    /// The mirrors of the proxy that the request is copied to.
+    mirrors: &'x [usize],
+    capture: Capture,
+}
+
+impl<'x> Explained<'x> {
+    fn of(exchange: &'x Exchange, trace: &'x Trace) -> Self {
+        Self {
+            request: exchange.view(),
+            response: &exchange.response,
+            live: exchange.live(),
+            trace,
+            started: exchange.started,
+            now: exchange.worker.shared.limiter.moment(exchange.started, exchange.unix),
+            problem: exchange.problem,
+            logs: exchange.notes.as_deref().map(|notes| &*notes.logs).unwrap_or_default(),
+            upstream: exchange.instead,
+            mirrors: &exchange.mirrors,
+            capture: exchange.recording.capture(),
+        }
+    }
+
+    /// The API and the route, once both are found.
+    fn matched(&self) -> Option<(&'x Api, &'x Route)> {
+        self.request.api.zip(self.request.route)
+    }
 }
 
 #[cfg(test)]

@@ -65,10 +65,14 @@ pub struct LimitPlan {
     policies: Vec<Policy>,
     plans: Vec<PlanLimits>,
     consumers: Vec<ConsumerLimits>,
-    /// By API, route and position, as in the Config.
-    routes: Vec<Vec<Vec<RouteLimit>>>,
+    /// The limits of APIs and routes: name of the API, name of the limit, counter; each once.
+    limits: Vec<(String, String, Arc<LimitCounter>)>,
     failures: Option<Failures>,
 }
+
+/// The rate limits of one route, those of its API among them, in their order.
+#[derive(Debug)]
+pub struct RouteLimits(Vec<RouteLimit>);
 
 #[derive(Debug)]
 struct PlanLimits {
@@ -95,6 +99,7 @@ struct Held {
 
 #[derive(Debug)]
 struct RouteLimit {
+    key: LimitKey,
     gcra: Gcra,
     policy: usize,
     counter: Arc<LimitCounter>,
@@ -116,13 +121,6 @@ pub struct LimitStatus {
     pub retry_after: Option<u64>,
 }
 
-/// The request is within every limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admission {
-    /// `None` when no limit applies.
-    pub limit_status: Option<LimitStatus>,
-}
-
 /// The request is beyond a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitRejection {
@@ -135,23 +133,19 @@ pub struct LimitRejection {
 /// A request, as far as limits are concerned.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// Index of its API in the Config.
-    pub api: usize,
-    /// Index of its route in the API.
-    pub route: usize,
     /// Who calls, if that is known.
     pub consumer: Option<ConsumerId>,
     /// The client's address.
     pub address: IpAddr,
 }
 
-/// What admission needs to know at every step.
-struct Asked<'a, F> {
+/// A request on its way through the limits.
+struct Request<'a, F> {
     caller: &'a Caller,
     scope: &'a LazyCell<Scope, F>,
     now: Moment,
     plan: Option<&'a Held>,
-    /// There if nothing is to be taken: where it goes what each limit says.
+    /// There if nothing is to be charged: the decision of each limit.
     peeked: Option<&'a RefCell<Vec<Peek>>>,
 }
 
@@ -166,21 +160,22 @@ pub fn quota_span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
 }
 
 impl LimitPlan {
-    /// Finds or makes the counters of a Config; `now` is when it is loaded.
-    pub fn new(limiter: &Arc<Limiter>, config: &Config, now: Moment) -> Self {
+    /// Finds or makes the counters of a Config, and gives the limits of its routes, API after API;
+    /// `now` is when it is loaded.
+    pub fn new(limiter: &Arc<Limiter>, config: &Config, now: Moment) -> (Self, Vec<RouteLimits>) {
         let mut plan = Self {
             limiter: Arc::clone(limiter),
             policies: Vec::new(),
             plans: Vec::new(),
             consumers: Vec::new(),
-            routes: Vec::new(),
+            limits: Vec::new(),
             failures: Failures::new(limiter, config.limits.failed_authentication),
         };
         let mut registry = lock(&limiter.registry);
         plan.add_plans(config);
         plan.add_consumers(config, &mut registry, now);
-        plan.add_routes(config, &mut registry, now);
-        plan
+        let routes = plan.add_routes(config, &mut registry, now);
+        (plan, routes)
     }
 
     /// Whether a credential from this address may be verified, which costs something.
@@ -244,10 +239,15 @@ impl LimitPlan {
         }
     }
 
-    fn add_routes(&mut self, config: &Config, registry: &mut Registry, now: Moment) {
+    fn add_routes(
+        &mut self,
+        config: &Config,
+        registry: &mut Registry,
+        now: Moment,
+    ) -> Vec<RouteLimits> {
         let (mut changed, mut limits_in_use) = (HashMap::new(), HashSet::new());
+        let mut routes = Vec::new();
         for api in &config.apis {
-            let mut routes = Vec::with_capacity(api.routes.len());
             for route in &api.routes {
                 let mut limits = Vec::with_capacity(route.rate_limits.len());
                 for (index, limit) in route.rate_limits.iter().enumerate() {
@@ -256,7 +256,10 @@ impl LimitPlan {
                     let name =
                         LimitName { api: api.name.clone(), limit: limit.name.clone(), occurrence };
                     let counter = registry.limit(name);
-                    limits_in_use.insert(counter.number);
+                    if limits_in_use.insert(counter.number) {
+                        let named = (api.name.clone(), limit.name.clone(), Arc::clone(&counter));
+                        self.limits.push(named);
+                    }
                     let gcra = Gcra::new(limit.rate);
                     if let Some(before) = registry.limit_rules.insert(counter.number, gcra)
                         && before != gcra
@@ -265,62 +268,63 @@ impl LimitPlan {
                         gcra.take_over(before, &counter.overflow, now.nanos);
                     }
                     let policy = self.policy(&limit.name, gcra.burst());
-                    limits.push(RouteLimit { gcra, policy, counter });
+                    limits.push(RouteLimit { key: limit.key.clone(), gcra, policy, counter });
                 }
-                routes.push(limits);
+                routes.push(RouteLimits(limits));
             }
-            self.routes.push(routes);
         }
         if !changed.is_empty() {
             self.limiter.buckets.take_over(&changed, now.nanos);
         }
         limits_in_use.extend(self.failures.as_ref().map(Failures::number));
         self.limiter.buckets.divide(&limits_in_use, now.nanos);
+        routes
     }
 
-    /// Admits a request or says which limit refuses it; then nothing is used up.
+    /// Admits a request to a route with these limits, and gives the status of the tightest limit;
+    /// `None` if no limit applies. A rejected request is charged to no limit.
     ///
     /// `scope` is made only if a limit is keyed by an expression, and then once.
     ///
     /// # Errors
-    /// The limit that refuses. Of several the first is told, in the order rate of the plan, limits of
-    /// API and route, quota of the plan.
+    /// The limit that rejects it: of several the first, in the order rate of the plan, limits of API
+    /// and route, quota of the plan.
     pub fn admit(
         &self,
-        config: &Config,
+        RouteLimits(limits): &RouteLimits,
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-    ) -> Result<Admission, LimitRejection> {
-        self.pass(config, caller, scope, now, None)
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        self.check(limits, caller, scope, now, None)
     }
 
-    /// What [`LimitPlan::admit`] would say now; nothing is used up and no refusal counted. `looked`
-    /// gets what each limit says, up to the first that refuses.
+    /// The result of [`LimitPlan::admit`] now, and the decision of each limit up to the first that
+    /// rejects; nothing is charged and no rejection counted.
     pub(crate) fn peek(
         &self,
-        config: &Config,
+        RouteLimits(limits): &RouteLimits,
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-        peeked: &RefCell<Vec<Peek>>,
-    ) -> Result<Admission, LimitRejection> {
-        self.pass(config, caller, scope, now, Some(peeked))
+    ) -> (Result<Option<LimitStatus>, LimitRejection>, Vec<Peek>) {
+        let peeked = RefCell::default();
+        let outcome = self.check(limits, caller, scope, now, Some(&peeked));
+        (outcome, peeked.into_inner())
     }
 
-    fn pass(
+    fn check(
         &self,
-        config: &Config,
+        limits: &[RouteLimit],
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
         peeked: Option<&RefCell<Vec<Peek>>>,
-    ) -> Result<Admission, LimitRejection> {
-        let limits = &self.routes[caller.api][caller.route];
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
         let consumer = caller.consumer.map(|ConsumerId(index)| &self.consumers[index]);
         let plan = consumer.and_then(|consumer| consumer.plan.as_ref());
         if limits.is_empty() && plan.is_none() {
-            return Ok(Admission { limit_status: None });
+            return Ok(None);
         }
         let mut limit_status = None;
         let rate = plan.and_then(|held| {
@@ -338,10 +342,9 @@ impl LimitPlan {
                 count_or_report(outcome, &cell.over_rate, LimitKind::PlanRate, peeked)?,
             );
         }
-        let wanted = &config.apis[caller.api].routes[caller.route].rate_limits;
         let scope = LazyCell::new(scope);
-        let asked = Asked { caller, scope: &scope, now, plan, peeked };
-        let rest = self.admit_by_limits(limits, wanted, &asked, limit_status);
+        let request = Request { caller, scope: &scope, now, plan, peeked };
+        let rest = self.admit_by_limits(limits, &request, limit_status);
         if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, peeked) {
             gcra.put_back(&cell.tat);
         }
@@ -353,30 +356,28 @@ impl LimitPlan {
     fn admit_by_limits<F: FnOnce() -> Scope>(
         &self,
         limits: &[RouteLimit],
-        wanted: &[RateLimit],
-        asked: &Asked<'_, F>,
+        request: &Request<'_, F>,
         mut limit_status: Option<LimitStatus>,
-    ) -> Result<Admission, LimitRejection> {
-        let (Some((limit, limits)), Some((rule, wanted))) =
-            (limits.split_first(), wanted.split_first())
-        else {
-            return self.admit_by_quota(asked, limit_status);
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        let Some((limit, limits)) = limits.split_first() else {
+            return self.admit_by_quota(request, limit_status);
         };
-        let slot = Slot { limit: limit.counter.number, key: self.key(&rule.key, asked) };
+        let slot = Slot { limit: limit.counter.number, key: self.key(&limit.key, request) };
         let buckets = &self.limiter.buckets;
         let overflow = &limit.counter.overflow;
-        let (level, place) = match asked.peeked {
+        let now = request.now.nanos;
+        let (level, place) = match request.peeked {
             None => {
-                let (level, place) = buckets.admit(&slot, overflow, limit.gcra, asked.now.nanos);
+                let (level, place) = buckets.admit(&slot, overflow, limit.gcra, now);
                 (level, Some(place))
             }
-            Some(_) => (buckets.peek(&slot, overflow, limit.gcra, asked.now.nanos), None),
+            Some(_) => (buckets.peek(&slot, overflow, limit.gcra, now), None),
         };
         let outcome = decide(limit.gcra, limit.policy, level);
         let outcome =
-            count_or_report(outcome, &limit.counter.refused, LimitKind::Limit, asked.peeked)?;
+            count_or_report(outcome, &limit.counter.refused, LimitKind::Limit, request.peeked)?;
         tighten(&mut limit_status, outcome);
-        let rest = self.admit_by_limits(limits, wanted, asked, limit_status);
+        let rest = self.admit_by_limits(limits, request, limit_status);
         if let (Err(_), Some(place)) = (&rest, place) {
             buckets.put_back(&slot, place, overflow, limit.gcra);
         }
@@ -385,10 +386,10 @@ impl LimitPlan {
 
     fn admit_by_quota<F>(
         &self,
-        asked: &Asked<'_, F>,
+        request: &Request<'_, F>,
         mut limit_status: Option<LimitStatus>,
-    ) -> Result<Admission, LimitRejection> {
-        let Asked { plan, now, peeked, .. } = *asked;
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        let Request { plan, now, peeked, .. } = *request;
         let quota = plan.and_then(|held| Some((self.plans[held.plan].quota.as_ref()?, held)));
         if let Some(((calendar, policy), held)) = quota {
             let outcome = match &held.rolling {
@@ -414,7 +415,7 @@ impl LimitPlan {
                 count_or_report(outcome, &held.cell.over_quota, LimitKind::Quota, peeked)?,
             );
         }
-        Ok(Admission { limit_status })
+        Ok(limit_status)
     }
 
     /// Gives back the place in its plan's quota that a call took which [`LimitPlan::admit`] let pass
@@ -429,22 +430,22 @@ impl LimitPlan {
         }
     }
 
-    fn key<F: FnOnce() -> Scope>(&self, key: &LimitKey, asked: &Asked<'_, F>) -> Key {
+    fn key<F: FnOnce() -> Scope>(&self, key: &LimitKey, request: &Request<'_, F>) -> Key {
         let special = match key {
             LimitKey::Address => None,
             LimitKey::Consumer => {
-                let consumer = asked.caller.consumer;
+                let consumer = request.caller.consumer;
                 consumer.map(|id| Key::Consumer(self.consumers[id.0].number))
             }
-            LimitKey::Expr(expr) => expr.value(asked.scope).map(|value| match value {
+            LimitKey::Expr(expr) => expr.value(request.scope).map(|value| match value {
                 Value::String(text) => Key::text(text),
                 other => Key::text(other.to_string()),
             }),
         };
-        special.unwrap_or_else(|| Key::address(asked.caller.address))
+        special.unwrap_or_else(|| Key::address(request.caller.address))
     }
 
-    /// The limit that a standing is about, as its headers name it: a structured string.
+    /// The limit that a limit_status is about, as its headers name it: a structured string.
     pub(crate) fn policy_of(&self, limit_status: &LimitStatus) -> &str {
         self.policies.get(limit_status.policy).map_or("", Policy::quoted)
     }
@@ -463,7 +464,7 @@ impl LimitPlan {
     }
 }
 
-/// Turns a bucket's answer into a standing or a rejection.
+/// Turns a bucket's answer into a limit_status or a rejection.
 fn decide(
     gcra: Gcra,
     policy: usize,
@@ -533,7 +534,7 @@ fn by_rolling_quota(
     }
 }
 
-/// Keeps the standing with fewer requests left; of equal ones, the one that lasts longer.
+/// Keeps the limit_status with fewer requests left; of equal ones, the one that lasts longer.
 fn tighten(limit_status: &mut Option<LimitStatus>, other: LimitStatus) {
     let rank = |limit_status: &LimitStatus| {
         (limit_status.remaining, std::cmp::Reverse(limit_status.reset))

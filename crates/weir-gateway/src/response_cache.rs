@@ -8,16 +8,28 @@
 
 use crate::body::RequestBody;
 use crate::cache::{Entry, FillGuard, Found, Store, StoredResponse, rules};
-use crate::exchange::Exchange;
+use crate::client_request::{ClientRequest, StageInput};
 use crate::response_body::ResponseBody;
+use crate::stats::WorkerStats;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_config::{Cache, Credentials};
-use weir_wire::{Framing, Headers, Known, Method};
+use weir_config::{Cache, Credentials, UpstreamId};
+use weir_wire::{Framing, Headers, Known, Method, ResponseHead};
 
 /// Longest wait for the fill of another request.
 const COLLAPSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The cache of a route, and what a lookup depends on beside the request.
+pub(crate) struct RouteCache<'x> {
+    pub(crate) store: &'x Arc<Store>,
+    pub(crate) settings: &'x Cache,
+    /// The upstream that traffic splitting selected.
+    pub(crate) upstream: Option<UpstreamId>,
+    /// The request is a resubmission, which bypasses the cache.
+    pub(crate) is_replay: bool,
+    pub(crate) stats: &'static WorkerStats,
+}
 
 /// Outcome of a lookup.
 pub(crate) enum Lookup {
@@ -34,162 +46,130 @@ pub(crate) struct CacheFill {
     store: Arc<Store>,
     key: Vec<u8>,
     tag: Vec<u8>,
-    /// The request as it came, without what has to do with stored answers.
+    /// The headers of the request, with the validators of the client.
     request: Headers,
-    /// What the client says that it has.
+    /// The validators of the client.
     conditions: Headers,
-    /// What it has to be asked for again by.
+    /// The stored response to revalidate.
     stale: Option<Arc<Entry>>,
     largest: u64,
     fallback: Option<u64>,
     now: u64,
+    stats: &'static WorkerStats,
     _guard: Option<FillGuard>,
 }
 
-/// Looks up the response to a request.
-pub(crate) async fn lookup(
-    exchange: &mut Exchange,
-    settings: &Cache,
-    body: &RequestBody<'_>,
-) -> Lookup {
-    let Some(store) = store_of(exchange) else { return Lookup::Bypass };
-    let tag = match eligible(exchange, settings, body) {
-        Some(tag) => tag,
-        None => {
-            exchange.worker.stats.cache_bypassed.add(1);
+impl RouteCache<'_> {
+    /// Looks up the response to a request.
+    pub(crate) async fn lookup(&self, input: StageInput<'_>, body: &RequestBody<'_>) -> Lookup {
+        let StageInput { request, response, unix: now, .. } = input;
+        let Self { store, settings, stats, .. } = *self;
+        let Some(tag) = self.tag(&request, body) else {
+            stats.cache_bypassed.add(1);
             return Lookup::Bypass;
-        }
-    };
-    let key = key_of(exchange);
-    let revalidate = rules::wants_revalidation(&exchange.request.headers);
-    let mut waited = false;
-    let (stale, filling) = loop {
-        let now = exchange.unix;
-        let found = match revalidate {
-            true => Found::Nothing,
-            false => store.find(&key, &tag, &exchange.request.headers, now),
         };
-        let stale = match found {
-            Found::Fresh(entry) => {
-                exchange.worker.stats.cache_hits.add(1);
-                let said = format!("weir; hit; ttl={}", entry.fresh_for(now));
-                return Lookup::Hit(serve_hit(exchange, &entry, &said));
+        let (key, headers) = (key_of(&request), &request.head.headers);
+        let revalidate = rules::wants_revalidation(headers);
+        let mut waited = false;
+        let (stale, filling) = loop {
+            let found = match revalidate {
+                true => Found::Nothing,
+                false => store.find(&key, &tag, headers, now),
+            };
+            let stale = match found {
+                Found::Fresh(entry) => {
+                    stats.cache_hits.add(1);
+                    return Lookup::Hit(serve_hit(headers, response, &entry, now));
+                }
+                Found::HitForMiss => break (None, None),
+                Found::Stale(entry) => Some(entry),
+                Found::Nothing => None,
+            };
+            match store.begin(&key, &tag) {
+                Ok(filling) => break (stale, Some(filling)),
+                Err(_) if waited || revalidate => break (stale, None),
+                Err(mut over) => {
+                    waited = true;
+                    stats.cache_waited.add(1);
+                    let _ = tokio::time::timeout(COLLAPSE_TIMEOUT, over.changed()).await;
+                }
             }
-            Found::HitForMiss => break (None, None),
-            Found::Stale(entry) => Some(entry),
-            Found::Nothing => None,
         };
-        match store.begin(&key, &tag) {
-            Ok(filling) => break (stale, Some(filling)),
-            Err(_) if waited || revalidate => break (stale, None),
-            Err(mut over) => {
-                waited = true;
-                exchange.worker.stats.cache_waited.add(1);
-                let _ = tokio::time::timeout(COLLAPSE_TIMEOUT, over.changed()).await;
-            }
-        }
-    };
-    exchange.worker.stats.cache_misses.add(1);
-    let request = exchange.request.headers.clone();
-    let conditions = take_conditions(exchange, stale.as_deref());
-    Lookup::Fill(Box::new(CacheFill {
-        store,
-        key,
-        tag,
-        request,
-        conditions,
-        stale,
-        largest: settings.entry,
-        fallback: settings.ttl.map(|ttl| ttl.as_secs()),
-        now: exchange.unix,
-        _guard: filling,
-    }))
-}
+        stats.cache_misses.add(1);
+        Lookup::Fill(Box::new(CacheFill {
+            store: Arc::clone(store),
+            key,
+            tag,
+            request: headers.clone(),
+            conditions: Headers::new(),
+            stale,
+            largest: settings.entry,
+            fallback: settings.ttl.map(|ttl| ttl.as_secs()),
+            now,
+            stats,
+            _guard: filling,
+        }))
+    }
 
-fn store_of(exchange: &Exchange) -> Option<Arc<Store>> {
-    exchange.live().site.route(exchange.route?).cache.clone()
+    /// Tag of the stored responses that fit the caller; `None` if the request bypasses the cache.
+    fn tag(&self, request: &ClientRequest<'_>, body: &RequestBody<'_>) -> Option<Vec<u8>> {
+        let headers = &request.head.headers;
+        let partial = ["range", "if-match", "if-unmodified-since", "if-range"];
+        if request.head.method != Method::Get
+            || body.framing() != Framing::None
+            || partial.iter().any(|name| headers.get(name).is_some())
+            || rules::says(headers, &["no-store"])
+            || self.is_replay
+        {
+            return None;
+        }
+        let mut tag = Vec::new();
+        if let Some(other) = self.upstream {
+            tag.extend_from_slice(&other.0.to_be_bytes());
+        }
+        let proved = request.principal.filter(|principal| principal.auth().is_some());
+        let credentials = [Known::Authorization, Known::Cookie];
+        let sent = credentials.iter().any(|&k| headers.known(k).is_some());
+        match (self.settings.credentials, proved) {
+            (Credentials::Shared, _) => {}
+            (_, None) if !sent => {}
+            (Credentials::Each, Some(who)) if headers.known(Known::Cookie).is_none() => {
+                if who.subject().is_none() && who.consumer().is_none() {
+                    return None;
+                }
+                tag.extend_from_slice(who.fingerprint());
+            }
+            _ => return None,
+        }
+        Some(tag)
+    }
 }
 
 /// What tells resources apart: everything of a request's address that backends may put into their
-/// answers, the port and the scheme as well.
-fn key_of(exchange: &Exchange) -> Vec<u8> {
-    let scheme: &[u8] = if exchange.client.https { b"https" } else { b"http" };
-    let request = &exchange.request;
-    let parts = [
-        scheme,
-        exchange.host.as_bytes(),
-        request.authority().as_bytes(),
-        request.target().as_bytes(),
-    ];
+/// responses, the port and the scheme as well.
+fn key_of(request: &ClientRequest<'_>) -> Vec<u8> {
+    let scheme: &[u8] = if request.client.https { b"https" } else { b"http" };
+    let head = request.head;
+    let parts =
+        [scheme, request.host.as_bytes(), head.authority().as_bytes(), head.target().as_bytes()];
     parts.join(&0)
 }
 
-/// Tag of the stored responses that fit the caller; `None` if the request bypasses the cache.
-fn eligible(exchange: &Exchange, settings: &Cache, body: &RequestBody<'_>) -> Option<Vec<u8>> {
-    let request = &exchange.request;
-    let headers = &request.headers;
-    let partial = ["range", "if-match", "if-unmodified-since", "if-range"];
-    if request.method != Method::Get
-        || body.framing() != Framing::None
-        || partial.iter().any(|name| headers.get(name).is_some())
-        || rules::says(headers, &["no-store"])
-        || exchange.resubmission.is_some()
-    {
-        return None;
-    }
-    let mut tag = Vec::new();
-    if let Some(other) = exchange.instead {
-        tag.extend_from_slice(&other.0.to_be_bytes());
-    }
-    let principal = exchange.principal.as_deref();
-    let proved = principal.filter(|principal| principal.auth().is_some());
-    let sent = [Known::Authorization, Known::Cookie].iter().any(|&k| headers.known(k).is_some());
-    match (settings.credentials, proved) {
-        (Credentials::Shared, _) => {}
-        (_, None) if !sent => {}
-        (Credentials::Each, Some(who)) if headers.known(Known::Cookie).is_none() => {
-            if who.subject().is_none() && who.consumer().is_none() {
-                return None;
-            }
-            tag.extend_from_slice(who.fingerprint());
-        }
-        _ => return None,
-    }
-    Some(tag)
-}
-
-/// Removes the validators of the client from the request, so that the response is complete, and sets
-/// those of a stale stored response instead. Returns the validators of the client.
-fn take_conditions(exchange: &mut Exchange, stale: Option<&Entry>) -> Headers {
-    let mut conditions = Headers::new();
-    let headers = &mut exchange.request.headers;
-    for name in ["if-none-match", "if-modified-since"] {
-        headers.get_all(name).for_each(|value| conditions.push(name, value));
-        headers.remove(name);
-    }
-    if let Some(response) = stale.and_then(|entry| entry.response.as_ref()) {
-        if let Some(tag) = response.headers.known(Known::Etag) {
-            headers.push("if-none-match", tag);
-        }
-        if let Some(modified) = response.headers.get("last-modified") {
-            headers.push("if-modified-since", modified);
-        }
-    }
-    conditions
-}
-
 /// Serves a stored response, or 304 if the client has it.
-fn serve_hit(exchange: &mut Exchange, entry: &Entry, said: &str) -> ResponseBody<'static> {
+fn serve_hit(
+    request: &Headers,
+    response: &mut ResponseHead,
+    entry: &Entry,
+    now: u64,
+) -> ResponseBody<'static> {
     let Some(stored) = &entry.response else { return ResponseBody::Empty };
-    let age = entry.age(exchange.unix);
-    let had = rules::client_has(&exchange.request.headers, &stored.headers);
-    let response = &mut exchange.response;
     response.clear();
     response.status = stored.status;
     response.headers.clone_from(&stored.headers);
-    response.headers.set("age", age.to_string().as_bytes());
-    response.headers.set("cache-status", said.as_bytes());
-    if stored.status == 200 && had {
+    response.headers.set("age", entry.age(now).to_string().as_bytes());
+    let outcome = format!("weir; hit; ttl={}", entry.fresh_for(now));
+    response.headers.set("cache-status", outcome.as_bytes());
+    if stored.status == 200 && rules::client_has(request, &stored.headers) {
         response.status = 304;
         response.headers.remove("content-length");
         return ResponseBody::Empty;
@@ -198,79 +178,82 @@ fn serve_hit(exchange: &mut Exchange, entry: &Entry, said: &str) -> ResponseBody
 }
 
 impl CacheFill {
-    /// Takes what the handler answered; what may be stored is, as it passes.
+    /// Removes the validators of the client from the request, so that the response is complete, and
+    /// sets those of a stale stored response instead.
+    pub(crate) fn take_conditions(&mut self, headers: &mut Headers) {
+        for name in ["if-none-match", "if-modified-since"] {
+            headers.get_all(name).for_each(|value| self.conditions.push(name, value));
+            headers.remove(name);
+        }
+        if let Some(response) = self.stale.as_ref().and_then(|entry| entry.response.as_ref()) {
+            if let Some(tag) = response.headers.known(Known::Etag) {
+                headers.push("if-none-match", tag);
+            }
+            if let Some(modified) = response.headers.get("last-modified") {
+                headers.push("if-modified-since", modified);
+            }
+        }
+    }
+
+    /// Takes the response of the handler; a cacheable one is stored as it passes.
     pub(crate) fn store<'a>(
         self: Box<Self>,
-        exchange: &mut Exchange,
+        response: &mut ResponseHead,
         body: ResponseBody<'a>,
     ) -> ResponseBody<'a> {
-        if let (304, Some(stale)) = (exchange.response.status, &self.stale) {
-            return self.freshen(exchange, stale);
+        if let (304, Some(stale)) = (response.status, &self.stale) {
+            return self.freshen(response, stale);
         }
-        let response = &mut exchange.response;
         let freshness = rules::freshness(response.status, &response.headers, self.fallback);
         let varies = rules::varies_by(&response.headers).is_some();
         let fits = body.length().is_none_or(|length| length <= self.largest);
-        let freshness = freshness.filter(|_| varies && fits && exchange.problem.is_none());
+        let freshness = freshness.filter(|_| varies && fits);
         let reason = if self.stale.is_some() { "stale" } else { "uri-miss" };
         let stored = if freshness.is_some() { "; stored" } else { "" };
-        let said = format!("weir; fwd={reason}{stored}");
+        let outcome = format!("weir; fwd={reason}{stored}");
         let mut headers = response.headers.clone();
-        response.headers.push("cache-status", said.as_bytes());
+        response.headers.push("cache-status", outcome.as_bytes());
         let Some(freshness) = freshness else {
             // A failure does not show whether the next response is cacheable.
-            if exchange.response.status < 500 {
-                self.insert(exchange, None);
+            if response.status < 500 {
+                self.insert(None);
             }
             return body;
         };
         for own in ["age", "cache-status", "content-length"] {
             headers.remove(own);
         }
-        let stored = StoredResponse {
-            status: exchange.response.status,
-            headers,
-            body: Bytes::new(),
-            freshness,
-        };
+        let (status, empty) = (response.status, Bytes::new());
+        let stored = StoredResponse { status, headers, body: empty, freshness };
         match body {
             ResponseBody::Empty => {
-                self.insert(exchange, Some(stored));
+                self.insert(Some(stored));
                 ResponseBody::Empty
             }
             ResponseBody::Whole(bytes) => {
-                self.insert(exchange, Some(StoredResponse { body: bytes.clone(), ..stored }));
+                self.insert(Some(StoredResponse { body: bytes.clone(), ..stored }));
                 ResponseBody::Whole(bytes)
             }
             body => {
-                let evictions = exchange.worker;
                 let largest = self.largest;
-                body.capture(largest, move |bytes| {
-                    let stored = StoredResponse { body: bytes, ..stored };
-                    let gone = self.store.insert(
-                        &self.key,
-                        &self.tag,
-                        &self.request,
-                        Some(stored),
-                        self.now,
-                    );
-                    evictions.stats.cache_evictions.add(gone);
+                body.capture(largest, move |body| {
+                    self.insert(Some(StoredResponse { body, ..stored }));
                 })
             }
         }
     }
 
-    fn insert(&self, exchange: &Exchange, response: Option<StoredResponse>) {
-        let gone = self.store.insert(&self.key, &self.tag, &self.request, response, self.now);
-        exchange.worker.stats.cache_evictions.add(gone);
+    fn insert(&self, response: Option<StoredResponse>) {
+        let evicted = self.store.insert(&self.key, &self.tag, &self.request, response, self.now);
+        self.stats.cache_evictions.add(evicted);
     }
 
     /// The stored response was validated: freshens it (RFC 9111 section 4.3.4).
-    fn freshen<'a>(&self, exchange: &mut Exchange, stale: &Entry) -> ResponseBody<'a> {
-        exchange.worker.stats.cache_revalidated.add(1);
+    fn freshen<'a>(&self, response: &mut ResponseHead, stale: &Entry) -> ResponseBody<'a> {
+        self.stats.cache_revalidated.add(1);
         let Some(old) = &stale.response else { return ResponseBody::Empty };
         let mut headers = old.headers.clone();
-        for (known, name, value) in exchange.response.headers.iter() {
+        for (known, name, value) in response.headers.iter() {
             if known != Known::ContentLength && name != "age" && name != "cache-status" {
                 headers.set(name, value);
             }
@@ -280,11 +263,10 @@ impl CacheFill {
         stored.headers = headers;
         if let Some(freshness) = freshness {
             stored.freshness = freshness;
-            self.insert(exchange, Some(stored.clone()));
+            self.insert(Some(stored.clone()));
         } else {
             self.store.remove_all(&self.key);
         }
-        let response = &mut exchange.response;
         response.clear();
         response.status = stored.status;
         response.headers = stored.headers;
@@ -298,18 +280,12 @@ impl CacheFill {
 }
 
 /// Invalidates the stored responses of a resource after an unsafe request (RFC 9111 section 4.4).
-pub(crate) fn invalidate(exchange: &Exchange) {
-    let safe = matches!(
-        exchange.request.method,
-        Method::Get | Method::Head | Method::Options | Method::Trace
-    );
-    if safe || exchange.response.status >= 400 {
-        return;
-    }
-    let Some((api, _)) = exchange.route else { return };
-    let caches = &exchange.live().site.apis[api].caches;
-    if !caches.is_empty() {
-        let key = key_of(exchange);
+/// `caches` are those of the API, `status` is that of the response.
+pub(crate) fn invalidate(caches: &[Arc<Store>], request: &ClientRequest<'_>, status: u16) {
+    let safe =
+        matches!(request.head.method, Method::Get | Method::Head | Method::Options | Method::Trace);
+    if !safe && status < 400 && !caches.is_empty() {
+        let key = key_of(request);
         caches.iter().for_each(|store| store.remove_all(&key));
     }
 }

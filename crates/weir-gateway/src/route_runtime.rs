@@ -1,6 +1,7 @@
 //! A route and an API of a Config, compiled: what all workers share of them.
 
 use crate::cache::Store;
+use crate::limit::RouteLimits;
 use crate::script_engine::RouteScripts;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use weir_config::{Handler, Reply, ReplyBody, Representation, Route};
 /// A compiled route.
 #[derive(Debug)]
 pub(crate) struct RouteRuntime {
+    pub(crate) limits: RouteLimits,
     /// The representations of a static response; `None` for another handler.
     pub(crate) reply: Option<Representations>,
     /// Stored responses, if they are cached.
@@ -18,13 +20,13 @@ pub(crate) struct RouteRuntime {
 }
 
 impl RouteRuntime {
-    pub(crate) fn new(route: &Route, scripts: RouteScripts) -> Self {
+    pub(crate) fn new(route: &Route, scripts: RouteScripts, limits: RouteLimits) -> Self {
         let reply = match &route.handler {
             Handler::Reply(reply) => Some(Representations::new(reply)),
             _ => None,
         };
         let cache = route.cache.as_ref().map(|cache| Arc::new(Store::new(cache.memory)));
-        Self { reply, cache, scripts }
+        Self { limits, reply, cache, scripts }
     }
 }
 

@@ -92,9 +92,12 @@ impl Site {
         before: Option<&Self>,
     ) -> Result<Self, SiteError> {
         let (scripts, of_routes) = ScriptPlan::new(&config, before.map(|site| &site.scripts))?;
+        let (limits, route_limits) = LimitPlan::new(limiter, &config, limiter.now());
         let routes = config.apis.iter().flat_map(|api| &api.routes).zip(of_routes);
-        let routes: Box<[RouteRuntime]> =
-            routes.map(|(route, scripts)| RouteRuntime::new(route, scripts)).collect();
+        let routes = routes.zip(route_limits);
+        let routes: Box<[RouteRuntime]> = routes
+            .map(|((route, scripts), limits)| RouteRuntime::new(route, scripts, limits))
+            .collect();
         let mut first_route = 0;
         let apis = config.apis.iter().map(|api| {
             let first = first_route;
@@ -114,7 +117,7 @@ impl Site {
             ),
             key_sets: key_set::all(&config, before.map(|site| site.key_sets.as_slice())),
             tls: Vec::new(),
-            limits: LimitPlan::new(limiter, &config, limiter.now()),
+            limits,
             pools: Vec::new(),
             redaction: Redaction::new(&config),
             wire_limits: weir_wire::HeadLimits {

@@ -43,7 +43,7 @@ pub enum FailureKind {
     InsufficientScope,
     /// Nothing is known of the token before the authorization server has been asked. Last, because
     /// it says least: the answer may be anything.
-    NotAsked,
+    NotIntrospected,
     /// The credential was not verified: too many from the client's address have failed. Behind
     /// everything, as what it would be is not known.
     Throttled,
@@ -58,7 +58,7 @@ impl FailureKind {
             Self::Missing
                 | Self::InsufficientScope
                 | Self::NoKeys
-                | Self::NotAsked
+                | Self::NotIntrospected
                 | Self::Throttled
         )
     }
@@ -73,9 +73,27 @@ pub struct AuthFailure {
     auth: Option<AuthId>,
 }
 
+/// What may let a request in and is not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Keys of this auth: none are known, or none fits the token.
+    Keys(AuthId),
+    /// The introspection of the token by the authorization server of this auth.
+    Introspection(AuthId),
+}
+
 impl AuthFailure {
-    pub(super) fn missing() -> Self {
+    pub(super) fn no_credential() -> Self {
         Self { kind: FailureKind::Missing, auth: None }
+    }
+
+    /// What to fetch before authentication is tried again.
+    pub(crate) fn missing(self) -> Option<Missing> {
+        match self.kind {
+            FailureKind::UnknownKey | FailureKind::NoKeys => self.auth.map(Missing::Keys),
+            FailureKind::NotIntrospected => self.auth.map(Missing::Introspection),
+            _ => None,
+        }
     }
 
     pub(crate) fn of(kind: FailureKind, auth: AuthId) -> Self {
@@ -100,7 +118,7 @@ impl AuthFailure {
             FailureKind::CertificateName => Problem::CertificateName,
             FailureKind::CertificateExpired => Problem::CertificateExpired,
             FailureKind::Inactive => Problem::TokenInactive,
-            FailureKind::NotAsked => Problem::IntrospectionUnavailable,
+            FailureKind::NotIntrospected => Problem::IntrospectionUnavailable,
             FailureKind::Throttled => Problem::AuthenticationThrottled,
             FailureKind::UnknownApiKey => Problem::UnknownApiKey,
             FailureKind::Algorithm => Problem::TokenAlgorithm,

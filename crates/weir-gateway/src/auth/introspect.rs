@@ -1,11 +1,10 @@
 //! Tokens that an authorization server introspects (RFC 7662), shared by all workers; the request
 //! itself is [`crate::authorization_server`].
 //!
-//! A token is known by its SHA-256. Both answers are remembered for as long as the configuration
-//! says, an active one never past its `exp`; each kind in a room of its own, so that tokens somebody
-//! makes up push no good one out. There is one question about a token at a time: whoever needs the
-//! answer meanwhile waits for it. What is no answer (an error, a status other than 200, none in time)
-//! is not remembered, and nobody passes without one.
+//! A token is known by its SHA-256. Both results are cached for the configured time, an active one
+//! never past its `exp`; each kind in a cache of its own, so that made-up tokens evict no good one. A
+//! token has one introspection in flight: other requests with it wait for that. A failure (an error, a
+//! status other than 200, a timeout) is not cached, and the request is rejected.
 
 use super::token_cache;
 use crate::clock;
@@ -17,10 +16,10 @@ use std::time::Instant;
 use tokio::sync::watch;
 use weir_config::{AuthId, AuthKind, Config, IntrospectAuth};
 
-/// Most tokens remembered of each kind, active and not.
-const REMEMBERED: usize = 8192;
-/// Most questions under way.
-const UNDER_WAY: usize = 256;
+/// Most cached tokens of each kind, active and not.
+const MAX_CACHED: usize = 8192;
+/// Most introspections in flight.
+const MAX_IN_FLIGHT: usize = 256;
 /// Longest response, in bytes.
 pub(crate) const MAX_BYTES: u64 = 64 << 10;
 
@@ -41,26 +40,26 @@ pub(crate) struct Introspection {
 
 #[derive(Debug, Default)]
 struct State {
-    active: Room<Arc<Map<String, Value>>>,
-    inactive: Room<()>,
-    under_way: HashMap<Hash, watch::Receiver<()>, foldhash::fast::RandomState>,
+    active: BoundedCache<Arc<Map<String, Value>>>,
+    inactive: BoundedCache<()>,
+    in_flight: HashMap<Hash, watch::Receiver<()>, foldhash::fast::RandomState>,
 }
 
 /// A bounded map; what came first goes first.
 #[derive(Debug)]
-struct Room<T> {
+struct BoundedCache<T> {
     entries: HashMap<Hash, (u64, T), foldhash::fast::RandomState>,
     /// The keys of the entries, each once.
     order: VecDeque<Hash>,
 }
 
-impl<T> Default for Room<T> {
+impl<T> Default for BoundedCache<T> {
     fn default() -> Self {
         Self { entries: HashMap::default(), order: VecDeque::new() }
     }
 }
 
-impl<T: Clone> Room<T> {
+impl<T: Clone> BoundedCache<T> {
     fn get(&self, key: &Hash, now: u64) -> Option<(u64, T)> {
         self.entries.get(key).filter(|(until, _)| now < *until).cloned()
     }
@@ -69,7 +68,7 @@ impl<T: Clone> Room<T> {
         if self.entries.insert(key, (until, value)).is_none() {
             self.order.push_back(key);
         }
-        if self.order.len() > REMEMBERED
+        if self.order.len() > MAX_CACHED
             && let Some(oldest) = self.order.pop_front()
         {
             self.entries.remove(&oldest);
@@ -83,27 +82,27 @@ impl<T: Clone> Room<T> {
     }
 }
 
-/// What the server has said of a token.
+/// The cached result of an introspection.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
-    /// All it says of it, and the second from which that is not believed any more.
+pub(super) enum Introspected {
+    /// The claims, and the second at which the result expires.
     Active(Arc<Map<String, Value>>, u64),
-    /// It is none, or none any more.
+    /// The token is not valid, or not any more.
     Inactive,
 }
 
-/// How asking went.
+/// Results of introspections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntrospectionSeries {
     /// Name of the auth.
     pub auth: String,
-    /// Answers that a token is active.
+    /// The token was active.
     pub active: u64,
-    /// Answers that it is not.
+    /// The token was not active.
     pub inactive: u64,
-    /// Questions without an answer.
+    /// Introspections that failed.
     pub failed: u64,
-    /// Questions that were not asked because too many were under way.
+    /// Introspections that were not started because too many were in flight.
     pub crowded: u64,
 }
 
@@ -141,15 +140,15 @@ impl Introspection {
     }
 
     /// What is known of a token at `now`, seconds since 1970.
-    pub(super) fn known(&self, key: &token_cache::Key, now: u64) -> Option<Answer> {
+    pub(super) fn known(&self, key: &token_cache::Key, now: u64) -> Option<Introspected> {
         let state = self.state();
         if let Some((until, claims)) = state.active.get(key.hash(), now) {
-            return Some(Answer::Active(claims, until));
+            return Some(Introspected::Active(claims, until));
         }
-        state.inactive.get(key.hash(), now).map(|_| Answer::Inactive)
+        state.inactive.get(key.hash(), now).map(|_| Introspected::Inactive)
     }
 
-    /// How asking went so far.
+    /// Results so far.
     pub(crate) fn series(&self) -> IntrospectionSeries {
         IntrospectionSeries {
             auth: self.name.clone(),
@@ -160,17 +159,17 @@ impl Introspection {
         }
     }
 
-    /// Remembers what came of a question asked at `now`.
-    fn take(&self, hash: Hash, answer: Option<Said>, now: u64) {
+    /// Caches the result of an introspection that was started at `now`.
+    fn take(&self, hash: Hash, response: Option<Response>, now: u64) {
         let until = now.saturating_add(self.settings.remember.as_secs());
         let mut state = self.state();
-        let counter = match answer {
-            Some(Said::Active(claims)) => {
+        let counter = match response {
+            Some(Response::Active(claims)) => {
                 state.inactive.remove(&hash);
                 state.active.insert(hash, until, Arc::new(claims));
                 &self.active
             }
-            Some(Said::Inactive) => {
+            Some(Response::Inactive) => {
                 state.active.remove(&hash);
                 state.inactive.insert(hash, until, ());
                 &self.inactive
@@ -181,33 +180,33 @@ impl Introspection {
     }
 }
 
-/// An answer as it stands in the server's words.
+/// The response of the server.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum Response {
     Active(Map<String, Value>),
     Inactive,
 }
 
-/// Reads an answer (RFC 7662 section 2.2). Only `true` is active, and what does not say either way
-/// is no answer.
-fn read(text: &[u8]) -> Option<Said> {
+/// Reads a response (RFC 7662 section 2.2). Only `true` is active; without `true` or `false` the
+/// introspection has failed.
+fn read(text: &[u8]) -> Option<Response> {
     let claims: Map<String, Value> = serde_json::from_slice(text).ok()?;
     match claims.get("active") {
-        Some(Value::Bool(true)) => Some(Said::Active(claims)),
-        Some(Value::Bool(false)) => Some(Said::Inactive),
+        Some(Value::Bool(true)) => Some(Response::Active(claims)),
+        Some(Value::Bool(false)) => Some(Response::Inactive),
         _ => None,
     }
 }
 
-/// An introspection under way, until dropped: also if its task ends before its time.
-pub(crate) struct UnderWay {
+/// An introspection in flight, until dropped: also if its task ends early.
+pub(crate) struct InFlight {
     source: Arc<Introspection>,
     hash: Hash,
     /// Those who wait see it go.
     _sender: watch::Sender<()>,
 }
 
-impl UnderWay {
+impl InFlight {
     /// Where the token is introspected, and how.
     pub(crate) fn settings(&self) -> &IntrospectAuth {
         &self.source.settings
@@ -220,21 +219,21 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.source.state().under_way.remove(&self.hash);
+        self.source.state().in_flight.remove(&self.hash);
     }
 }
 
 impl Introspection {
-    /// Has a token introspected by `start`, or waits for somebody's response, at most until
-    /// `deadline`; says whether there may be one now.
+    /// Has a token introspected by `start`, or waits for the introspection in flight, at most until
+    /// `deadline`; whether there may be a result now.
     pub(crate) async fn wait(
         self: &Arc<Self>,
         auth: AuthId,
         token: &[u8],
         deadline: Option<Instant>,
-        start: impl FnOnce(UnderWay),
+        start: impl FnOnce(InFlight),
     ) -> bool {
         let Some(mut over) = self.join(auth, token, start) else { return false };
         let latest = clock::now() + self.settings.timeout;
@@ -243,26 +242,26 @@ impl Introspection {
         tokio::time::timeout_at(latest.into(), over.changed()).await.is_ok()
     }
 
-    /// What ends with the introspection of a token, which is started unless it is under way; `None`
-    /// if too many are.
+    /// Ends with the introspection of a token, which is started unless it is in flight; `None` if too
+    /// many are.
     fn join(
         self: &Arc<Self>,
         auth: AuthId,
         token: &[u8],
-        start: impl FnOnce(UnderWay),
+        start: impl FnOnce(InFlight),
     ) -> Option<watch::Receiver<()>> {
         let hash = *token_cache::Key::new(auth, 0, token).hash();
         let mut state = self.state();
-        if let Some(receiver) = state.under_way.get(&hash) {
+        if let Some(receiver) = state.in_flight.get(&hash) {
             return Some(receiver.clone());
         }
-        if state.under_way.len() >= UNDER_WAY {
+        if state.in_flight.len() >= MAX_IN_FLIGHT {
             self.crowded.fetch_add(1, Relaxed);
             return None;
         }
         let (sender, receiver) = watch::channel(());
-        state.under_way.insert(hash, receiver.clone());
-        start(UnderWay { source: Arc::clone(self), hash, _sender: sender });
+        state.in_flight.insert(hash, receiver.clone());
+        start(InFlight { source: Arc::clone(self), hash, _sender: sender });
         Some(receiver)
     }
 }
@@ -278,26 +277,26 @@ mod tests {
     }
 
     #[test]
-    fn only_true_is_active_and_what_says_nothing_is_no_answer() {
-        assert!(matches!(read(br#"{"active":true,"sub":"me"}"#), Some(Said::Active(_))));
-        assert_eq!(read(br#"{"active":false,"sub":"me"}"#), Some(Said::Inactive));
+    fn only_true_is_active_and_anything_else_is_a_failure() {
+        assert!(matches!(read(br#"{"active":true,"sub":"me"}"#), Some(Response::Active(_))));
+        assert_eq!(read(br#"{"active":false,"sub":"me"}"#), Some(Response::Inactive));
         for text in [&br#"{"active":"true"}"#[..], b"{}", b"[]", b"", br#"{"active":1}"#, b"<a/>"] {
             assert_eq!(read(text), None);
         }
     }
 
     #[test]
-    fn a_room_is_bounded_and_forgets_what_came_first() {
-        let mut room = Room::default();
-        for number in 0..REMEMBERED as u32 + 2 {
-            room.insert(hash(number), 10, number);
-            room.insert(hash(number), 11, number);
+    fn the_oldest_entry_is_evicted() {
+        let mut cache = BoundedCache::default();
+        for number in 0..MAX_CACHED as u32 + 2 {
+            cache.insert(hash(number), 10, number);
+            cache.insert(hash(number), 11, number);
         }
-        assert_eq!((room.entries.len(), room.order.len()), (REMEMBERED, REMEMBERED));
-        assert!(room.get(&hash(1), 0).is_none());
-        assert_eq!(room.get(&hash(2), 10), Some((11, 2)));
-        assert!(room.get(&hash(2), 11).is_none(), "its time is over");
-        room.remove(&hash(2));
-        assert_eq!((room.entries.len(), room.order.len()), (REMEMBERED - 1, REMEMBERED - 1));
+        assert_eq!((cache.entries.len(), cache.order.len()), (MAX_CACHED, MAX_CACHED));
+        assert!(cache.get(&hash(1), 0).is_none());
+        assert_eq!(cache.get(&hash(2), 10), Some((11, 2)));
+        assert!(cache.get(&hash(2), 11).is_none(), "its time is over");
+        cache.remove(&hash(2));
+        assert_eq!((cache.entries.len(), cache.order.len()), (MAX_CACHED - 1, MAX_CACHED - 1));
     }
 }

@@ -16,11 +16,11 @@ use weir_config::key_set::{self, Origin};
 use weir_config::{Algorithm, AuthKind, Config, RemoteKeys, VerificationKey};
 
 /// Shortest time between fetches for unknown `kid`s.
-const ASKED: Duration = Duration::from_secs(30);
+const UNKNOWN_KID_INTERVAL: Duration = Duration::from_secs(30);
 /// Longest wait after failures.
-const BACK_OFF: Duration = Duration::from_secs(60);
-/// How long a set is believed that cannot be fetched again.
-const STALE: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// Longest use of a set that cannot be fetched again.
+const MAX_STALE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Largest set, in bytes.
 pub(crate) const MAX_BYTES: u64 = 512 << 10;
 
@@ -118,7 +118,7 @@ impl KeySet {
     pub(crate) fn current(&self) -> Current {
         let current = self.current.borrow().clone();
         let age = self.now().saturating_sub(current.came);
-        if age > STALE.as_millis() as u64 {
+        if age > MAX_STALE.as_millis() as u64 {
             return Current { keys: Arc::default(), text: Arc::default(), ..current };
         }
         current
@@ -141,7 +141,7 @@ impl KeySet {
     /// Whether an unknown `kid` may have it fetched now; then no other may for a while.
     fn may_ask(&self) -> bool {
         let (now, quiet) = (self.now(), self.quiet.load(Relaxed));
-        let next = now + ASKED.as_millis() as u64;
+        let next = now + UNKNOWN_KID_INTERVAL.as_millis() as u64;
         now >= quiet && self.quiet.compare_exchange(quiet, next, Relaxed, Relaxed).is_ok()
     }
 
@@ -206,7 +206,7 @@ impl KeySet {
             Err(()) => {
                 self.failed.fetch_add(1, Relaxed);
                 let failures = self.failures.fetch_add(1, Relaxed).min(16) as u32;
-                Duration::from_secs(1 << failures).min(BACK_OFF).min(self.settings.refresh)
+                Duration::from_secs(1 << failures).min(MAX_BACKOFF).min(self.settings.refresh)
             }
         };
         self.due.store(now + wait.as_millis() as u64, Relaxed);

@@ -121,8 +121,9 @@ impl Door {
         query: Option<&[u8]>,
         now: u64,
     ) -> Result<Rc<Principal>, AuthFailure> {
-        let shown = Shown { headers, query, certificate: None, may_verify: &|| true };
-        self.authenticator.authenticate(&self.config, access, shown, now)
+        let presented =
+            PresentedCredentials { headers, query, certificate: None, may_verify: &|| true };
+        self.authenticator.authenticate(&self.config, access, presented, now)
     }
 
     fn counted(&self) -> (u64, u64) {

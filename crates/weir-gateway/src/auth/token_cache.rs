@@ -9,8 +9,8 @@ use weir_config::AuthId;
 /// Most tokens kept.
 const CAPACITY: usize = 4096;
 
-/// Longest a verified token is believed without another look, in seconds.
-const LONGEST: u64 = 300;
+/// Longest time in seconds until a cached token is verified again.
+const MAX_SECONDS: u64 = 300;
 
 /// An auth, the number of its key set, and the SHA-256 of the whole token, signature included: whoever has another signature
 /// under the same claims has another token, and so does whoever's key set has changed.
@@ -70,7 +70,7 @@ impl TokenCache {
         now: u64,
         expires: Option<u64>,
     ) -> bool {
-        let until = expires.unwrap_or(u64::MAX).min(now.saturating_add(LONGEST));
+        let until = expires.unwrap_or(u64::MAX).min(now.saturating_add(MAX_SECONDS));
         if until <= now {
             return false;
         }
@@ -157,7 +157,7 @@ mod tests {
     fn verifying_one_token_again_and_again_does_not_grow_the_cache() {
         let mut cache = TokenCache::default();
         for round in 0..3 * CAPACITY as u64 {
-            cache.insert(key(1), principal(), round * LONGEST, None);
+            cache.insert(key(1), principal(), round * MAX_SECONDS, None);
         }
         assert_eq!(cache.entries.len(), 1);
         assert!(cache.order.len() < 2 * CAPACITY);

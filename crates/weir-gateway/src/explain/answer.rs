@@ -1,9 +1,11 @@
 //! The explanation of a request that has gone through.
 
-use super::{names, route, sent, steps, text_of};
+use super::{Explained, route, sent, steps, text_of};
+use crate::client_request::ClientRequest;
+use crate::deadline::Deadline;
 use crate::exchange::Exchange;
 use crate::explanation::{
-    Answer, Captured, Decision, Explanation, Kind, Listened, Pair, Stage, Who,
+    Answer, Captured, Decision, Explanation, Kind, Listened, Pair, Stage, Trace, Who,
 };
 use crate::flow;
 use crate::headers;
@@ -11,51 +13,50 @@ use crate::path;
 use crate::rejection::Rejection;
 use crate::request_text::{Arrival, RequestText};
 use crate::response_body::ResponseBody;
-use std::rc::Rc;
 use weir_config::{CaptureLevel, Handler, Segment};
 use weir_wire::Known;
 
-/// Writes down what came of a request.
+/// The explanation of a request with this outcome.
 pub(super) async fn conclude(
     exchange: &mut Exchange,
+    mut trace: Trace,
     ask: &RequestText,
     arrival: &Arrival,
     outcome: Result<ResponseBody<'_>, Rejection>,
 ) -> Explanation {
-    let live = Rc::clone(exchange.live());
-    let (refused, answer) = match outcome {
-        Ok(body) => (None, answer(exchange, body).await),
+    let (refused, body) = match outcome {
+        Ok(body) => (None, body),
         Err(rejection) => {
-            let told = steps::Refused::of(&rejection);
-            let body = flow::reject(exchange, rejection);
-            (Some(told), answer(exchange, body).await)
+            let refused = steps::Refused::of(&rejection);
+            (Some(refused), flow::reject(exchange, rejection))
         }
     };
-    let sent = exchange.trace.as_mut().and_then(|trace| trace.sent.take()).map(|sent| *sent);
-    let (host, path) = (exchange.host.clone(), exchange.request.path().to_owned());
-    let (api, operation) = names(exchange);
-    let matched = exchange.matched();
+    let sent = trace.sent.take();
+    let explained = Explained::of(exchange, &trace);
+    let answer = answer(&explained, &exchange.deadline, body).await;
+    let (request, matched) = (explained.request, explained.matched());
+    let (host, path) = (request.host.to_owned(), request.head.path().to_owned());
     // Asked for what was matched: the normal form.
-    let method = exchange.request.method_name();
+    let (config, method) = (request.config, request.head.method_name());
     Explanation {
-        decision: decision(exchange, refused.as_ref(), sent.is_some()),
+        decision: decision(&explained, refused.as_ref(), sent.is_some()),
         listener: Listened {
             address: arrival.address.to_string(),
             https: arrival.https,
             why: arrival.why.to_owned(),
         },
         method: ask.method.clone(),
-        others: route::others(&live.site.config, &host, &path, method, exchange.route),
-        client: exchange.client.address.to_string(),
-        api,
-        operation,
+        others: route::others(config, &host, &path, method, exchange.route),
+        client: request.client.address.to_string(),
+        api: request.api.map(|api| api.name.clone()),
+        operation: matched.map(|(_, route)| route.operation.clone()),
         route: matched.map(|(api, route)| api.path_of(route)),
         location: matched
             .map(|(_, r)| format!("{}:{}", r.location.file.display(), r.location.line)),
-        parameters: parameters(exchange),
-        principal: principal(exchange),
-        steps: steps::all(exchange, refused.as_ref()),
-        capture: captured(exchange),
+        parameters: parameters(&request),
+        principal: principal(&request),
+        steps: steps::all(&explained, refused.as_ref()),
+        capture: captured(&explained),
         answer: sent.is_none().then_some(answer),
         sent,
         host,
@@ -63,8 +64,8 @@ pub(super) async fn conclude(
     }
 }
 
-fn decision(exchange: &Exchange, refused: Option<&steps::Refused>, sent: bool) -> Decision {
-    if let (Some(refused), Some(problem)) = (refused, exchange.problem) {
+fn decision(of: &Explained<'_>, refused: Option<&steps::Refused>, sent: bool) -> Decision {
+    if let (Some(refused), Some(problem)) = (refused, of.problem) {
         let why = match &refused.detail {
             Some(detail) => format!("{}: {detail}.", problem.title()),
             None => format!("{}.", problem.title()),
@@ -76,37 +77,36 @@ fn decision(exchange: &Exchange, refused: Option<&steps::Refused>, sent: bool) -
         let why = "The request passes every policy and is forwarded.".to_owned();
         return Decision { kind: Kind::HandedOn, why, ..Decision::default() };
     }
-    let why = if exchange.matched().is_some() {
+    let why = if of.matched().is_some() {
         "The request passes every policy; weir sends the response."
     } else {
         "weir sends the response: a preflight or OPTIONS request."
     };
-    let status = Some(exchange.response.status);
+    let status = Some(of.response.status);
     Decision { kind: Kind::Answered, status, problem: None, why: why.to_owned() }
 }
 
-/// The answer as it is now; its body unless that is a file or compressed.
-async fn answer(exchange: &mut Exchange, mut body: ResponseBody<'_>) -> Answer {
-    let headers = exchange.response.headers.iter();
+/// The response, with its body unless that is a file or compressed.
+async fn answer(of: &Explained<'_>, deadline: &Deadline, mut body: ResponseBody<'_>) -> Answer {
+    let headers = of.response.headers.iter();
     let headers = headers.map(|(_, name, value)| Pair {
         name: name.to_ascii_lowercase(),
-        value: sent::masked_urls(exchange, &headers::text(value)),
+        value: sent::masked_urls(&of.live.site, &headers::text(value)),
     });
     let headers = headers.collect();
-    let is_file =
-        exchange.matched().is_some_and(|(_, route)| matches!(route.handler, Handler::Files(_)));
-    let coded = exchange.response.headers.known(Known::ContentEncoding).is_some();
-    let shown = exchange.problem.is_some() || !(is_file || coded);
+    let is_file = of.matched().is_some_and(|(_, route)| matches!(route.handler, Handler::Files(_)));
+    let coded = of.response.headers.known(Known::ContentEncoding).is_some();
+    let shown = of.problem.is_some() || !(is_file || coded);
     let bytes = match shown {
-        true => body.read_whole(&exchange.deadline, u64::MAX).await.ok(),
+        true => body.read_whole(deadline, u64::MAX).await.ok(),
         false => None,
     };
     let body = bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| text_of(&bytes));
-    Answer { status: exchange.response.status, headers, body }
+    Answer { status: of.response.status, headers, body }
 }
 
-fn parameters(exchange: &Exchange) -> Vec<Pair> {
-    let Some((_, route)) = exchange.matched() else { return Vec::new() };
+fn parameters(request: &ClientRequest<'_>) -> Vec<Pair> {
+    let Some(route) = request.route else { return Vec::new() };
     let names = route.path.segments.iter().filter_map(|segment| match segment {
         Segment::Template(name) => Some(name.as_str()),
         Segment::Literal(_) => None,
@@ -114,14 +114,14 @@ fn parameters(exchange: &Exchange) -> Vec<Pair> {
     let names = names.chain(route.path.wildcard.then_some("*"));
     let pair = |name: &str| Pair {
         name: name.to_owned(),
-        value: path::decode(&exchange.view().raw_parameter(name)).into_owned(),
+        value: path::decode(&request.raw_parameter(name)).into_owned(),
     };
     names.map(pair).collect()
 }
 
-fn principal(exchange: &Exchange) -> Option<Who> {
-    let config = &exchange.live().site.config;
-    let principal = exchange.principal.as_deref()?;
+fn principal(request: &ClientRequest<'_>) -> Option<Who> {
+    let ClientRequest { config, principal, .. } = *request;
+    let principal = principal?;
     let auth = principal.auth()?;
     let consumer = principal.consumer().map(|id| &config.consumers[id.0]);
     let plan = consumer.and_then(|consumer| consumer.plan);
@@ -134,14 +134,13 @@ fn principal(exchange: &Exchange) -> Option<Who> {
     })
 }
 
-/// What would be recorded; of a request that was not admitted that it came, and no more.
-fn captured(exchange: &Exchange) -> Captured {
-    let live = exchange.live();
-    let tracker = &live.site.config.tracker;
-    let target = live.site.redaction.target(exchange.request.target()).into_owned();
-    let admitted = exchange.trace.as_ref().is_some_and(|trace| trace.stage >= Stage::RequestMap);
-    let capture = exchange.recording.capture();
-    let level = match (tracker.enabled, exchange.matched(), admitted) {
+/// What would be recorded; of a request that is not admitted metadata only.
+fn captured(of: &Explained<'_>) -> Captured {
+    let Explained { request, trace, capture, live, .. } = of;
+    let tracker = &request.config.tracker;
+    let target = live.site.redaction.target(request.head.target()).into_owned();
+    let admitted = trace.stage >= Stage::RequestMap;
+    let level = match (tracker.enabled, of.matched(), admitted) {
         (false, ..) => CaptureLevel::None,
         (true, Some(_), true) => capture.level,
         // One record, without headers or body.
@@ -173,15 +172,14 @@ fn captured(exchange: &Exchange) -> Captured {
             why.push_str("; bodies masked");
         }
     }
-    let headers = if level > CaptureLevel::Meta { recorded_headers(exchange) } else { Vec::new() };
+    let headers = if level > CaptureLevel::Meta { recorded_headers(trace) } else { Vec::new() };
     let recorded = level != CaptureLevel::None;
     Captured { recorded, level: word.to_owned(), why, target, headers }
 }
 
-/// As they were when its record would have begun.
-fn recorded_headers(exchange: &Exchange) -> Vec<Pair> {
-    let headers = exchange.trace.as_ref().map(|trace| trace.recorded.as_slice());
-    let text = headers::text(headers.unwrap_or_default());
+/// Headers of the request where its record would begin.
+fn recorded_headers(trace: &Trace) -> Vec<Pair> {
+    let text = headers::text(&trace.recorded);
     let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));
     let pair = |(name, value): (&str, &str)| Pair {
         name: name.to_ascii_lowercase(),

@@ -1,22 +1,22 @@
-//! What an upstream, an agent or a script would get.
+//! The request to an upstream, an agent or a script.
 
 use super::text_of;
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
-use crate::explanation::{Pair, Part, Sent};
+use crate::explanation::{Pair, Part, Sent, Trace};
 use crate::headers;
 use crate::rejection::Rejection;
+use crate::site::Site;
 use crate::{calls, path, pool, proxy, script, upgrade};
 use std::rc::Rc;
 use weir_config::{Call, Handler, QueryMode, Route, names_credential};
 use weir_script::Fetch;
-use weir_wire::Framing;
+use weir_wire::{Framing, RequestHead};
 
-/// What stands for a value that is not shown.
+/// Replaces a value that is not shown.
 const MASKED: &str = "***";
 
-/// Writes down what another would get from the handler of a route; `false` if weir itself responds,
-/// which it may do.
+/// Notes the request that the handler of a route would send; `false` if weir itself responds.
 ///
 /// # Errors
 /// What the handler rejects before it sends anything.
@@ -24,21 +24,23 @@ pub(super) async fn outline(
     exchange: &mut Exchange,
     route: &Route,
     body: &RequestBody<'_>,
+    trace: &mut Trace,
 ) -> Result<bool, Rejection> {
+    let live = Rc::clone(exchange.live());
+    let site = &*live.site;
     let bytes = body.data().to_vec();
     let framing = body.framing();
     let mut outlined = Vec::new();
     let sent = match &route.handler {
         Handler::Reply(_) | Handler::Files(_) => None,
         Handler::Proxy(handler) => {
-            let live = Rc::clone(exchange.live());
-            let settings = &live.site.config.upstreams[exchange.upstream_of(handler).0];
+            let settings = &site.config.upstreams[exchange.upstream_of(handler).0];
             let upgrade = upgrade::wanted(exchange, handler, framing == Framing::None)?;
             let (head, first) =
                 proxy::outline(exchange, route, handler, framing, upgrade.as_deref())
                     .unwrap_or_default();
             let credential = settings.credential.as_ref().map(|c| c.header.as_str());
-            let (line, headers) = of_head(exchange, route, &head, credential);
+            let (line, headers) = of_head(site, route, &head, credential);
             let rest = settings.targets.iter().map(|target| target.name().to_owned());
             let rest = rest.filter(|name| *name != first);
             let targets = std::iter::once(first.clone()).chain(rest).collect();
@@ -51,48 +53,37 @@ pub(super) async fn outline(
                 false => RequestBody::whole(bytes.clone()),
             };
             let fetches = calls::prepare(exchange, all, body).await?;
-            outlined = of_calls(exchange, all, &fetches);
+            outlined = of_calls(site, all, &fetches);
             None
         }
         Handler::Pool(handler) => {
             pool::outline(exchange, route, handler);
-            let name = exchange.live().site.config.pools[handler.pool.0].name.clone();
-            Some(whole(exchange, route, "pool", name))
+            let name = site.config.pools[handler.pool.0].name.clone();
+            Some(whole(site, &exchange.request, route, "pool", name))
         }
         Handler::Script(handler) => {
             let export = script::export(exchange, handler)?;
             let function = &handler.program.exports()[export];
             let name = format!("{} ({function})", handler.program.name());
             script::prepare(exchange, route);
-            Some(whole(exchange, route, "script", name))
+            Some(whole(site, &exchange.request, route, "script", name))
         }
     };
     let is_outlined = sent.is_some() || !outlined.is_empty();
-    if let Some(trace) = &mut exchange.trace {
-        let body = (!bytes.is_empty()).then(|| text_of(&bytes));
-        trace.sent = sent.map(|sent| Box::new(Sent { body, ..sent }));
-        trace.calls = outlined;
-        trace.body = Some(bytes);
-    }
+    let body = (!bytes.is_empty()).then(|| text_of(&bytes));
+    trace.sent = sent.map(|sent| Sent { body, ..sent });
+    trace.calls = outlined;
+    trace.body = bytes;
     Ok(is_outlined)
 }
 
-/// Notes the headers that would be recorded, where recording would begin.
-pub(super) fn note_recorded(exchange: &mut Exchange) {
-    let live = Rc::clone(exchange.live());
-    if let Some(trace) = &mut exchange.trace {
-        live.site.redaction.write(&exchange.request.headers, &mut trace.recorded);
-    }
-}
-
 /// The request as it is now.
-fn whole(exchange: &Exchange, route: &Route, to: &str, name: String) -> Sent {
-    let request = &exchange.request;
-    let target = shown_target(exchange, None, request.target());
+fn whole(site: &Site, request: &RequestHead, route: &Route, to: &str, name: String) -> Sent {
+    let target = shown_target(site, None, request.target());
     let headers = request
         .headers
         .iter()
-        .map(|(_, name, value)| shown(exchange, route, name, &headers::text(value), None));
+        .map(|(_, name, value)| shown(site, route, name, &headers::text(value), None));
     Sent {
         to: to.to_owned(),
         name,
@@ -104,7 +95,7 @@ fn whole(exchange: &Exchange, route: &Route, to: &str, name: String) -> Sent {
 
 /// The request line and the header lines of a head that would go out.
 fn of_head(
-    exchange: &Exchange,
+    site: &Site,
     route: &Route,
     head: &[u8],
     credential: Option<&str>,
@@ -114,22 +105,16 @@ fn of_head(
     let line = lines.next().unwrap_or_default();
     let mut words = line.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let line = format!("{method} {}", shown_target(exchange, Some(&route.handler), target));
+    let line = format!("{method} {}", shown_target(site, Some(&route.handler), target));
     let headers = lines
         .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| shown(exchange, route, name, value.trim(), credential));
+        .map(|(name, value)| shown(site, route, name, value.trim(), credential));
     (line, headers.collect())
 }
 
 /// A header line as it may be shown.
-pub(super) fn shown(
-    exchange: &Exchange,
-    route: &Route,
-    name: &str,
-    value: &str,
-    credential: Option<&str>,
-) -> Pair {
-    let config = &exchange.live().site.config;
+fn shown(site: &Site, route: &Route, name: &str, value: &str, credential: Option<&str>) -> Pair {
+    let config = &site.config;
     let is = |other: &str| name.eq_ignore_ascii_case(other);
     let masked = config.is_credential_header(name)
         || credential.is_some_and(is)
@@ -137,14 +122,14 @@ pub(super) fn shown(
         || is_set_secret(route, name);
     let value = match masked {
         true => MASKED.to_owned(),
-        false => masked_urls(exchange, value),
+        false => masked_urls(site, value),
     };
     Pair { name: name.to_ascii_lowercase(), value }
 }
 
 /// A value without the query credentials in the URLs that it holds.
-pub(super) fn masked_urls(exchange: &Exchange, value: &str) -> String {
-    let value = exchange.live().site.redaction.value(value.as_bytes());
+pub(super) fn masked_urls(site: &Site, value: &str) -> String {
+    let value = site.redaction.value(value.as_bytes());
     String::from_utf8_lossy(&value).into_owned()
 }
 
@@ -160,8 +145,8 @@ fn is_set_secret(route: &Route, name: &str) -> bool {
 
 /// A target as it may be shown: without what is masked, what the configuration puts into its
 /// query, and what by its name is a credential or a signature.
-pub(super) fn shown_target(exchange: &Exchange, handler: Option<&Handler>, target: &str) -> String {
-    let target = exchange.live().site.redaction.target(target);
+fn shown_target(site: &Site, handler: Option<&Handler>, target: &str) -> String {
+    let target = site.redaction.target(target);
     let Some((path, query)) = target.split_once('?') else { return target.into_owned() };
     let set: &[(String, String)] = match handler {
         Some(Handler::Proxy(proxy)) => match &proxy.query {
@@ -188,10 +173,10 @@ pub(super) fn shown_target(exchange: &Exchange, handler: Option<&Handler>, targe
     shown
 }
 
-/// What is told of each call without making it.
-fn of_calls(exchange: &Exchange, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
+/// Each call, without making it.
+fn of_calls(site: &Site, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
     let part = |(call, fetch): (&Call, &Fetch)| {
-        let target = shown_target(exchange, None, &fetch.target);
+        let target = shown_target(site, None, &fetch.target);
         let name = format!("{}: {} {target} of {}", call.name, fetch.method, fetch.upstream);
         let time = call.timeout.map(|time| format!("at most {time:?}"));
         let else_ = match call.fallback {

@@ -1,18 +1,17 @@
-//! Every policy of a request in its order: how it is set, what it said, and why.
+//! Every policy of a request in its order: its setting, its decision, and the reason.
 
-use super::upstream;
-use crate::auth::{FailureKind, Shown, Tried};
-use crate::exchange::Exchange;
+use super::{Explained, upstream};
+use crate::auth::{FailureKind, MethodOutcome, Principal};
 use crate::explanation::{Outcome, Part, Stage, Step};
+use crate::flow::Authentication;
 use crate::limit::{LimitKind, Peek};
 use crate::rejection::Rejection;
-use std::rc::Rc;
 use weir_config::validation::Enforcement;
 use weir_config::{
-    AccessRule, AuthKind, BodyMap, Credentials, Handler, LimitKey, Origins, Rate, Route,
+    AccessRule, AuthKind, BodyMap, Config, Credentials, Handler, LimitKey, Origins, Rate, Route,
 };
 
-/// Why a request was refused.
+/// Why a request was rejected.
 pub(super) struct Refused {
     pub(super) detail: Option<String>,
     violations: Vec<Part>,
@@ -32,22 +31,19 @@ impl Refused {
     }
 }
 
-/// What is told of every stage alike.
+/// The way of a request through the stages.
 struct Course<'a> {
-    exchange: &'a Exchange,
-    /// Where it ended.
-    stage: Stage,
+    of: &'a Explained<'a>,
     refused: Option<&'a Refused>,
 }
 
 /// Every policy in its order.
-pub(super) fn all(exchange: &Exchange, refused: Option<&Refused>) -> Vec<Step> {
-    let stage = exchange.trace.as_ref().map(|trace| trace.stage).unwrap_or_default();
-    let course = Course { exchange, stage, refused };
+pub(super) fn all(of: &Explained<'_>, refused: Option<&Refused>) -> Vec<Step> {
+    let course = Course { of, refused };
     let mut steps =
         vec![course.step("head", Stage::Head, "limits of head size, field count and URL length")];
     steps.push(course.routing());
-    let Some((api, route)) = exchange.matched() else { return steps };
+    let Some((api, route)) = of.matched() else { return steps };
     steps.push(course.clients(route));
     steps.push(course.auth(route));
     steps.push(course.limits(route));
@@ -95,7 +91,7 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
 }
 
 impl Course<'_> {
-    /// What a stage said that is there for every request.
+    /// The outcome of a stage that every request passes.
     fn step(&self, name: &str, stage: Stage, setting: &str) -> Step {
         let outcome = self.outcome(stage);
         let why = match outcome {
@@ -107,7 +103,7 @@ impl Course<'_> {
     }
 
     fn outcome(&self, stage: Stage) -> Outcome {
-        match (self.stage.cmp(&stage), self.refused) {
+        match (self.of.trace.stage.cmp(&stage), self.refused) {
             (std::cmp::Ordering::Less, _) => Outcome::NotReached,
             (std::cmp::Ordering::Equal, Some(_)) => Outcome::Refused,
             _ => Outcome::Passed,
@@ -120,7 +116,7 @@ impl Course<'_> {
 
     /// The problem, and this occurrence of it.
     fn why(&self) -> String {
-        let title = self.exchange.problem.map_or("", crate::problem::Problem::title);
+        let title = self.of.problem.map_or("", crate::problem::Problem::title);
         match self.refused.and_then(|refused| refused.detail.as_deref()) {
             Some(detail) => format!("{title}: {detail}"),
             None => title.to_owned(),
@@ -132,7 +128,7 @@ impl Course<'_> {
         if step.outcome != Outcome::Passed {
             return step;
         }
-        step.why = match self.exchange.matched() {
+        step.why = match self.of.matched() {
             Some((api, route)) => format!("best match: {} {}", api.name, api.path_of(route)),
             None => {
                 step.outcome = Outcome::Answered;
@@ -142,7 +138,7 @@ impl Course<'_> {
         step
     }
 
-    /// From where calls may come.
+    /// Allowed and denied client addresses.
     fn clients(&self, route: &Route) -> Step {
         if route.clients.is_empty() {
             return Self::off("clients");
@@ -158,7 +154,7 @@ impl Course<'_> {
         let mut step = self.step("clients", Stage::Clients, &each.collect::<Vec<_>>().join("; "));
         if step.outcome != Outcome::NotReached {
             step.parts = vec![Part {
-                name: self.exchange.client.address.to_string(),
+                name: self.of.request.client.address.to_string(),
                 outcome: if step.outcome == Outcome::Refused { "refused" } else { "admitted" }
                     .to_owned(),
                 why: String::new(),
@@ -167,13 +163,13 @@ impl Course<'_> {
         step
     }
 
-    /// A policy of answers.
+    /// A policy of responses.
     fn later(&self, name: &str, on: bool, stage: Stage, setting: &str) -> Step {
         if !on {
             return Self::off(name);
         }
         let mut step = self.step(name, stage, setting);
-        if self.stage == Stage::Handler && self.refused.is_none() {
+        if self.of.trace.stage == Stage::Handler && self.refused.is_none() {
             step.outcome = Outcome::Later;
             step.why = "the response is unknown".to_owned();
         } else if step.outcome == Outcome::Passed {
@@ -183,7 +179,7 @@ impl Course<'_> {
     }
 
     fn auth(&self, route: &Route) -> Step {
-        let config = &self.exchange.live().site.config;
+        let config = self.of.request.config;
         let access = &route.access;
         let names: Vec<&str> =
             access.any_of.iter().map(|rule| config.auths[rule.auth.0].name.as_str()).collect();
@@ -198,10 +194,21 @@ impl Course<'_> {
         if step.outcome == Outcome::NotReached {
             return step;
         }
-        step.parts = access.any_of.iter().map(|rule| self.way_in(rule)).collect();
+        let Explained { request, live, started, now, .. } = *self.of;
+        let authentication = Authentication {
+            live,
+            route,
+            request: request.head,
+            certificate: None,
+            address: request.client.address,
+            started,
+            now,
+        };
+        let tried = access.any_of.iter();
+        step.parts = tried.map(|rule| method(config, rule, &authentication)).collect();
         if step.outcome == Outcome::Passed {
-            let principal = self.exchange.principal.as_deref();
-            let auth = principal.and_then(|p| p.auth()).map(|id| &config.auths[id.0].name);
+            let auth = request.principal.and_then(Principal::auth);
+            let auth = auth.map(|id| &config.auths[id.0].name);
             step.why = auth.map_or_else(
                 || "anonymous: no credential".to_owned(),
                 |auth| format!("credential accepted by {auth}"),
@@ -210,64 +217,10 @@ impl Course<'_> {
         step
     }
 
-    /// Tries one way in, as serving does.
-    fn way_in(&self, rule: &AccessRule) -> Part {
-        let live = Rc::clone(self.exchange.live());
-        let config = &live.site.config;
-        let auth = &config.auths[rule.auth.0];
-        let request = &self.exchange.request;
-        let shown = Shown {
-            headers: &request.headers,
-            query: request.query().map(str::as_bytes),
-            certificate: self.exchange.certificate.as_deref(),
-            may_verify: &|| {
-                let exchange = self.exchange;
-                let limiter = &exchange.worker.shared.limiter;
-                let now = limiter.moment(exchange.started, exchange.unix);
-                live.site.limits.may_authenticate(exchange.client.address, now).is_ok()
-            },
-        };
-        let tried = live.authenticator.try_rule(config, rule, shown, self.exchange.unix);
-        let of_token = auth.kind.token().map_or(&[][..], |token| token.scopes.as_slice());
-        let wanted: Vec<&str> = of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
-        let scopes = match wanted.is_empty() {
-            true => String::new(),
-            false => format!("; required scopes: {}", wanted.join(" ")),
-        };
-        let (outcome, why) = match tried {
-            Tried::Absent if matches!(auth.kind, AuthKind::Certificate(_)) => {
-                ("absent", "no TLS handshake, so no client certificate".to_owned())
-            }
-            Tried::Absent => ("absent", "no credential of this kind".to_owned()),
-            Tried::Refused(FailureKind::NotAsked) => {
-                let why = "a live request introspects the token first";
-                ("refused", why.to_owned())
-            }
-            Tried::Granted(principal) => {
-                let consumer = principal.consumer().map(|id| config.consumers[id.0].name.as_str());
-                let consumer = consumer.unwrap_or("none");
-                ("granted", format!("consumer: {consumer}"))
-            }
-            Tried::Refused(kind) => {
-                let title = crate::auth::AuthFailure::of(kind, rule.auth).problem().title();
-                let fetched = match &auth.kind {
-                    AuthKind::Jwt(jwt) if jwt.remote.is_some() => {
-                        "; a live request may fetch the key set first"
-                    }
-                    _ => "",
-                };
-                ("refused", format!("{title}{fetched}"))
-            }
-        };
-        Part { name: auth.name.clone(), outcome: outcome.to_owned(), why: format!("{why}{scopes}") }
-    }
-
     fn limits(&self, route: &Route) -> Step {
-        let peeked = self.exchange.trace.as_ref().map(|trace| trace.peeked.borrow().clone());
-        let peeked = peeked.unwrap_or_default();
         let mut step = self.step("limit", Stage::Limit, "");
         let mut number = 0;
-        for Peek { kind, outcome } in peeked {
+        for &Peek { kind, outcome } in &self.of.trace.limits {
             let (name, setting) = self.named(kind, route, &mut number);
             let (word, why) = match outcome {
                 Ok(limit_status) => {
@@ -296,10 +249,7 @@ impl Course<'_> {
 
     /// The name of a limit, and how it is set.
     fn named(&self, kind: LimitKind, route: &Route, number: &mut usize) -> (String, String) {
-        let config = &self.exchange.live().site.config;
-        let consumer = self.exchange.consumer();
-        let plan =
-            consumer.and_then(|id| config.consumers[id.0].plan).map(|id| &config.plans[id.0]);
+        let plan = self.of.request.plan();
         let plan_name = plan.map(|plan| plan.name.clone()).unwrap_or_default();
         match kind {
             LimitKind::PlanRate => {
@@ -338,9 +288,8 @@ impl Course<'_> {
                 step.parts = self.refused.map(|r| r.violations.clone()).unwrap_or_default();
             }
             Outcome::Passed => {
-                let noted = self.exchange.notes.as_deref().map(|notes| notes.logs.as_slice());
-                let noted = noted.unwrap_or_default();
-                step.why = match noted.is_empty() {
+                let logs = self.of.logs;
+                step.why = match logs.is_empty() {
                     true => "matches the OpenAPI document".to_owned(),
                     false => "violates the OpenAPI document; only logged".to_owned(),
                 };
@@ -349,7 +298,7 @@ impl Course<'_> {
                     outcome: "invalid".to_owned(),
                     why: line.clone(),
                 };
-                step.parts = noted.iter().map(part).collect();
+                step.parts = logs.iter().map(part).collect();
             }
             _ => {}
         }
@@ -363,10 +312,9 @@ impl Course<'_> {
             step.outcome = Outcome::Later;
             step.why = "not run by explain; shown as if it changed nothing".to_owned();
         } else if step.outcome == Outcome::Passed {
-            let body = self.exchange.trace.as_ref().and_then(|trace| trace.body.as_deref());
-            let length = body.unwrap_or_default().len();
-            step.why = format!("mapped body: {length} bytes");
-            let text = super::text_of(body.unwrap_or_default()).text.unwrap_or_default();
+            let body = &self.of.trace.body;
+            step.why = format!("mapped body: {} bytes", body.len());
+            let text = super::text_of(body).text.unwrap_or_default();
             step.parts.push(Part {
                 name: "body".to_owned(),
                 outcome: "mapped".to_owned(),
@@ -405,15 +353,15 @@ impl Course<'_> {
     }
 
     fn handler(&self, route: &Route) -> Step {
-        let config = &self.exchange.live().site.config;
+        let config = self.of.request.config;
         let setting = match &route.handler {
             Handler::Reply(reply) => format!("reply with {}", reply.status),
             Handler::Files(files) => format!("files from {}", files.root.display()),
             Handler::Proxy(proxy) => {
-                let id = self.exchange.upstream_of(proxy).0;
-                let instead = self.exchange.instead.is_some();
+                let id = self.of.upstream.unwrap_or(proxy.upstream).0;
+                let instead = self.of.upstream.is_some();
                 let mut setting = upstream::setting(proxy, &config.upstreams[id], instead);
-                setting.push_str(&upstream::copies(self.exchange, proxy));
+                setting.push_str(&upstream::copies(self.of, proxy));
                 setting
             }
             Handler::Calls(calls) => match calls.len() {
@@ -427,17 +375,56 @@ impl Course<'_> {
         if step.outcome == Outcome::Passed {
             let own = matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
             step.outcome = if own { Outcome::Answered } else { Outcome::Later };
-            let answers = format!("weir responds with {}", self.exchange.response.status);
+            let answers = format!("weir responds with {}", self.of.response.status);
             step.why = if own { answers } else { "not called by explain".to_owned() };
             if let Handler::Proxy(proxy) = &route.handler {
-                step.parts = upstream::targets(self.exchange, proxy);
+                let id = self.of.upstream.unwrap_or(proxy.upstream);
+                step.parts = upstream::targets(self.of, id);
             }
-            if let (Handler::Calls(_), Some(trace)) = (&route.handler, &self.exchange.trace) {
-                step.parts.clone_from(&trace.calls);
+            if let Handler::Calls(_) = &route.handler {
+                step.parts.clone_from(&self.of.trace.calls);
             }
         }
         step
     }
+}
+
+/// Tries one auth, as serving does.
+fn method(config: &Config, rule: &AccessRule, authentication: &Authentication<'_>) -> Part {
+    let auth = &config.auths[rule.auth.0];
+    let tried = authentication.try_method(rule);
+    let of_token = auth.kind.token().map_or(&[][..], |token| token.scopes.as_slice());
+    let wanted: Vec<&str> = of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
+    let scopes = match wanted.is_empty() {
+        true => String::new(),
+        false => format!("; required scopes: {}", wanted.join(" ")),
+    };
+    let (outcome, why) = match tried {
+        MethodOutcome::Absent if matches!(auth.kind, AuthKind::Certificate(_)) => {
+            ("absent", "no TLS handshake, so no client certificate".to_owned())
+        }
+        MethodOutcome::Absent => ("absent", "no credential of this kind".to_owned()),
+        MethodOutcome::Refused(FailureKind::NotIntrospected) => {
+            let why = "a live request introspects the token first";
+            ("refused", why.to_owned())
+        }
+        MethodOutcome::Granted(principal) => {
+            let consumer = principal.consumer().map(|id| config.consumers[id.0].name.as_str());
+            let consumer = consumer.unwrap_or("none");
+            ("granted", format!("consumer: {consumer}"))
+        }
+        MethodOutcome::Refused(kind) => {
+            let title = crate::auth::AuthFailure::of(kind, rule.auth).problem().title();
+            let fetched = match &auth.kind {
+                AuthKind::Jwt(jwt) if jwt.remote.is_some() => {
+                    "; a live request may fetch the key set first"
+                }
+                _ => "",
+            };
+            ("refused", format!("{title}{fetched}"))
+        }
+    };
+    Part { name: auth.name.clone(), outcome: outcome.to_owned(), why: format!("{why}{scopes}") }
 }
 
 fn mapping(what: &str, map: &BodyMap) -> String {

@@ -1,8 +1,8 @@
-//! What is told of an upstream: how requests are forwarded to it, and how its targets are.
+//! How requests are forwarded to an upstream, and the state of its targets.
 
-use crate::exchange::Exchange;
+use super::Explained;
 use crate::explanation::Part;
-use weir_config::{Protocol, Proxy, RetriedMethods, Upstream};
+use weir_config::{Protocol, Proxy, RetriedMethods, Upstream, UpstreamId};
 
 /// How requests are forwarded, to this upstream `instead` of the proxy's own or not.
 pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> String {
@@ -49,22 +49,22 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
     text
 }
 
-/// Where copies of this request would go to.
-pub(super) fn copies(exchange: &Exchange, proxy: &Proxy) -> String {
+/// The mirrors of this request.
+pub(super) fn copies(of: &Explained<'_>, proxy: &Proxy) -> String {
     let copy = |index: &usize| {
         let mirror = &proxy.mirrors[*index];
-        let name = &exchange.live().site.config.upstreams[mirror.upstream.0].name;
+        let name = &of.request.config.upstreams[mirror.upstream.0].name;
         match mirror.part {
             10_000.. => format!("; mirrored to {name}"),
             part => format!("; {} % mirrored to {name}", f64::from(part) / 100.0),
         }
     };
-    exchange.mirrors.iter().map(copy).collect()
+    of.mirrors.iter().map(copy).collect()
 }
 
-/// How each target is that gets requests.
-pub(super) fn targets(exchange: &Exchange, proxy: &Proxy) -> Vec<Part> {
-    let upstream = &exchange.live().upstreams[exchange.upstream_of(proxy).0];
+/// The state of each target.
+pub(super) fn targets(of: &Explained<'_>, upstream: UpstreamId) -> Vec<Part> {
+    let upstream = &of.live.upstreams[upstream.0];
     let part = |target: &std::rc::Rc<crate::upstream::Target>| {
         let up = target.health.is_up();
         Part {

@@ -1,8 +1,7 @@
-//! What a request that is explained has been through.
+//! The decisions about a request that is explained.
 
 use super::{Part, Sent};
 use crate::limit::Peek;
-use std::cell::RefCell;
 
 /// A stage of [`crate::flow`], in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,41 +11,41 @@ pub(crate) enum Stage {
     Head,
     /// Finding the route; preflights are answered here.
     Route,
-    /// From where it comes.
+    /// Allowed and denied client addresses.
     Clients,
-    /// Finding out who calls.
+    /// Authentication.
     Auth,
     /// Rates and quotas.
     Limit,
     /// The declared length of the body.
     BodySize,
-    /// Against the API's description.
+    /// The request against the description of the API.
     Validation,
     /// The map of the request.
     RequestMap,
-    /// Whoever answers.
+    /// The handler.
     Handler,
-    /// The map of the answer.
+    /// The map of the response.
     ResponseMap,
-    /// The answer against the API's description.
+    /// The response against the description of the API.
     ResponseValidation,
-    /// There is an answer.
+    /// There is a response.
     Over,
 }
 
-/// What a request that is explained has been through.
+/// The decisions about a request that is explained.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// Where it is.
+    /// The stage that it has reached.
     pub(crate) stage: Stage,
-    /// What each limit says, up to the first that refuses.
-    pub(crate) peeked: RefCell<Vec<Peek>>,
+    /// The decision of each limit, up to the first that rejects.
+    pub(crate) limits: Vec<Peek>,
     /// The body that goes to the handler, after the map.
-    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) body: Vec<u8>,
     /// Header lines of the request as they would be recorded.
     pub(crate) recorded: Vec<u8>,
-    /// What each of several upstreams would be asked.
+    /// The requests of a `calls` handler.
     pub(crate) calls: Vec<Part>,
-    /// What another would get.
-    pub(crate) sent: Option<Box<Sent>>,
+    /// The request to an upstream, an agent or a script.
+    pub(crate) sent: Option<Sent>,
 }

@@ -1,53 +1,143 @@
 //! Authentication: the principal of a request, by what is known and by what authorization servers say.
 
-use super::moment;
-use crate::auth::{self, AuthFailure, FailureKind};
+use super::Effects;
+use crate::auth::certificate::Certificate;
+use crate::auth::{
+    self, AuthFailure, FailureKind, MethodOutcome, Missing, PresentedCredentials, Principal,
+};
 use crate::authorization_server;
-use crate::exchange::Exchange;
+use crate::counter::Counter;
+use crate::limit::Moment;
 use crate::problem::Problem;
 use crate::rejection::Rejection;
+use crate::worker::Live;
+use std::net::IpAddr;
 use std::rc::Rc;
-use weir_config::{AuthId, Config, Route};
-use weir_journal::stage;
+use std::time::Instant;
+use weir_config::{AccessRule, AuthId, Config, Route};
+use weir_wire::RequestHead;
 
-/// Finds out who calls.
-pub(super) async fn authenticate(exchange: &mut Exchange, route: &Route) -> Result<(), Rejection> {
-    let Err(mut failure) = authenticate_now(exchange, route) else { return Ok(()) };
-    // Each way in may need something from elsewhere, once.
-    for _ in 0..=route.access.any_of.len() {
-        if !fetch_missing(exchange, route, failure).await {
-            break;
-        }
-        match authenticate_now(exchange, route) {
-            Ok(()) => return Ok(()),
-            Err(second) if second == failure => break,
-            Err(other) => failure = other,
-        }
-    }
-    Err(unauthenticated(exchange, route, failure))
+/// A request to authenticate.
+pub(crate) struct Authentication<'x> {
+    pub(crate) live: &'x Rc<Live>,
+    pub(crate) route: &'x Route,
+    pub(crate) request: &'x RequestHead,
+    /// Of the client, from the TLS handshake.
+    pub(crate) certificate: Option<&'x Certificate>,
+    /// Address of the client.
+    pub(crate) address: IpAddr,
+    /// When the request came.
+    pub(crate) started: Instant,
+    pub(crate) now: Moment,
 }
 
-/// What the client is told; a failure beyond the limit of its address is 429.
-fn unauthenticated(exchange: &Exchange, route: &Route, failure: AuthFailure) -> Rejection {
-    let site = &exchange.live().site;
-    let (address, now) = (exchange.client.address, moment(exchange));
-    let kind = failure.kind();
-    let throttled = if kind == FailureKind::Throttled {
-        // There may be room by now, for the next one.
-        Err(site.limits.may_authenticate(address, now).err().unwrap_or(1))
-    } else if kind.is_counted() && exchange.trace.is_none() {
-        site.limits.authentication_failed(address, now)
-    } else {
-        Ok(())
-    };
-    if let Err(seconds) = throttled {
-        exchange.worker.stats.auth_throttled.add(1);
-        return Rejection::new(Problem::AuthenticationThrottled)
-            .header("retry-after", seconds.to_string());
+impl Authentication<'_> {
+    /// The principal. `throttled` counts failures beyond the limit of their address.
+    pub(super) async fn run<E: Effects>(
+        &self,
+        fx: &mut E,
+        throttled: &Counter,
+    ) -> Result<Rc<Principal>, Rejection> {
+        let mut failure = match self.authenticate() {
+            Ok(principal) => return Ok(principal),
+            Err(failure) => failure,
+        };
+        // Each auth may miss something, once.
+        for _ in 0..=self.route.access.any_of.len() {
+            let Some(missing) = failure.missing() else { break };
+            if !fx.fetch_missing(self, missing).await {
+                break;
+            }
+            match self.authenticate() {
+                Ok(principal) => return Ok(principal),
+                Err(again) if again == failure => break,
+                Err(other) => failure = other,
+            }
+        }
+        Err(self.reject(failure, fx, throttled))
     }
-    let challenge = failure.challenge(&site.config, &route.access);
-    let rejection = Rejection::new(failure.problem()).header("www-authenticate", challenge);
-    rejection.recorded(rejected_by(failure, &site.config, route))
+
+    /// Authenticates with the keys and tokens that are known.
+    fn authenticate(&self) -> Result<Rc<Principal>, AuthFailure> {
+        let Self { live, route, now, .. } = self;
+        let config = &live.site.config;
+        self.with_credentials(|presented| {
+            live.authenticator.authenticate(config, &route.access, presented, now.unix)
+        })
+    }
+
+    /// Tries one auth.
+    pub(crate) fn try_method(&self, rule: &AccessRule) -> MethodOutcome {
+        let Self { live, now, .. } = self;
+        let config = &live.site.config;
+        self.with_credentials(|presented| {
+            live.authenticator.try_method(config, rule, presented, now.unix)
+        })
+    }
+
+    fn with_credentials<T>(&self, authenticate: impl FnOnce(PresentedCredentials<'_>) -> T) -> T {
+        let request = self.request;
+        authenticate(PresentedCredentials {
+            headers: &request.headers,
+            query: request.query().map(str::as_bytes),
+            certificate: self.certificate,
+            may_verify: &|| self.may_verify().is_ok(),
+        })
+    }
+
+    /// Whether a credential of the client may be verified, which costs something.
+    fn may_verify(&self) -> Result<(), u64> {
+        self.live.site.limits.may_authenticate(self.address, self.now)
+    }
+
+    /// Counts a failed authentication of the client.
+    ///
+    /// # Errors
+    /// Too many have failed; the seconds until another may be tried, at least 1.
+    pub(super) fn count_failure(&self) -> Result<(), u64> {
+        self.live.site.limits.authentication_failed(self.address, self.now)
+    }
+
+    /// Fetches the key set, or has the token introspected. Says whether to try again.
+    pub(super) async fn fetch(&self, missing: Missing) -> bool {
+        let latest = self.route.timeout.map(|timeout| self.started + timeout);
+        match missing {
+            Missing::Keys(auth) => {
+                Box::pin(authorization_server::wait_for_keys(self.live, auth, latest)).await
+            }
+            Missing::Introspection(auth) => {
+                let Ok(Some(token)) = auth::bearer(&self.request.headers) else { return false };
+                let unix = self.now.unix;
+                Box::pin(authorization_server::introspect(self.live, auth, token, unix, latest))
+                    .await
+            }
+        }
+    }
+
+    /// The response to a failure; 429 beyond the limit of the address.
+    fn reject<E: Effects>(
+        &self,
+        failure: AuthFailure,
+        fx: &mut E,
+        throttled: &Counter,
+    ) -> Rejection {
+        let (config, kind) = (&self.live.site.config, failure.kind());
+        let allowed = if kind == FailureKind::Throttled {
+            Err(self.may_verify().err().unwrap_or(1))
+        } else if kind.is_counted() {
+            fx.count_failure(self)
+        } else {
+            Ok(())
+        };
+        if let Err(seconds) = allowed {
+            throttled.add(1);
+            return Rejection::new(Problem::AuthenticationThrottled)
+                .header("retry-after", seconds.to_string());
+        }
+        let challenge = failure.challenge(config, &self.route.access);
+        let rejection = Rejection::new(failure.problem()).header("www-authenticate", challenge);
+        rejection.recorded(rejected_by(failure, config, self.route))
+    }
 }
 
 /// Which auth did not let the request in, and why.
@@ -67,57 +157,5 @@ fn rejected_by(failure: AuthFailure, config: &Config, route: &Route) -> String {
             format!("auth {}: required scopes: {}", name(auth), wanted.join(" "))
         }
         _ => format!("auth {}", name(auth)),
-    }
-}
-
-/// Fetches what is not known and may let the request in: another key set may have the key, and the
-/// server may know the token. Says whether to try again.
-async fn fetch_missing(exchange: &Exchange, route: &Route, failure: AuthFailure) -> bool {
-    let Some(auth) = failure.auth().filter(|_| exchange.trace.is_none()) else { return false };
-    let live = Rc::clone(exchange.live());
-    let latest = route.timeout.map(|timeout| exchange.started + timeout);
-    match failure.kind() {
-        FailureKind::UnknownKey | FailureKind::NoKeys => {
-            Box::pin(authorization_server::wait_for_keys(&live, auth, latest)).await
-        }
-        FailureKind::NotAsked => {
-            let Ok(Some(token)) = auth::bearer(&exchange.request.headers) else { return false };
-            Box::pin(authorization_server::introspect(&live, auth, token, exchange.unix, latest))
-                .await
-        }
-        _ => false,
-    }
-}
-
-/// By what is known.
-fn authenticate_now(exchange: &mut Exchange, route: &Route) -> Result<(), AuthFailure> {
-    if let Some(replay) = &exchange.resubmission {
-        // Who sent it was verified then; whether the route lets him in now was found out.
-        exchange.principal = Some(Rc::clone(&replay.principal));
-        return Ok(());
-    }
-    let live = Rc::clone(exchange.live());
-    let config = &live.site.config;
-    let request = &exchange.request;
-    let shown = auth::Shown {
-        headers: &request.headers,
-        query: request.query().map(str::as_bytes),
-        certificate: exchange.certificate.as_deref(),
-        may_verify: &|| {
-            let (address, now) = (exchange.client.address, moment(exchange));
-            live.site.limits.may_authenticate(address, now).is_ok()
-        },
-    };
-    let authenticated =
-        live.authenticator.authenticate(config, &route.access, shown, exchange.unix);
-    match authenticated {
-        Ok(principal) => {
-            exchange.principal = Some(principal);
-            if !route.access.any_of.is_empty() {
-                exchange.recording.stage_ended(stage::AUTH, exchange.started);
-            }
-            Ok(())
-        }
-        Err(failure) => Err(failure),
     }
 }

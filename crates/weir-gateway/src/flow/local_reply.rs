@@ -1,12 +1,13 @@
 //! The response of weir itself to a request that it rejects.
 
-use super::{share, tell_limits};
+use super::{allow_origin, write_limits};
 use crate::exchange::Exchange;
 use crate::grpc;
 use crate::problem::{Detail, Problem, ProblemFormat};
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
+use std::rc::Rc;
 use weir_wire::Known;
 
 /// Responds with a problem document; to a call of gRPC with its status code.
@@ -31,12 +32,14 @@ pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> Respo
     for (name, value) in &headers {
         exchange.response.headers.push(name, value.as_bytes());
     }
-    tell_limits(exchange);
+    let live = Rc::clone(exchange.live());
+    let Exchange { request, response, limit_status, api, .. } = exchange;
+    write_limits(&live.site.limits, *limit_status, response);
     if is_call {
-        grpc::push_back(&mut exchange.response.headers);
+        grpc::push_back(&mut response.headers);
     }
-    if exchange.request.headers.known(Known::Origin).is_some() {
-        share(exchange);
+    if request.headers.known(Known::Origin).is_some() {
+        allow_origin(&live.site, *api, &request.headers, &mut response.headers);
     }
     body
 }

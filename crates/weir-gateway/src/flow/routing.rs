@@ -1,95 +1,109 @@
 //! Routing: from host, path and method to a route, or to what is answered without one.
 
-use super::share;
+use super::allow_origin;
 use crate::cors;
-use crate::exchange::Exchange;
 use crate::path::{self, Ambiguity, Normal};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
-use crate::response_body::ResponseBody;
 use crate::route::Found;
+use crate::site::Site;
 use std::borrow::Cow;
-use std::rc::Rc;
-use weir_wire::Method;
+use weir_wire::{Method, RequestHead, ResponseHead};
 
-/// Finds the route. A preflight, and OPTIONS where no route says otherwise, are answered here.
-pub(super) fn route<'a>(exchange: &mut Exchange) -> Result<Option<ResponseBody<'a>>, Rejection> {
-    let method = exchange.request.method;
+/// Where a request goes.
+pub(super) enum Destination {
+    /// The indexes of its API and of its route.
+    Route((usize, usize)),
+    /// Nowhere: it is a preflight, or OPTIONS where no route says otherwise. The head of the response
+    /// is written.
+    Options,
+}
+
+/// Finds the API, which is there for some rejected requests, too, and where the request goes. The path
+/// of the request is in its normal form then: that is matched, and forwarded.
+pub(super) fn find(
+    site: &Site,
+    host: &str,
+    request: &mut RequestHead,
+    response: &mut ResponseHead,
+) -> (Option<usize>, Result<Destination, Rejection>) {
+    if request.method == Method::Options && request.path() == "*" {
+        // About the server as a whole (RFC 9110 section 9.3.7).
+        response.status = 204;
+        return (None, Ok(Destination::Options));
+    }
+    let path = match check_method(request).and_then(|()| normalise(request)) {
+        Ok(path) => path,
+        Err(rejection) => return (None, Err(rejection)),
+    };
+    let found = site.router.find(host, request.path(), request.method_name());
+    let api = match found {
+        Found::Route { api, .. } | Found::OtherMethods { api, .. } | Found::NoRoute { api } => {
+            Some(api)
+        }
+        Found::NoApi => None,
+    };
+    (api, destination(site, host, (request, path), response, found))
+}
+
+/// 501 for methods that no route has.
+fn check_method(request: &RequestHead) -> Result<(), Rejection> {
+    let method = request.method;
     if matches!(method, Method::Connect) {
         return Err(Problem::NotImplemented.into());
     }
-    if method == Method::Options && exchange.request.path() == "*" {
-        // About the server as a whole (RFC 9110 section 9.3.7).
-        exchange.response.status = 204;
-        return Ok(Some(ResponseBody::Empty));
-    }
-    if method == Method::Other && exchange.request.method_name().contains(char::is_lowercase) {
+    if method == Method::Other && request.method_name().contains(char::is_lowercase) {
         // Methods are case-sensitive (RFC 9110 section 9.1), but not every server keeps to it:
         // what is no method here must not pass by a route for the method that it looks like.
         let detail = "methods are case-sensitive and have no lower-case letters";
-        return Err(Rejection::new(Problem::NotImplemented).detail(detail.to_owned()));
+        return Err(Rejection::new(Problem::NotImplemented).detail(detail));
     }
-    let path = normalise(exchange)?;
-    let live = Rc::clone(exchange.live());
-    let request = &exchange.request;
-    let found = live.site.router.find(&exchange.host, request.path(), request.method_name());
-    if let Found::Route { api, .. } | Found::OtherMethods { api, .. } | Found::NoRoute { api } =
-        &found
-    {
-        exchange.api = Some(*api);
-    }
-    if let Some(answer) = preflight(exchange, &found) {
-        return Ok(Some(answer));
-    }
-    match found {
-        Found::Route { api, route } => {
-            let (config, request) = (&live.site.config, &exchange.request);
-            let path = Normal { path: request.path().into(), ambiguity: path };
-            let asked = (exchange.host.as_str(), request.method_name());
-            live.site.router.admit_path(config, asked, &path, (api, route))?;
-            exchange.route = Some((api, route));
-            Ok(None)
-        }
-        Found::OtherMethods { allow, .. } if method == Method::Options => {
-            exchange.response.status = 204;
-            exchange.response.headers.push("allow", allow.join(", ").as_bytes());
-            share(exchange);
-            Ok(Some(ResponseBody::Empty))
-        }
-        Found::OtherMethods { allow, .. } => {
-            Err(Rejection::new(Problem::MethodNotAllowed).header("allow", allow.join(", ")))
-        }
-        Found::NoRoute { .. } => Err(Problem::NoRoute.into()),
-        Found::NoApi if live.site.router.knows_host(&exchange.host) => Err(Problem::NoRoute.into()),
-        Found::NoApi => Err(Problem::UnknownHost.into()),
-    }
+    Ok(())
 }
 
-/// Brings the path into its normal form, which is what is matched and what is forwarded. Gives
-/// what servers read in more than one way in it.
-fn normalise(exchange: &mut Exchange) -> Result<Ambiguity, Rejection> {
-    let Normal { path, ambiguity } = path::normalise(exchange.request.path())?;
+/// Brings the path into its normal form. Gives what servers read in more than one way in it.
+fn normalise(request: &mut RequestHead) -> Result<Ambiguity, Rejection> {
+    let Normal { path, ambiguity } = path::normalise(request.path())?;
     if let Cow::Owned(normal) = path {
-        exchange.request.set_path(&normal);
+        request.set_path(&normal);
     }
     Ok(ambiguity)
 }
 
-fn preflight<'a>(exchange: &mut Exchange, found: &Found) -> Option<ResponseBody<'a>> {
-    let live = Rc::clone(exchange.live());
-    let index = exchange.api?;
-    let api = &live.site.config.apis[index];
-    let settings = api.cors.as_ref()?;
-    let headers = &exchange.request.headers;
-    if !cors::is_preflight(exchange.request.method_name(), headers) {
-        return None;
+fn destination(
+    site: &Site,
+    host: &str,
+    (request, ambiguity): (&RequestHead, Ambiguity),
+    response: &mut ResponseHead,
+    found: Found,
+) -> Result<Destination, Rejection> {
+    let (method, router) = (request.method_name(), &site.router);
+    if let Found::Route { api, .. } | Found::OtherMethods { api, .. } = found
+        && let Some(settings) = &site.config.apis[api].cors
+        && cors::is_preflight(method, &request.headers)
+    {
+        let methods = router.methods(api, request.path());
+        let methods = methods.iter().map(String::as_str);
+        response.status = 204;
+        cors::preflight(settings, &request.headers, methods, &mut response.headers);
+        return Ok(Destination::Options);
     }
-    if matches!(found, Found::NoRoute { .. } | Found::NoApi) {
-        return None;
+    match found {
+        Found::Route { api, route } => {
+            let path = Normal { path: request.path().into(), ambiguity };
+            router.admit_path(&site.config, (host, method), &path, (api, route))?;
+            Ok(Destination::Route((api, route)))
+        }
+        Found::OtherMethods { api, allow } if request.method == Method::Options => {
+            response.status = 204;
+            response.headers.push("allow", allow.join(", ").as_bytes());
+            allow_origin(site, Some(api), &request.headers, &mut response.headers);
+            Ok(Destination::Options)
+        }
+        Found::OtherMethods { allow, .. } => {
+            Err(Rejection::new(Problem::MethodNotAllowed).header("allow", allow.join(", ")))
+        }
+        Found::NoApi if !router.knows_host(host) => Err(Problem::UnknownHost.into()),
+        Found::NoRoute { .. } | Found::NoApi => Err(Problem::NoRoute.into()),
     }
-    let methods = live.site.router.methods(index, exchange.request.path());
-    exchange.response.status = 204;
-    let methods = methods.iter().map(String::as_str);
-    cors::preflight(settings, headers, methods, &mut exchange.response.headers);
-    Some(ResponseBody::Empty)
 }

@@ -49,7 +49,7 @@ pub struct TestOutcome {
 impl std::fmt::Debug for TestOutcome {
     /// Neither headers nor body.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tried").field("id", &self.id).field("status", &self.status).finish()
+        f.debug_struct("TestOutcome").field("id", &self.id).field("status", &self.status).finish()
     }
 }
 

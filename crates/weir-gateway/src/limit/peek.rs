@@ -1,10 +1,10 @@
-//! What limits say of a request that is only explained: nothing is taken, nothing counted.
+//! Decisions of limits about a request that is only explained: nothing is charged, nothing counted.
 
 use super::{LimitRejection, LimitStatus};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one limit says of a request that is not counted.
+/// The decision of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peek {
     pub(crate) kind: LimitKind,
@@ -22,7 +22,7 @@ pub(crate) enum LimitKind {
     Quota,
 }
 
-/// Counts a refusal; or tells the outcome, if nothing is to be counted.
+/// Counts a rejection; or notes the decision, if nothing is to be counted.
 pub(super) fn count_or_report(
     outcome: Result<LimitStatus, LimitRejection>,
     refused: &AtomicU64,

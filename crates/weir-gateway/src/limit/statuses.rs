@@ -1,8 +1,9 @@
 //! How everybody stands with their limits: for those who operate weir, never asked by a request.
 
 use super::gcra::Gcra;
+use super::registry::LimitCounter;
 use super::{Held, LimitPlan, Moment, NANOS};
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_config::config::Config;
 
@@ -92,7 +93,7 @@ impl LimitPlan {
             let held = limits.plan.as_ref()?;
             self.plan_status(&consumer.name, &config.plans[held.plan].name, held, now)
         });
-        LimitStatuses { plans: plans.collect(), limits: self.route_limits(config) }
+        LimitStatuses { plans: plans.collect(), limits: self.route_limits() }
     }
 
     fn plan_status(
@@ -140,24 +141,12 @@ impl LimitPlan {
         })
     }
 
-    fn route_limits(&self, config: &Config) -> Vec<RouteLimitStatus> {
-        let mut seen = HashSet::new();
-        let mut limit_statuses = Vec::new();
-        for (api, limits) in config.apis.iter().zip(&self.routes) {
-            for (route, limits) in api.routes.iter().zip(limits) {
-                for (rule, limit) in route.rate_limits.iter().zip(limits) {
-                    // A limit of an API is one of each of its routes.
-                    if seen.insert(limit.counter.number) {
-                        limit_statuses.push(RouteLimitStatus {
-                            api: api.name.clone(),
-                            limit: rule.name.clone(),
-                            refused: limit.counter.refused.load(Relaxed),
-                        });
-                    }
-                }
-            }
-        }
-        limit_statuses
+    fn route_limits(&self) -> Vec<RouteLimitStatus> {
+        let status = |(api, limit, counter): &(String, String, Arc<LimitCounter>)| {
+            let refused = counter.refused.load(Relaxed);
+            RouteLimitStatus { api: api.clone(), limit: limit.clone(), refused }
+        };
+        self.limits.iter().map(status).collect()
     }
 }
 

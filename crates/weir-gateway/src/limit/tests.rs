@@ -78,17 +78,18 @@ struct Gate {
     limiter: Arc<Limiter>,
     config: Config,
     plan: LimitPlan,
+    routes: Vec<RouteLimits>,
 }
 
 impl Gate {
     fn new(config: Config) -> Self {
         let limiter = Arc::new(Limiter::default());
-        let plan = LimitPlan::new(&limiter, &config, at(0));
-        Self { limiter, config, plan }
+        let (plan, routes) = LimitPlan::new(&limiter, &config, at(0));
+        Self { limiter, config, plan, routes }
     }
 
     fn reload(&mut self, config: Config, now: Moment) {
-        self.plan = LimitPlan::new(&self.limiter, &config, now);
+        (self.plan, self.routes) = LimitPlan::new(&self.limiter, &config, now);
         self.config = config;
     }
 
@@ -98,11 +99,11 @@ impl Gate {
         address: &str,
         route: usize,
         seconds: u64,
-    ) -> Result<Admission, LimitRejection> {
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
         let consumer = consumer.map(ConsumerId);
         let address = address.parse().expect("an address");
-        let caller = Caller { api: 0, route, consumer, address };
-        self.plan.admit(&self.config, &caller, Scope::default, at(seconds))
+        let caller = Caller { consumer, address };
+        self.plan.admit(&self.routes[route], &caller, Scope::default, at(seconds))
     }
 
     /// How many of 20 requests pass.
@@ -118,7 +119,7 @@ const TWO: &str = "192.0.2.2";
 fn without_limits_everybody_passes_and_hears_nothing() {
     let gate = Gate::new(config(Some(rate(1, 1)), None, vec![vec![]]));
     for consumer in [None, Some(2)] {
-        assert_eq!(gate.ask(consumer, ONE, 0, 0), Ok(Admission { limit_status: None }));
+        assert_eq!(gate.ask(consumer, ONE, 0, 0), Ok(None));
         assert_eq!(gate.passed(consumer, ONE, 0, 0), 20);
     }
 }
@@ -203,9 +204,9 @@ fn the_tightest_policy_is_told() {
         Some(4),
         vec![vec![limit("GET /", rate(1, 6), LimitKey::Address)]],
     ));
-    let told = |outcome: Result<Admission, LimitRejection>| {
+    let told = |outcome: Result<Option<LimitStatus>, LimitRejection>| {
         let limit_status = match outcome {
-            Ok(admission) => admission.limit_status.expect("limits apply"),
+            Ok(limit_status) => limit_status.expect("limits apply"),
             Err(rejection) => rejection.limit_status,
         };
         let (mut headers, mut scratch) = (Headers::new(), Vec::new());
@@ -236,13 +237,13 @@ fn the_scope_is_made_for_expressions_only() {
         vec![vec![limit("GET /", rate(1, 5), LimitKey::Address)]],
     ));
     let consumer = Some(ConsumerId(0));
-    let caller = Caller { api: 0, route: 0, consumer, address: [192, 0, 2, 1].into() };
+    let caller = Caller { consumer, address: [192, 0, 2, 1].into() };
     let made = Cell::new(0);
     let scope = || {
         made.set(made.get() + 1);
         Scope::default()
     };
-    assert!(gate.plan.admit(&gate.config, &caller, scope, at(0)).is_ok());
+    assert!(gate.plan.admit(&gate.routes[0], &caller, scope, at(0)).is_ok());
     assert_eq!(made.get(), 0);
 }
 
@@ -255,9 +256,9 @@ fn limits_count_by_what_an_expression_gives() {
     let gate = Gate::new(config(None, None, vec![by("consumer")]));
     let ask = |name: Option<&str>, address: [u8; 4]| {
         let consumer = None;
-        let caller = Caller { api: 0, route: 0, consumer, address: address.into() };
+        let caller = Caller { consumer, address: address.into() };
         let scope = || Scope { consumer: name.map(str::to_owned), ..Scope::default() };
-        (0..20).filter(|_| gate.plan.admit(&gate.config, &caller, scope, at(0)).is_ok()).count()
+        (0..20).filter(|_| gate.plan.admit(&gate.routes[0], &caller, scope, at(0)).is_ok()).count()
     };
     assert_eq!(ask(Some("a"), [192, 0, 2, 1]), 2);
     assert_eq!(ask(Some("a"), [192, 0, 2, 2]), 0);
@@ -320,8 +321,8 @@ fn quota_counts_can_be_kept_and_restored() {
     let limiter = Arc::new(Limiter::default());
     limiter.restore_quota_counts(&counts);
     let config = config(None, Some(5), vec![vec![]]);
-    let plan = LimitPlan::new(&limiter, &config, at(0));
-    let restored = Gate { limiter, config, plan };
+    let (plan, routes) = LimitPlan::new(&limiter, &config, at(0));
+    let restored = Gate { limiter, config, plan, routes };
     assert_eq!(restored.passed(Some(0), ONE, 0, 0), 2);
     assert_eq!(restored.passed(Some(1), ONE, 0, 0), 5);
 }
@@ -356,8 +357,8 @@ fn a_rolling_quota_survives_a_reload_another_length_and_a_restart() {
     let limiter = Arc::new(Limiter::default());
     limiter.restore_quota_counts(&gate.limiter.quota_counts());
     let config = rolling(5, QuotaPeriod::Hour);
-    let plan = LimitPlan::new(&limiter, &config, at(4));
-    let restored = Gate { limiter, config, plan };
+    let (plan, routes) = LimitPlan::new(&limiter, &config, at(4));
+    let restored = Gate { limiter, config, plan, routes };
     assert_eq!(restored.passed(Some(0), ONE, 0, 4), 2);
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn prepare(
 ) {
     let version = exchange.version_name();
     let dropped = drop_underscored(&mut exchange.request.headers, passed);
-    if dropped > 0 && exchange.trace.is_none() {
+    if dropped > 0 {
         exchange.worker.stats.dropped_headers.add(dropped);
     }
     let request = &mut exchange.request;
