@@ -2,11 +2,12 @@
 
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useState } from "react";
 import { api, data, type Role, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
-import { Dialog } from "../ui/dialog";
-import { Copy, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
+import { Dialog, DialogButtons } from "../ui/dialog";
+import { Copy, Empty, Failure, Panel, QueryState, Table, Time } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 
 const ROLES: [Role, string][] = [
@@ -17,9 +18,7 @@ const ROLES: [Role, string][] = [
 ];
 
 export function AccessPage() {
-  useEffect(() => {
-    document.title = "Access · weir";
-  }, []);
+  useTitle("Access");
   return (
     <>
       <div className="page-head">
@@ -55,41 +54,26 @@ function Tokens() {
         </button>
       }
     >
-      {tokens.isError && <Failure error={tokens.error} retry={() => void tokens.refetch()} />}
-      {tokens.isPending && <Loading what="tokens" />}
+      <QueryState query={tokens} what="tokens" />
       {tokens.data && (
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>Name</th>
-                <th>Role</th>
-                <th>Id</th>
-                <th>
-                  <span className="sr-only">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {tokens.data.map((token) => (
-                <tr key={token.id}>
-                  <td className="wrap-any">
-                    {token.name} {token.id === session?.token && <span className="badge info">yours</span>}
-                  </td>
-                  <td>{token.role}</td>
-                  <td>
-                    <code>{token.id}</code>
-                  </td>
-                  <td className="num">
-                    <button type="button" className="button quiet small" onClick={() => setRevoking(token)}>
-                      Revoke…
-                    </button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table heads={["Name", "Role", "Id", "(Actions)"]}>
+          {tokens.data.map((token) => (
+            <tr key={token.id}>
+              <td className="wrap-any">
+                {token.name} {token.id === session?.token && <span className="badge info">yours</span>}
+              </td>
+              <td>{token.role}</td>
+              <td>
+                <code>{token.id}</code>
+              </td>
+              <td className="num">
+                <button type="button" className="button quiet small" onClick={() => setRevoking(token)}>
+                  Revoke…
+                </button>
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       {adding && <NewToken onClose={() => setAdding(false)} />}
       {revoking && (
@@ -97,16 +81,7 @@ function Tokens() {
           title={`Revoke the token of ${revoking.name}?`}
           open
           onClose={() => setRevoking(undefined)}
-          footer={
-            <>
-              <button type="button" className="button" onClick={() => setRevoking(undefined)}>
-                Cancel
-              </button>
-              <button type="button" className="button danger" disabled={revoke.isPending} onClick={() => revoke.mutate(revoking.id)}>
-                Revoke
-              </button>
-            </>
-          }
+          footer={<DialogButtons action="Revoke" danger disabled={revoke.isPending} onAction={() => revoke.mutate(revoking.id)} onCancel={() => setRevoking(undefined)} />}
         >
           <p>Requests with this token will be rejected, and its sessions of the console end.</p>
           {revoke.isError && <Failure error={revoke.error} />}
@@ -186,45 +161,30 @@ function AuditLog() {
   const entries = audit.data?.pages.flat() ?? [];
   return (
     <Panel title="Audit log" inside={false} actions={<span className="muted">payload access and changes</span>}>
-      {audit.isError && <Failure error={audit.error} retry={() => void audit.refetch()} />}
-      {audit.isPending && <Loading what="the audit log" />}
+      <QueryState query={audit} what="the audit log" />
       <Filters onChange={setFilter} />
       {audit.data && entries.length === 0 && <Empty title="No entries">{Object.keys(filter).length > 0 && <p>Actors, actions and objects must match completely.</p>}</Empty>}
       {entries.length > 0 && (
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>Time</th>
-                <th>Actor</th>
-                <th>Role</th>
-                <th>Action</th>
-                <th>Object</th>
-                <th>Details</th>
-              </tr>
-            </thead>
-            <tbody>
-              {entries.map((entry) => (
-                <tr key={entry.number}>
-                  <td>
-                    <Time at={entry.time} style="day" />
-                  </td>
-                  <td className="wrap-any" title={`token ${entry.token}`}>
-                    {entry.name}
-                  </td>
-                  <td>{entry.role}</td>
-                  <td className="nowrap">{entry.action}</td>
-                  <td className="wrap-any">
-                    <Subject entry={entry} />
-                  </td>
-                  <td>
-                    <code className="wrap-any">{entry.details}</code>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table heads={["Time", "Actor", "Role", "Action", "Object", "Details"]}>
+          {entries.map((entry) => (
+            <tr key={entry.number}>
+              <td>
+                <Time at={entry.time} style="day" />
+              </td>
+              <td className="wrap-any" title={`token ${entry.token}`}>
+                {entry.name}
+              </td>
+              <td>{entry.role}</td>
+              <td className="nowrap">{entry.action}</td>
+              <td className="wrap-any">
+                <Subject entry={entry} />
+              </td>
+              <td>
+                <code className="wrap-any">{entry.details}</code>
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       {audit.hasNextPage && (
         <div className="inside">

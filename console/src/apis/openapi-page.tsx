@@ -2,14 +2,15 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { useEffect, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { prefill } from "../explain/prefill";
 import { visible } from "../transaction/text";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
-import { Badge, Empty, Failure, Loading, Panel } from "../ui/parts";
+import { Badge, Empty, Panel, QueryState, Table } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { baseOf, type Content, command, type Json, members, nameOf, object, type Operation, operations, typeText } from "./openapi";
 
 export function OpenapiPage() {
@@ -21,9 +22,7 @@ export function OpenapiPage() {
   });
   const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")) });
   const [filter, setFilter] = useState("");
-  useEffect(() => {
-    document.title = `${name} OpenAPI · weir`;
-  }, [name]);
+  useTitle(`${name} OpenAPI`);
   const openapi = result.data;
   const all = useMemo(() => (openapi ? operations(openapi) : []), [openapi]);
   const needle = filter.toLowerCase();
@@ -48,8 +47,7 @@ export function OpenapiPage() {
           Document
         </ApiLink>
       </div>
-      {result.isError && <Failure error={result.error} retry={() => void result.refetch()} />}
-      {result.isPending && <Loading what="the OpenAPI document" />}
+      <QueryState query={result} what="the OpenAPI document" />
       {typeof info.description === "string" && <p className="prose wrap-any">{visible(info.description)}</p>}
       {openapi && shown.length === 0 && (
         <section className="panel">
@@ -115,30 +113,18 @@ function OperationView({ document, base, one }: { document: Json; base: string; 
 
 function Parameters({ document, one }: { document: Json; one: Operation }) {
   return (
-    <div className="table-box">
-      <table className="data">
-        <thead>
-          <tr>
-            <th>Parameter</th>
-            <th>In</th>
-            <th>Value</th>
-            <th>Description</th>
-          </tr>
-        </thead>
-        <tbody>
-          {one.parameters.map((parameter) => (
-            <tr key={`${parameter.where} ${parameter.name}`}>
-              <td className="mono wrap-any">
-                {visible(parameter.name)} {parameter.required && <Badge>required</Badge>}
-              </td>
-              <td>{parameter.where}</td>
-              <td className="wrap-any">{visible(typeText(document, parameter.schema))}</td>
-              <td className="muted wrap-any">{visible(parameter.description)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table heads={["Parameter", "In", "Value", "Description"]}>
+      {one.parameters.map((parameter) => (
+        <tr key={`${parameter.where} ${parameter.name}`}>
+          <td className="mono wrap-any">
+            {visible(parameter.name)} {parameter.required && <Badge>required</Badge>}
+          </td>
+          <td>{parameter.where}</td>
+          <td className="wrap-any">{visible(typeText(document, parameter.schema))}</td>
+          <td className="muted wrap-any">{visible(parameter.description)}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

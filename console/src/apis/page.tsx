@@ -2,12 +2,13 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { facetTerm } from "../query/fields";
 import { count, duration, percent, short } from "../format/format";
-import { Badge, Empty, Failure, Loading, Panel } from "../ui/parts";
+import { Badge, Empty, Panel, QueryState } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import type { Flow } from "./flows";
 import { useTraffic } from "./traffic";
 
@@ -24,9 +25,7 @@ export function ApisPage() {
   const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")), refetchInterval: 10_000 });
   const traffic = useTraffic();
   const [filter, setFilter] = useState("");
-  useEffect(() => {
-    document.title = "APIs · weir";
-  }, []);
+  useTitle("APIs");
   const needle = filter.toLowerCase();
   const shown = (apis.data ?? [])
     .map((one) => ({ ...one, routes: one.routes.filter((route) => `${one.api} ${route.operation} ${route.methods.join(" ")} ${route.path} ${route.handler}`.toLowerCase().includes(needle)) }))
@@ -37,8 +36,7 @@ export function ApisPage() {
         <h1>APIs and routes</h1>
         <input type="search" size={34} data-search aria-label="Filter routes" placeholder="Method, path, operation, handler" value={filter} onChange={(event) => setFilter(event.target.value)} />
       </div>
-      {apis.isError && <Failure error={apis.error} retry={() => void apis.refetch()} />}
-      {apis.isPending && <Loading what="APIs" />}
+      <QueryState query={apis} what="APIs" />
       {apis.data && shown.length === 0 && (
         <section className="panel">
           <Empty title={filter ? "No route matches" : "No APIs are configured"}>{!filter && <pre>{"apis:\n  hello:\n    base: /hello\n    routes: [{get: /, reply: {text: hello}}]"}</pre>}</Empty>

@@ -1,11 +1,12 @@
 // The configuration in force, its reloads, and the check of a draft.
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { visible } from "../transaction/text";
-import { Badge, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
+import { Badge, Empty, Failure, Panel, QueryState, Table, Time } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 
 type Finding = Schemas["FindingInfo"];
@@ -14,9 +15,7 @@ type State = Schemas["ConfigurationState"];
 
 export function ConfigurationPage() {
   const state = useQuery({ queryKey: ["configuration"], queryFn: () => data<State>(api.GET("/v1/configuration")), refetchInterval: 2000 });
-  useEffect(() => {
-    document.title = "Configuration · weir";
-  }, []);
+  useTitle("Configuration");
   const last = state.data?.reloads[0];
   return (
     <>
@@ -25,8 +24,7 @@ export function ConfigurationPage() {
         {state.data && <code className="muted wrap-any">{state.data.path}</code>}
         <ReloadButton />
       </div>
-      {state.isError && <Failure error={state.error} retry={() => void state.refetch()} />}
-      {state.isPending && <Loading what="the configuration" />}
+      <QueryState query={state} what="the configuration" />
       {last && <Last reload={last} />}
       {state.data && <Files files={state.data.files} last={last} />}
       <Draft />
@@ -190,32 +188,20 @@ function Reloads({ all }: { all: Reload[] }) {
   if (all.length === 0) return <Empty title="No reloads" />;
   return (
     <Panel title="History" inside={false}>
-      <div className="table-box">
-        <table className="data">
-          <thead>
-            <tr>
-              <th>Time</th>
-              <th>Trigger</th>
-              <th>Result</th>
-              <th>Findings</th>
-            </tr>
-          </thead>
-          <tbody>
-            {all.map((one, at) => (
-              <tr key={at}>
-                <td>
-                  <Time at={one.time} style="full" />
-                </td>
-                <td className="wrap-any">{one.by}</td>
-                <td className="wrap-any">
-                  {one.taken ? <Badge tone="good">in force</Badge> : <Badge tone="bad">rejected</Badge>} {one.error}
-                </td>
-                <td className="wrap-any">{one.findings.length === 0 ? "none" : one.findings.map((finding) => `${finding.code} (line ${finding.line})`).join(", ")}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table heads={["Time", "Trigger", "Result", "Findings"]}>
+        {all.map((one, at) => (
+          <tr key={at}>
+            <td>
+              <Time at={one.time} style="full" />
+            </td>
+            <td className="wrap-any">{one.by}</td>
+            <td className="wrap-any">
+              {one.taken ? <Badge tone="good">in force</Badge> : <Badge tone="bad">rejected</Badge>} {one.error}
+            </td>
+            <td className="wrap-any">{one.findings.length === 0 ? "none" : one.findings.map((finding) => `${finding.code} (line ${finding.line})`).join(", ")}</td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

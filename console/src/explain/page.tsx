@@ -2,9 +2,10 @@
 
 import { useMutation } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
-import { Badge, Failure, Panel, Status } from "../ui/parts";
+import { Badge, Failure, Panel, Status, Table } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { prefilled } from "./prefill";
 import { Recorded } from "./recorded";
 import { requestOf, type Form } from "./request";
@@ -25,9 +26,7 @@ export function ExplainPage() {
     client: "",
   }));
   const [wrong, setWrong] = useState<string>();
-  useEffect(() => {
-    document.title = "Explain · weir";
-  }, []);
+  useTitle("Explain");
   const explain = useMutation({ mutationFn: (body: Schemas["Explain"]) => data<Explanation>(api.POST("/v1/explain", { body })) });
   const attempt = useMutation({ mutationFn: (body: Schemas["Explain"]) => data<Schemas["TriedAnswer"]>(api.POST("/v1/try", { body })) });
   const field = (name: keyof Form) => ({
@@ -193,41 +192,29 @@ function Fact({ name, value }: { name: string; value: string }) {
 
 function Steps({ steps }: { steps: Schemas["Step"][] }) {
   return (
-    <div className="table-box">
-      <table className="data">
-        <thead>
-          <tr>
-            <th>Policy</th>
-            <th>Outcome</th>
-            <th>Setting</th>
-            <th>Reason</th>
-          </tr>
-        </thead>
-        <tbody>
-          {steps.map((step, at) => (
-            <tr key={`${step.name} ${at}`} className={step.outcome === "off" || step.outcome === "not-reached" ? "muted" : undefined}>
-              <td>{step.name}</td>
-              <td>
-                <Badge tone={TONES[step.outcome] ?? ""}>{step.outcome}</Badge>
-              </td>
-              <td className="wrap-any">{step.setting}</td>
-              <td className="wrap-any">
-                {step.why}
-                {step.parts.length > 0 && (
-                  <ul>
-                    {step.parts.map((part, index) => (
-                      <li key={index}>
-                        <span className="mono">{part.name}</span> <Badge tone={TONES[part.outcome] ?? ""}>{part.outcome}</Badge> {part.why}
-                      </li>
-                    ))}
-                  </ul>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table heads={["Policy", "Outcome", "Setting", "Reason"]}>
+      {steps.map((step, at) => (
+        <tr key={`${step.name} ${at}`} className={step.outcome === "off" || step.outcome === "not-reached" ? "muted" : undefined}>
+          <td>{step.name}</td>
+          <td>
+            <Badge tone={TONES[step.outcome] ?? ""}>{step.outcome}</Badge>
+          </td>
+          <td className="wrap-any">{step.setting}</td>
+          <td className="wrap-any">
+            {step.why}
+            {step.parts.length > 0 && (
+              <ul>
+                {step.parts.map((part, index) => (
+                  <li key={index}>
+                    <span className="mono">{part.name}</span> <Badge tone={TONES[part.outcome] ?? ""}>{part.outcome}</Badge> {part.why}
+                  </li>
+                ))}
+              </ul>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

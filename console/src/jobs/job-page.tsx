@@ -2,20 +2,19 @@
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import type { Job } from "../api/client";
 import { count } from "../format/format";
 import { Icon } from "../ui/icons";
-import { Bar, Failure, Loading, Panel, State, Time } from "../ui/parts";
+import { Bar, Panel, QueryState, State, Table, Time } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 import { act, hasEnded, inState, jobQuery, total } from "./queries";
 
 export function JobPage() {
   const number = Number((useParams({ strict: false }) as { number?: string }).number);
   const job = useQuery(jobQuery(number));
-  useEffect(() => {
-    document.title = `Job ${number} · weir`;
-  }, [number]);
+  useTitle(`Job ${number}`);
   return (
     <>
       <div className="page-head">
@@ -24,8 +23,7 @@ export function JobPage() {
         </Link>
         <h1>Job {number}</h1>
       </div>
-      {job.isError && <Failure error={job.error} retry={() => void job.refetch()} />}
-      {job.isPending && <Loading what="the job" />}
+      <QueryState query={job} what="the job" />
       {job.data && <JobView job={job.data} />}
     </>
   );
@@ -78,37 +76,26 @@ function JobView({ job }: { job: Job }) {
         </div>
       </section>
       <Panel title="Transactions" inside={false}>
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>State</th>
-                <th className="num">Transactions</th>
-                <th>Reason</th>
-              </tr>
-            </thead>
-            <tbody>
-              {job.transactions.map((one) => (
-                <tr key={`${one.state}${one.reason}`}>
-                  <td>
-                    <State state={one.state} />
-                  </td>
-                  <td className="num">{count(one.count)}</td>
-                  <td className="wrap-any">
-                    {one.words} {one.reason && <code className="muted">{one.reason}</code>}
-                  </td>
-                </tr>
-              ))}
-              {job.transactions.length === 0 && (
-                <tr>
-                  <td colSpan={3} className="muted">
-                    {job.state === "previewing" ? "Searching…" : "The query has no results."}
-                  </td>
-                </tr>
-              )}
-            </tbody>
-          </table>
-        </div>
+        <Table heads={["State", "#Transactions", "Reason"]}>
+          {job.transactions.map((one) => (
+            <tr key={`${one.state}${one.reason}`}>
+              <td>
+                <State state={one.state} />
+              </td>
+              <td className="num">{count(one.count)}</td>
+              <td className="wrap-any">
+                {one.words} {one.reason && <code className="muted">{one.reason}</code>}
+              </td>
+            </tr>
+          ))}
+          {job.transactions.length === 0 && (
+            <tr>
+              <td colSpan={3} className="muted">
+                {job.state === "previewing" ? "Searching…" : "The query has no results."}
+              </td>
+            </tr>
+          )}
+        </Table>
       </Panel>
     </>
   );

@@ -2,23 +2,20 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useEffect } from "react";
 import { count } from "../format/format";
-import { Bar, Empty, Failure, Loading, State, Time } from "../ui/parts";
+import { Bar, Empty, QueryState, State, Table, Time } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { inState, jobsQuery, total } from "./queries";
 
 export function JobsPage() {
   const jobs = useQuery(jobsQuery);
-  useEffect(() => {
-    document.title = "Jobs · weir";
-  }, []);
+  useTitle("Jobs");
   return (
     <>
       <div className="page-head">
         <h1>Resubmission jobs</h1>
       </div>
-      {jobs.isError && <Failure error={jobs.error} retry={() => void jobs.refetch()} />}
-      {jobs.isPending && <Loading what="jobs" />}
+      <QueryState query={jobs} what="jobs" />
       {jobs.data?.length === 0 && (
         <section className="panel">
           <Empty title="No jobs">
@@ -29,45 +26,32 @@ export function JobsPage() {
         </section>
       )}
       {jobs.data && jobs.data.length > 0 && (
-        <section className="panel table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>Job</th>
-                <th>State</th>
-                <th>Query</th>
-                <th className="num">Transactions</th>
-                <th>Sent</th>
-                <th>Created by</th>
-                <th>Created</th>
+        <section className="panel">
+          <Table heads={["Job", "State", "Query", "#Transactions", "Sent", "Created by", "Created"]}>
+            {jobs.data.map((job) => (
+              <tr key={job.number}>
+                <td>
+                  <Link to="/jobs/$number" params={{ number: String(job.number) }}>
+                    {job.number}
+                  </Link>
+                </td>
+                <td>
+                  <State state={job.state} />
+                </td>
+                <td>
+                  <code className="wrap-any">{job.query}</code>
+                </td>
+                <td className="num">{count(total(job))}</td>
+                <td>
+                  <Bar part={inState(job, "succeeded", "failed", "refused", "unknown")} whole={total(job) - inState(job, "cannot")} label={`Progress of job ${job.number}`} />
+                </td>
+                <td>{job.who}</td>
+                <td>
+                  <Time at={job.created} style="day" />
+                </td>
               </tr>
-            </thead>
-            <tbody>
-              {jobs.data.map((job) => (
-                <tr key={job.number}>
-                  <td>
-                    <Link to="/jobs/$number" params={{ number: String(job.number) }}>
-                      {job.number}
-                    </Link>
-                  </td>
-                  <td>
-                    <State state={job.state} />
-                  </td>
-                  <td>
-                    <code className="wrap-any">{job.query}</code>
-                  </td>
-                  <td className="num">{count(total(job))}</td>
-                  <td>
-                    <Bar part={inState(job, "succeeded", "failed", "refused", "unknown")} whole={total(job) - inState(job, "cannot")} label={`Progress of job ${job.number}`} />
-                  </td>
-                  <td>{job.who}</td>
-                  <td>
-                    <Time at={job.created} style="day" />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </Table>
         </section>
       )}
     </>

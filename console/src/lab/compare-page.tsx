@@ -2,20 +2,18 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect } from "react";
 import type { Schemas } from "../api/client";
 import { percent, short } from "../format/format";
 import { Icon } from "../ui/icons";
-import { Badge, Failure, Loading, Panel } from "../ui/parts";
+import { Badge, Panel, QueryState, Table } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { compareQuery, TONES } from "./queries";
 
 export function LabComparePage() {
   const { before = "", after = "" } = useSearch({ strict: false }) as { before?: string; after?: string };
   const navigate = useNavigate();
   const result = useQuery(compareQuery(before, after));
-  useEffect(() => {
-    document.title = "Comparison · weir";
-  }, []);
+  useTitle("Comparison");
   return (
     <>
       <div className="page-head">
@@ -41,8 +39,7 @@ export function LabComparePage() {
         </Link>
         .
       </p>
-      {result.isPending && <Loading what="the comparison" />}
-      {result.isError && <Failure error={result.error} retry={() => void result.refetch()} />}
+      <QueryState query={result} what="the comparison" />
       {result.data && <Compared all={result.data} />}
     </>
   );
@@ -61,46 +58,30 @@ function Compared({ all }: { all: Schemas["LabComparison"] }) {
         </ul>
       )}
       <Panel title="Comparison by case" inside={false} actions={<span className="muted">regression margin {percent(all.margin, 1)}, 95 % confidence intervals</span>}>
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>Case</th>
-                <th>Throughput</th>
-                <th className="num">Before</th>
-                <th className="num">After</th>
-                <th className="num">After / before</th>
-                <th className="num">Confidence interval</th>
-                <th className="num">Response times, before → after</th>
-                <th className="num">Errors</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.cases.map((one) => (
-                <tr key={one.name}>
-                  <td className="wrap-any">{one.name || "all requests"}</td>
-                  <td>
-                    <Badge tone={TONES[one.judgement] ?? ""}>{one.judgement}</Badge>
-                  </td>
-                  <td className="num">{short(one.before)}/s</td>
-                  <td className="num">{short(one.after)}/s</td>
-                  <td className="num">{one.ratio ? one.ratio[0]?.toFixed(3) : "–"}</td>
-                  <td className="num">{one.ratio ? `${one.ratio[1]?.toFixed(3)} to ${one.ratio[2]?.toFixed(3)}` : "too few rounds"}</td>
-                  <td className="num">
-                    {one.times.map((time) => (
-                      <p key={time.name}>
-                        <span className="muted">{time.name}</span> {short(time.before)} → {short(time.after)} ms
-                      </p>
-                    ))}
-                  </td>
-                  <td className="num">
-                    {percent(one.errors[0] ?? 0, 1)} → {percent(one.errors[1] ?? 0, 1)}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table heads={["Case", "Throughput", "#Before", "#After", "#After / before", "#Confidence interval", "#Response times, before → after", "#Errors"]}>
+          {all.cases.map((one) => (
+            <tr key={one.name}>
+              <td className="wrap-any">{one.name || "all requests"}</td>
+              <td>
+                <Badge tone={TONES[one.judgement] ?? ""}>{one.judgement}</Badge>
+              </td>
+              <td className="num">{short(one.before)}/s</td>
+              <td className="num">{short(one.after)}/s</td>
+              <td className="num">{one.ratio ? one.ratio[0]?.toFixed(3) : "–"}</td>
+              <td className="num">{one.ratio ? `${one.ratio[1]?.toFixed(3)} to ${one.ratio[2]?.toFixed(3)}` : "too few rounds"}</td>
+              <td className="num">
+                {one.times.map((time) => (
+                  <p key={time.name}>
+                    <span className="muted">{time.name}</span> {short(time.before)} → {short(time.after)} ms
+                  </p>
+                ))}
+              </td>
+              <td className="num">
+                {percent(one.errors[0] ?? 0, 1)} → {percent(one.errors[1] ?? 0, 1)}
+              </td>
+            </tr>
+          ))}
+        </Table>
       </Panel>
     </>
   );

@@ -5,7 +5,8 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { useMay } from "../api/session";
 import { count, short } from "../format/format";
-import { Badge, Empty, Failure, Loading, Panel, Time } from "../ui/parts";
+import { Badge, Empty, Panel, QueryState, Table, Time } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { type LabResult, labQuery, progressQuery, TONES } from "./queries";
 import { Running } from "./running";
 import { StartDialog } from "./start";
@@ -16,9 +17,7 @@ export function LabPage() {
   const queries = useQueryClient();
   const isAdmin = useMay("admin");
   const [start, setStart] = useState(false);
-  useEffect(() => {
-    document.title = "Lab · weir";
-  }, []);
+  useTitle("Lab");
   const isRunning = progress.data?.running ?? false;
   useEffect(() => {
     // A completed run has left results.
@@ -36,8 +35,7 @@ export function LabPage() {
           </button>
         )}
       </div>
-      {lab.isError && <Failure error={lab.error} retry={() => void lab.refetch()} />}
-      {lab.isPending && <Loading what="results" />}
+      <QueryState query={lab} what="results" />
       {progress.data && <Running progress={progress.data} />}
       {lab.data && <Results all={lab.data.runs} folder={lab.data.folder} />}
       {start && lab.data && <StartDialog lab={lab.data} onClose={() => setStart(false)} />}
@@ -74,46 +72,28 @@ function Results({ all, folder }: { all: LabResult[]; folder: string }) {
         </>
       }
     >
-      <div className="table-box">
-        <table className="data">
-          <thead>
-            <tr>
-              <th>
-                <span className="sr-only">Compare</span>
-              </th>
-              <th>Run</th>
-              <th>Verdict</th>
-              <th>Started</th>
-              <th>Target</th>
-              <th className="num">Cases</th>
-              <th className="num">Samples</th>
-              <th className="num">Highest requests/s</th>
-            </tr>
-          </thead>
-          <tbody>
-            {all.map((one) => (
-              <tr key={one.run}>
-                <td>
-                  <input type="checkbox" checked={chosen.includes(one.run)} disabled={!one.verdict} onChange={() => toggle(one.run)} aria-label={`Compare ${one.run}`} />
-                </td>
-                <td>
-                  <Link to="/lab/$run" params={{ run: one.run }} className="wrap-any">
-                    {one.run}
-                  </Link>
-                </td>
-                <td>{one.verdict ? <Badge tone={TONES[one.verdict] ?? ""}>{one.verdict}</Badge> : <span className="muted">{one.ended ? "none" : "no result"}</span>}</td>
-                <td>
-                  <Time at={one.started} style="day" />
-                </td>
-                <td className="mono wrap-any">{one.target}</td>
-                <td className="num">{count(one.cases)}</td>
-                <td className="num">{count(one.samples)}</td>
-                <td className="num">{one.throughput == null ? "–" : short(one.throughput)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table heads={["(Compare)", "Run", "Verdict", "Started", "Target", "#Cases", "#Samples", "#Highest requests/s"]}>
+        {all.map((one) => (
+          <tr key={one.run}>
+            <td>
+              <input type="checkbox" checked={chosen.includes(one.run)} disabled={!one.verdict} onChange={() => toggle(one.run)} aria-label={`Compare ${one.run}`} />
+            </td>
+            <td>
+              <Link to="/lab/$run" params={{ run: one.run }} className="wrap-any">
+                {one.run}
+              </Link>
+            </td>
+            <td>{one.verdict ? <Badge tone={TONES[one.verdict] ?? ""}>{one.verdict}</Badge> : <span className="muted">{one.ended ? "none" : "no result"}</span>}</td>
+            <td>
+              <Time at={one.started} style="day" />
+            </td>
+            <td className="mono wrap-any">{one.target}</td>
+            <td className="num">{count(one.cases)}</td>
+            <td className="num">{count(one.samples)}</td>
+            <td className="num">{one.throughput == null ? "–" : short(one.throughput)}</td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

@@ -2,20 +2,18 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { useEffect } from "react";
 import type { Schemas } from "../api/client";
 import { count, percent, short } from "../format/format";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
-import { Badge, Copy, Failure, Loading, Panel, Time } from "../ui/parts";
+import { Badge, Copy, Panel, QueryState, Table, Time } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { runQuery, TONES } from "./queries";
 
 export function LabRunPage() {
   const { run: name = "" } = useParams({ strict: false }) as { run?: string };
   const result = useQuery(runQuery(name));
-  useEffect(() => {
-    document.title = `${name} · weir`;
-  }, [name]);
+  useTitle(name);
   return (
     <>
       <div className="page-head">
@@ -32,8 +30,7 @@ export function LabRunPage() {
           </ApiLink>
         )}
       </div>
-      {result.isPending && <Loading what="the result" />}
-      {result.isError && <Failure error={result.error} retry={() => void result.refetch()} />}
+      <QueryState query={result} what="the result" />
       {result.data && <Result run={result.data} />}
     </>
   );
@@ -71,48 +68,31 @@ function Result({ run }: { run: Schemas["LabRun"] }) {
         </dl>
       </Panel>
       <Panel title={run.cases.length === 1 ? "Case" : `${count(run.cases.length)} cases`} inside={false}>
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>Case</th>
-                <th>Verdict</th>
-                <th className="num">Requests/s</th>
-                <th className="num">Samples</th>
-                <th className="num">Errors</th>
-                <th className="num">Mean</th>
-                <th className="num">p50</th>
-                <th className="num">p90</th>
-                <th className="num">p99</th>
-              </tr>
-            </thead>
-            <tbody>
-              {run.cases.map((one) => (
-                <tr key={one.name}>
-                  <td className="wrap-any">
-                    {one.name || "all requests"}
-                    {one.reasons.map((reason) => (
-                      <p key={reason} className="muted">
-                        {reason}
-                      </p>
-                    ))}
-                  </td>
-                  <td>
-                    <Badge tone={TONES[one.verdict] ?? ""}>{one.verdict}</Badge>
-                  </td>
-                  <td className="num">{one.throughput == null ? "–" : short(one.throughput)}</td>
-                  <td className="num">{count(one.samples)}</td>
-                  <td className="num">{percent(one.errors, 1)}</td>
-                  {one.times_ms.map((ms, at) => (
-                    <td key={at} className="num">
-                      {short(ms)} ms
-                    </td>
-                  ))}
-                </tr>
+        <Table heads={["Case", "Verdict", "#Requests/s", "#Samples", "#Errors", "#Mean", "#p50", "#p90", "#p99"]}>
+          {run.cases.map((one) => (
+            <tr key={one.name}>
+              <td className="wrap-any">
+                {one.name || "all requests"}
+                {one.reasons.map((reason) => (
+                  <p key={reason} className="muted">
+                    {reason}
+                  </p>
+                ))}
+              </td>
+              <td>
+                <Badge tone={TONES[one.verdict] ?? ""}>{one.verdict}</Badge>
+              </td>
+              <td className="num">{one.throughput == null ? "–" : short(one.throughput)}</td>
+              <td className="num">{count(one.samples)}</td>
+              <td className="num">{percent(one.errors, 1)}</td>
+              {one.times_ms.map((ms, at) => (
+                <td key={at} className="num">
+                  {short(ms)} ms
+                </td>
               ))}
-            </tbody>
-          </table>
-        </div>
+            </tr>
+          ))}
+        </Table>
       </Panel>
     </>
   );

@@ -4,7 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
 import { span } from "../format/format";
-import { Dialog } from "../ui/dialog";
+import { Dialog, DialogButtons } from "../ui/dialog";
 import { Failure } from "../ui/parts";
 import { type LabProgress, type LabState, progressQuery } from "./queries";
 
@@ -31,16 +31,7 @@ export function StartDialog({ lab, onClose }: { lab: LabState; onClose: () => vo
       title="Start a load test on this server"
       open
       onClose={onClose}
-      footer={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="button" className="button danger" disabled={!confirmed || !isRight || start.isPending} onClick={() => start.mutate()}>
-            Start
-          </button>
-        </>
-      }
+      footer={<DialogButtons action="Start" danger disabled={!confirmed || !isRight || start.isPending} onAction={() => start.mutate()} onCancel={onClose} />}
     >
       <p className="notice warn">
         <strong>This is real load.</strong> The generator uses CPU time of this machine. Its requests are served, recorded and metered like those of clients, whose response times may increase. The results include the effect of the generator itself.

@@ -7,7 +7,7 @@ import { useSession } from "../api/session";
 import { count } from "../format/format";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
-import { Badge, Empty, Failure, Loading, Time } from "../ui/parts";
+import { Badge, Empty, Failure, Loading, Table, Time } from "../ui/parts";
 import { MeteringOff } from "./metering-off";
 
 type Invoice = Schemas["Invoice"];
@@ -79,52 +79,39 @@ function One({ invoice }: { invoice: Invoice }) {
         </span>
       </div>
       {(invoice.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(invoice.uncounted ?? 0)} calls of all consumers in the period could not be metered and are in no invoice.</p>}
-      <div className="table-box">
-        <table className="data">
-          <thead>
-            <tr>
-              <th>Plan</th>
-              <th>API</th>
-              <th>Operation</th>
-              <th className="num">Calls</th>
-              <th className="num">Amount</th>
-            </tr>
-          </thead>
-          <tbody>
-            {invoice.lines.map((line) => (
-              <tr key={`${line.plan} ${line.api} ${line.operation}`}>
-                <td>{line.plan}</td>
-                <td>{line.api}</td>
-                <td className="wrap-any">{line.operation}</td>
-                <td className="num">{count(line.calls)}</td>
-                <td className="num mono">
-                  {line.amount} {line.currency}
-                </td>
-              </tr>
-            ))}
-            {invoice.tiers.map((tier) => (
-              <tr key={`${tier.plan} ${tier.first}`}>
-                <td>{tier.plan}</td>
-                <td colSpan={2}>
-                  calls {count(tier.first)} to {count(tier.last)}, {tier.per_call} per call
-                </td>
-                <td className="num">{count(tier.last - tier.first + 1)}</td>
-                <td className="num mono">
-                  {tier.amount} {tier.currency}
-                </td>
-              </tr>
-            ))}
-            {invoice.totals.map((total) => (
-              <tr key={total.currency} className="sum">
-                <td colSpan={4}>Amount due</td>
-                <td className="num mono">
-                  {total.due} {total.currency}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table heads={["Plan", "API", "Operation", "#Calls", "#Amount"]}>
+        {invoice.lines.map((line) => (
+          <tr key={`${line.plan} ${line.api} ${line.operation}`}>
+            <td>{line.plan}</td>
+            <td>{line.api}</td>
+            <td className="wrap-any">{line.operation}</td>
+            <td className="num">{count(line.calls)}</td>
+            <td className="num mono">
+              {line.amount} {line.currency}
+            </td>
+          </tr>
+        ))}
+        {invoice.tiers.map((tier) => (
+          <tr key={`${tier.plan} ${tier.first}`}>
+            <td>{tier.plan}</td>
+            <td colSpan={2}>
+              calls {count(tier.first)} to {count(tier.last)}, {tier.per_call} per call
+            </td>
+            <td className="num">{count(tier.last - tier.first + 1)}</td>
+            <td className="num mono">
+              {tier.amount} {tier.currency}
+            </td>
+          </tr>
+        ))}
+        {invoice.totals.map((total) => (
+          <tr key={total.currency} className="sum">
+            <td colSpan={4}>Amount due</td>
+            <td className="num mono">
+              {total.due} {total.currency}
+            </td>
+          </tr>
+        ))}
+      </Table>
     </article>
   );
 }

@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
 import { count, span } from "../format/format";
-import { Badge, Bar, Empty, Failure, Loading, Panel } from "../ui/parts";
+import { Badge, Bar, Empty, Failure, Loading, Panel, Table } from "../ui/parts";
 
 type ConsumerLimits = Schemas["ConsumerLimits"];
 
@@ -28,26 +28,15 @@ export function LimitsView() {
       {sorted.length > 0 && <Consumers all={sorted} />}
       {routes.length > 0 && (
         <Panel title="Limits of APIs and routes" inside={false}>
-          <div className="table-box">
-            <table className="data">
-              <thead>
-                <tr>
-                  <th>API</th>
-                  <th>Limit</th>
-                  <th className="num">Rejected since the start</th>
-                </tr>
-              </thead>
-              <tbody>
-                {routes.map((one) => (
-                  <tr key={`${one.api} ${one.limit}`}>
-                    <td>{one.api}</td>
-                    <td>{one.limit}</td>
-                    <td className="num">{count(one.refused)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table heads={["API", "Limit", "#Rejected since the start"]}>
+            {routes.map((one) => (
+              <tr key={`${one.api} ${one.limit}`}>
+                <td>{one.api}</td>
+                <td>{one.limit}</td>
+                <td className="num">{count(one.refused)}</td>
+              </tr>
+            ))}
+          </Table>
         </Panel>
       )}
     </>
@@ -57,34 +46,19 @@ export function LimitsView() {
 function Consumers({ all }: { all: ConsumerLimits[] }) {
   return (
     <Panel title="Consumers" inside={false} actions={<span className="muted">current status of their plans</span>}>
-      <div className="table-box">
-        <table className="data">
-          <thead>
-            <tr>
-              <th>Consumer</th>
-              <th>Plan</th>
-              <th>Status</th>
-              <th>Remaining rate</th>
-              <th>Used quota</th>
-              <th className="num">Rejected by rate</th>
-              <th className="num">Rejected by quota</th>
-            </tr>
-          </thead>
-          <tbody>
-            {all.map((one) => (
-              <tr key={one.consumer}>
-                <td className="wrap-any">{one.consumer}</td>
-                <td>{one.plan}</td>
-                <td>{one.throttled ? <Badge tone="bad">throttled by {one.throttled}</Badge> : <Badge tone="good">admitted</Badge>}</td>
-                <td>{one.rate ? <RateLeft rate={one.rate} consumer={one.consumer} /> : <span className="muted">no rate</span>}</td>
-                <td>{one.quota ? <QuotaUsed quota={one.quota} consumer={one.consumer} /> : <span className="muted">no quota</span>}</td>
-                <td className="num">{count(one.refused_by_rate)}</td>
-                <td className="num">{count(one.refused_by_quota)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table heads={["Consumer", "Plan", "Status", "Remaining rate", "Used quota", "#Rejected by rate", "#Rejected by quota"]}>
+        {all.map((one) => (
+          <tr key={one.consumer}>
+            <td className="wrap-any">{one.consumer}</td>
+            <td>{one.plan}</td>
+            <td>{one.throttled ? <Badge tone="bad">throttled by {one.throttled}</Badge> : <Badge tone="good">admitted</Badge>}</td>
+            <td>{one.rate ? <RateLeft rate={one.rate} consumer={one.consumer} /> : <span className="muted">no rate</span>}</td>
+            <td>{one.quota ? <QuotaUsed quota={one.quota} consumer={one.consumer} /> : <span className="muted">no quota</span>}</td>
+            <td className="num">{count(one.refused_by_rate)}</td>
+            <td className="num">{count(one.refused_by_quota)}</td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

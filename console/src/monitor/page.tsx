@@ -1,15 +1,13 @@
 // Usage, limits and invoices.
 
 import { Tabs } from "@base-ui/react/tabs";
-import { useEffect } from "react";
+import { useTitle } from "../ui/title";
 import { Invoices } from "./invoices";
 import { LimitsView } from "./limits";
 import { Usage } from "./usage";
 
 export function MonitorPage() {
-  useEffect(() => {
-    document.title = "Monitor · weir";
-  }, []);
+  useTitle("Monitor");
   return (
     <Tabs.Root defaultValue="usage" className="stack">
       <div className="page-head no-print">

@@ -8,7 +8,7 @@ import { bytes, count, duration, short } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Chart, type Series } from "../ui/chart";
-import { Empty, Failure, Loading, Panel } from "../ui/parts";
+import { Empty, Panel, QueryState, Table } from "../ui/parts";
 import { MeteringOff } from "./metering-off";
 import { periodOf, type UsageReport, type UsageRow, usageOf } from "./queries";
 
@@ -50,15 +50,14 @@ export function Usage() {
           </div>
         }
       >
-        {usage.isError && <Failure error={usage.error} retry={() => void usage.refetch()} />}
-        {usage.isPending && <Loading what="usage" />}
+        <QueryState query={usage} what="usage" />
         {usage.data && rows.length === 0 && (
           <Empty title="No calls in this time range">
             <p>Select a longer time range at the top. Calls are metered about a second after they end.</p>
           </Empty>
         )}
         {(usage.data?.missing?.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(usage.data?.missing?.uncounted ?? 0)} calls of this period are not included: the journal was full.</p>}
-        {rows.length > 0 && <Table rows={rows} groups={groups} />}
+        {rows.length > 0 && <UsageTable rows={rows} groups={groups} />}
       </Panel>
     </>
   );
@@ -88,46 +87,30 @@ function OverTime({ range }: { range: RangeSearch }) {
   );
 }
 
-function Table({ rows, groups }: { rows: UsageRow[]; groups: Group[] }) {
+function UsageTable({ rows, groups }: { rows: UsageRow[]; groups: Group[] }) {
   const amounts = (row: UsageRow) => Object.entries(row.amounts ?? {}).map(([plan, amount]) => (groups.includes("plan") || Object.keys(row.amounts ?? {}).length === 1 ? amount : `${plan} ${amount}`));
   const isPriced = rows.some((row) => Object.keys(row.amounts ?? {}).length > 0);
   return (
-    <div className="table-box">
-      <table className="data">
-        <thead>
-          <tr>
+    <>
+      <Table heads={[...groups.map((group) => NAMES[group]), "#Calls", "#In", "#Out", "#p50", "#p90", "#p99", ...(isPriced ? ["#Amount"] : [])]}>
+        {rows.slice(0, 500).map((row) => (
+          <tr key={groups.map((group) => row[group]).join(" ")}>
             {groups.map((group) => (
-              <th key={group}>{NAMES[group]}</th>
+              <td key={group} className="wrap-any">
+                {row[group] || <span className="muted">none</span>}
+              </td>
             ))}
-            <th className="num">Calls</th>
-            <th className="num">In</th>
-            <th className="num">Out</th>
-            <th className="num">p50</th>
-            <th className="num">p90</th>
-            <th className="num">p99</th>
-            {isPriced && <th className="num">Amount</th>}
+            <td className="num">{count(row.calls)}</td>
+            <td className="num">{bytes(row.request_bytes)}</td>
+            <td className="num">{bytes(row.response_bytes)}</td>
+            <td className="num">{duration(row.p50_us)}</td>
+            <td className="num">{duration(row.p90_us)}</td>
+            <td className="num">{duration(row.p99_us)}</td>
+            {isPriced && <td className="num mono">{amounts(row).join(", ")}</td>}
           </tr>
-        </thead>
-        <tbody>
-          {rows.slice(0, 500).map((row) => (
-            <tr key={groups.map((group) => row[group]).join(" ")}>
-              {groups.map((group) => (
-                <td key={group} className="wrap-any">
-                  {row[group] || <span className="muted">none</span>}
-                </td>
-              ))}
-              <td className="num">{count(row.calls)}</td>
-              <td className="num">{bytes(row.request_bytes)}</td>
-              <td className="num">{bytes(row.response_bytes)}</td>
-              <td className="num">{duration(row.p50_us)}</td>
-              <td className="num">{duration(row.p90_us)}</td>
-              <td className="num">{duration(row.p99_us)}</td>
-              {isPriced && <td className="num mono">{amounts(row).join(", ")}</td>}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
       {rows.length > 500 && <p className="inside muted">The 500 rows with most calls of {count(rows.length)} are shown; `weir usage` shows all.</p>}
-    </div>
+    </>
   );
 }

@@ -13,15 +13,14 @@ import { byConsumer } from "../monitor/consumers";
 import { usageOf } from "../monitor/queries";
 import { counts } from "../tracker/queries";
 import { Chart, Legend, type Series } from "../ui/chart";
-import { Badge, Bar, Failure, Panel } from "../ui/parts";
+import { Badge, Bar, Failure, Panel, Table } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { type Pulse, useLive } from "./live";
 
 type History = Schemas["History"];
 
 export function OverviewPage() {
-  useEffect(() => {
-    document.title = "Overview · weir";
-  }, []);
+  useTitle("Overview");
   const { pulse } = useLive();
   const session = useSession();
   return (
@@ -177,34 +176,19 @@ function Apis({ pulse }: { pulse: Pulse | undefined }) {
       {all.length === 0 ? (
         <p className="inside muted">{pulse ? "No requests ended in the last second." : WAITING}</p>
       ) : (
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>API</th>
-                <th className="num">Requests/s</th>
-                <th>
-                  <span className="sr-only">Share</span>
-                </th>
-                <th className="num">Failed</th>
-                <th className="num">p99</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.map((one) => (
-                <tr key={one.api}>
-                  <td>{one.api ? <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never}>{one.api}</Link> : <span className="muted">no API</span>}</td>
-                  <td className="num">{short(one.requests)}</td>
-                  <td>
-                    <Bar part={one.requests} whole={most} label={`Share of ${one.api}`} />
-                  </td>
-                  <td className="num">{percent(one.server_errors, one.requests)}</td>
-                  <td className="num">{one.p99_us == null ? "–" : duration(one.p99_us)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table heads={["API", "#Requests/s", "(Share)", "#Failed", "#p99"]}>
+          {all.map((one) => (
+            <tr key={one.api}>
+              <td>{one.api ? <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never}>{one.api}</Link> : <span className="muted">no API</span>}</td>
+              <td className="num">{short(one.requests)}</td>
+              <td>
+                <Bar part={one.requests} whole={most} label={`Share of ${one.api}`} />
+              </td>
+              <td className="num">{percent(one.server_errors, one.requests)}</td>
+              <td className="num">{one.p99_us == null ? "–" : duration(one.p99_us)}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );
@@ -217,30 +201,17 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
       {all.length === 0 ? (
         <p className="inside muted">{pulse ? "No upstream has been called since the start of weir." : WAITING}</p>
       ) : (
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>Upstream</th>
-                <th>Target</th>
-                <th>Health</th>
-                <th className="num">Active</th>
-                <th className="num">Idle</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.map((one) => (
-                <tr key={`${one.upstream} ${one.target}`}>
-                  <td>{one.upstream}</td>
-                  <td className="mono">{one.target}</td>
-                  <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">ejected</Badge>}</td>
-                  <td className="num">{count(one.active)}</td>
-                  <td className="num">{count(one.idle)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table heads={["Upstream", "Target", "Health", "#Active", "#Idle"]}>
+          {all.map((one) => (
+            <tr key={`${one.upstream} ${one.target}`}>
+              <td>{one.upstream}</td>
+              <td className="mono">{one.target}</td>
+              <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">ejected</Badge>}</td>
+              <td className="num">{count(one.active)}</td>
+              <td className="num">{count(one.idle)}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Panel>
   );
@@ -269,40 +240,23 @@ function Consumers() {
   const most = Math.max(1, all[0]?.calls ?? 1);
   return (
     <Panel title="Consumers, in the time range" inside={false} actions={<Link to="/monitor" className="button small">Usage</Link>}>
-      <div className="table-box">
-        <table className="data">
-          <thead>
-            <tr>
-              <th>Consumer</th>
-              <th className="num">Calls</th>
-              <th>
-                <span className="sr-only">Share</span>
-              </th>
-              <th className="num">Calls/s</th>
-              <th className="num">4xx</th>
-              <th className="num">Failed</th>
-              <th className="num">Rejected since the start</th>
-            </tr>
-          </thead>
-          <tbody>
-            {all.slice(0, MAX_CONSUMERS).map((one) => (
-              <tr key={one.consumer}>
-                <td className="wrap-any">{one.consumer || <span className="muted">none</span>}</td>
-                <td className="num">{count(one.calls)}</td>
-                <td>
-                  <Bar part={one.calls} whole={most} label={`Share of ${one.consumer || "none"}`} />
-                </td>
-                <td className="num">{short(one.calls / seconds)}</td>
-                <td className="num">{percent(one.clientErrors, one.calls)}</td>
-                <td className="num">{percent(one.failed, one.calls)}</td>
-                <td className="num" title={reasons(rejected.get(one.consumer)?.reasons ?? [])}>
-                  {rejections.data ? count(rejected.get(one.consumer)?.requests ?? 0) : "–"}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table heads={["Consumer", "#Calls", "(Share)", "#Calls/s", "#4xx", "#Failed", "#Rejected since the start"]}>
+        {all.slice(0, MAX_CONSUMERS).map((one) => (
+          <tr key={one.consumer}>
+            <td className="wrap-any">{one.consumer || <span className="muted">none</span>}</td>
+            <td className="num">{count(one.calls)}</td>
+            <td>
+              <Bar part={one.calls} whole={most} label={`Share of ${one.consumer || "none"}`} />
+            </td>
+            <td className="num">{short(one.calls / seconds)}</td>
+            <td className="num">{percent(one.clientErrors, one.calls)}</td>
+            <td className="num">{percent(one.failed, one.calls)}</td>
+            <td className="num" title={reasons(rejected.get(one.consumer)?.reasons ?? [])}>
+              {rejections.data ? count(rejected.get(one.consumer)?.requests ?? 0) : "–"}
+            </td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

@@ -1,14 +1,15 @@
 // Pools: agents by state, queue, wait and duration of requests.
 
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo } from "react";
+import { useMemo } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { count, duration } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Chart, Legend, type Series } from "../ui/chart";
-import { Badge, Bar, Empty, Failure, Loading, Panel } from "../ui/parts";
+import { Badge, Bar, Empty, Panel, QueryState, Table } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 
 type Pool = Schemas["PoolStatus"];
@@ -27,16 +28,13 @@ export function PoolsPage() {
     refetchInterval: 2000,
     enabled: (pools.data?.pools.length ?? 0) > 0,
   });
-  useEffect(() => {
-    document.title = "Pools · weir";
-  }, []);
+  useTitle("Pools");
   return (
     <>
       <div className="page-head">
         <h1>Pools</h1>
       </div>
-      {pools.isError && <Failure error={pools.error} retry={() => void pools.refetch()} />}
-      {pools.isPending && <Loading what="pools" />}
+      <QueryState query={pools} what="pools" />
       {pools.data?.pools.length === 0 && (
         <section className="panel">
           <Empty title="No pools">
@@ -126,37 +124,23 @@ function One({ pool, history, at }: { pool: Pool; history: History | undefined; 
             </div>
           ))}
         </dl>
-        <div className="table-box">
-          <table className="data">
-            <thead>
-              <tr>
-                <th>Since the start</th>
-                <th className="num">Mean</th>
-                <th className="num">p50</th>
-                <th className="num">p95</th>
-                <th className="num">p99</th>
-                <th className="num">Max</th>
-              </tr>
-            </thead>
-            <tbody>
-              {(
-                [
-                  ["Wait of requests", pool.request_wait],
-                  ["Duration in agents", pool.request_duration],
-                ] as const
-              ).map(([name, times]) => (
-                <tr key={name}>
-                  <td>{name}</td>
-                  {[times.mean, times.p50, times.p95, times.p99, times.max].map((value, at) => (
-                    <td key={at} className="num">
-                      {times.count > 0 ? seconds(value) : "–"}
-                    </td>
-                  ))}
-                </tr>
+        <Table heads={["Since the start", "#Mean", "#p50", "#p95", "#p99", "#Max"]}>
+          {(
+            [
+              ["Wait of requests", pool.request_wait],
+              ["Duration in agents", pool.request_duration],
+            ] as const
+          ).map(([name, times]) => (
+            <tr key={name}>
+              <td>{name}</td>
+              {[times.mean, times.p50, times.p95, times.p99, times.max].map((value, at) => (
+                <td key={at} className="num">
+                  {times.count > 0 ? seconds(value) : "–"}
+                </td>
               ))}
-            </tbody>
-          </table>
-        </div>
+            </tr>
+          ))}
+        </Table>
       </div>
     </Panel>
   );

@@ -4,7 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Job } from "../api/client";
-import { Dialog } from "../ui/dialog";
+import { Dialog, DialogButtons } from "../ui/dialog";
 import { Failure } from "../ui/parts";
 
 export function BulkDialog({ query, onClose }: { query: string; onClose: () => void }) {
@@ -25,16 +25,7 @@ export function BulkDialog({ query, onClose }: { query: string; onClose: () => v
       title="Resubmit all results"
       open
       onClose={onClose}
-      footer={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="button" className="button primary" disabled={!isRate || create.isPending} onClick={() => create.mutate()}>
-            Preview
-          </button>
-        </>
-      }
+      footer={<DialogButtons action="Preview" disabled={!isRate || create.isPending} onAction={() => create.mutate()} onCancel={onClose} />}
     >
       <p>Nothing is sent yet: the preview shows the transactions that can be sent, and the rejection reasons of the others. Run the job from there.</p>
       <p>

@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useMay, useSession } from "../api/session";
 import { count } from "../format/format";
 import type { Known } from "../query/complete";
@@ -13,6 +13,7 @@ import { Icon } from "../ui/icons";
 import { missingWords } from "../shell/gap";
 import { Empty, Failure, Loading } from "../ui/parts";
 import { transactionOf } from "../transaction/queries";
+import { useTitle } from "../ui/title";
 import { BulkDialog } from "./bulk";
 import { Facets } from "./facets";
 import { Histogram } from "./histogram";
@@ -35,9 +36,7 @@ export function TrackerPage() {
   const known = useKnown(summary.data);
   const { error, position } = queryError(found.error, query, range);
 
-  useEffect(() => {
-    document.title = `${query || "Tracker"} · weir`;
-  }, [query]);
+  useTitle(query || "Tracker");
   const queries = useQueryClient();
   const search = useCallback(
     (next: string) => {

@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
-import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { ApiProblem, type Schemas, type Transaction } from "../api/client";
 import { useMay } from "../api/session";
 import { duration } from "../format/format";
@@ -11,6 +11,7 @@ import { useKeys } from "../shell/keys";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { Badge, Copy, Empty, Failure, Loading, Panel, State, Status, Time } from "../ui/parts";
+import { useTitle } from "../ui/title";
 import { BodyView } from "./body-view";
 import { prefill } from "../explain/prefill";
 import { curl } from "./curl";
@@ -23,9 +24,7 @@ export function TransactionPage() {
   const { id = "" } = useParams({ strict: false }) as { id?: string };
   const { q = "" } = useSearch({ strict: false }) as { q?: string };
   const result = useQuery(transactionQuery(id));
-  useEffect(() => {
-    document.title = result.data ? `${result.data.method} ${result.data.path} · weir` : "Transaction · weir";
-  }, [result.data]);
+  useTitle(result.data ? `${result.data.method} ${result.data.path}` : "Transaction");
   const isGone = result.error instanceof ApiProblem && result.error.status === 404;
   return (
     <>

@@ -3,7 +3,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { api, type Attempt, data, type Schemas, type Transaction } from "../api/client";
-import { Dialog } from "../ui/dialog";
+import { Dialog, DialogButtons } from "../ui/dialog";
 import { Failure } from "../ui/parts";
 import { notify } from "../ui/toast";
 import { diff } from "./diff";
@@ -95,12 +95,7 @@ export function EditDialog({ transaction, onClose }: { transaction: Transaction;
             Even if settled, or possibly sent already
           </label>
           <span className="grow" />
-          <button type="button" className="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="button" className="button primary" disabled={send.isPending} onClick={() => send.mutate(editsOf(before, draft, again, to.trim()))}>
-            {send.isPending ? "Sending…" : "Resubmit"}
-          </button>
+          <DialogButtons action={send.isPending ? "Sending…" : "Resubmit"} disabled={send.isPending} onAction={() => send.mutate(editsOf(before, draft, again, to.trim()))} onCancel={onClose} />
         </>
       }
     >
@@ -208,16 +203,7 @@ export function ResolveDialog({ transaction, onClose }: { transaction: Transacti
       title="Resolution"
       open
       onClose={onClose}
-      footer={
-        <>
-          <button type="button" className="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="button" className="button primary" disabled={resolve.isPending} onClick={() => resolve.mutate()}>
-            Save
-          </button>
-        </>
-      }
+      footer={<DialogButtons action="Save" disabled={resolve.isPending} onAction={() => resolve.mutate()} onCancel={onClose} />}
     >
       <fieldset className="choices">
         <legend className="sr-only">Resolution</legend>

@@ -3,7 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Transaction } from "../api/client";
 import { duration } from "../format/format";
-import { Panel, State, Status, Time } from "../ui/parts";
+import { Panel, State, Status, Table, Time } from "../ui/parts";
 import { position } from "./stages";
 
 const NAMES: Record<string, string> = {
@@ -59,56 +59,42 @@ export function Attempts({ transaction }: { transaction: Transaction }) {
   if (attempts.length === 0) return null;
   return (
     <Panel title="Resubmissions" inside={false}>
-      <div className="table-box">
-        <table className="data">
-          <thead>
-            <tr>
-              <th>No.</th>
-              <th>State</th>
-              <th>Status</th>
-              <th>By</th>
-              <th>Started</th>
-              <th>Transaction</th>
-            </tr>
-          </thead>
-          <tbody>
-            {attempts.map((attempt) => (
-              <tr key={attempt.id}>
-                <td>{attempt.number}</td>
-                <td className="wrap-any">
-                  <State state={attempt.state} />
-                  {attempt.words || attempt.reason ? <p className="muted">{attempt.words || attempt.reason}</p> : null}
-                </td>
-                <td>{attempt.status > 0 ? <Status status={attempt.status} /> : "–"}</td>
-                <td className="wrap-any">
-                  {attempt.who}
-                  {attempt.job != null && (
-                    <>
-                      {" "}
-                      <Link to="/jobs/$number" params={{ number: String(attempt.job) }}>
-                        job {attempt.job}
-                      </Link>
-                    </>
-                  )}
-                </td>
-                <td>
-                  <Time at={attempt.began} style="day" />
-                </td>
-                <td>
-                  {attempt.state === "refused" ? (
-                    "–"
-                  ) : (
-                    <Link to="/transactions/$id" params={{ id: attempt.id }} preload={false} className="mono nowrap">
-                      …{attempt.id.slice(-12)}
-                    </Link>
-                  )}
-                  {attempt.difference != null && <p className="muted">edited</p>}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table heads={["No.", "State", "Status", "By", "Started", "Transaction"]}>
+        {attempts.map((attempt) => (
+          <tr key={attempt.id}>
+            <td>{attempt.number}</td>
+            <td className="wrap-any">
+              <State state={attempt.state} />
+              {attempt.words || attempt.reason ? <p className="muted">{attempt.words || attempt.reason}</p> : null}
+            </td>
+            <td>{attempt.status > 0 ? <Status status={attempt.status} /> : "–"}</td>
+            <td className="wrap-any">
+              {attempt.who}
+              {attempt.job != null && (
+                <>
+                  {" "}
+                  <Link to="/jobs/$number" params={{ number: String(attempt.job) }}>
+                    job {attempt.job}
+                  </Link>
+                </>
+              )}
+            </td>
+            <td>
+              <Time at={attempt.began} style="day" />
+            </td>
+            <td>
+              {attempt.state === "refused" ? (
+                "–"
+              ) : (
+                <Link to="/transactions/$id" params={{ id: attempt.id }} preload={false} className="mono nowrap">
+                  …{attempt.id.slice(-12)}
+                </Link>
+              )}
+              {attempt.difference != null && <p className="muted">edited</p>}
+            </td>
+          </tr>
+        ))}
+      </Table>
     </Panel>
   );
 }

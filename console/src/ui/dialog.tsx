@@ -32,3 +32,17 @@ export function Dialog({ title, open, onClose, wide, footer, children }: Props) 
     </Base.Root>
   );
 }
+
+/** The buttons of a dialog: cancel, and its action. */
+export function DialogButtons({ action, danger, disabled, onAction, onCancel }: { action: string; danger?: boolean; disabled: boolean; onAction: () => void; onCancel: () => void }) {
+  return (
+    <>
+      <button type="button" className="button" onClick={onCancel}>
+        Cancel
+      </button>
+      <button type="button" className={`button ${danger ? "danger" : "primary"}`} disabled={disabled} onClick={onAction}>
+        {action}
+      </button>
+    </>
+  );
+}

@@ -78,6 +78,32 @@ export function Loading({ what }: { what: string }) {
   );
 }
 
+/** The state of a query without data. */
+export function QueryState({ query, what }: { query: { isPending: boolean; isError: boolean; error: unknown; refetch: () => unknown }; what: string }) {
+  if (query.isPending) return <Loading what={what} />;
+  return query.isError ? <Failure error={query.error} retry={() => void query.refetch()} /> : null;
+}
+
+/** A table. `#` begins the heading of a column of numbers; a heading in parentheses is for screen readers only. */
+export function Table({ heads, children }: { heads: string[]; children: ReactNode }) {
+  return (
+    <div className="table-box">
+      <table className="data">
+        <thead>
+          <tr>
+            {heads.map((head) => (
+              <th key={head} className={head.startsWith("#") ? "num" : undefined}>
+                {head.startsWith("(") ? <span className="sr-only">{head.slice(1, -1)}</span> : head.replace(/^#/, "")}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
 /** A time in the zone of the browser; the title has day and zone. */
 export function Time({ at, style = "clock" }: { at: string; style?: "clock" | "full" | "ago" | "day" }) {
   const date = new Date(at);
