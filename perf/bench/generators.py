@@ -1,13 +1,13 @@
 """Load generators: how each is called, and what it says it did."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
+
+from . import processes
 
 #: Requests that `ab` sends: it can only count, and keeps room for each.
 _AB_REQUESTS = 60_000
@@ -57,19 +57,7 @@ class Generator:
 
     def run(self, order: Order, cores: set[int]) -> Spent:
         """Runs it to its end on these cores; on an interruption it is ended with us."""
-        popen = subprocess.Popen(
-            self.command(order), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores))
-        try:
-            output = popen.stdout.read()
-            _, status, usage = os.wait4(popen.pid, 0)
-            popen.returncode = os.waitstatus_to_exitcode(status)
-        finally:
-            if popen.returncode is None:
-                popen.kill()
-                popen.wait()
-            popen.stdout.close()
+        output, usage = processes.run_to_end(self.command(order), cores)
         try:
             told = self.parse(output)
         except (AttributeError, KeyError, IndexError, ValueError) as error:

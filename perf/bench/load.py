@@ -1,10 +1,11 @@
 """One run of wrk: what it sent, what came back, what it cost."""
 
 import json
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from . import processes
 
 #: What wrk runs.
 SCRIPT = Path(__file__).resolve().parent.parent / "lua" / "load.lua"
@@ -48,19 +49,7 @@ def send(traffic: Traffic) -> Answers:
     given = {"body": traffic.body, "tokens": traffic.tokens, "corpus": traffic.corpus,
              "first": traffic.first, "rate": traffic.rate, "accept": traffic.accept, "stop": traffic.stop}
     command += [f"{name}={value}" for name, value in given.items() if value is not None]
-    popen = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, preexec_fn=lambda: os.sched_setaffinity(0, traffic.cores),
-        start_new_session=True)
-    try:
-        output = popen.stdout.read()
-        _, status, usage = os.wait4(popen.pid, 0)
-        popen.returncode = os.waitstatus_to_exitcode(status)
-    finally:
-        if popen.returncode is None:
-            popen.kill()
-            popen.wait()
-        popen.stdout.close()
+    output, usage = processes.run_to_end(command, traffic.cores, stderr=subprocess.STDOUT)
     return _parse(output, usage.ru_utime + usage.ru_stime)
 
 

@@ -1,6 +1,7 @@
 """Processes of a run: started, pinned, remembered, ended by their id."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -89,6 +90,24 @@ class Process:
         """The last lines it printed."""
         lines = self._log.read_text(errors="replace").splitlines()
         return "\n".join(lines[-20:])
+
+
+def run_to_end(command: list[str], cores: set[int], *,
+               stderr: int = subprocess.DEVNULL) -> tuple[str, resource.struct_rusage]:
+    """Runs a program on these cores to its end: its output and usage. It is ended on an interruption."""
+    popen = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    try:
+        output = popen.stdout.read()
+        _, status, usage = os.wait4(popen.pid, 0)
+        popen.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        if popen.returncode is None:
+            popen.kill()
+            popen.wait()
+        popen.stdout.close()
+    return output, usage
 
 
 def free_ports(count: int) -> list[int]:
