@@ -10,7 +10,7 @@ mod host;
 mod process;
 mod watch;
 
-pub use gauges::{Gauges, ScrapeError, is_ready, parse as parse_metrics};
+pub use gauges::{Gauges, is_ready, parse as parse_metrics};
 pub use gc::{GcLog, Pause, throughput as gc_throughput};
 pub use host::Host;
 pub use process::{Processes, listening_on};
@@ -64,8 +64,7 @@ impl Observer {
             rows.push(ServerRow { time, subject: "host".to_owned(), ..host.sample(now) });
         }
         // The rows of an unavailable page are missing.
-        for (name, value) in self.gauges.as_ref().and_then(|g| g.scrape().ok()).unwrap_or_default()
-        {
+        for (name, value) in self.gauges.as_ref().and_then(Gauges::scrape).unwrap_or_default() {
             rows.push(ServerRow {
                 time,
                 subject: name,

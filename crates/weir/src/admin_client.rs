@@ -3,20 +3,16 @@
 mod tls;
 
 use anyhow::{Context, anyhow, ensure};
+use bytes::Bytes;
 use http::{Method, Request, header};
-use http_body::Body as _;
-use hyper::body::{Bytes, Incoming};
-use hyper_util::rt::TokioIo;
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::time::Duration;
-use tls::Secured;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
+use weir_http_client::{ConnectError, Connection, Incoming, Tls};
 
 pub(crate) use tls::Trusted;
 
@@ -24,6 +20,8 @@ pub(crate) use tls::Trusted;
 const LONGEST: usize = 64 << 20;
 /// Response timeout, longer than a search or an attempt. For a tail, the longest silence.
 const PATIENCE: Duration = Duration::from_secs(75);
+/// Context of a failed TLS handshake.
+const UNTRUSTED: &str = "TLS failed (`--ca FILE` sets the CA of the listener's certificate)";
 
 /// An error response of the server.
 #[derive(Debug)]
@@ -45,7 +43,7 @@ impl std::fmt::Display for Refused {
 pub(crate) struct AdminClient {
     runtime: Runtime,
     authority: String,
-    tls: Option<Secured>,
+    tls: Option<Tls>,
     token: String,
 }
 
@@ -57,7 +55,7 @@ impl AdminClient {
     /// The URL is invalid, or trusted certificates cannot be read.
     pub(crate) fn new(url: &str, token: String, trusted: &Trusted) -> anyhow::Result<Self> {
         let (is_https, authority) = authority(url)?;
-        let tls = is_https.then(|| Secured::new(authority.host(), trusted)).transpose()?;
+        let tls = is_https.then(|| tls::settings(authority.host(), trusted)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { runtime, authority: authority.to_string(), tls, token })
     }
@@ -179,24 +177,14 @@ impl AdminClient {
         path: &str,
         body: String,
     ) -> anyhow::Result<http::Response<Incoming>> {
-        let stream = TcpStream::connect(&self.authority).await?;
-        match &self.tls {
-            None => self.send_over(stream, method, path, body).await,
-            Some(tls) => self.send_over(tls.connect(stream).await?, method, path, body).await,
-        }
-    }
-
-    async fn send_over(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        method: Method,
-        path: &str,
-        body: String,
-    ) -> anyhow::Result<http::Response<Incoming>> {
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // It ends with the answer.
-        tokio::spawn(connection);
+        let connected = Connection::open(&self.authority, self.tls.clone()).await;
+        let mut connection = connected.map_err(|error| {
+            let is_tls = matches!(error, ConnectError::Tls(_));
+            match (is_tls, anyhow::Error::from(error)) {
+                (true, error) => error.context(UNTRUSTED),
+                (false, error) => error,
+            }
+        })?;
         let mut token = header::HeaderValue::try_from(format!("Bearer {}", self.token))
             .map_err(|_| anyhow!("the token contains invalid characters"))?;
         token.set_sensitive(true);
@@ -205,8 +193,8 @@ impl AdminClient {
             .uri(path)
             .header(header::HOST, &self.authority)
             .header(header::AUTHORIZATION, token)
-            .body(body)?;
-        Ok(sender.send_request(request).await?)
+            .body(body.into())?;
+        Ok(connection.send(request).await?)
     }
 
     fn place(&self) -> String {
@@ -220,8 +208,7 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
 
 async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     loop {
-        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        let Some(frame) = timeout(PATIENCE, frame).await.context("no data in time")? else {
+        let Some(frame) = timeout(PATIENCE, body.frame()).await.context("no data in time")? else {
             return Ok(None);
         };
         if let Ok(bytes) = frame?.into_data() {

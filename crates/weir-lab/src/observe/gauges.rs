@@ -2,13 +2,17 @@
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
 use crate::program::Origin;
-use std::io::{Read, Write};
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
-use weir_wire::{BodyDecoder, HeadLimits, Method, ResponseHead, Scan};
+use std::time::Duration;
+use weir_http_client::Connection;
 
 /// Largest page.
 const MAX_PAGE_BYTES: usize = 16 * 1024 * 1024;
+/// Time for a page.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A metrics page and the names of its gauges.
 #[derive(Clone, Debug)]
@@ -17,40 +21,22 @@ pub struct Gauges {
     target: String,
     /// Names with or without labels; all label sets of a name are added up.
     names: Vec<String>,
-    timeout: Duration,
-}
-
-/// Why a page cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ScrapeError {
-    /// A network error.
-    #[error("the metrics page cannot be read: {0}")]
-    Io(#[from] std::io::Error),
-    /// The response is not HTTP.
-    #[error("the metrics page is not HTTP: {0}")]
-    Http(String),
-    /// The status is not 200.
-    #[error("the status of the metrics page is {0}")]
-    Status(u16),
-    /// The page is too large.
-    #[error("the metrics page is larger than 16 MiB")]
-    TooLong,
 }
 
 impl Gauges {
     /// Gauges `names` of the page at `target`; plain HTTP only.
     pub fn new(origin: Origin, target: &str, names: Vec<String>) -> Self {
-        Self { origin, target: target.to_owned(), names, timeout: Duration::from_secs(2) }
+        Self { origin, target: target.to_owned(), names }
     }
 
-    /// Reads the page. Returns the existing gauges with their values. Blocks for at most two
-    /// seconds.
-    ///
-    /// # Errors
-    /// The page cannot be read.
-    pub fn scrape(&self) -> Result<Vec<(String, f64)>, ScrapeError> {
-        let page = self.fetch()?;
-        let values = parse(&page);
+    /// Reads the page. Returns the existing gauges with their values; `None` if the page cannot be
+    /// read. Blocks for at most two seconds.
+    pub fn scrape(&self) -> Option<Vec<(String, f64)>> {
+        let (status, page) = get(&self.origin, &self.target)?;
+        if status != StatusCode::OK {
+            return None;
+        }
+        let values = parse(&String::from_utf8_lossy(&page));
         let of = |name: &String| {
             let exact = values.iter().filter(|(known, _)| known == name);
             let labelled = values.iter().filter(|(known, _)| {
@@ -59,44 +45,25 @@ impl Gauges {
             let found: Vec<f64> = exact.chain(labelled).map(|(_, value)| *value).collect();
             (!found.is_empty()).then(|| (name.clone(), found.iter().sum()))
         };
-        Ok(self.names.iter().filter_map(of).collect())
+        Some(self.names.iter().filter_map(of).collect())
     }
+}
 
-    fn fetch(&self) -> Result<String, ScrapeError> {
-        let deadline = Instant::now() + self.timeout;
-        let late = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-        let place = (self.origin.host.as_str(), self.origin.port);
-        let address = place.to_socket_addrs()?.next().ok_or_else(late)?;
-        let mut stream = TcpStream::connect_timeout(&address, self.timeout)?;
-        let authority = self.origin.authority();
-        stream.set_write_timeout(Some(self.timeout))?;
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n",
-            self.target
-        );
-        stream.write_all(request.as_bytes())?;
-        let mut input = Vec::new();
-        let mut chunk = [0; 16 * 1024];
-        loop {
-            if let Some(page) = page(&input, false)? {
-                return Ok(page);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(late().into());
-            }
-            stream.set_read_timeout(Some(left))?;
-            let read = stream.read(&mut chunk)?;
-            if read == 0 {
-                let cut = || ScrapeError::Http("truncated response".to_owned());
-                return page(&input, true)?.ok_or_else(cut);
-            }
-            input.extend_from_slice(&chunk[..read]);
-            if input.len() > MAX_PAGE_BYTES {
-                return Err(ScrapeError::TooLong);
-            }
-        }
-    }
+/// Status and body of a page by plain HTTP; `None` if they cannot be read. Not within a Tokio
+/// runtime.
+fn get(origin: &Origin, target: &str) -> Option<(StatusCode, Bytes)> {
+    let request = Request::get(target).header(header::HOST, origin.authority());
+    let request = request.header(header::CONNECTION, "close").body(Full::default()).ok()?;
+    let exchange = async {
+        let address = (origin.host.as_str(), origin.port);
+        let mut connection = Connection::open(address, None).await.ok()?;
+        let response = connection.send(request).await.ok()?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_PAGE_BYTES).collect().await.ok()?;
+        Some((status, body.to_bytes()))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async { tokio::time::timeout(TIMEOUT, exchange).await.ok().flatten() })
 }
 
 /// Whether a server responds with 2xx at `target`; without a target, or with TLS, whether its port
@@ -108,35 +75,7 @@ pub fn is_ready(origin: &Origin, target: Option<&str>) -> bool {
         let open = |address| TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok();
         return address.is_some_and(open);
     };
-    match Gauges::new(origin.clone(), target, Vec::new()).fetch() {
-        Ok(_) | Err(ScrapeError::Status(200..=299)) => true,
-        Err(_) => false,
-    }
-}
-
-/// The page in a complete response.
-fn page(input: &[u8], closed: bool) -> Result<Option<String>, ScrapeError> {
-    let wrong = |error: &dyn std::fmt::Display| ScrapeError::Http(error.to_string());
-    let mut head = ResponseHead::default();
-    let parsed = head.parse(input, Method::Get, &mut Scan::new(), &HeadLimits::default());
-    let Some(mut at) = parsed.map_err(|error| wrong(&error))? else { return Ok(None) };
-    if head.status != 200 {
-        return Err(ScrapeError::Status(head.status));
-    }
-    let mut decoder = BodyDecoder::new(head.framing);
-    let mut body = Vec::new();
-    while !decoder.is_done() {
-        let found = decoder.decode(&input[at..]).map_err(|error| wrong(&error))?;
-        if found.consumed == 0 {
-            break;
-        }
-        body.extend_from_slice(&input[at..][found.data]);
-        at += found.consumed;
-    }
-    if closed {
-        decoder.close().map_err(|error| wrong(&error))?;
-    }
-    Ok(decoder.is_done().then(|| String::from_utf8_lossy(&body).into_owned()))
+    get(origin, target).is_some_and(|(status, _)| status.is_success())
 }
 
 /// All samples of a page: name with labels as written, and value. Comments, timestamps and invalid
@@ -175,6 +114,7 @@ fn sample(line: &str) -> Option<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     const PAGE: &str = "# HELP queue_depth waiting\n# TYPE queue_depth gauge\nqueue_depth 7\n\

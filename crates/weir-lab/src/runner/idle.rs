@@ -48,7 +48,7 @@ impl Wait {
                 Self::Time(time) => (start.elapsed() >= *time, false),
                 Self::Zero(gauges) => {
                     let found = gauges.scrape();
-                    let zero = found.is_ok_and(|all| all.iter().all(|(_, value)| *value <= 0.0));
+                    let zero = found.is_some_and(|all| all.iter().all(|(_, value)| *value <= 0.0));
                     (zero, start.elapsed() >= patience)
                 }
             };

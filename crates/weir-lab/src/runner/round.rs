@@ -128,7 +128,7 @@ impl Runner<'_> {
     fn request_count(&self, live: &RunningServer) -> Option<u64> {
         let gauges =
             live.is_own.then(|| gauges(live, None, vec![REQUEST_COUNT_METRIC.to_owned()]))??;
-        let found = gauges.scrape().ok()?;
+        let found = gauges.scrape()?;
         // The row is missing before the first request.
         Some(found.first().map_or(0, |(_, count)| *count as u64))
     }

@@ -3,41 +3,31 @@
 use anyhow::bail;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};
-use http_body::Body as _;
-use http_body_util::Full;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use http_body_util::{BodyExt, Full, Limited};
 use rustls_pki_types::ServerName;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use weir_config::{Scheme, Target, Upstream};
+use weir_http_client::{Connection, Tls};
 
 /// Largest response; a connection with a larger one is closed.
-const LONGEST_ANSWER: usize = 64 << 10;
-
-/// An idle connection.
-#[derive(Default)]
-pub(super) struct Kept(Option<SendRequest<Full<Bytes>>>);
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
 /// A response of a target.
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     /// Its body, if not too large and in time.
-    pub(super) body: Vec<u8>,
+    pub(super) body: Bytes,
 }
 
-/// Posts a body with host, credential and user agent.
+/// Posts a body with host, credential and user agent. `idle` is a connection to reuse.
 pub(super) async fn post(
     upstream: &Upstream,
     target: &Target,
-    kept: &mut Kept,
+    idle: &mut Option<Connection>,
     mut request: Request<Full<Bytes>>,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<Response> {
     let headers = request.headers_mut();
     headers.insert(header::HOST, header::HeaderValue::try_from(&target.authority)?);
     let agent = concat!("weir/", env!("CARGO_PKG_VERSION"));
@@ -49,77 +39,43 @@ pub(super) async fn post(
         value.set_sensitive(true);
         headers.insert(header::HeaderName::try_from(&credential.header)?, value);
     }
-    let ready = match kept.0.take() {
-        // The other end may have closed it after the answer before.
-        Some(mut sender) => {
-            let ready = timeout(upstream.timeout, sender.ready()).await;
-            matches!(ready, Ok(Ok(()))).then_some(sender)
-        }
-        None => None,
-    };
-    let mut sender = match ready {
-        Some(sender) => sender,
+    let mut reused = idle.take();
+    if let Some(connection) = &mut reused
+        && !matches!(timeout(upstream.timeout, connection.is_reusable()).await, Ok(true))
+    {
+        reused = None;
+    }
+    let mut connection = match reused {
+        Some(connection) => connection,
         None => match timeout(upstream.connect_timeout, connect(upstream, target)).await {
             Ok(connected) => connected?,
             Err(_) => bail!("connect timeout"),
         },
     };
-    let Ok(answer) = timeout(upstream.timeout, sender.send_request(request)).await else {
+    let Ok(response) = timeout(upstream.timeout, connection.send(request)).await else {
         bail!("response timeout")
     };
-    let (head, body) = answer?.into_parts();
-    let whole = read(body, upstream.timeout).await;
-    if whole.is_some() {
-        kept.0 = Some(sender);
+    let (head, body) = response?.into_parts();
+    let body = timeout(upstream.timeout, Limited::new(body, MAX_RESPONSE_BYTES).collect()).await;
+    let body = body.ok().and_then(Result::ok);
+    if body.is_some() {
+        *idle = Some(connection);
     }
-    let body = whole.unwrap_or_default();
-    Ok(Answer { status: head.status, headers: head.headers, body })
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    Ok(Response { status: head.status, headers: head.headers, body })
 }
 
-async fn connect(upstream: &Upstream, target: &Target) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-    let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
-    stream.set_nodelay(true)?;
-    match (target.scheme, &upstream.tls) {
-        (Scheme::Http, _) => start(stream).await,
+async fn connect(upstream: &Upstream, target: &Target) -> anyhow::Result<Connection> {
+    let tls = match (target.scheme, &upstream.tls) {
+        (Scheme::Http, _) => None,
         (Scheme::Https, Some(tls)) => {
             let name = match &tls.server_name {
                 Some(name) => name.clone(),
                 None => ServerName::try_from(target.host.clone())?,
             };
-            let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.client));
-            start(connector.connect(name, stream).await?).await
+            Some(Tls { config: Arc::clone(&tls.client), name })
         }
         (Scheme::Https, None) => bail!("TLS is not configured"),
-    }
-}
-
-async fn start<S>(stream: S) -> anyhow::Result<SendRequest<Full<Bytes>>>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // It ends with its sender.
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
-/// Reads a complete response; `None` if too large, too slow or aborted.
-async fn read(mut body: hyper::body::Incoming, patience: Duration) -> Option<Vec<u8>> {
-    let read = async {
-        let mut whole = Vec::new();
-        loop {
-            let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));
-            match frame.await {
-                None => return Some(whole),
-                Some(Err(_)) => return None,
-                Some(Ok(frame)) => {
-                    whole.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-                }
-            }
-            if whole.len() > LONGEST_ANSWER {
-                return None;
-            }
-        }
     };
-    timeout(patience, read).await.ok().flatten()
+    Ok(Connection::open((target.host.as_str(), target.port), tls).await?)
 }

@@ -9,7 +9,6 @@ mod points;
 mod spans;
 
 use super::messages::Messages;
-use super::post::Kept;
 use super::tracker::tell_panics;
 use bytes::Bytes;
 use collector::{Outcome, Signal};
@@ -25,6 +24,7 @@ use weir_admin::metrics::Family;
 use weir_config::Config;
 use weir_gateway::Gateway;
 use weir_gateway::spans::Traced;
+use weir_http_client::Connection;
 
 /// Its name.
 const THREAD: &str = "telemetry";
@@ -146,7 +146,7 @@ impl Telemetry {
             oldest: Instant::now(),
             batch: None,
             report: Report::default(),
-            kept: Default::default(),
+            idle: Default::default(),
             turn: 0,
             failing: false,
         };
@@ -200,7 +200,7 @@ struct Exporter {
     batch: Option<Batch>,
     report: Report,
     /// Connections for traces and for metrics.
-    kept: [Kept; 2],
+    idle: [Option<Connection>; 2],
     /// Which target is asked.
     turn: usize,
     failing: bool,
@@ -225,7 +225,7 @@ struct Report {
 }
 
 /// What a task that sends brings back.
-type Sent = (Signal, Outcome, Kept);
+type Sent = (Signal, Outcome, Option<Connection>);
 
 impl Exporter {
     async fn run(&mut self) {
@@ -270,7 +270,7 @@ impl Exporter {
         if !Arc::ptr_eq(&config, &self.config) {
             self.config = config;
             self.report.due = None;
-            self.kept = Default::default();
+            self.idle = Default::default();
         }
         self.collect();
         let now = Instant::now();
@@ -280,7 +280,7 @@ impl Exporter {
         }
         if let Some(batch) = self.batch.as_mut().filter(|b| !b.busy && (all || b.due <= now)) {
             batch.busy = true;
-            let from = (self.turn, std::mem::take(&mut self.kept[Signal::Traces as usize]));
+            let from = (self.turn, std::mem::take(&mut self.idle[Signal::Traces as usize]));
             posts.spawn(send(Arc::clone(&self.config), Signal::Traces, batch.body.clone(), from));
         }
         self.begin_report(posts, now);
@@ -333,7 +333,7 @@ impl Exporter {
         self.report.busy = true;
         let span = points::Span { since: self.since, until: unix_time() };
         let body = Bytes::from(points::encode(&(self.families)(), span, self.resource()));
-        let from = (self.turn, std::mem::take(&mut self.kept[Signal::Metrics as usize]));
+        let from = (self.turn, std::mem::take(&mut self.idle[Signal::Metrics as usize]));
         posts.spawn(send(Arc::clone(&self.config), Signal::Metrics, body, from));
     }
 
@@ -344,7 +344,7 @@ impl Exporter {
 
     fn joined(&mut self, sent: Result<Sent, tokio::task::JoinError>) {
         match sent {
-            Ok((signal, outcome, kept)) => self.settle(signal, outcome, kept),
+            Ok((signal, outcome, idle)) => self.settle(signal, outcome, idle),
             // It was broken off; whose it was is not known.
             Err(_) => {
                 self.give_up_batch();
@@ -353,14 +353,14 @@ impl Exporter {
         }
     }
 
-    fn settle(&mut self, signal: Signal, outcome: Outcome, kept: Kept) {
+    fn settle(&mut self, signal: Signal, outcome: Outcome, idle: Option<Connection>) {
         let taken = matches!(outcome, Outcome::Taken { .. });
         let posts = &self.shared.counters.posts[signal as usize];
         posts[usize::from(!taken)].fetch_add(1, Ordering::Relaxed);
         match &outcome {
             Outcome::Taken { .. } => {
                 self.failing = false;
-                self.kept[signal as usize] = kept;
+                self.idle[signal as usize] = idle;
             }
             Outcome::Again { why, .. } | Outcome::Refused { why } => {
                 // Once, until it works again.
@@ -417,9 +417,14 @@ impl Exporter {
     }
 }
 
-async fn send(config: Arc<Config>, signal: Signal, body: Bytes, from: (usize, Kept)) -> Sent {
-    let (outcome, kept) = collector::send(config, signal, body, from).await;
-    (signal, outcome, kept)
+async fn send(
+    config: Arc<Config>,
+    signal: Signal,
+    body: Bytes,
+    from: (usize, Option<Connection>),
+) -> Sent {
+    let (outcome, idle) = collector::send(config, signal, body, from).await;
+    (signal, outcome, idle)
 }
 
 fn unix_time() -> Duration {

@@ -1,6 +1,6 @@
 //! Posts events to an upstream, one after the other on one connection.
 
-use crate::serve::post::{self, Kept};
+use crate::serve::post;
 use anyhow::bail;
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -8,6 +8,7 @@ use http_body_util::Full;
 use std::sync::Arc;
 use weir_config::{Config, Target, Upstream, UpstreamId};
 use weir_events::delivery::{DueEvent, Outcome};
+use weir_http_client::Connection;
 
 /// CloudEvents 1.0, HTTP binding, structured mode.
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
@@ -29,11 +30,11 @@ pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<DueEven
         outcomes: Vec::with_capacity(batch.len()),
         failure: None,
     };
-    let mut kept = Kept::default();
+    let mut idle = None;
     for due in batch {
         // Another target with each attempt.
         let target = &upstream.targets[due.attempts as usize % upstream.targets.len()];
-        match post(upstream, target, &mut kept, &due).await {
+        match post(upstream, target, &mut idle, &due).await {
             Ok(()) => sent.outcomes.push((due, Outcome::Delivered)),
             Err(error) => {
                 sent.failure = Some(format!("{}: {error:#}", target.authority));
@@ -45,11 +46,11 @@ pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<DueEven
     sent
 }
 
-/// Posts an event; any answer with 2xx says that it is taken.
+/// Posts an event; a status of 2xx accepts the event.
 async fn post(
     upstream: &Upstream,
     target: &Target,
-    kept: &mut Kept,
+    idle: &mut Option<Connection>,
     due: &DueEvent,
 ) -> anyhow::Result<()> {
     let request = Request::builder()
@@ -57,9 +58,9 @@ async fn post(
         .uri(&due.path)
         .header(header::CONTENT_TYPE, CONTENT_TYPE)
         .body(Full::new(Bytes::from(due.event.clone())))?;
-    let answer = post::post(upstream, target, kept, request).await?;
-    if !answer.status.is_success() {
-        bail!("status {}", answer.status.as_u16());
+    let response = post::post(upstream, target, idle, request).await?;
+    if !response.status.is_success() {
+        bail!("status {}", response.status.as_u16());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! A request to a collector, and what its answer means
+//! A request to a collector, and the outcome of its response
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>).
 
-use crate::serve::post::{self, Answer, Kept};
+use crate::serve::post::{self, Response};
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
@@ -10,6 +10,7 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::{Config, Telemetry};
+use weir_http_client::Connection;
 
 /// Longest wait that a collector may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -46,10 +47,10 @@ pub(super) async fn send(
     config: Arc<Config>,
     signal: Signal,
     body: Bytes,
-    (turn, mut kept): (usize, Kept),
-) -> (Outcome, Kept) {
+    (turn, mut idle): (usize, Option<Connection>),
+) -> (Outcome, Option<Connection>) {
     let Some(telemetry) = &config.telemetry else {
-        return (Outcome::Refused { why: "the collector was removed".to_owned() }, kept);
+        return (Outcome::Refused { why: "the collector was removed".to_owned() }, idle);
     };
     let upstream = &config.upstreams[telemetry.sink.upstream.0];
     let target = &upstream.targets[turn % upstream.targets.len()];
@@ -60,31 +61,30 @@ pub(super) async fn send(
         .body(Full::new(body));
     let outcome = match request {
         Err(error) => Outcome::Refused { why: error.to_string() },
-        Ok(request) => match post::post(upstream, target, &mut kept, request).await {
-            Ok(answer) => meaning(signal, &answer),
+        Ok(request) => match post::post(upstream, target, &mut idle, request).await {
+            Ok(response) => meaning(signal, &response),
             Err(error) => {
                 Outcome::Again { after: None, why: format!("{}: {error:#}", target.authority) }
             }
         },
     };
-    (outcome, kept)
+    (outcome, idle)
 }
 
 fn path(telemetry: &Telemetry, signal: Signal) -> String {
     format!("{}/v1/{}", telemetry.sink.path.trim_end_matches('/'), signal.as_str())
 }
 
-fn meaning(signal: Signal, answer: &Answer) -> Outcome {
-    let why = format!("status {}", answer.status.as_u16());
-    match answer.status.as_u16() {
-        200..=299 => Outcome::Taken { rejected: rejected(signal, &answer.body) },
-        429 | 502 | 503 | 504 => Outcome::Again { after: retry_after(answer), why },
+fn meaning(signal: Signal, response: &Response) -> Outcome {
+    let why = format!("status {}", response.status.as_u16());
+    match response.status.as_u16() {
+        200..=299 => Outcome::Taken { rejected: rejected(signal, &response.body) },
+        429 | 502 | 503 | 504 => Outcome::Again { after: retry_after(response), why },
         _ => Outcome::Refused { why },
     }
 }
 
-/// Spans that were not taken of those that were sent. An answer that is no such message has told by
-/// its status that all were.
+/// Rejected spans. A response without this message reports by its status that all were accepted.
 fn rejected(signal: Signal, body: &[u8]) -> u64 {
     if signal != Signal::Traces {
         return 0;
@@ -93,7 +93,7 @@ fn rejected(signal: Signal, body: &[u8]) -> u64 {
     partly.and_then(|partly| u64::try_from(partly.rejected_spans).ok()).unwrap_or(0)
 }
 
-fn retry_after(answer: &Answer) -> Option<Duration> {
-    let seconds = answer.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
 }
