@@ -104,18 +104,7 @@ pub(crate) fn field(text: &str, out: &mut Vec<u8>) {
 
 /// Decimal digits.
 fn number(value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut from = digits.len();
-    let mut rest = value;
-    loop {
-        from -= 1;
-        digits[from] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[from..]);
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]

@@ -66,7 +66,19 @@ pub enum Outcome {
 }
 
 /// Kind of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
     /// Connection refused.
     Refused,
@@ -91,22 +103,31 @@ pub enum ErrorKind {
     /// Statuses 100 to 199 and those above 599.
     HttpOther,
     /// 200 to 299 outside of the successful statuses.
+    #[strum(serialize = "http_2xx")]
     Http2xx,
     /// 300 to 399, likewise.
+    #[strum(serialize = "http_3xx")]
     Http3xx,
     /// 400 to 499 except 429.
+    #[strum(serialize = "http_4xx")]
     Http4xx,
     /// 429.
+    #[strum(serialize = "http_429")]
     Http429,
     /// 500.
+    #[strum(serialize = "http_500")]
     Http500,
     /// 502.
+    #[strum(serialize = "http_502")]
     Http502,
     /// 503.
+    #[strum(serialize = "http_503")]
     Http503,
     /// 504.
+    #[strum(serialize = "http_504")]
     Http504,
     /// 500 to 599 except those above.
+    #[strum(serialize = "http_5xx")]
     Http5xx,
     /// A check failed.
     Check,
@@ -116,57 +137,11 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in order.
-    pub const ALL: [Self; 22] = [
-        Self::Refused,
-        Self::Reset,
-        Self::Closed,
-        Self::ConnectTimeout,
-        Self::Timeout,
-        Self::Resolve,
-        Self::Tls,
-        Self::Protocol,
-        Self::Request,
-        Self::Network,
-        Self::HttpOther,
-        Self::Http2xx,
-        Self::Http3xx,
-        Self::Http4xx,
-        Self::Http429,
-        Self::Http500,
-        Self::Http502,
-        Self::Http503,
-        Self::Http504,
-        Self::Http5xx,
-        Self::Check,
-        Self::Transaction,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Its name in results.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Reset => "reset",
-            Self::Closed => "closed",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::Timeout => "timeout",
-            Self::Resolve => "resolve",
-            Self::Tls => "tls",
-            Self::Protocol => "protocol",
-            Self::Request => "request",
-            Self::Network => "network",
-            Self::HttpOther => "http_other",
-            Self::Http2xx => "http_2xx",
-            Self::Http3xx => "http_3xx",
-            Self::Http4xx => "http_4xx",
-            Self::Http429 => "http_429",
-            Self::Http500 => "http_500",
-            Self::Http502 => "http_502",
-            Self::Http503 => "http_503",
-            Self::Http504 => "http_504",
-            Self::Http5xx => "http_5xx",
-            Self::Check => "check",
-            Self::Transaction => "transaction",
-        }
+        self.into()
     }
 
     /// The kind of an unsuccessful status.

@@ -3,11 +3,22 @@
 use crate::threshold::ThresholdResult;
 use crate::validity::Violation;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "UPPERCASE")]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Verdict {
     /// Valid, and all thresholds met.
     #[default]
@@ -40,20 +51,7 @@ impl Verdict {
     /// The printed name.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Quick => "QUICK",
-            Self::Regression => "REGRESSION",
-            Self::Fail => "FAIL",
-            Self::Unstable => "UNSTABLE",
-            Self::Invalid => "INVALID",
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.word())
+        self.into()
     }
 }
 

@@ -29,39 +29,32 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    fn select(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
-            Self::Bucket => {
-                "SELECT calls, request_bytes, response_bytes, amount, latency FROM bucket
-                 WHERE step = ?1 AND start = ?2 AND series = ?3"
-            }
-            Self::Rebuilt => {
-                "SELECT calls, request_bytes, response_bytes, amount, latency FROM rebuilt
-                 WHERE step = ?1 AND start = ?2 AND series = ?3"
-            }
+            Self::Bucket => "bucket",
+            Self::Rebuilt => "rebuilt",
         }
     }
 
-    fn upsert(self) -> &'static str {
-        match self {
-            Self::Bucket => {
-                "INSERT INTO bucket VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)
-                 ON CONFLICT DO UPDATE SET calls = ?4, request_bytes = ?5, response_bytes = ?6,
-                 amount = ?7, latency = ?8, revision = revision + 1"
-            }
-            Self::Rebuilt => {
-                "INSERT INTO rebuilt VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)
-                 ON CONFLICT DO UPDATE SET calls = ?4, request_bytes = ?5, response_bytes = ?6,
-                 amount = ?7, latency = ?8, revision = revision + 1"
-            }
-        }
+    fn select(self) -> String {
+        format!(
+            "SELECT calls, request_bytes, response_bytes, amount, latency FROM {}
+             WHERE step = ?1 AND start = ?2 AND series = ?3",
+            self.name()
+        )
     }
 
-    fn select_day(self) -> &'static str {
-        match self {
-            Self::Bucket => "SELECT series FROM bucket WHERE step = 86400 AND start = ?1",
-            Self::Rebuilt => "SELECT series FROM rebuilt WHERE step = 86400 AND start = ?1",
-        }
+    fn upsert(self) -> String {
+        format!(
+            "INSERT INTO {} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)
+             ON CONFLICT DO UPDATE SET calls = ?4, request_bytes = ?5, response_bytes = ?6,
+             amount = ?7, latency = ?8, revision = revision + 1",
+            self.name()
+        )
+    }
+
+    fn select_day(self) -> String {
+        format!("SELECT series FROM {} WHERE step = 86400 AND start = ?1", self.name())
     }
 }
 
@@ -141,14 +134,14 @@ impl Writer {
         (step, start, series): (u64, u64, i64),
         sum: &Sum,
     ) -> rusqlite::Result<()> {
-        let mut read = database.prepare_cached(self.table.select())?;
+        let mut read = database.prepare_cached(&self.table.select())?;
         let before = read.query_row(params![step, start, series], read_sum).optional()?;
         let mut sum = std::borrow::Cow::Borrowed(sum);
         if let Some(before) = before {
             sum.to_mut().merge(&before);
         }
         let amount = (sum.amount != 0).then(|| sum.amount.to_string());
-        database.prepare_cached(self.table.upsert())?.execute(params![
+        database.prepare_cached(&self.table.upsert())?.execute(params![
             step,
             start,
             series,
@@ -197,7 +190,7 @@ impl Writer {
         limit: usize,
     ) -> rusqlite::Result<bool> {
         if !self.days.contains_key(&day) {
-            let mut read = database.prepare_cached(self.table.select_day())?;
+            let mut read = database.prepare_cached(&self.table.select_day())?;
             let known = read.query_map([day], |row| row.get(0))?.collect::<Result<_, _>>()?;
             if self.days.len() >= MAX_DAYS {
                 self.days.pop_first();

@@ -25,7 +25,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What was done about a transaction that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Resolution {
     /// Nothing was done about it with success.
     Open,
@@ -38,24 +39,16 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Open, Self::Resubmitted, Self::Resolved, Self::Dismissed];
-
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Resubmitted => "resubmitted",
-            Self::Resolved => "resolved",
-            Self::Dismissed => "dismissed",
-        }
+        self.into()
     }
 
     /// The resolution of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|resolution| resolution.name() == name)
+        name.parse().ok()
     }
 }
 

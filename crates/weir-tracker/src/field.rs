@@ -4,7 +4,8 @@
 const MAX_NAME_BYTES: usize = 256;
 
 /// A column of names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Name {
     /// The API.
     Api,
@@ -28,32 +29,12 @@ pub enum Name {
 
 impl Name {
     /// All of them, in the order of their columns.
-    pub const ALL: [Self; 9] = [
-        Self::Api,
-        Self::Operation,
-        Self::Type,
-        Self::Method,
-        Self::Consumer,
-        Self::Principal,
-        Self::Sender,
-        Self::Receiver,
-        Self::Problem,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The field name in a query.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Api => "api",
-            Self::Operation => "operation",
-            Self::Type => "type",
-            Self::Method => "method",
-            Self::Consumer => "consumer",
-            Self::Principal => "principal",
-            Self::Sender => "sender",
-            Self::Receiver => "receiver",
-            Self::Problem => "problem",
-        }
+        self.into()
     }
 }
 

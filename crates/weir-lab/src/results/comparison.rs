@@ -60,8 +60,9 @@ pub struct TimeRatio {
 }
 
 /// Judgement on a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Judgement {
     /// Faster than before, by more than the margin.
     Better,
@@ -79,13 +80,7 @@ impl Judgement {
     /// The word, for tables.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Same => "same",
-            Self::Worse => "worse",
-            Self::Unclear => "unclear",
-            Self::Incomparable => "incomparable",
-        }
+        self.into()
     }
 }
 

@@ -18,7 +18,7 @@ fn ask(target: &str, change: impl FnOnce(&mut Request)) -> (Tally, u64) {
 }
 
 fn kinds(tally: &Tally) -> Vec<(ErrorKind, u64)> {
-    let kinds = ErrorKind::ALL.into_iter().map(|kind| (kind, tally.errors[kind.index()]));
+    let kinds = ErrorKind::ALL.iter().map(|kind| (*kind, tally.errors[kind.index()]));
     kinds.filter(|(_, count)| *count > 0).collect()
 }
 

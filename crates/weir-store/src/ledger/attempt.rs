@@ -6,7 +6,8 @@ use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// State of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum AttemptState {
     /// It is about to be sent, or was sent and has no response yet.
     Sending,
@@ -21,23 +22,10 @@ pub enum AttemptState {
 }
 
 impl AttemptState {
-    const ALL: [Self; 5] =
-        [Self::Sending, Self::Succeeded, Self::Failed, Self::Refused, Self::Unknown];
-
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Sending => "sending",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Refused => "refused",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    fn from_name(name: &str) -> Self {
-        Self::ALL.into_iter().find(|state| state.name() == name).unwrap_or(Self::Unknown)
+        self.into()
     }
 }
 
@@ -127,7 +115,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         number: row.get(2)?,
         job: row.get(3)?,
         who: row.get(4)?,
-        state: AttemptState::from_name(&state),
+        state: state.parse().unwrap_or(AttemptState::Unknown),
         status: row.get(6)?,
         reason: row.get(7)?,
         destination: row.get(8)?,

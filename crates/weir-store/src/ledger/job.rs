@@ -11,7 +11,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use weir_journal::{Address, Position};
 
 /// State of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum JobState {
     /// The query is being read.
     Previewing,
@@ -28,30 +29,10 @@ pub enum JobState {
 }
 
 impl JobState {
-    const ALL: [Self; 6] = [
-        Self::Previewing,
-        Self::Previewed,
-        Self::Running,
-        Self::Paused,
-        Self::Cancelled,
-        Self::Finished,
-    ];
-
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Previewing => "previewing",
-            Self::Previewed => "previewed",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Cancelled => "cancelled",
-            Self::Finished => "finished",
-        }
-    }
-
-    fn from_name(name: &str) -> Self {
-        Self::ALL.into_iter().find(|state| state.name() == name).unwrap_or(Self::Cancelled)
+        self.into()
     }
 }
 
@@ -155,7 +136,7 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         again: row.get(3)?,
         rate: row.get(4)?,
         who: row.get(5)?,
-        state: JobState::from_name(&state),
+        state: state.parse().unwrap_or(JobState::Cancelled),
         run: row.get(7)?,
         incomplete: row.get(8)?,
         created: row.get(9)?,

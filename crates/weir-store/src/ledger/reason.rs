@@ -1,7 +1,8 @@
 //! The reasons why a transaction cannot be resubmitted, each with a stable code and a text.
 
 /// Why a transaction cannot be resubmitted as requested.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::EnumIter)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Reason {
     /// The journal does not have it.
     NotKept,
@@ -48,59 +49,13 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// One of each kind, for documents and tests.
-    pub const KINDS: [Self; 21] = [
-        Self::NotKept,
-        Self::Expired,
-        Self::Unrecorded,
-        Self::Damaged,
-        Self::Masked(None),
-        Self::Truncated,
-        Self::Withheld,
-        Self::Aborted,
-        Self::Attempt,
-        Self::Sending,
-        Self::Unknown,
-        Self::Settled,
-        Self::Succeeded,
-        Self::ConsumerGone,
-        Self::ScopeMissing,
-        Self::NotAdmitted,
-        Self::RouteGone,
-        Self::TargetNotListed,
-        Self::TargetUnfit,
-        Self::LimitReached,
-        Self::Rejected(String::new()),
-    ];
-
     /// Its stable code; without details.
     #[must_use]
     pub fn code(&self) -> String {
-        let code = match self {
-            Self::NotKept => "not-kept",
-            Self::Expired => "expired",
-            Self::Unrecorded => "unrecorded",
-            Self::Damaged => "damaged",
-            Self::Masked(_) => "masked",
-            Self::Truncated => "truncated",
-            Self::Withheld => "withheld",
-            Self::Aborted => "aborted",
-            Self::Attempt => "attempt",
-            Self::Sending => "sending",
-            Self::Unknown => "unknown",
-            Self::Settled => "settled",
-            Self::Succeeded => "succeeded",
-            Self::ConsumerGone => "consumer-gone",
-            Self::ScopeMissing => "scope-missing",
-            Self::NotAdmitted => "not-admitted",
-            Self::RouteGone => "route-gone",
-            Self::TargetNotListed => "target-not-listed",
-            Self::TargetUnfit => "target-unfit",
-            Self::LimitReached => "limit-reached",
-            Self::Rejected(problem) if problem.is_empty() => "rejected",
-            Self::Rejected(problem) => return format!("rejected:{problem}"),
-        };
-        code.to_owned()
+        match self {
+            Self::Rejected(problem) if !problem.is_empty() => format!("rejected:{problem}"),
+            kind => <&str>::from(kind).to_owned(),
+        }
     }
 
     /// The reason with a code; without a location.
@@ -109,7 +64,7 @@ impl Reason {
         if let Some(problem) = code.strip_prefix("rejected:") {
             return Some(Self::Rejected(problem.to_owned()));
         }
-        Self::KINDS.into_iter().find(|reason| reason.code() == code)
+        code.parse().ok()
     }
 
     /// The cause and the remedy.
@@ -176,11 +131,12 @@ impl Reason {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use strum::IntoEnumIterator;
 
     #[test]
     fn codes_are_stable_different_and_read_back() {
         let mut seen = HashSet::new();
-        for reason in Reason::KINDS {
+        for reason in Reason::iter() {
             assert_eq!(Reason::from_code(&reason.code()), Some(reason.clone()));
             assert!(seen.insert(reason.code()) && !reason.words().is_empty());
         }

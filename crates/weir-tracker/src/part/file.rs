@@ -410,7 +410,7 @@ impl Sealed<'_> {
     /// One row. Slow for many rows: each value is read separately.
     pub(crate) fn row(&self, row: usize) -> Result<Row, Error> {
         let mut names: [String; NAMES] = Default::default();
-        for name in Name::ALL {
+        for name in Name::ALL.iter().copied() {
             let code = self.value(CODES + name as u8, row)? as usize;
             names[name as usize] = self.values(name)?.into_iter().nth(code).unwrap_or_default();
         }

@@ -40,8 +40,8 @@ pub fn transaction_type(transaction: &Transaction) -> &str {
 }
 
 pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
-    Name::ALL.map(|name| {
-        cut(match name {
+    std::array::from_fn(|at| {
+        cut(match Name::ALL[at] {
             Name::Api => &transaction.api,
             Name::Operation => &transaction.operation,
             Name::Type => transaction_type(transaction),

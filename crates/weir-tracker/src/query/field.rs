@@ -47,14 +47,14 @@ impl Field {
         if let Some(name) = text.strip_prefix("key.").filter(|name| !name.is_empty()) {
             return Some(Self::Key(name.to_owned()));
         }
-        let name = Name::ALL.into_iter().find(|name| name.as_str() == text);
+        let name = Name::ALL.iter().copied().find(|name| name.as_str() == text);
         let other = || OTHERS.into_iter().find(|(name, _)| *name == text).map(|(_, field)| field);
         name.map(Self::Name).or_else(other)
     }
 
     /// The field with the most similar name, if one is similar.
     pub(crate) fn nearest(text: &str) -> Option<&'static str> {
-        let names = Name::ALL.into_iter().map(Name::as_str);
+        let names = Name::ALL.iter().map(|name| name.as_str());
         let all =
             names.chain(OTHERS.iter().map(|(name, _)| *name)).chain(["key.NAME", "header.NAME"]);
         all.map(|name| (strsim::damerau_levenshtein(name, text), name))
