@@ -2,6 +2,8 @@
 //!
 //! Errors on a closed pipe (`weir routes | head`) or a full disk behind a redirection are ignored.
 
+use crate::neutral;
+use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
 /// Writes a line to standard output.
@@ -20,6 +22,17 @@ pub(crate) fn text(text: &str) {
 pub(crate) fn bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// Writes a value as one line of JSON to standard output, safe for terminals.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    line(&neutral::json(&serde_json::to_string(value)?));
+    Ok(())
+}
+
+/// Writes each value as one line of JSON.
+pub(crate) fn json_lines(values: impl IntoIterator<Item: Serialize>) -> anyhow::Result<()> {
+    values.into_iter().try_for_each(|value| json(&value))
 }
 
 /// Writes a message to standard error.

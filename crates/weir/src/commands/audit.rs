@@ -54,9 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => ask(args)?,
     };
     if args.json {
-        for entry in &entries {
-            output::line(&neutral::json(&serde_json::to_string(entry)?));
-        }
+        output::json_lines(&entries)?;
         return Ok(Exit::Success);
     }
     let row = |entry: &AuditEntry| {

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         explain::offline(config, asked.ask()?)??
     };
     if args.json {
-        output::line(&neutral::json(&serde_json::to_string(&explanation)?));
+        output::json(&explanation)?;
     } else {
         print(&explanation);
     }

@@ -57,11 +57,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut invoices = made(args)?;
     invoices.truncate(args.limit.unwrap_or(usize::MAX));
     match args.format {
-        _ if args.json => json(&invoices)?,
-        Format::Json => json(&invoices)?,
+        format if args.json || format == Format::Json => output::json_lines(&invoices)?,
         Format::Csv => output::text(&invoice::csv(&invoices)),
         Format::Html => output::text(&invoice::html(&invoices)),
-        Format::Table => invoices.iter().for_each(show),
+        Format::Table | Format::Json => invoices.iter().for_each(show),
     }
     Ok(Exit::Success)
 }
@@ -78,13 +77,6 @@ fn made(args: &Args) -> anyhow::Result<Vec<Invoice>> {
         path.push_str(&format!("&consumer={}", encoded(consumer)));
     }
     args.source.server()?.get(&path)
-}
-
-fn json(invoices: &[Invoice]) -> anyhow::Result<()> {
-    for invoice in invoices {
-        output::line(&neutral::json(&serde_json::to_string(invoice)?));
-    }
-    Ok(())
 }
 
 fn show(invoice: &Invoice) {

@@ -37,9 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let consumers = limits.consumers.iter().filter(wanted);
     let consumers = consumers.take(args.limit.unwrap_or(usize::MAX));
     if args.json {
-        for consumer in consumers {
-            output::line(&neutral::json(&serde_json::to_string(consumer)?));
-        }
+        output::json_lines(consumers)?;
         return Ok(Exit::Success);
     }
     let rows: Vec<[String; 7]> = consumers.map(row).collect();

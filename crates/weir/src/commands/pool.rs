@@ -70,9 +70,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
         bail!("unknown pool `{name}`");
     }
     if args.json {
-        for pool in pools {
-            output::line(&neutral::json(&serde_json::to_string(pool)?));
-        }
+        output::json_lines(pools)?;
         return Ok(Exit::Success);
     }
     let rows: Vec<[String; 10]> = pools.iter().map(|pool| row(pool)).collect();

@@ -110,7 +110,7 @@ fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
                     output::error(&format!("{id}: {}", neutral::line(&attempt.words)));
                 }
                 if args.json {
-                    output::line(&neutral::json(&serde_json::to_string(&attempt)?));
+                    output::json(&attempt)?;
                 } else {
                     attempts.push(row(&attempt));
                 }

@@ -76,7 +76,7 @@ fn new(args: &New) -> anyhow::Result<()> {
     let wanted = json!({"name": args.name, "role": args.role.name()});
     let made: Value = args.server.client()?.post("/v1/tokens", &wanted)?;
     if args.json {
-        output::line(&neutral::json(&made.to_string()));
+        output::json(&made)?;
     } else {
         // Only the token is on standard output, so that it can be redirected to a file.
         output::line(&neutral::line(made["token"].as_str().unwrap_or_default()));
@@ -90,10 +90,7 @@ fn list(args: &List) -> anyhow::Result<()> {
     let all: Vec<TokenInfo> = args.server.client()?.get("/v1/tokens")?;
     let all = all.into_iter().take(args.limit.unwrap_or(usize::MAX));
     if args.json {
-        for token in all {
-            output::line(&neutral::json(&serde_json::to_string(&token)?));
-        }
-        return Ok(());
+        return output::json_lines(all);
     }
     let role = |token: &TokenInfo| token.role.name().to_owned();
     let rows: Vec<[String; 3]> = all

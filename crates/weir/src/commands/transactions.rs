@@ -6,7 +6,6 @@ pub(super) mod tail;
 
 use crate::table::table;
 use crate::{neutral, output};
-use serde::Serialize;
 use weir_admin::tracker::Summary;
 
 const COLUMNS: [&str; 8] = ["TIME", "ID", "STATE", "STATUS", "TOOK", "REQUEST", "API", "CONSUMER"];
@@ -28,12 +27,6 @@ fn row(summary: &Summary) -> [String; COLUMNS.len()] {
 fn print_table(summaries: &[Summary]) {
     let rows: Vec<_> = summaries.iter().map(row).collect();
     output::text(&table(COLUMNS, &rows));
-}
-
-/// One line of JSON.
-fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    output::line(&neutral::json(&serde_json::to_string(value)?));
-    Ok(())
 }
 
 /// `12.3 ms`.

@@ -44,9 +44,7 @@ impl Action {
 pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     let jobs: Vec<Job> = client.get(&format!("/v1/jobs?limit={}", args.limit.unwrap_or(50)))?;
     if args.json {
-        for job in jobs {
-            output::line(&neutral::json(&serde_json::to_string(&job)?));
-        }
+        output::json_lines(jobs)?;
         return Ok(Exit::Success);
     }
     let count = |job: &Job, states: &[&str]| {
@@ -96,7 +94,7 @@ pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     };
     let job = wait(args, client, job)?;
     if args.json {
-        output::line(&neutral::json(&serde_json::to_string(&job)?));
+        output::json(&job)?;
     } else {
         output::text(&text(&job));
     }

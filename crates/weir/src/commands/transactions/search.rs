@@ -1,6 +1,6 @@
 //! `weir search`: finds recorded transactions.
 
-use super::{print_json, print_table};
+use super::print_table;
 use crate::admin_client::Refused;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
@@ -109,7 +109,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
         let found = page(&source, &args.query, left.min(LONGEST_PAGE), cursor.clone(), timeout)?;
         left = left.saturating_sub(found.transactions.len());
         for hit in found.transactions {
-            if args.json { print_json(&hit)? } else { hits.push(hit) }
+            if args.json { output::json(&hit)? } else { hits.push(hit) }
         }
         if let (true, Some(missing)) = (cursor.is_none(), found.missing.of_records()) {
             output::note(&missing);

@@ -1,6 +1,6 @@
 //! `weir show`: one transaction, whole.
 
-use super::{print_json, took};
+use super::took;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::{neutral, output};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         DataSource::Folder(tracker) => tracker.show(args.id.as_u128(), true)?.with_context(none)?,
     };
     if args.json {
-        print_json(&transaction)?;
+        output::json(&transaction)?;
     } else {
         output::text(&text(&transaction, args.limit.unwrap_or(usize::MAX)));
     }

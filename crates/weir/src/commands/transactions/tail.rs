@@ -1,6 +1,6 @@
 //! `weir tail`: transactions as they end.
 
-use super::{print_json, row};
+use super::row;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::output;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let print = |summary: &Summary| -> anyhow::Result<()> {
         if args.json {
-            return print_json(summary);
+            return output::json(summary);
         }
         output::line(&row(summary).join("  "));
         Ok(())

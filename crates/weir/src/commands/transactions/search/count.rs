@@ -2,7 +2,6 @@
 
 use super::{Args, encode, failed};
 use crate::commands::data_source::DataSource;
-use crate::commands::transactions::print_json;
 use crate::table::table;
 use crate::{neutral, output};
 use weir_admin::tracker::{Counts, LONGEST_TIMEOUT, Search};
@@ -43,17 +42,17 @@ pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
 /// One object a line, each with `id`.
 fn json(counts: &Counts) -> anyhow::Result<()> {
     let matched = serde_json::json!({"id": "matched", "count": counts.matched});
-    print_json(&matched)?;
+    output::json(&matched)?;
     for facet in &counts.facets {
         for one in &facet.values {
             let id = format!("facet/{}/{}", facet.field, one.value);
-            print_json(&serde_json::json!({
+            output::json(&serde_json::json!({
                 "id": id, "field": facet.field, "value": one.value, "count": one.count,
             }))?;
         }
     }
     for bucket in &counts.histogram {
-        print_json(&serde_json::json!({
+        output::json(&serde_json::json!({
             "id": format!("time/{}", bucket.time), "time": bucket.time, "count": bucket.count,
             "bucket_ms": counts.bucket_ms,
         }))?;

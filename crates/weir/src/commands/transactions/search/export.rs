@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             let mut export = tracker.export(&search).map_err(failed)?;
             loop {
                 match export()? {
-                    Some(Exporting::Found(transaction)) => super::print_json(&*transaction)?,
+                    Some(Exporting::Found(transaction)) => output::json(&*transaction)?,
                     Some(Exporting::Later) => {}
                     Some(Exporting::End(end)) => break end,
                     None => bail!("the export ended early and is incomplete"),
