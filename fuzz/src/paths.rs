@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use weir_config::{Config, PathPattern, Segment};
-use weir_gateway::path;
+use weir_http::path;
 use weir_gateway::route::{Found, Router};
 
 /// Most APIs and routes of each that an input may have.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_gateway::limit::{LimitStatuses, PlanStatus, QuotaStatus, RateStatus};
+use weir_limit::{LimitStatuses, PlanStatus, QuotaStatus, RateStatus};
 
 /// Current limit status. Rejections are counted since the start of weir.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use utoipa::ToSchema;
-use weir_gateway::limit::LimitStatuses;
+use weir_limit::LimitStatuses;
 
 pub(crate) use history::{History, LONGEST};
 pub(crate) use pools::PoolHistory;
@@ -244,7 +244,7 @@ impl Live {
         let totals = Totals::of(&snapshot);
         let now_ms = unix_ms();
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        past.add(now_ms / 1000, &totals, snapshot.active);
+        past.add(now_ms / 1000, &totals, snapshot.totals.active);
         drop(past);
         let pools = self.sources.gateway.pools();
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms / 1000, &pools);
@@ -252,8 +252,8 @@ impl Live {
             let mut pulse = totals.since(&before.totals);
             pulse.at_ms = now_ms;
             pulse.ready = self.sources.readiness() == Readiness::Ready;
-            pulse.in_flight = snapshot.active;
-            pulse.connections = snapshot.connections;
+            pulse.in_flight = snapshot.totals.active;
+            pulse.connections = snapshot.totals.connections;
             pulse.apis.truncate(MOST_APIS);
             pulse.targets = rates::targets(&snapshot).take(MOST_TARGETS).collect();
             pulse.throttled = throttled(&self.sources.gateway.limits(), &mut before.refused);

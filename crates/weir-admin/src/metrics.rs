@@ -13,7 +13,7 @@ pub use gateway::gateway;
 pub use pools::pools;
 pub use process::process;
 pub use text::render;
-pub use weir_gateway::stats::Exemplar;
+pub use weir_telemetry::stats::Exemplar;
 
 use axum::http::{HeaderMap, header};
 

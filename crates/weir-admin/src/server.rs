@@ -20,9 +20,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_config::Admin;
-use weir_gateway::handshake::Failures;
 use weir_gateway::pools::Log;
-use weir_gateway::tls::TlsError;
+use weir_net::handshake::Failures;
+use weir_net::tls::TlsError;
 
 /// Maximum number of connections; further ones are closed immediately.
 const CONNECTIONS: usize = 256;

@@ -98,7 +98,7 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// No sessions, for the admin listener with this port.
     pub(crate) fn new(port: u16, secure: bool) -> Self {
-        let cookie = format!("{}{port}", weir_gateway::console_cookie::PREFIX);
+        let cookie = format!("{}{port}", weir_http::console_cookie::PREFIX);
         Self { cookie, secure, all: Mutex::default() }
     }
 

@@ -487,7 +487,7 @@ impl Exchange {
             }
             if let Some(span) = span {
                 let error = problem.map_or("", Problem::slug);
-                worker.stats.spans.push(span.over(transaction, duration, error, false));
+                worker.stats.spans.push(transaction.traced(&span, duration, error, false));
             }
         });
         self.live = None;
@@ -516,7 +516,7 @@ impl Exchange {
                 open.end(transaction.request.head.method, error, now);
             }
             if let Some(span) = span {
-                worker.stats.spans.push(span.over(transaction, duration, error, true));
+                worker.stats.spans.push(transaction.traced(&span, duration, error, true));
             }
         });
         self.live = None;

@@ -6,6 +6,7 @@ pub(crate) mod mirror;
 pub(crate) use head::fill;
 
 use crate::body::RequestBody;
+use crate::client_request::ClientRequest;
 use crate::exchange::Exchange;
 use crate::grpc;
 use crate::headers::{is_edited, is_underscored, sign, strip_response};
@@ -18,7 +19,7 @@ use crate::upstream::{
     UpstreamBody, hash, send,
 };
 use std::rc::Rc;
-use weir_config::{Handler, Instead, Proxy, Route, Upstream, UpstreamId};
+use weir_config::{Handler, HashKey, Instead, Proxy, Route, Upstream, UpstreamId};
 use weir_wire::{Framing, Headers, Known, Method, RequestHead, has_token};
 
 /// Forwards a request. The head of the response is then in `exchange.response`.
@@ -48,7 +49,7 @@ pub(crate) async fn forward<'a>(
         exchange.mirrors.clear();
     }
     // Before the headers are the upstream's.
-    let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
+    let key = settings.hash.as_ref().and_then(|by| hash_key(&exchange.view(), by));
     prepare(exchange, route, proxy, settings, &mut body);
     let filter = is_http2.then(|| trailer_filter(exchange, id));
     let target = head::target(exchange, proxy);
@@ -172,7 +173,7 @@ pub(crate) fn instead(exchange: &Exchange, proxy: &Proxy) -> Option<UpstreamId> 
     let takes = |other: &&Instead| {
         other.when.as_ref().is_none_or(|when| when.holds(&scope))
             && other.share.as_ref().is_none_or(|share| {
-                hash::key_of(&exchange.view(), &share.by)
+                hash_key(&exchange.view(), &share.by)
                     .is_some_and(|key| hash::is_in(key, share.part))
             })
     };
@@ -208,7 +209,7 @@ pub(crate) fn outline(
     let live = Rc::clone(exchange.live());
     let id = exchange.upstream_of(proxy).0;
     let (upstream, settings) = (&live.upstreams[id], &live.site.config.upstreams[id]);
-    let key = settings.hash.as_ref().and_then(|by| hash::key_of(&exchange.view(), by));
+    let key = settings.hash.as_ref().and_then(|by| hash_key(&exchange.view(), by));
     head::prepare(exchange, route, Some(&proxy.headers), &settings.underscores_in_headers);
     sign(&mut exchange.request.headers, settings.credential.as_ref());
     let to = &upstream.targets[upstream.choose(&[], key)?];
@@ -216,4 +217,16 @@ pub(crate) fn outline(
     let outbound = outbound(&exchange.request, proxy, target.as_deref());
     let mut out = OutboundRequest { upgrade, ..outbound }.http1(&to.authority, framing, None);
     Some((std::mem::take(out.head()), to.name.clone()))
+}
+
+/// The hash of what keeps requests together; `None` if the request has nothing of the kind.
+fn hash_key(request: &ClientRequest<'_>, by: &HashKey) -> Option<u64> {
+    match by {
+        HashKey::Address => Some(hash::of(request.client.address.to_string().as_bytes())),
+        HashKey::Header(name) => request.head.headers.get(name).map(hash::of),
+        HashKey::Expr(expr) => expr.value(&request.scope()).map(|value| match value {
+            serde_json::Value::String(text) => hash::of(text.as_bytes()),
+            other => hash::of(other.to_string().as_bytes()),
+        }),
+    }
 }

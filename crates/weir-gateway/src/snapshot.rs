@@ -4,7 +4,7 @@ use crate::auth::{IntrospectionSeries, KeySetSeries};
 use crate::grpc;
 use crate::labels::{EjectionReason, Hedged, Mirrored, RetryDenied, RetryReason, UpgradeEnd};
 use crate::stats::{
-    BUCKETS, CallKey, Durations, Exemplar, RejectionSeries, SeriesKey, Sketch, TargetKey,
+    BUCKETS, CallKey, Durations, Exemplar, RejectionSeries, SeriesKey, Sketch, TargetKey, Totals,
     WorkerStats, put_exemplar, rejection_series,
 };
 use crate::upstream::Healths;
@@ -16,35 +16,8 @@ use std::sync::PoisonError;
 pub struct Snapshot {
     /// Threads that serve requests.
     pub workers: usize,
-    /// Client connections open now.
-    pub connections: u64,
-    /// Client connections accepted.
-    pub accepted: u64,
-    /// Client connections closed at once because of `limits.connections`.
-    pub refused_connections: u64,
-    /// Requests, and connections that could not be served, for which no file descriptor was free.
-    pub descriptors_exhausted: u64,
-    /// TLS handshakes that failed or took too long.
-    pub handshake_failures: u64,
-    /// Connections that did not start with the PROXY protocol header they should have, or came from
-    /// nobody who may send one.
-    pub proxy_protocol_failures: u64,
-    /// Requests refused because their bytes are not acceptable HTTP.
-    pub bad_requests: u64,
-    /// Request headers that were not passed on because of an underscore or a dot in their name.
-    pub dropped_headers: u64,
-    /// Requests in flight now.
-    pub active: u64,
-    /// Requests whose client went away, or whose answer broke off.
-    pub aborted: u64,
-    /// Requests that a time limit ended: answered 408 or 504, or broken off.
-    pub timeouts: u64,
-    /// Bytes of request bodies received.
-    pub request_bytes: u64,
-    /// Bytes of response bodies sent.
-    pub response_bytes: u64,
-    /// Access log lines dropped because the log could not keep up.
-    pub log_dropped: u64,
+    /// Counters of all workers.
+    pub totals: Totals,
     /// Tokens found in the cache of verified tokens.
     pub token_hits: u64,
     /// Tokens that had to be verified.
@@ -55,48 +28,10 @@ pub struct Snapshot {
     pub key_sets: Vec<KeySetSeries>,
     /// Tokens that servers are asked about, in the order of their auths.
     pub introspections: Vec<IntrospectionSeries>,
-    /// Requests refused by a rate limit.
-    pub limited: u64,
-    /// Requests refused by a quota.
-    pub over_quota: u64,
-    /// Requests rejected because too many credentials from their address had failed.
-    pub auth_throttled: u64,
-    /// Requests that are not as their API's description says.
-    pub invalid_requests: u64,
-    /// Answers that are not as their API's description says.
-    pub invalid_responses: u64,
-    /// Requests whose validation would have exceeded its budget.
-    pub validation_over_budget_requests: u64,
-    /// Responses whose validation would have exceeded its budget.
-    pub validation_over_budget_responses: u64,
-    /// Answers given from a cache.
-    pub cache_hits: u64,
-    /// Requests that a cache had no fresh answer for.
-    pub cache_misses: u64,
-    /// Stale answers of a cache that were good still.
-    pub cache_revalidated: u64,
-    /// Requests that have nothing to do with the cache of their route.
-    pub cache_bypassed: u64,
-    /// Calls of `calls` in whose place their fallback stands.
-    pub fallbacks: u64,
-    /// Requests that waited for another's answer.
-    pub cache_waited: u64,
-    /// Stored answers that had to go for others.
-    pub cache_evictions: u64,
     /// Answers that are stored.
     pub cache_entries: u64,
     /// Memory that they take, in bytes.
     pub cache_bytes: u64,
-    /// Requests of which nothing, or not the end, could be recorded, or not as durably as promised.
-    pub unrecorded: u64,
-    /// Calls that are not counted, or not whole, because there was no room for their records.
-    pub uncounted: u64,
-    /// Bodies that were not recorded because they could not be masked.
-    pub withheld: u64,
-    /// Connections open now that have become something else.
-    pub upgrades_open: u64,
-    /// Requests for a WebSocket where there is none.
-    pub upgrades_refused: u64,
     /// Connections that had become something else, by [`UpgradeEnd`].
     pub upgrades: [u64; UpgradeEnd::ALL.len()],
     /// Requests that were not traced because there were too many in a second.
@@ -229,45 +164,9 @@ impl Snapshot {
 
     fn add(&mut self, worker: &WorkerStats) {
         self.workers += 1;
-        for (sum, counter) in [
-            (&mut self.connections, &worker.connections),
-            (&mut self.accepted, &worker.accepted),
-            (&mut self.refused_connections, &worker.refused_connections),
-            (&mut self.descriptors_exhausted, &worker.descriptors_exhausted),
-            (&mut self.handshake_failures, &worker.handshake_failures),
-            (&mut self.proxy_protocol_failures, &worker.proxy_protocol_failures),
-            (&mut self.bad_requests, &worker.bad_requests),
-            (&mut self.dropped_headers, &worker.dropped_headers),
-            (&mut self.active, &worker.active),
-            (&mut self.aborted, &worker.aborted),
-            (&mut self.timeouts, &worker.timeouts),
-            (&mut self.request_bytes, &worker.request_bytes),
-            (&mut self.response_bytes, &worker.response_bytes),
-            (&mut self.log_dropped, &worker.log_dropped),
-            (&mut self.limited, &worker.limited),
-            (&mut self.over_quota, &worker.over_quota),
-            (&mut self.auth_throttled, &worker.auth_throttled),
-            (&mut self.invalid_requests, &worker.invalid_requests),
-            (&mut self.invalid_responses, &worker.invalid_responses),
-            (&mut self.validation_over_budget_requests, &worker.validation_over_budget_requests),
-            (&mut self.validation_over_budget_responses, &worker.validation_over_budget_responses),
-            (&mut self.fallbacks, &worker.fallbacks),
-            (&mut self.cache_hits, &worker.cache_hits),
-            (&mut self.cache_misses, &worker.cache_misses),
-            (&mut self.cache_revalidated, &worker.cache_revalidated),
-            (&mut self.cache_bypassed, &worker.cache_bypassed),
-            (&mut self.cache_waited, &worker.cache_waited),
-            (&mut self.cache_evictions, &worker.cache_evictions),
-            (&mut self.unrecorded, &worker.unrecorded),
-            (&mut self.uncounted, &worker.uncounted),
-            (&mut self.withheld, &worker.withheld),
-            (&mut self.upgrades_open, &worker.upgrades_open),
-            (&mut self.upgrades_refused, &worker.upgrades_refused),
-            (&mut self.untraced, &worker.spans.untraced),
-            (&mut self.spans_lost, &worker.spans.lost),
-        ] {
-            *sum += counter.get();
-        }
+        self.totals.add(worker);
+        self.untraced += worker.spans.untraced.get();
+        self.spans_lost += worker.spans.lost.get();
         self.mirrored.iter_mut().zip(&worker.mirrored).for_each(|(sum, one)| *sum += one.get());
         self.upgrades.iter_mut().zip(&worker.upgrades).for_each(|(sum, one)| *sum += one.get());
     }

@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use weir_gateway::listen::{self, BindError};
+use weir_net::listen::{self, BindError};
 
 /// Largest request body; a larger one gets 413.
 pub(crate) const LARGEST_BODY: usize = 1024 * 1024;

@@ -85,7 +85,7 @@ fn request_of(replay: Resubmission) -> ResubmitRequest {
 fn outcome(ended: injection::Ended) -> AttemptOutcome {
     match ended {
         injection::Ended::Answered { status, problem } => {
-            AttemptOutcome::Response(status, problem.map(weir_gateway::problem::Problem::slug))
+            AttemptOutcome::Response(status, problem.map(weir_http::problem::Problem::slug))
         }
         injection::Ended::Broken { status } => AttemptOutcome::Aborted(status),
         injection::Ended::Refused(why) => AttemptOutcome::Rejected(reason(why)),

@@ -46,7 +46,8 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     };
     findings::print(&warnings);
     descriptors::raise_limit();
-    if let Some(warning) = descriptors::shortage(weir_gateway::descriptors_needed(&config)) {
+    if let Some(warning) = descriptors::shortage(weir_net::descriptors::descriptors_needed(&config))
+    {
         crate::output::note(&warning);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

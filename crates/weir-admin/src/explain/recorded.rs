@@ -4,7 +4,7 @@
 use crate::tracker::{Stage, Transaction};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_gateway::problem::Problem;
+use weir_http::problem::Problem;
 
 /// Explanation of a recorded transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -5,7 +5,7 @@ use super::rates::{Sums, Totals};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use utoipa::ToSchema;
-use weir_gateway::stats::Sketch;
+use weir_telemetry::stats::Sketch;
 
 /// Seconds per point, and number of points: 15 minutes, 6 hours, a week.
 const RINGS: [(u64, usize); 3] = [(1, 900), (10, 2160), (60, 10_080)];

@@ -3,7 +3,7 @@
 use super::{ApiPulse, Lost, Pulse, Rejected, TargetPulse};
 use std::collections::BTreeMap;
 use weir_gateway::snapshot::{RequestSeries, Snapshot};
-use weir_gateway::stats::Sketch;
+use weir_telemetry::stats::Sketch;
 
 /// Totals of counters.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +29,8 @@ pub(super) struct Sums {
 impl Totals {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let mut totals = Self {
-            request_bytes: snapshot.request_bytes,
-            response_bytes: snapshot.response_bytes,
+            request_bytes: snapshot.totals.request_bytes,
+            response_bytes: snapshot.totals.response_bytes,
             ..Self::default()
         };
         for series in &snapshot.requests {
@@ -152,11 +152,11 @@ pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetPulse> 
 
 pub(super) fn lost(snapshot: &Snapshot) -> Lost {
     Lost {
-        unrecorded: snapshot.unrecorded,
-        withheld: snapshot.withheld,
-        uncounted: snapshot.uncounted,
-        log_lines: snapshot.log_dropped,
-        connections: snapshot.refused_connections,
-        aborted: snapshot.aborted,
+        unrecorded: snapshot.totals.unrecorded,
+        withheld: snapshot.totals.withheld,
+        uncounted: snapshot.totals.uncounted,
+        log_lines: snapshot.totals.log_dropped,
+        connections: snapshot.totals.refused_connections,
+        aborted: snapshot.totals.aborted,
     }
 }

@@ -1,10 +1,10 @@
 use super::history::Past;
 use super::rates::Totals;
 use super::*;
-use weir_gateway::limit::{PlanStatus, RateStatus};
-use weir_gateway::problem::Problem;
 use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
-use weir_gateway::stats::{RejectionSeries, Sketch};
+use weir_http::problem::Problem;
+use weir_limit::{PlanStatus, RateStatus};
+use weir_telemetry::stats::{RejectionSeries, Sketch};
 
 /// A snapshot of requests: API, status, how many, and what each took in microseconds.
 fn snapshot(all: &[(&str, u16, u64, u32)]) -> Snapshot {

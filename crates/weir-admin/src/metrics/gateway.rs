@@ -6,27 +6,27 @@
 use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
-use weir_gateway::labels::{Mirrored, UpgradeEnd};
 use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
-use weir_gateway::stats::BUCKETS;
+use weir_telemetry::labels::{Mirrored, UpgradeEnd};
+use weir_telemetry::stats::BUCKETS;
 
 #[rustfmt::skip]
 const REQUESTS: &[Row<Snapshot>] = &[
-    (Gauge, "http_server_active_requests", |s| s.active as f64,
+    (Gauge, "http_server_active_requests", |s| s.totals.active as f64,
         "Requests in flight."),
-    (Counter, "weir_request_body_bytes_total", |s| s.request_bytes as f64,
+    (Counter, "weir_request_body_bytes_total", |s| s.totals.request_bytes as f64,
         "Bytes of request bodies received."),
-    (Counter, "weir_response_body_bytes_total", |s| s.response_bytes as f64,
+    (Counter, "weir_response_body_bytes_total", |s| s.totals.response_bytes as f64,
         "Bytes of response bodies sent."),
-    (Counter, "weir_bad_requests_total", |s| s.bad_requests as f64,
+    (Counter, "weir_bad_requests_total", |s| s.totals.bad_requests as f64,
         "Requests rejected because their bytes are not acceptable HTTP."),
-    (Counter, "weir_headers_dropped_total", |s| s.dropped_headers as f64,
+    (Counter, "weir_headers_dropped_total", |s| s.totals.dropped_headers as f64,
         "Request headers dropped because of an underscore or a dot in their name."),
-    (Counter, "weir_aborted_requests_total", |s| s.aborted as f64,
+    (Counter, "weir_aborted_requests_total", |s| s.totals.aborted as f64,
         "Requests whose client disconnected or whose response was aborted."),
-    (Counter, "weir_request_timeouts_total", |s| s.timeouts as f64,
+    (Counter, "weir_request_timeouts_total", |s| s.totals.timeouts as f64,
         "Requests ended by a timeout: with status 408 or 504, or by an aborted response."),
-    (Counter, "weir_access_log_dropped_total", |s| s.log_dropped as f64,
+    (Counter, "weir_access_log_dropped_total", |s| s.totals.log_dropped as f64,
         "Access log lines dropped because the log could not keep up."),
 ];
 
@@ -34,21 +34,21 @@ const REQUESTS: &[Row<Snapshot>] = &[
 const CONNECTIONS: &[Row<Snapshot>] = &[
     (Gauge, "weir_workers", |s| s.workers as f64,
         "Threads that serve requests."),
-    (Gauge, "weir_connections", |s| s.connections as f64,
+    (Gauge, "weir_connections", |s| s.totals.connections as f64,
         "Open client connections."),
-    (Counter, "weir_connections_accepted_total", |s| s.accepted as f64,
+    (Counter, "weir_connections_accepted_total", |s| s.totals.accepted as f64,
         "Client connections accepted."),
-    (Counter, "weir_connections_refused_total", |s| s.refused_connections as f64,
+    (Counter, "weir_connections_refused_total", |s| s.totals.refused_connections as f64,
         "Client connections closed at once because of limits.connections."),
-    (Counter, "weir_descriptors_exhausted_total", |s| s.descriptors_exhausted as f64,
+    (Counter, "weir_descriptors_exhausted_total", |s| s.totals.descriptors_exhausted as f64,
         "Requests and connections rejected because no file descriptor was free."),
-    (Counter, "weir_tls_handshake_failures_total", |s| s.handshake_failures as f64,
+    (Counter, "weir_tls_handshake_failures_total", |s| s.totals.handshake_failures as f64,
         "TLS handshakes that failed or timed out."),
-    (Counter, "weir_proxy_protocol_failures_total", |s| s.proxy_protocol_failures as f64,
+    (Counter, "weir_proxy_protocol_failures_total", |s| s.totals.proxy_protocol_failures as f64,
         "Connections without the PROXY protocol header that their listener requires."),
-    (Gauge, "weir_upgrades_open", |s| s.upgrades_open as f64,
+    (Gauge, "weir_upgrades_open", |s| s.totals.upgrades_open as f64,
         "Open upgraded connections, such as WebSockets."),
-    (Counter, "weir_upgrades_refused_total", |s| s.upgrades_refused as f64,
+    (Counter, "weir_upgrades_refused_total", |s| s.totals.upgrades_refused as f64,
         "Requests for a WebSocket on a route that allows no upgrade."),
     (Counter, "weir_clock_backwards_total", |s| s.clock_backwards as f64,
         "Times that the system's clock was set back while requests came in."),
@@ -58,41 +58,41 @@ const CONNECTIONS: &[Row<Snapshot>] = &[
 const POLICIES: &[Row<Snapshot>] = &[
     (Counter, "weir_token_cache_evictions_total", |s| s.token_evictions as f64,
         "Verified tokens evicted from the full cache before they expired."),
-    (Counter, "weir_authentication_throttled_total", |s| s.auth_throttled as f64,
+    (Counter, "weir_authentication_throttled_total", |s| s.totals.auth_throttled as f64,
         "Requests rejected because too many credentials from their address had failed."),
-    (Counter, "weir_rate_limited_total", |s| s.limited as f64,
+    (Counter, "weir_rate_limited_total", |s| s.totals.limited as f64,
         "Requests rejected by a rate limit."),
-    (Counter, "weir_over_quota_total", |s| s.over_quota as f64,
+    (Counter, "weir_over_quota_total", |s| s.totals.over_quota as f64,
         "Requests rejected by a quota."),
     (Gauge, "weir_limit_keys", |s| s.limit_keys as f64,
         "Keys with a rate limit bucket."),
     (Counter, "weir_limit_overflow_total", |s| s.limit_overflow as f64,
         "Requests counted in the overflow bucket, which is shared when there is no room for another key."),
-    (Counter, "weir_cache_waits_total", |s| s.cache_waited as f64,
+    (Counter, "weir_cache_waits_total", |s| s.totals.cache_waited as f64,
         "Requests collapsed: they waited for the response to another request."),
-    (Counter, "weir_cache_evictions_total", |s| s.cache_evictions as f64,
+    (Counter, "weir_cache_evictions_total", |s| s.totals.cache_evictions as f64,
         "Cache evictions."),
     (Gauge, "weir_cache_entries", |s| s.cache_entries as f64,
         "Cached responses."),
     (Gauge, "weir_cache_bytes", |s| s.cache_bytes as f64,
         "Memory of cached responses."),
-    (Counter, "weir_call_fallbacks_total", |s| s.fallbacks as f64,
+    (Counter, "weir_call_fallbacks_total", |s| s.totals.fallbacks as f64,
         "Calls replaced by their fallback."),
-    (Counter, "weir_invalid_requests_total", |s| s.invalid_requests as f64,
+    (Counter, "weir_invalid_requests_total", |s| s.totals.invalid_requests as f64,
         "Requests that violate the API description, rejected or not."),
-    (Counter, "weir_invalid_answers_total", |s| s.invalid_responses as f64,
+    (Counter, "weir_invalid_answers_total", |s| s.totals.invalid_responses as f64,
         "Responses that violate the API description, rejected or not."),
     (Counter, "weir_validation_over_budget_requests_total",
-        |s| s.validation_over_budget_requests as f64,
+        |s| s.totals.validation_over_budget_requests as f64,
         "Requests whose validation would exceed its budget of steps and memory, rejected or not."),
     (Counter, "weir_validation_over_budget_responses_total",
-        |s| s.validation_over_budget_responses as f64,
+        |s| s.totals.validation_over_budget_responses as f64,
         "Responses whose validation would exceed its budget of steps and memory, rejected or not."),
-    (Counter, "weir_unrecorded_total", |s| s.unrecorded as f64,
+    (Counter, "weir_unrecorded_total", |s| s.totals.unrecorded as f64,
         "Requests without a recorded transaction because the journal was full, or with one that is less durable than configured."),
-    (Counter, "weir_monitor_uncounted_total", |s| s.uncounted as f64,
+    (Counter, "weir_monitor_uncounted_total", |s| s.totals.uncounted as f64,
         "Calls that are not metered because the journal had no room even for that."),
-    (Counter, "weir_capture_withheld_total", |s| s.withheld as f64,
+    (Counter, "weir_capture_withheld_total", |s| s.totals.withheld as f64,
         "Bodies that were not recorded because they could not be redacted."),
 ];
 
@@ -121,12 +121,12 @@ fn durations(stats: &Snapshot) -> Family {
 
 /// Counters with one label.
 fn labelled(stats: &Snapshot) -> [Family; 5] {
-    let misses = stats.cache_misses.saturating_sub(stats.cache_revalidated);
+    let misses = stats.totals.cache_misses.saturating_sub(stats.totals.cache_revalidated);
     let cache = [
-        ("hit", stats.cache_hits),
+        ("hit", stats.totals.cache_hits),
         ("miss", misses),
-        ("revalidated", stats.cache_revalidated),
-        ("bypass", stats.cache_bypassed),
+        ("revalidated", stats.totals.cache_revalidated),
+        ("bypass", stats.totals.cache_bypassed),
     ];
     [
         Family::counters(
@@ -247,12 +247,13 @@ mod tests {
     use super::*;
     use crate::metrics::render;
     use weir_gateway::snapshot::{CallSeries, TargetSeries};
+    use weir_telemetry::stats::Totals;
 
     fn stats() -> Snapshot {
         let mut buckets = [0; BUCKETS.len()];
         buckets[BUCKETS.len() - 1] = 2;
         Snapshot {
-            active: 3,
+            totals: Totals { active: 3, ..Totals::default() },
             requests: vec![RequestSeries {
                 api: "orders".to_owned(),
                 operation: "get-order".to_owned(),

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::metrics::Kind;
     use std::time::Duration;
-    use weir_gateway::trace_context::SpanContext;
+    use weir_telemetry::trace_context::SpanContext;
 
     #[test]
     fn it_is_given_to_who_prefers_it() {

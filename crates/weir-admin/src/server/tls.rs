@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use weir_config::{Config, Tls};
-use weir_gateway::tls::{ServerTls, TlsError};
+use weir_net::tls::{ServerTls, TlsError};
 
 /// Certificates, and the folder with self-signed ones.
 #[derive(Debug)]

@@ -376,8 +376,9 @@ fn what_is_explained_is_what_is_done() {
 fn counted(gateway: &Gateway) -> Vec<u64> {
     let stats = gateway.stats();
     let requests = stats.requests.iter().map(|series| series.durations.count).sum();
-    let more = [stats.active, stats.aborted, stats.request_bytes, stats.response_bytes];
-    let refused = [stats.bad_requests, stats.limited, stats.over_quota, stats.invalid_requests];
+    let totals = &stats.totals;
+    let more = [totals.active, totals.aborted, totals.request_bytes, totals.response_bytes];
+    let refused = [totals.bad_requests, totals.limited, totals.over_quota, totals.invalid_requests];
     let kept = [stats.token_misses, stats.limit_keys, stats.targets.len() as u64, requests];
     [more, refused, kept].concat()
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_config::{Config, Source, Tls, secret_file};
-use weir_gateway::tls::self_signed_certificate;
+use weir_net::tls::self_signed_certificate;
 
 /// Arguments of a running server.
 #[derive(Clone, Debug, clap::Args)]

@@ -95,7 +95,7 @@ fn database(data: &Path, suffix: &str) -> anyhow::Result<bool> {
 
 /// Returns whether the key was damaged.
 fn hash_key(data: &Path, suffix: &str) -> anyhow::Result<bool> {
-    if weir_gateway::hash_key_is_whole(data).context("hash.key cannot be read")? {
+    if weir_record::capture::hash_key_is_whole(data).context("hash.key cannot be read")? {
         return Ok(false);
     }
     let to = aside(&data.join("hash.key"), suffix).context("hash.key cannot be moved")?;

@@ -63,9 +63,9 @@ pub(super) fn start(
 fn missing(gateway: &Gateway, journal: &Journal) -> Gap {
     let stats = gateway.stats();
     Gap {
-        unrecorded: stats.unrecorded,
+        unrecorded: stats.totals.unrecorded,
         shortened: journal.statistics().shortened,
-        uncounted: stats.uncounted,
+        uncounted: stats.totals.uncounted,
     }
 }
 

@@ -16,8 +16,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_admin::monitor::Rebuilt;
 use weir_config::Config;
-use weir_gateway::limit::{Limiter, QuotaCount, quota_span};
 use weir_journal::Journal;
+use weir_limit::{Limiter, QuotaCount, quota_span};
 use weir_monitor::{Counter, Monitor};
 use weir_store::gaps::Gaps;
 

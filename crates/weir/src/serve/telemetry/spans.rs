@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
 use prost::Message;
-use weir_gateway::spans::{Traced, Try};
+use weir_telemetry::spans::{Traced, Try};
 
 /// Version of the conventions.
 pub(super) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";

@@ -1,0 +1,213 @@
+//! Why somebody is not admitted, and what the client is told about it.
+
+use weir_config::config::Config;
+use weir_config::{Access, ApiKeySource, AuthId, AuthKind};
+use weir_http::problem::Problem;
+
+/// What is wrong with a credential; a later one came closer to being admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureKind {
+    /// There is none.
+    Missing,
+    /// Another scheme than the one asked for, or no token at all.
+    Malformed,
+    /// The credential is sent more than once.
+    Repeated,
+    /// The client's certificate has no name of the kind asked for.
+    CertificateName,
+    /// The client's certificate has expired since it was shown.
+    CertificateExpired,
+    /// No consumer has this API key.
+    UnknownApiKey,
+    /// The algorithm is `none` or not among those accepted.
+    Algorithm,
+    /// The keys are to be fetched, and cannot be.
+    NoKeys,
+    /// No key fits the token's `kid` and algorithm.
+    UnknownKey,
+    /// The signature does not verify.
+    Signature,
+    /// Another issuer, or none.
+    Issuer,
+    /// Another audience, or none.
+    Audience,
+    /// A required claim is missing.
+    MissingClaim,
+    /// `nbf` lies in the future.
+    NotYetValid,
+    /// `exp` lies in the past.
+    Expired,
+    /// The authorization server says it is none, or none any more.
+    Inactive,
+    /// All is well but the scopes granted.
+    InsufficientScope,
+    /// Nothing is known of the token before the authorization server has been asked. Last, because
+    /// it says least: the answer may be anything.
+    NotIntrospected,
+    /// The credential was not verified: too many from the client's address have failed. Behind
+    /// everything, as what it would be is not known.
+    Throttled,
+}
+
+impl FailureKind {
+    /// Whether it counts as a failed authentication of the client's: a credential was there, and
+    /// is not good.
+    pub fn is_counted(self) -> bool {
+        !matches!(
+            self,
+            Self::Missing
+                | Self::InsufficientScope
+                | Self::NoKeys
+                | Self::NotIntrospected
+                | Self::Throttled
+        )
+    }
+}
+
+/// Nobody is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("authentication failed: {kind:?}")]
+pub struct AuthFailure {
+    kind: FailureKind,
+    /// The auth whose credential failed; `None` when there was no credential.
+    auth: Option<AuthId>,
+}
+
+/// What may let a request in and is not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Keys of this auth: none are known, or none fits the token.
+    Keys(AuthId),
+    /// The introspection of the token by the authorization server of this auth.
+    Introspection(AuthId),
+}
+
+impl AuthFailure {
+    pub(super) fn no_credential() -> Self {
+        Self { kind: FailureKind::Missing, auth: None }
+    }
+
+    /// What to fetch before authentication is tried again.
+    pub fn missing(self) -> Option<Missing> {
+        match self.kind {
+            FailureKind::UnknownKey | FailureKind::NoKeys => self.auth.map(Missing::Keys),
+            FailureKind::NotIntrospected => self.auth.map(Missing::Introspection),
+            _ => None,
+        }
+    }
+
+    /// The failure of one `auth`.
+    pub fn of(kind: FailureKind, auth: AuthId) -> Self {
+        Self { kind, auth: Some(auth) }
+    }
+
+    /// What is wrong.
+    pub fn kind(self) -> FailureKind {
+        self.kind
+    }
+
+    /// The auth whose credential failed; `None` when there was no credential.
+    pub fn auth(self) -> Option<AuthId> {
+        self.auth
+    }
+
+    /// The problem to answer with: 403 for scopes, 503 if it is not the client's fault, else 401.
+    pub fn problem(self) -> Problem {
+        match self.kind {
+            FailureKind::Missing => Problem::MissingCredential,
+            FailureKind::Malformed | FailureKind::Repeated => Problem::MalformedCredential,
+            FailureKind::CertificateName => Problem::CertificateName,
+            FailureKind::CertificateExpired => Problem::CertificateExpired,
+            FailureKind::Inactive => Problem::TokenInactive,
+            FailureKind::NotIntrospected => Problem::IntrospectionUnavailable,
+            FailureKind::Throttled => Problem::AuthenticationThrottled,
+            FailureKind::UnknownApiKey => Problem::UnknownApiKey,
+            FailureKind::Algorithm => Problem::TokenAlgorithm,
+            FailureKind::NoKeys => Problem::KeysUnavailable,
+            FailureKind::UnknownKey => Problem::TokenKey,
+            FailureKind::Signature => Problem::TokenSignature,
+            FailureKind::Issuer => Problem::TokenIssuer,
+            FailureKind::Audience => Problem::TokenAudience,
+            FailureKind::MissingClaim => Problem::TokenClaim,
+            FailureKind::NotYetValid => Problem::TokenNotYetValid,
+            FailureKind::Expired => Problem::TokenExpired,
+            FailureKind::InsufficientScope => Problem::InsufficientScope,
+        }
+    }
+
+    /// The value of `WWW-Authenticate` (RFC 9110 section 11.6.1, RFC 6750 section 3): a challenge
+    /// for each way in when there was no credential, else one that says what failed. API keys
+    /// and certificates have no registered scheme; `ApiKey` names the place the key belongs.
+    ///
+    /// Made of the configuration and fixed words only, never of what was sent.
+    pub fn challenge(self, config: &Config, access: &Access) -> String {
+        let mut out = String::new();
+        for rule in &access.any_of {
+            if self.auth.is_some_and(|failed| failed != rule.auth) {
+                continue;
+            }
+            if !out.is_empty() {
+                if self.auth.is_some() {
+                    break;
+                }
+                out.push_str(", ");
+            }
+            let auth = &config.auths[rule.auth.0];
+            match &auth.kind {
+                AuthKind::Jwt(_) | AuthKind::Introspect(_) => {
+                    parameter(&mut out, "Bearer realm", &auth.name);
+                    self.error(&mut out);
+                    if self.kind == FailureKind::InsufficientScope {
+                        let of_token = auth.kind.token().map_or(&[][..], |token| &token.scopes);
+                        let wanted: Vec<_> =
+                            of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
+                        parameter(&mut out, ", scope", &wanted.join(" "));
+                    }
+                }
+                AuthKind::ApiKey(ApiKeySource::Basic) => {
+                    parameter(&mut out, "Basic realm", &auth.name);
+                    parameter(&mut out, ", charset", "UTF-8");
+                }
+                AuthKind::Certificate(_) => {
+                    parameter(&mut out, "Certificate realm", &auth.name);
+                }
+                AuthKind::ApiKey(source) => {
+                    parameter(&mut out, "ApiKey realm", &auth.name);
+                    match source {
+                        ApiKeySource::Basic => {}
+                        ApiKeySource::Header(name) => parameter(&mut out, ", header", name),
+                        ApiKeySource::Query(name) => parameter(&mut out, ", query", name),
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// The error code and description of RFC 6750 section 3.1; none without a credential.
+    fn error(self, out: &mut String) {
+        let code = match self.kind {
+            FailureKind::Missing => return,
+            FailureKind::Malformed | FailureKind::Repeated => "invalid_request",
+            FailureKind::InsufficientScope => "insufficient_scope",
+            _ => "invalid_token",
+        };
+        parameter(out, ", error", code);
+        parameter(out, ", error_description", self.problem().title());
+    }
+}
+
+/// Appends `name="value"`, whatever the value holds (RFC 9110 section 5.6.4).
+fn parameter(out: &mut String, name: &str, value: &str) {
+    out.push_str(name);
+    out.push_str("=\"");
+    for character in value.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            ' '..='~' => out.push(character),
+            // Headers are ASCII; names in other scripts are shown by their length only.
+            _ => out.push('?'),
+        }
+    }
+    out.push('"');
+}

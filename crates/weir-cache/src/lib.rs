@@ -1,0 +1,6 @@
+//! Stored responses, and what HTTP says of their freshness (a subset of RFC 9111).
+
+pub mod rules;
+mod store;
+
+pub use store::{Entry, FillGuard, Found, Store, StoredResponse};

@@ -1,0 +1,373 @@
+//! Stored answers of a route, all workers together, within its share of memory.
+//!
+//! What was not used since it was last looked at goes first (the clock algorithm). Each answer is
+//! counted with its headers, its key and what a map takes for it. The lock is held for a look-up or
+//! an insertion, never over a body or an await.
+
+use super::rules::{self, Freshness};
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::watch;
+use weir_wire::Headers;
+
+/// What an answer takes beside its bytes, about.
+const OVERHEAD_BYTES: u64 = 512;
+/// Most answers of one resource.
+const MAX_VARIANTS: usize = 32;
+/// How long requests for what could not be stored go straight on, in seconds.
+const HIT_FOR_MISS_SECONDS: u64 = 10;
+
+type Key = Arc<[u8]>;
+
+/// Stored answers.
+#[derive(Debug)]
+pub struct Store {
+    memory: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    resources: HashMap<Key, Vec<Arc<Entry>>, foldhash::fast::RandomState>,
+    order: VecDeque<(Key, Weak<Entry>)>,
+    entries: usize,
+    bytes: u64,
+    filling: HashMap<Box<[u8]>, watch::Receiver<()>, foldhash::fast::RandomState>,
+}
+
+/// What is known of a resource for certain requests.
+#[derive(Debug)]
+pub struct Entry {
+    /// Whom it is for, and by which way it came.
+    tag: Vec<u8>,
+    /// Request headers that it depends on, with the values it is for.
+    vary: Vec<(String, Option<Vec<u8>>)>,
+    /// The answer; `None` if there was one that may not be stored.
+    pub response: Option<StoredResponse>,
+    /// Seconds since 1970 when it came.
+    stored_at: u64,
+    cost: u64,
+    used: AtomicBool,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct StoredResponse {
+    /// Status code of the response.
+    pub status: u16,
+    /// Its headers.
+    pub headers: Headers,
+    /// Its body.
+    pub body: Bytes,
+    /// How long it may be reused.
+    pub freshness: Freshness,
+}
+
+impl Entry {
+    fn fits(&self, tag: &[u8], request: &Headers) -> bool {
+        self.tag == tag
+            && self.vary.iter().all(|(name, value)| rules::value_of(request, name) == *value)
+    }
+
+    /// Seconds since it was made.
+    pub fn age(&self, now: u64) -> u64 {
+        let before = self.response.as_ref().map_or(0, |response| response.freshness.age);
+        before.saturating_add(now.saturating_sub(self.stored_at))
+    }
+
+    /// Seconds that it is still fresh for.
+    pub fn fresh_for(&self, now: u64) -> u64 {
+        let fresh = self
+            .response
+            .as_ref()
+            .map_or(HIT_FOR_MISS_SECONDS, |response| response.freshness.fresh);
+        fresh.saturating_sub(self.age(now))
+    }
+}
+
+/// What there is for a request.
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// An answer, fresh.
+    Fresh(Arc<Entry>),
+    /// An answer that has to be asked for again, with a validator.
+    Stale(Arc<Entry>),
+    /// Only that answers are not stored.
+    HitForMiss,
+}
+
+/// A request for a resource is under way, until dropped.
+pub struct FillGuard {
+    store: Arc<Store>,
+    key: Box<[u8]>,
+    /// Those who wait see it go.
+    _sender: watch::Sender<()>,
+}
+
+impl Drop for FillGuard {
+    fn drop(&mut self) {
+        self.store.state().filling.remove(&self.key);
+    }
+}
+
+impl Store {
+    /// A store of at most `memory` bytes.
+    pub fn new(memory: u64) -> Self {
+        Self { memory, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done in there but a count, which only makes room early.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers and bytes that are stored.
+    pub fn size(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.entries as u64, state.bytes)
+    }
+
+    /// What there is for a request with these headers at `now`, seconds since 1970.
+    pub fn find(&self, key: &[u8], tag: &[u8], request: &Headers, now: u64) -> Found {
+        let state = self.state();
+        let entries = state.resources.get(key).map(Vec::as_slice).unwrap_or_default();
+        let Some(entry) = entries.iter().find(|entry| entry.fits(tag, request)) else {
+            return Found::Nothing;
+        };
+        let fresh = entry.fresh_for(now) > 0;
+        match &entry.response {
+            None if fresh => Found::HitForMiss,
+            None => Found::Nothing,
+            Some(response) => {
+                entry.used.store(true, Relaxed);
+                match (fresh, rules::has_validator(&response.headers)) {
+                    (true, _) => Found::Fresh(Arc::clone(entry)),
+                    (false, true) => Found::Stale(Arc::clone(entry)),
+                    (false, false) => Found::Nothing,
+                }
+            }
+        }
+    }
+
+    /// Begins a request, or gives what ends with the one that is under way.
+    pub fn begin(
+        self: &Arc<Self>,
+        key: &[u8],
+        tag: &[u8],
+    ) -> Result<FillGuard, watch::Receiver<()>> {
+        let key: Box<[u8]> = [key, tag].concat().into();
+        let mut state = self.state();
+        if let Some(receiver) = state.filling.get(&key) {
+            return Err(receiver.clone());
+        }
+        let (sender, receiver) = watch::channel(());
+        state.filling.insert(key.clone(), receiver);
+        Ok(FillGuard { store: Arc::clone(self), key, _sender: sender })
+    }
+
+    /// Stores what came at `now` for `request`; gives how many others had to go. `answer` is `None`
+    /// if there was one that may not be stored.
+    pub fn insert(
+        &self,
+        key: &[u8],
+        tag: &[u8],
+        request: &Headers,
+        response: Option<StoredResponse>,
+        now: u64,
+    ) -> u64 {
+        let names = response.as_ref().and_then(|response| rules::varies_by(&response.headers));
+        let value = |name: String| {
+            let value = rules::value_of(request, &name);
+            (name, value)
+        };
+        let vary: Vec<_> = names.unwrap_or_default().into_iter().map(value).collect();
+        let values =
+            vary.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len));
+        let own = response.as_ref().map_or(0, |response| {
+            let fields =
+                response.headers.iter().map(|(_, name, value)| name.len() + value.len() + 32);
+            response.body.len() + fields.sum::<usize>()
+        });
+        let cost =
+            OVERHEAD_BYTES + (2 * key.len() + tag.len() + values.sum::<usize>() + own) as u64;
+        if cost > self.memory {
+            return 0;
+        }
+        let tag = tag.to_vec();
+        let entry =
+            Arc::new(Entry { tag, vary, response, stored_at: now, cost, used: false.into() });
+        let mut state = self.state();
+        let state = &mut *state;
+        state.remove(key, |old| old.fits(&entry.tag, request));
+        let key: Key = match state.resources.get_key_value(key) {
+            Some((known, _)) => Arc::clone(known),
+            None => key.into(),
+        };
+        let mut evicted = 0;
+        while state.resources.get(&key).is_some_and(|entries| entries.len() >= MAX_VARIANTS) {
+            let oldest = state.resources.get(&key).and_then(|entries| entries.first()).cloned();
+            state.remove(&key, |old| oldest.as_ref().is_some_and(|o| std::ptr::eq(&**o, old)));
+            evicted += 1;
+        }
+        state.order.push_back((Arc::clone(&key), Arc::downgrade(&entry)));
+        state.resources.entry(key).or_default().push(entry);
+        state.entries += 1;
+        state.bytes += cost;
+        while state.bytes > self.memory && state.evict() {
+            evicted += 1;
+        }
+        if state.order.len() > 2 * state.entries + 64 {
+            state.order.retain(|(_, entry)| entry.strong_count() > 0);
+        }
+        evicted
+    }
+
+    /// Forgets a resource: it was changed.
+    pub fn remove_all(&self, key: &[u8]) {
+        self.state().remove(key, |_| true);
+    }
+}
+
+impl State {
+    /// Removes those entries of a resource.
+    fn remove(&mut self, key: &[u8], gone: impl Fn(&Entry) -> bool) {
+        let Some(entries) = self.resources.get_mut(key) else { return };
+        let (count, bytes) = (&mut self.entries, &mut self.bytes);
+        entries.retain(|entry| {
+            let goes = gone(entry);
+            if goes {
+                *count -= 1;
+                *bytes -= entry.cost;
+            }
+            !goes
+        });
+        if entries.is_empty() {
+            self.resources.remove(key);
+        }
+    }
+
+    /// Removes the first entry that was not used since it was last looked at.
+    fn evict(&mut self) -> bool {
+        // Once round, every entry is unused.
+        for _ in 0..=2 * self.order.len() {
+            let Some((key, weak)) = self.order.pop_front() else { return false };
+            let Some(entry) = weak.upgrade() else { continue };
+            let stored = self.resources.get(&key);
+            if !stored.is_some_and(|entries| entries.iter().any(|e| Arc::ptr_eq(e, &entry))) {
+                // Somebody sends it still, but it is not stored any more.
+                continue;
+            }
+            if entry.used.swap(false, Relaxed) {
+                self.order.push_back((key, weak));
+                continue;
+            }
+            self.remove(&key, |old| std::ptr::eq(old, &*entry));
+            return true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::new();
+        fields.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
+        headers
+    }
+
+    fn response(body: &str, fields: &[(&str, &str)]) -> Option<StoredResponse> {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let freshness = Freshness { fresh: 60, age: 0 };
+        Some(StoredResponse { status: 200, headers: headers(fields), body, freshness })
+    }
+
+    fn body(found: &Found) -> Option<&[u8]> {
+        match found {
+            Found::Fresh(entry) => entry.response.as_ref().map(|response| &response.body[..]),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_for_requests_like_the_one_it_came_for() {
+        let store = Store::new(1 << 20);
+        let (de, en) =
+            (headers(&[("accept-language", "de")]), headers(&[("accept-language", "en")]));
+        let vary = [("vary", "Accept-Language")];
+        store.insert(b"a", b"", &de, response("ja", &vary), 0);
+        store.insert(b"a", b"", &en, response("yes", &vary), 0);
+        assert_eq!(body(&store.find(b"a", b"", &de, 0)), Some(&b"ja"[..]));
+        assert_eq!(body(&store.find(b"a", b"", &en, 0)), Some(&b"yes"[..]));
+        assert!(matches!(store.find(b"a", b"", &Headers::new(), 0), Found::Nothing));
+        assert!(matches!(store.find(b"a", b"me", &de, 0), Found::Nothing), "somebody else's");
+        assert!(matches!(store.find(b"b", b"", &de, 0), Found::Nothing));
+        store.insert(b"a", b"", &de, response("doch", &vary), 1);
+        assert_eq!(body(&store.find(b"a", b"", &de, 1)), Some(&b"doch"[..]));
+        assert_eq!(store.size().0, 2);
+        store.remove_all(b"a");
+        assert_eq!(store.size(), (0, 0));
+    }
+
+    #[test]
+    fn it_is_fresh_as_long_as_it_says_and_then_asked_for_again() {
+        let store = Store::new(1 << 20);
+        let request = Headers::new();
+        store.insert(b"a", b"", &request, response("a", &[("etag", "\"1\"")]), 100);
+        store.insert(b"b", b"", &request, response("b", &[]), 100);
+        store.insert(b"c", b"", &request, None, 100);
+        assert!(matches!(store.find(b"a", b"", &request, 159), Found::Fresh(_)));
+        assert!(matches!(store.find(b"a", b"", &request, 160), Found::Stale(_)));
+        assert!(matches!(store.find(b"b", b"", &request, 160), Found::Nothing));
+        assert!(matches!(store.find(b"c", b"", &request, 109), Found::HitForMiss));
+        assert!(matches!(store.find(b"c", b"", &request, 110), Found::Nothing));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_used_stays() {
+        let store = Store::new(20_000);
+        let request = Headers::new();
+        let large = "x".repeat(2_000);
+        let mut evicted = 0;
+        for number in 0..100u32 {
+            evicted += store.insert(&number.to_be_bytes(), b"", &request, response(&large, &[]), 0);
+            assert!(store.size().1 <= 20_000);
+            let first = store.find(&0u32.to_be_bytes(), b"", &request, 0);
+            assert!(matches!(first, Found::Fresh(_)), "used all the time: {number}");
+        }
+        let (entries, _) = store.size();
+        assert_eq!(entries + evicted, 100);
+        assert_eq!(store.insert(b"a", b"", &request, response(&"x".repeat(30_000), &[]), 0), 0);
+        assert!(matches!(store.find(b"a", b"", &request, 0), Found::Nothing));
+        for round in 0..10_000u64 {
+            store.insert(b"same", b"", &request, response("a", &[]), round);
+        }
+        let state = store.state();
+        assert!(state.order.len() <= 2 * state.entries + 64);
+    }
+
+    #[test]
+    fn variants_of_a_resource_are_bounded() {
+        let store = Store::new(1 << 20);
+        for number in 0..100 {
+            let request = headers(&[("accept", &number.to_string())]);
+            store.insert(b"a", b"", &request, response("a", &[("vary", "accept")]), 0);
+        }
+        assert_eq!(store.size().0, MAX_VARIANTS as u64);
+    }
+
+    #[test]
+    fn one_request_for_a_resource_is_under_way() {
+        let store = Arc::new(Store::new(1 << 20));
+        let Ok(first) = store.begin(b"a", b"") else { panic!("nobody else is there") };
+        assert!(store.begin(b"a", b"").is_err());
+        assert!(store.begin(b"a", b"me").is_ok() && store.begin(b"b", b"").is_ok());
+        drop(first);
+        assert!(store.begin(b"a", b"").is_ok());
+    }
+}

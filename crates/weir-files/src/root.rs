@@ -1,0 +1,219 @@
+//! A folder that is served, as one worker sees it: what its paths lead to is remembered for a
+//! moment, small files and compressed forms for as long as there is memory.
+
+use super::disk::{self, Trouble, Way};
+use super::resource::{Found, Resource, look};
+use foldhash::fast::FixedState;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_config::Files;
+use weir_http::clock;
+
+/// How long what was found is taken for what is there. The folder itself, whose path may go through
+/// a symbolic link that is switched, is looked for as often: a change is seen within a second.
+const VALID: Duration = Duration::from_millis(500);
+/// Most paths remembered by one worker for one folder.
+const PATHS: usize = 8192;
+/// Most files kept open by one worker for one folder.
+const OPEN: usize = 256;
+/// Bytes that a path takes beside those of its file.
+const OVERHEAD: usize = 512;
+
+/// A folder that is served.
+#[derive(Debug)]
+pub struct Root {
+    /// Settings of the route.
+    pub files: Arc<Files>,
+    /// What the fallback is remembered by: no request has such a path.
+    fallback: Option<String>,
+    /// Bytes that this worker may keep.
+    memory: usize,
+    folder: RefCell<Option<(Arc<OwnedFd>, Instant)>>,
+    entries: RefCell<HashMap<Box<str>, Entry, FixedState>>,
+    /// Sums over the entries.
+    bytes: Cell<usize>,
+    open: Cell<usize>,
+    /// Counts uses.
+    uses: Cell<u64>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    resource: Arc<Resource>,
+    checked: Instant,
+    used: u64,
+    /// What it adds to the sums.
+    bytes: usize,
+    open: usize,
+}
+
+impl Root {
+    /// For one of so many workers.
+    pub fn new(files: &Files, workers: usize) -> Self {
+        let memory = usize::try_from(files.memory).unwrap_or(usize::MAX) / workers.max(1);
+        Self {
+            fallback: files.fallback.as_ref().map(|path| format!("\0{path}")),
+            files: Arc::new(files.clone()),
+            memory,
+            folder: RefCell::default(),
+            entries: RefCell::default(),
+            bytes: Cell::new(0),
+            open: Cell::new(0),
+            uses: Cell::new(0),
+        }
+    }
+
+    /// What answers where nothing is found: what it is remembered by, and its path.
+    pub fn fallback(&self) -> Option<(&str, &str)> {
+        self.fallback.as_deref().zip(self.files.fallback.as_deref())
+    }
+
+    /// What a path led to a moment ago, if that was a file and is remembered.
+    pub fn recent(&self, key: &str, now: Instant) -> Option<Arc<Resource>> {
+        let mut entries = self.entries.borrow_mut();
+        let entry = entries.get_mut(key)?;
+        // An open file may be cut off at any time, and asking is cheap beside reading it.
+        if now.saturating_duration_since(entry.checked) >= VALID || !entry.resource.is_unchanged() {
+            return None;
+        }
+        self.uses.set(self.uses.get() + 1);
+        entry.used = self.uses.get();
+        Some(Arc::clone(&entry.resource))
+    }
+
+    /// Finds what `path` leads to, and remembers it as `key` if that is a file.
+    pub async fn find(&self, key: &str, path: Vec<u8>) -> Result<Found, Trouble> {
+        let before = self.entries.borrow().get(key).map(|entry| Arc::clone(&entry.resource));
+        let known = self.folder();
+        let found = match self.look(known.as_ref(), &path, before.as_deref(), Way::Worker) {
+            Err(Trouble::Wait) => {
+                let files = Arc::clone(&self.files);
+                disk::on_thread(move || {
+                    look_in(&files, known.as_ref(), &path, before.as_deref(), Way::Thread)
+                })
+                .await
+            }
+            found => found,
+        };
+        let (folder, found) = match found {
+            Ok(found) => found,
+            Err(trouble) => {
+                self.forget(key);
+                return Err(trouble);
+            }
+        };
+        let now = clock::now();
+        if let Some(folder) = folder {
+            *self.folder.borrow_mut() = Some((folder, now));
+        }
+        match &found {
+            Found::File(resource) => self.remember(key, resource, now),
+            Found::Folder | Found::Nothing => self.forget(key),
+        }
+        Ok(found)
+    }
+
+    fn look(
+        &self,
+        folder: Option<&Arc<OwnedFd>>,
+        path: &[u8],
+        before: Option<&Resource>,
+        way: Way,
+    ) -> Result<(Option<Arc<OwnedFd>>, Found), Trouble> {
+        look_in(&self.files, folder, path, before, way)
+    }
+
+    /// The folder, if it was looked for a moment ago.
+    fn folder(&self) -> Option<Arc<OwnedFd>> {
+        let now = clock::recent();
+        let folder = self.folder.borrow();
+        let (folder, opened) = folder.as_ref()?;
+        (now.saturating_duration_since(*opened) < VALID).then(|| Arc::clone(folder))
+    }
+
+    fn remember(&self, key: &str, resource: &Arc<Resource>, now: Instant) {
+        self.forget(key);
+        self.uses.set(self.uses.get() + 1);
+        let entry = Entry {
+            resource: Arc::clone(resource),
+            checked: now,
+            used: self.uses.get(),
+            bytes: weight(key, resource),
+            open: resource.forms().filter(|form| form.open().is_some()).count(),
+        };
+        self.bytes.set(self.bytes.get() + entry.bytes);
+        self.open.set(self.open.get() + entry.open);
+        self.entries.borrow_mut().insert(key.into(), entry);
+        self.shrink();
+    }
+
+    fn forget(&self, key: &str) {
+        if let Some(entry) = self.entries.borrow_mut().remove(key) {
+            self.bytes.set(self.bytes.get() - entry.bytes);
+            self.open.set(self.open.get() - entry.open);
+        }
+    }
+
+    /// Whether a form of so many bytes would be kept.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        bytes <= (self.memory / 8) as u64
+    }
+
+    /// A file has got a compressed form.
+    pub fn grown(&self, key: &str) {
+        if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
+            let bytes = weight(key, &entry.resource);
+            self.bytes.set(self.bytes.get() - entry.bytes + bytes);
+            entry.bytes = bytes;
+        }
+        self.shrink();
+    }
+
+    /// Forgets what was not used for longest until everything is within its bounds: a quarter of
+    /// all at a time, as looking through them costs the same for one.
+    fn shrink(&self) {
+        let mut entries = self.entries.borrow_mut();
+        while self.bytes.get() > self.memory || entries.len() > PATHS || self.open.get() > OPEN {
+            let mut uses: Vec<u64> = entries.values().map(|entry| entry.used).collect();
+            let quarter = uses.len() / 4;
+            let (_, limit, _) = uses.select_nth_unstable(quarter);
+            let limit = *limit;
+            entries.retain(|_, entry| {
+                let kept = entry.used > limit;
+                if !kept {
+                    self.bytes.set(self.bytes.get() - entry.bytes);
+                    self.open.set(self.open.get() - entry.open);
+                }
+                kept
+            });
+        }
+    }
+}
+
+fn weight(key: &str, resource: &Resource) -> usize {
+    OVERHEAD + key.len() + resource.forms().map(|form| form.weight()).sum::<usize>()
+}
+
+/// Looks in the folder, which is looked for first if it is not at hand; gives it if that was so.
+fn look_in(
+    files: &Files,
+    known: Option<&Arc<OwnedFd>>,
+    path: &[u8],
+    before: Option<&Resource>,
+    way: Way,
+) -> Result<(Option<Arc<OwnedFd>>, Found), Trouble> {
+    if let Some(folder) = known {
+        return Ok((None, look(files, folder, path, before, way)?));
+    }
+    let Some(folder) = disk::open_folder(&files.root, way)? else {
+        return Ok((None, Found::Nothing));
+    };
+    let found = look(files, &folder, path, before, way)?;
+    Ok((Some(Arc::new(folder)), found))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! One file as it was found: what it is, what tells its states apart, and its bytes, in memory if
+//! they are few.
+
+use super::disk::{self, Trouble, Way};
+use bytes::Bytes;
+use rustix::fs::{FileType, Stat};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use weir_http::compress::Gzip;
+
+/// Files up to this many bytes are held in memory; larger ones stay open and are read in pieces.
+const SMALL: u64 = 64 * 1024;
+/// How often a file is read that changes meanwhile.
+const TRIES: usize = 3;
+
+/// A file.
+#[derive(Debug)]
+pub struct Stored {
+    identity: Identity,
+    bytes: Contents,
+    /// Its tag, with quotes. Another state of the file has another one, unless it is as long and
+    /// was changed in the same tick of the system's clock.
+    pub tag: String,
+    /// When it was last changed, in seconds since 1970 and as a header has it.
+    pub modified: i64,
+    /// Value of `Last-Modified`.
+    pub last_modified: String,
+    /// Its gzip, once made.
+    gzip: OnceLock<Bytes>,
+    /// Somebody makes it now.
+    compressing: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Contents {
+    Here(Bytes),
+    Open(OwnedFd),
+}
+
+/// What tells one state of one file from every other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Self {
+        // The system's types differ by platform.
+        #[expect(clippy::unnecessary_cast, reason = "not everywhere")]
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    /// Size and time of change, which travel with a file from one machine to the next.
+    fn tag(&self, suffix: &str) -> String {
+        let (seconds, nanos) = self.modified;
+        let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        format!("\"{time:x}-{:x}{suffix}\"", self.size)
+    }
+}
+
+/// Whether it is a regular file.
+pub(crate) fn is_file(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+impl Stored {
+    /// Takes in an open file, or `before` if that is it, unchanged. `suffix` tells its tag from
+    /// that of other forms of the same.
+    pub fn load(
+        file: OwnedFd,
+        stat: &Stat,
+        before: Option<&Arc<Self>>,
+        suffix: &str,
+        way: Way,
+    ) -> Result<Arc<Self>, Trouble> {
+        let mut identity = Identity::of(stat);
+        if let Some(same) = before.filter(|before| before.identity == identity) {
+            return Ok(Arc::clone(same));
+        }
+        let mut bytes = None;
+        for _ in 0..TRIES {
+            if identity.size > SMALL {
+                break;
+            }
+            let read = disk::read_whole(&file, identity.size as usize, way)?;
+            let after = Identity::of(&disk::stat(&file)?);
+            if after == identity && read.len() as u64 == identity.size {
+                bytes = Some(Bytes::from(read));
+                break;
+            }
+            identity = after;
+        }
+        let modified = identity.modified.0;
+        Ok(Arc::new(Self {
+            identity,
+            bytes: bytes.map_or(Contents::Open(file), Contents::Here),
+            tag: identity.tag(suffix),
+            modified,
+            last_modified: weir_http::date::http_date(u64::try_from(modified).unwrap_or(0)),
+            gzip: OnceLock::new(),
+            compressing: AtomicBool::new(false),
+        }))
+    }
+
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        self.identity.size
+    }
+
+    /// All its bytes, if they are in memory.
+    pub fn here(&self) -> Option<&Bytes> {
+        match &self.bytes {
+            Contents::Here(bytes) => Some(bytes),
+            Contents::Open(_) => None,
+        }
+    }
+
+    /// The open file, if its bytes are not in memory.
+    pub fn open(&self) -> Option<&OwnedFd> {
+        match &self.bytes {
+            Contents::Here(_) => None,
+            Contents::Open(file) => Some(file),
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn weight(&self) -> usize {
+        let gzip = self.gzip.get().map_or(0, Bytes::len);
+        self.here().map_or(0, Bytes::len) + gzip
+    }
+
+    /// Whether what was open as this file is still in the state it was found in.
+    pub fn is_unchanged(&self) -> bool {
+        let Contents::Open(file) = &self.bytes else { return true };
+        disk::stat(file).is_ok_and(|stat| Identity::of(&stat) == self.identity)
+    }
+
+    /// Whether what was read of it meanwhile is of one state, as far as that can be told: what
+    /// is appended does not change what was there.
+    pub(crate) fn is_consistent(&self) -> bool {
+        let Contents::Open(file) = &self.bytes else { return true };
+        disk::stat(file).is_ok_and(|stat| {
+            let now = Identity::of(&stat);
+            now.modified == self.identity.modified || now.size > self.identity.size
+        })
+    }
+
+    /// Its gzip, if that was made.
+    pub fn gzip(&self) -> Option<&Bytes> {
+        self.gzip.get()
+    }
+}
+
+/// The right to make the gzip of a file, which one has at a time.
+#[derive(Debug)]
+pub struct Compressing(Arc<Stored>);
+
+impl Compressing {
+    /// Asks for it.
+    pub fn of(file: &Arc<Stored>) -> Option<Self> {
+        let taken = file.gzip.get().is_some() || file.compressing.swap(true, Ordering::AcqRel);
+        (!taken).then(|| Self(Arc::clone(file)))
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Stored {
+        &self.0
+    }
+
+    /// Keeps what was made of these bytes, which are all of the file's.
+    pub fn compress(&self, bytes: &[u8], level: u32) {
+        let mut gzip = Gzip::new(level);
+        let mut out = Vec::new();
+        if gzip.write(bytes, &mut out).and_then(|()| gzip.finish(&mut out)).is_ok() {
+            out.shrink_to_fit();
+            // Nobody else has the right to set it.
+            let _ = self.0.gzip.set(Bytes::from(out));
+        }
+    }
+}
+
+impl Drop for Compressing {
+    fn drop(&mut self) {
+        self.0.compressing.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,82 @@
+//! How the body of a response ends: with what comes behind it, or too early.
+
+use crate::deadline::Expired;
+use crate::problem::Problem;
+use crate::rejection::Rejection;
+use http::HeaderMap;
+use weir_wire::BodyError;
+use weir_wire::fastcgi::FastCgiError;
+
+/// What comes behind the last byte of a body.
+#[derive(Default)]
+pub struct BodyEnd {
+    /// Trailer fields, if there are any.
+    pub trailers: Option<HeaderMap>,
+    /// Status code of a gRPC call.
+    pub grpc_status: Option<usize>,
+}
+
+/// Why a response broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum ResponseError {
+    /// The upstream closed or reset the connection.
+    #[error("the upstream closed the connection early")]
+    UpstreamClosed,
+    /// The upstream's framing is broken.
+    #[error("the upstream's response is malformed: {0}")]
+    UpstreamProtocolError(#[from] BodyError),
+    /// What an agent sends is no FastCGI.
+    #[error("the agent's response is malformed: {0}")]
+    AgentProtocolError(FastCgiError),
+    /// No byte came in time.
+    #[error("the upstream did not respond in time")]
+    Late(Expired),
+    /// A file cannot be read on, or is not any more what it was at the beginning.
+    #[error("the file cannot be read, or has changed")]
+    File,
+    /// The encoder failed.
+    #[error("the response cannot be compressed")]
+    Compression,
+    /// It is longer than it may be.
+    #[error("the response is too large")]
+    TooLarge,
+    /// It is whole, but its record is not on the disk.
+    #[error("the record cannot be written to disk")]
+    NotKept,
+}
+
+impl ResponseError {
+    /// What it is called when there is still somebody to tell.
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::UpstreamClosed => Problem::UpstreamClosed,
+            Self::UpstreamProtocolError(_) | Self::AgentProtocolError(_) => {
+                Problem::UpstreamProtocolError
+            }
+            Self::Late(expired) => Rejection::from(*expired).problem,
+            Self::File => Problem::FileUnreadable,
+            Self::Compression => Problem::Internal,
+            Self::TooLarge => Problem::ResponseTooLarge,
+            Self::NotKept => Problem::JournalFull,
+        }
+    }
+}
+
+impl From<ResponseError> for Rejection {
+    fn from(error: ResponseError) -> Self {
+        match &error {
+            ResponseError::UpstreamProtocolError(why) => {
+                Self::new(error.problem()).detail(why.to_string())
+            }
+            ResponseError::AgentProtocolError(why) => {
+                Self::new(error.problem()).detail(why.to_string())
+            }
+            ResponseError::Late(expired) => Self::from(*expired),
+            ResponseError::UpstreamClosed
+            | ResponseError::File
+            | ResponseError::Compression
+            | ResponseError::TooLarge
+            | ResponseError::NotKept => Self::new(error.problem()),
+        }
+    }
+}

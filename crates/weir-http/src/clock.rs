@@ -1,0 +1,159 @@
+//! Readings of the clock, shared by all that happens in one turn of a worker.
+//!
+//! A limit of seconds needs no reading of its own: what the turn has read already is good enough.
+//! [`Wall`] tells how often the wall clock was set back.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How often a reading is used before the clock is asked again: a turn may be long.
+const USES: u8 = 32;
+
+thread_local! {
+    static RECENT: Cell<Option<(Instant, u8)>> = const { Cell::new(None) };
+}
+
+/// The time.
+pub fn now() -> Instant {
+    let now = Instant::now();
+    RECENT.set(Some((now, USES)));
+    now
+}
+
+/// The time as it was a moment ago, in this turn.
+pub fn recent() -> Instant {
+    match RECENT.get() {
+        Some((then, uses @ 1..)) => {
+            RECENT.set(Some((then, uses - 1)));
+            then
+        }
+        _ => now(),
+    }
+}
+
+/// A turn begins: the worker may have slept before it.
+pub fn turn() {
+    RECENT.set(None);
+}
+
+/// How far the wall clock has to move against the steady one to count as set.
+const STEP_US: i64 = 10_000;
+/// Longest time between readings of both that are compared: the thread may be held up in between.
+const TOGETHER: Duration = Duration::from_millis(1);
+
+/// The wall clock, as all workers see it.
+#[derive(Debug)]
+pub struct Wall {
+    begun: Instant,
+    /// Wall clock less time since `begun`, in µs: only a step changes it.
+    ahead_us: AtomicI64,
+    backwards: AtomicU64,
+}
+
+impl Wall {
+    /// Starts with the present time.
+    pub fn new() -> Self {
+        let ahead_us = AtomicI64::new(micros(unix_time()));
+        Self { begun: Instant::now(), ahead_us, backwards: AtomicU64::new(0) }
+    }
+
+    /// Time since 1970.
+    pub fn read(&self) -> Duration {
+        // Known before the clock is read: what another worker finds out meanwhile is newer.
+        let known = self.ahead_us.load(Ordering::Acquire);
+        let before = self.begun.elapsed();
+        let unix = unix_time();
+        if self.begun.elapsed() - before <= TOGETHER {
+            self.compare(known, micros(unix) - micros(before));
+        }
+        unix
+    }
+
+    /// How often it was set back.
+    pub fn backwards(&self) -> u64 {
+        self.backwards.load(Ordering::Relaxed)
+    }
+
+    fn compare(&self, known: i64, ahead: i64) {
+        let stepped = (ahead - known).abs() > STEP_US;
+        // Of all workers that see a step the first one counts it.
+        let first = stepped
+            && self
+                .ahead_us
+                .compare_exchange(known, ahead, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if first && ahead < known {
+            self.backwards.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The wall clock as one worker reads it: once a second, as it may be set meanwhile.
+#[derive(Debug)]
+pub struct WallReader {
+    wall: Arc<Wall>,
+    /// One moment on both clocks, from which nearby moments are told.
+    last: Cell<(Instant, Duration)>,
+}
+
+impl WallReader {
+    /// Starts with the present time.
+    pub fn new(wall: &Arc<Wall>) -> Self {
+        Self { wall: Arc::clone(wall), last: Cell::new((Instant::now(), wall.read())) }
+    }
+
+    /// Time since 1970 at `now`.
+    pub fn unix_time(&self, now: Instant) -> Duration {
+        let (then, unix) = self.last.get();
+        let since = now.saturating_duration_since(then);
+        if since < Duration::from_secs(1) {
+            return unix + since;
+        }
+        let unix = self.wall.read();
+        self.last.set((now, unix));
+        unix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_back_is_counted_once_and_nothing_else_is() {
+        let wall = Wall::new();
+        let start = wall.ahead_us.load(Ordering::Relaxed);
+        let hour = 3_600_000_000;
+        wall.compare(start, start - STEP_US / 2);
+        wall.compare(start, start + hour);
+        assert_eq!(wall.backwards(), 0, "forward, or hardly at all");
+        wall.compare(start + hour, start);
+        // Another worker that had begun to look before.
+        wall.compare(start + hour, start);
+        wall.compare(start, start);
+        assert_eq!(wall.backwards(), 1);
+        wall.compare(start, start - hour);
+        assert_eq!(wall.backwards(), 2);
+    }
+
+    #[test]
+    fn a_reading_lasts_for_a_turn_and_not_too_long() {
+        let first = now();
+        assert_eq!(recent(), first);
+        turn();
+        assert!(recent() > first);
+        let second = recent();
+        let uses = std::iter::repeat_with(recent).take_while(|&then| then == second).count();
+        assert!(uses < usize::from(USES), "{uses}");
+    }
+}

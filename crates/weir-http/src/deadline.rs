@@ -1,0 +1,206 @@
+//! Time limits at almost no cost.
+//!
+//! A request meets a handful of limits (head, first byte, progress, the whole request) and
+//! nearly always keeps them. One timer a connection is enough: moving a limit later only notes
+//! it, and the timer is set anew when it fires too early.
+
+use crate::clock;
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// What is being waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The first byte of a request.
+    Idle,
+    /// The rest of a request head.
+    Head,
+    /// Bytes of a request body.
+    RequestBody,
+    /// An agent of a pool.
+    Agent,
+    /// An upstream to connect.
+    Connect,
+    /// The first byte of an upstream's answer.
+    FirstByte,
+    /// An upstream to take or to send bytes of a body.
+    UpstreamBody,
+    /// The client to take bytes of the answer.
+    Client,
+    /// The disk to give bytes of a file.
+    Disk,
+    /// A byte of an upgraded connection, either way.
+    Upgraded,
+    /// The other side of an upgraded connection to end it, too.
+    LeftBehind,
+    /// A last request on a connection that is about to be closed.
+    LastChance,
+    /// The client to see the last answer before the connection is closed.
+    Linger,
+}
+
+/// Which limit was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// The one of this wait.
+    Wait(Wait),
+    /// The one of the whole request.
+    Request,
+}
+
+/// The limits of one connection, or of one HTTP/2 stream.
+#[derive(Debug, Default)]
+pub struct Deadline {
+    request: Cell<Option<Instant>>,
+    wait: Cell<Option<(Wait, Instant)>>,
+    timer: RefCell<Option<Timer>>,
+}
+
+#[derive(Debug)]
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    armed: Instant,
+    /// Who is woken; a timer that would wake the same task need not be polled again.
+    waker: Option<Waker>,
+}
+
+/// Longer than any request.
+const EVER: Duration = Duration::from_secs(86_400);
+
+impl Deadline {
+    /// Sets or lifts the limit of the whole request.
+    pub fn set_request(&self, at: Option<Instant>) {
+        self.request.set(at);
+    }
+
+    /// One for something else that is waited for at the same time, with the same end.
+    pub fn beside(&self) -> Self {
+        Self { request: Cell::new(self.request.get()), ..Self::default() }
+    }
+
+    /// Limits the whole request, unless it is limited to less already.
+    pub fn bring_forward(&self, at: Instant) {
+        self.request.set(Some(self.request.get().map_or(at, |end| end.min(at))));
+    }
+
+    /// Whether the request still has time then.
+    pub fn allows(&self, then: Instant) -> bool {
+        self.request.get().is_none_or(|end| then < end)
+    }
+
+    /// Something moved: the next wait starts afresh.
+    pub fn progress(&self) {
+        self.wait.set(None);
+    }
+
+    /// Waiting that has no limit but that of the whole request.
+    pub fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Expired> {
+        self.poll(cx, Wait::FirstByte, EVER)
+    }
+
+    /// To be called when `wait` is pending: ready once it has lasted longer than `limit` without
+    /// progress, or the request has used up its time.
+    pub fn poll(&self, cx: &mut Context<'_>, wait: Wait, limit: Duration) -> Poll<Expired> {
+        let end = match self.wait.get() {
+            Some((current, end)) if current == wait => end,
+            _ => {
+                let end = clock::recent() + limit;
+                self.wait.set(Some((wait, end)));
+                end
+            }
+        };
+        let nearest = self.request.get().map_or(end, |request| request.min(end));
+        let mut timer = self.timer.borrow_mut();
+        let timer = timer.get_or_insert_with(|| Timer::new(nearest));
+        if timer.poll(cx, nearest).is_pending() {
+            return Poll::Pending;
+        }
+        self.wait.set(None);
+        Poll::Ready(if nearest < end { Expired::Request } else { Expired::Wait(wait) })
+    }
+}
+
+impl Timer {
+    fn new(at: Instant) -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep_until(at.into())), armed: at, waker: None }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, nearest: Instant) -> Poll<()> {
+        if nearest < self.armed {
+            self.set(nearest);
+        }
+        loop {
+            let same_task = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+            if same_task && !self.sleep.is_elapsed() {
+                return Poll::Pending;
+            }
+            self.waker = None;
+            if self.sleep.as_mut().poll(cx).is_pending() {
+                self.waker = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            if Instant::now() >= nearest {
+                return Poll::Ready(());
+            }
+            self.set(nearest);
+        }
+    }
+
+    fn set(&mut self, at: Instant) {
+        self.sleep.as_mut().reset(at.into());
+        self.armed = at;
+        self.waker = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(test);
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_own_limit_and_a_request_at_its_own() {
+        run(async {
+            let deadline = Deadline::default();
+            let short = Duration::from_millis(5);
+            let ended = poll_fn(|cx| deadline.poll(cx, Wait::Head, short)).await;
+            assert_eq!(ended, Expired::Wait(Wait::Head));
+            deadline.set_request(Some(Instant::now() + short));
+            let long = Duration::from_secs(60);
+            let ended = poll_fn(|cx| deadline.poll(cx, Wait::FirstByte, long)).await;
+            assert_eq!(ended, Expired::Request);
+        });
+    }
+
+    #[test]
+    fn progress_and_another_wait_start_afresh() {
+        run(async {
+            let deadline = Deadline::default();
+            // Much longer than a pause: a busy machine may stretch those.
+            let limit = Duration::from_secs(1);
+            let start = Instant::now();
+            for wait in [Wait::Head, Wait::RequestBody, Wait::FirstByte, Wait::Client] {
+                clock::turn();
+                poll_fn(|cx| {
+                    assert!(deadline.poll(cx, wait, limit).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                tokio::time::sleep(limit * 3 / 10).await;
+                deadline.progress();
+            }
+            clock::turn();
+            assert!(start.elapsed() > limit);
+            let ended = poll_fn(|cx| deadline.poll(cx, Wait::Idle, limit)).await;
+            assert_eq!(ended, Expired::Wait(Wait::Idle));
+        });
+    }
+}

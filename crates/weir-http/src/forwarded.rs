@@ -1,0 +1,433 @@
+//! Who the client is, behind proxies that are trusted, and what the next hop is told about it.
+//!
+//! `X-Forwarded-For` is preferred to `Forwarded` (RFC 7239) where a trusted peer sends both: proxies
+//! that append to the first commonly pass the second on as the client wrote it.
+
+use ipnet::IpNet;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use weir_config::Listener;
+use weir_wire::{Headers, Known, is_token};
+
+/// Longest host name with port that is believed.
+const LONGEST_HOST: usize = 262;
+
+/// The client as far as the chain of trust reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its address, IPv4-mapped IPv6 as IPv4.
+    pub address: IpAddr,
+    /// The peer itself is trusted: what it says of the client was believed.
+    pub trusted: bool,
+    /// The client spoke HTTPS.
+    pub https: bool,
+    /// The host (with port) the client asked for, where a trusted peer says so.
+    pub host: Option<String>,
+}
+
+impl Client {
+    /// Walks from the peer towards the client as long as the hops are trusted.
+    ///
+    /// `peer` is the connection's other end (or the source named by the PROXY protocol), `https`
+    /// whether that connection is TLS, `trust` the listener's list, `believed` the headers that
+    /// trusted peers may set: what is not among them is removed. The client is the rightmost
+    /// address that is not trusted. An entry that is no address (`unknown`, `_hidden`, garbage)
+    /// ends the walk at the hop that reported it: what stands left of it could be anybody's words.
+    pub fn identify(
+        peer: IpAddr,
+        https: bool,
+        (trust, believed): (&[IpNet], &[String]),
+        headers: &mut Headers,
+    ) -> Self {
+        let peer = peer.to_canonical();
+        let trusted = is_trusted(peer, trust);
+        strip(headers, if trusted { believed } else { &[] });
+        let mut client = Self { address: peer, trusted, https, host: None };
+        if !trusted {
+            return client;
+        }
+        if headers.known(Known::XForwardedFor).is_some() {
+            client.walk(trust, rightmost_first(headers, Known::XForwardedFor), parse_node);
+        } else if headers.known(Known::Forwarded).is_some() {
+            client.walk_forwarded(trust, headers);
+            if !is_listed(believed, Known::XForwardedHost.name().as_bytes()) {
+                client.host = None;
+            }
+        }
+        client.believe_lines(headers);
+        client
+    }
+
+    /// The client of a recorded request: address and scheme were found out then. The host is believed
+    /// only where the `listeners` of now take one from trusted peers: what is recorded of such headers
+    /// was sent by a trusted peer, which may have passed on what its client wrote.
+    pub fn recorded(
+        address: IpAddr,
+        https: bool,
+        listeners: &[Listener],
+        headers: &Headers,
+    ) -> Self {
+        let mut client = Self { address, trusted: false, https, host: None };
+        let believes = |listener: &&Listener, known: Known| {
+            !listener.trust.is_empty()
+                && is_listed(&listener.trust_headers, known.name().as_bytes())
+        };
+        let host = |listener: &&Listener| believes(listener, Known::XForwardedHost);
+        // Listeners that do not list it remove the one header, and leave the other as it is.
+        let in_line = listeners.iter().any(|listener| host(&listener));
+        let mut in_element = listeners.iter().filter(|one| believes(one, Known::Forwarded));
+        if in_line
+            && in_element.all(|listener| host(&listener))
+            && headers.known(Known::XForwardedFor).is_none()
+        {
+            // What stands left of the client is anybody's words.
+            for element in rightmost_first(headers, Known::Forwarded) {
+                let Some(hop) = parameter(element, "for").and_then(parse_node) else { break };
+                if let Some(host) = parameter(element, "host") {
+                    client.believe_host(host);
+                }
+                if hop == address {
+                    break;
+                }
+            }
+        }
+        if in_line && let Some(host) = rightmost_first(headers, Known::XForwardedHost).next() {
+            client.believe_host(host);
+        }
+        client
+    }
+
+    fn believe_lines(&mut self, headers: &Headers) {
+        if let Some(proto) = rightmost_first(headers, Known::XForwardedProto).next() {
+            self.believe_proto(proto);
+        }
+        if let Some(host) = rightmost_first(headers, Known::XForwardedHost).next() {
+            self.believe_host(host);
+        }
+    }
+
+    fn walk<'h>(
+        &mut self,
+        trust: &[IpNet],
+        entries: impl Iterator<Item = &'h [u8]>,
+        node: impl Fn(&'h [u8]) -> Option<IpAddr>,
+    ) {
+        for entry in entries {
+            let Some(address) = node(entry) else { return };
+            self.address = address;
+            if !is_trusted(address, trust) {
+                return;
+            }
+        }
+    }
+
+    fn walk_forwarded(&mut self, trust: &[IpNet], headers: &Headers) {
+        for element in rightmost_first(headers, Known::Forwarded) {
+            let Some(address) = parameter(element, "for").and_then(parse_node) else { return };
+            self.address = address;
+            self.believe_element(element);
+            if !is_trusted(address, trust) {
+                return;
+            }
+        }
+    }
+
+    /// Said by a trusted hop about the one before it: the further, the nearer to the client.
+    fn believe_element(&mut self, element: &[u8]) {
+        if let Some(proto) = parameter(element, "proto") {
+            self.believe_proto(proto);
+        }
+        if let Some(host) = parameter(element, "host") {
+            self.believe_host(host);
+        }
+    }
+
+    fn believe_proto(&mut self, value: &[u8]) {
+        if value.eq_ignore_ascii_case(b"https") {
+            self.https = true;
+        } else if value.eq_ignore_ascii_case(b"http") {
+            self.https = false;
+        }
+    }
+
+    fn believe_host(&mut self, value: &[u8]) {
+        let plausible = !value.is_empty()
+            && value.len() <= LONGEST_HOST
+            && value.iter().all(|b| {
+                b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']')
+            });
+        if plausible {
+            self.host = std::str::from_utf8(value).ok().map(str::to_ascii_lowercase);
+        }
+    }
+}
+
+/// Removes what only a trusted peer may say (`Forwarded`, `X-Forwarded-*`, `weir-*`), but what is
+/// listed in `believed`, in lower case, perhaps with `*` at the end.
+pub fn strip(headers: &mut Headers, believed: &[String]) {
+    let goes =
+        |known: Known, name: &[u8]| is_said_by_proxies(known, name) && !is_listed(believed, name);
+    // Most requests carry none of them, and looking is cheaper than rebuilding the list.
+    if headers.names().any(|(known, name)| goes(known, name)) {
+        headers.retain(|known, name, _| !goes(known, name.as_bytes()));
+    }
+}
+
+fn is_listed(listed: &[String], name: &[u8]) -> bool {
+    listed.iter().any(|listed| match listed.strip_suffix('*') {
+        None => name.eq_ignore_ascii_case(listed.as_bytes()),
+        Some(start) => {
+            name.get(..start.len()).is_some_and(|n| n.eq_ignore_ascii_case(start.as_bytes()))
+        }
+    })
+}
+
+fn is_said_by_proxies(known: Known, name: &[u8]) -> bool {
+    let starts = |prefix: &[u8]| {
+        name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    match known {
+        Known::Forwarded
+        | Known::XForwardedFor
+        | Known::XForwardedHost
+        | Known::XForwardedProto
+        | Known::WeirTransactionId => true,
+        Known::Other => match name.first() {
+            Some(b'x' | b'X') => starts(b"x-forwarded-"),
+            Some(b'w' | b'W') => starts(b"weir-"),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The hop a request arrived by, as the next one is told about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop<'a> {
+    /// The connection's other end.
+    pub peer: IpAddr,
+    /// The Host the request came with; empty when there was none.
+    pub host: &'a [u8],
+    /// Protocol version received, as `Via` names it: `1.0`, `1.1` or `2`.
+    pub version: &'a str,
+}
+
+/// Tells the upstream about the way so far: `X-Forwarded-For`, `-Proto`, `-Host`, `Forwarded` and
+/// `Via`.
+///
+/// Chains that a trusted peer sent are appended to; others must have been [`strip`]ped before and
+/// start anew.
+pub fn announce(headers: &mut Headers, hop: &Hop<'_>, client: &Client) {
+    let proto = if client.https { "https" } else { "http" };
+    let host = client.host.as_ref().map_or(hop.host, |host| host.as_bytes());
+    let peer = hop.peer.to_canonical();
+    let mut buffer = [0; LONGEST_ADDRESS];
+    let address = display(peer, &mut buffer);
+
+    chain(headers, Known::XForwardedFor, |out| out.extend_from_slice(address));
+    replace(headers, Known::XForwardedProto, proto.as_bytes());
+    if !host.is_empty() {
+        replace(headers, Known::XForwardedHost, host);
+    }
+    chain(headers, Known::Forwarded, |out| {
+        // An IPv6 address stands in brackets and quotes (RFC 7239 section 6).
+        if peer.is_ipv6() {
+            out.extend_from_slice(b"for=\"[");
+            out.extend_from_slice(address);
+            out.extend_from_slice(b"]\"");
+        } else {
+            out.extend_from_slice(b"for=");
+            out.extend_from_slice(address);
+        }
+        if !host.is_empty() {
+            out.extend_from_slice(b";host=");
+            push_value(out, host);
+        }
+        let proto: &[u8] = if client.https { b";proto=https" } else { b";proto=http" };
+        out.extend_from_slice(proto);
+    });
+    chain(headers, Known::Via, |out| {
+        out.extend_from_slice(hop.version.as_bytes());
+        out.extend_from_slice(b" weir");
+    });
+}
+
+/// Replaces the lines of a list header by one with an element more.
+fn chain(headers: &mut Headers, name: Known, append: impl FnOnce(&mut Vec<u8>)) {
+    if !headers.may_have(name) {
+        headers.push_with(name, append);
+        return;
+    }
+    let mut value = Vec::with_capacity(128);
+    for line in headers.known_all(name).filter(|line| !line.is_empty()) {
+        value.extend_from_slice(line);
+        value.extend_from_slice(b", ");
+    }
+    append(&mut value);
+    replace(headers, name, &value);
+}
+
+/// Sets a header that is mostly not there yet.
+fn replace(headers: &mut Headers, name: Known, value: &[u8]) {
+    if headers.may_have(name) {
+        headers.remove(name.name());
+    }
+    headers.push_known(name, value);
+}
+
+/// Longest text of an address: eight groups of four digits and their colons.
+pub const LONGEST_ADDRESS: usize = 39;
+
+/// The text of an address.
+pub fn display(address: IpAddr, buffer: &mut [u8; LONGEST_ADDRESS]) -> &[u8] {
+    let mut rest = &mut buffer[..];
+    // An address without scope or mapping always fits.
+    let _ = match address {
+        // Most requests: the formatting machinery would cost more than all the rest.
+        IpAddr::V4(address) => write_ipv4(address, &mut rest),
+        IpAddr::V6(address) => write!(rest, "{address}"),
+    };
+    let written = LONGEST_ADDRESS - rest.len();
+    &buffer[..written]
+}
+
+fn write_ipv4(address: Ipv4Addr, out: &mut &mut [u8]) -> std::io::Result<()> {
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        let (text, length) = OCTETS[usize::from(octet)];
+        // All but the first begin with their dot.
+        out.write_all(&text[usize::from(index == 0)..length])?;
+    }
+    Ok(())
+}
+
+/// Each number of an IPv4 address behind a dot, and the length of both.
+const OCTETS: [([u8; 4], usize); 256] = {
+    let mut octets = [(*b".000", 0); 256];
+    let mut octet = 0;
+    while octet < octets.len() {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10];
+        let skipped = if octet >= 100 {
+            0
+        } else if octet >= 10 {
+            1
+        } else {
+            2
+        };
+        let mut at = skipped;
+        while at < digits.len() {
+            octets[octet].0[1 + at - skipped] = b'0' + digits[at] as u8;
+            at += 1;
+        }
+        octets[octet].1 = 1 + digits.len() - skipped;
+        octet += 1;
+    }
+    octets
+};
+
+/// A token as it is, anything else in quotes (RFC 7239 section 4): a host with a port, because `:`
+/// may not be in a token.
+fn push_value(out: &mut Vec<u8>, value: &[u8]) {
+    if value.iter().all(|&b| is_token(b)) {
+        out.extend_from_slice(value);
+        return;
+    }
+    out.push(b'"');
+    if memchr::memchr2(b'"', b'\\', value).is_none() {
+        out.extend_from_slice(value);
+    } else {
+        for &byte in value {
+            if matches!(byte, b'"' | b'\\') {
+                out.push(b'\\');
+            }
+            out.push(byte);
+        }
+    }
+    out.push(b'"');
+}
+
+fn is_trusted(address: IpAddr, trust: &[IpNet]) -> bool {
+    trust.iter().any(|net| net.contains(&address))
+}
+
+/// Elements of a list header from the last to the first, over all of its lines.
+///
+/// Read from the right, because that is the side trusted hops write to: a quote the client left
+/// open then garbles its own words only. Only `Forwarded` knows quotes.
+fn rightmost_first(headers: &Headers, name: Known) -> impl Iterator<Item = &[u8]> {
+    let lines: Vec<&[u8]> = headers.known_all(name).collect();
+    lines.into_iter().rev().flat_map(move |line| {
+        let mut rest = Some(line);
+        std::iter::from_fn(move || {
+            let text = rest?;
+            let comma = last_comma(text, name == Known::Forwarded);
+            rest = comma.map(|at| &text[..at]);
+            Some(text[comma.map_or(0, |at| at + 1)..].trim_ascii())
+        })
+    })
+}
+
+/// Where the last comma is, outside of quotes if there are any.
+fn last_comma(text: &[u8], quotes: bool) -> Option<usize> {
+    if !quotes {
+        return memchr::memrchr(b',', text);
+    }
+    let mut quoted = false;
+    (0..text.len()).rev().find(|&at| {
+        match text[at] {
+            b'"' => {
+                let escapes = text[..at].iter().rev().take_while(|&&b| b == b'\\').count();
+                quoted ^= escapes % 2 == 0;
+            }
+            b',' => return !quoted,
+            _ => {}
+        }
+        false
+    })
+}
+
+/// Where `separator` stands outside of quotes.
+fn unquoted(text: &[u8], separator: u8) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.iter().position(|&byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ => return byte == separator && !quoted,
+        }
+        false
+    })
+}
+
+/// The value of a parameter of a `Forwarded` element, without its quotes. Values with escapes are
+/// left alone: nothing weir believes has any.
+fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut rest = element;
+    loop {
+        let end = unquoted(rest, b';').unwrap_or(rest.len());
+        let pair = rest[..end].trim_ascii();
+        if let Some(equals) = memchr::memchr(b'=', pair)
+            && pair[..equals].eq_ignore_ascii_case(name.as_bytes())
+        {
+            let value = &pair[equals + 1..];
+            let inner = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\""));
+            return Some(inner.unwrap_or(value));
+        }
+        rest = rest.get(end + 1..)?;
+    }
+}
+
+/// An address as proxies write it: bare, with a port, or IPv6 in brackets with or without one.
+fn parse_node(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
+    let address = text
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+        .or_else(|| bracketed().map(IpAddr::V6))?;
+    Some(address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests;

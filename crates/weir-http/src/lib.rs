@@ -1,0 +1,24 @@
+//! HTTP as the parts of the data path share it: connections as byte streams, buffers, deadlines,
+//! request bodies, content codings, content negotiation, rules for header fields, problem documents.
+//!
+//! Nothing in here knows routes, upstreams, workers or configurations as a whole. Heads and framing
+//! of HTTP/1.x are `weir-wire`.
+
+pub mod body;
+pub mod buffer;
+pub mod clock;
+pub mod compress;
+pub mod console_cookie;
+pub mod cors;
+pub mod counter;
+pub mod date;
+pub mod deadline;
+pub mod forwarded;
+pub mod grpc;
+pub mod headers;
+pub mod negotiate;
+pub mod outgoing;
+pub mod path;
+pub mod problem;
+pub mod rejection;
+pub mod stream;

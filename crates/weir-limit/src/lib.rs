@@ -1,0 +1,548 @@
+//! Limits: rates by the generic cell rate algorithm, and quotas by the calendar or rolling.
+//!
+//! A request passes its consumer's plan rate, then the rate limits of its API and route, then its
+//! consumer's quota, in that order, and all must admit it. One that is refused by any of them has
+//! used up none: what was taken before is put back.
+//!
+//! The [`Limiter`] holds the counters and outlives every Config; a [`LimitPlan`] is what one Config
+//! says about limits, with the counters found beforehand. Counters are known by names (plan and
+//! consumer; API and limit), so they survive a reload; when a rate changes, what was taken stays
+//! taken and flows back at the new rate.
+
+mod failures;
+mod gcra;
+mod headers;
+mod keys;
+mod peek;
+mod quota;
+mod registry;
+mod rolling;
+mod statuses;
+
+pub use peek::{LimitKind, Peek};
+pub use registry::{LimitStatistics, Limiter, QuotaCount};
+pub use statuses::{LimitStatuses, PlanStatus, QuotaStatus, RateStatus, RouteLimitStatus};
+
+use failures::Failures;
+use gcra::Gcra;
+use headers::Policy;
+use keys::{Key, Slot, lock};
+use peek::count_or_report;
+use quota::Calendar;
+use registry::{LimitCounter, LimitName, PlanCell, Registry};
+use rolling::Rolling;
+use serde_json::Value;
+use std::cell::{LazyCell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_config::config::Config;
+use weir_config::expr::Scope;
+use weir_config::{ConsumerId, LimitKey, Quota, RateLimit};
+use weir_http::problem::Problem;
+use weir_wire::Headers;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// Seconds of a wait in nanoseconds, rounded up, at least 1.
+fn seconds_up(nanos: u64) -> u64 {
+    nanos.div_ceil(NANOS).max(1)
+}
+
+/// A point in time, on the two clocks that limits need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Nanoseconds on a clock that never goes back, since the limiter was made.
+    pub nanos: u64,
+    /// Seconds since 1970, for the calendar.
+    pub unix: u64,
+}
+
+/// The limits of one Config.
+#[derive(Debug)]
+pub struct LimitPlan {
+    limiter: Arc<Limiter>,
+    policies: Vec<Policy>,
+    plans: Vec<PlanLimits>,
+    consumers: Vec<ConsumerLimits>,
+    /// The limits of APIs and routes: name of the API, name of the limit, counter; each once.
+    limits: Vec<(String, String, Arc<LimitCounter>)>,
+    failures: Option<Failures>,
+}
+
+/// The rate limits of one route, those of its API among them, in their order.
+#[derive(Debug)]
+pub struct RouteLimits(Vec<RouteLimit>);
+
+#[derive(Debug)]
+struct PlanLimits {
+    rate: Option<(Gcra, usize)>,
+    quota: Option<(Calendar, usize)>,
+}
+
+#[derive(Debug)]
+struct ConsumerLimits {
+    /// Number of the name, as a key.
+    number: u32,
+    plan: Option<Held>,
+}
+
+/// What a consumer has used of its plan.
+#[derive(Debug)]
+struct Held {
+    /// Index of the plan.
+    plan: usize,
+    cell: Arc<PlanCell>,
+    /// Of its quota, if that is a rolling one; otherwise the cell counts.
+    rolling: Option<Arc<Rolling>>,
+}
+
+#[derive(Debug)]
+struct RouteLimit {
+    key: LimitKey,
+    gcra: Gcra,
+    policy: usize,
+    counter: Arc<LimitCounter>,
+}
+
+/// How a request stands with the limit that is nearest to refusing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitStatus {
+    /// Which policy of the [`LimitPlan`] it is.
+    policy: usize,
+    /// Requests left now.
+    pub remaining: u64,
+    /// Seconds until all of them are there again, rounded up.
+    pub reset: u64,
+    /// The policy's window in seconds: the time an empty bucket takes to fill, or the calendar
+    /// period.
+    pub window: u64,
+    /// Seconds after which a refused request may come again, rounded up, at least 1.
+    pub retry_after: Option<u64>,
+}
+
+/// The request is beyond a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitRejection {
+    /// [`Problem::RateLimited`] or [`Problem::QuotaExhausted`].
+    pub problem: Problem,
+    /// How it stands with that limit.
+    pub limit_status: LimitStatus,
+}
+
+/// A request, as far as limits are concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// Who calls, if that is known.
+    pub consumer: Option<ConsumerId>,
+    /// The client's address.
+    pub address: IpAddr,
+}
+
+/// A request on its way through the limits.
+struct Request<'a, F> {
+    caller: &'a Caller,
+    scope: &'a LazyCell<Scope, F>,
+    now: Moment,
+    plan: Option<&'a Held>,
+    /// There if nothing is to be charged: the decision of each limit.
+    peeked: Option<&'a RefCell<Vec<Peek>>>,
+}
+
+/// The seconds since 1970 whose calls count against a quota at `unix`: the calendar period, or the
+/// sub-windows of a rolling quota, the one now included.
+pub fn quota_span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
+    if quota.rolling {
+        return rolling::span(quota, unix);
+    }
+    let window = Calendar::new(quota.clone()).window(unix);
+    window.begin()..window.begin() + window.seconds()
+}
+
+impl LimitPlan {
+    /// Finds or makes the counters of a Config, and gives the limits of its routes, API after API;
+    /// `now` is when it is loaded.
+    pub fn new(limiter: &Arc<Limiter>, config: &Config, now: Moment) -> (Self, Vec<RouteLimits>) {
+        let mut plan = Self {
+            limiter: Arc::clone(limiter),
+            policies: Vec::new(),
+            plans: Vec::new(),
+            consumers: Vec::new(),
+            limits: Vec::new(),
+            failures: Failures::new(limiter, config.limits.failed_authentication),
+        };
+        let mut registry = lock(&limiter.registry);
+        plan.add_plans(config);
+        plan.add_consumers(config, &mut registry, now);
+        let routes = plan.add_routes(config, &mut registry, now);
+        (plan, routes)
+    }
+
+    /// Whether a credential from this address may be verified, which costs something.
+    ///
+    /// # Errors
+    /// Too many have failed; the seconds until another may be tried, at least 1.
+    pub fn may_authenticate(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let Some(failures) = &self.failures else { return Ok(()) };
+        failures.peek(&self.limiter, address, now)
+    }
+
+    /// Counts a failed authentication from this address.
+    ///
+    /// # Errors
+    /// Too many have failed; the seconds until another may be tried, at least 1.
+    pub fn authentication_failed(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let Some(failures) = &self.failures else { return Ok(()) };
+        failures.count(&self.limiter, address, now)
+    }
+
+    fn policy(&mut self, name: &str, quantity: u64) -> usize {
+        self.policies.push(Policy::new(name, quantity));
+        self.policies.len() - 1
+    }
+
+    fn add_plans(&mut self, config: &Config) {
+        for plan in &config.plans {
+            let rate = plan.rate.map(|rate| {
+                let gcra = Gcra::new(rate);
+                (gcra, self.policy(&plan.name, gcra.burst()))
+            });
+            let quota = plan.quota.clone().map(|quota| {
+                let calendar = Calendar::new(quota);
+                let calls = calendar.calls();
+                (calendar, self.policy(&format!("{}-quota", plan.name), calls))
+            });
+            self.plans.push(PlanLimits { rate, quota });
+        }
+    }
+
+    fn add_consumers(&mut self, config: &Config, registry: &mut Registry, now: Moment) {
+        for consumer in &config.consumers {
+            let number = registry.consumer(&consumer.name);
+            let plan = consumer.plan.map(|id| {
+                let plan = &config.plans[id.0];
+                let name = (plan.name.clone(), consumer.name.clone());
+                let cell = Arc::clone(registry.cells.entry(name.clone()).or_default());
+                let quota = plan.quota.as_ref().filter(|quota| quota.rolling);
+                let rolling = quota.map(|quota| registry.rolling(name, quota.per, now.unix));
+                Held { plan: id.0, cell, rolling }
+            });
+            self.consumers.push(ConsumerLimits { number, plan });
+        }
+        for (plan, limits) in config.plans.iter().zip(&self.plans) {
+            let Some((gcra, _)) = limits.rate else { continue };
+            let before = registry.plan_rules.insert(plan.name.clone(), gcra);
+            if let Some(before) = before.filter(|before| *before != gcra) {
+                let of_plan = registry.cells.iter().filter(|((name, _), _)| *name == plan.name);
+                of_plan.for_each(|(_, cell)| gcra.take_over(before, &cell.tat, now.nanos));
+            }
+        }
+    }
+
+    fn add_routes(
+        &mut self,
+        config: &Config,
+        registry: &mut Registry,
+        now: Moment,
+    ) -> Vec<RouteLimits> {
+        let (mut changed, mut limits_in_use) = (HashMap::new(), HashSet::new());
+        let mut routes = Vec::new();
+        for api in &config.apis {
+            for route in &api.routes {
+                let mut limits = Vec::with_capacity(route.rate_limits.len());
+                for (index, limit) in route.rate_limits.iter().enumerate() {
+                    let same = |other: &&RateLimit| other.name == limit.name;
+                    let occurrence = route.rate_limits[..index].iter().filter(same).count();
+                    let name =
+                        LimitName { api: api.name.clone(), limit: limit.name.clone(), occurrence };
+                    let counter = registry.limit(name);
+                    if limits_in_use.insert(counter.number) {
+                        let named = (api.name.clone(), limit.name.clone(), Arc::clone(&counter));
+                        self.limits.push(named);
+                    }
+                    let gcra = Gcra::new(limit.rate);
+                    if let Some(before) = registry.limit_rules.insert(counter.number, gcra)
+                        && before != gcra
+                    {
+                        changed.insert(counter.number, (before, gcra));
+                        gcra.take_over(before, &counter.overflow, now.nanos);
+                    }
+                    let policy = self.policy(&limit.name, gcra.burst());
+                    limits.push(RouteLimit { key: limit.key.clone(), gcra, policy, counter });
+                }
+                routes.push(RouteLimits(limits));
+            }
+        }
+        if !changed.is_empty() {
+            self.limiter.buckets.take_over(&changed, now.nanos);
+        }
+        limits_in_use.extend(self.failures.as_ref().map(Failures::number));
+        self.limiter.buckets.divide(&limits_in_use, now.nanos);
+        routes
+    }
+
+    /// Admits a request to a route with these limits, and gives the status of the tightest limit;
+    /// `None` if no limit applies. A rejected request is charged to no limit.
+    ///
+    /// `scope` is made only if a limit is keyed by an expression, and then once.
+    ///
+    /// # Errors
+    /// The limit that rejects it: of several the first, in the order rate of the plan, limits of API
+    /// and route, quota of the plan.
+    pub fn admit(
+        &self,
+        RouteLimits(limits): &RouteLimits,
+        caller: &Caller,
+        scope: impl FnOnce() -> Scope,
+        now: Moment,
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        self.check(limits, caller, scope, now, None)
+    }
+
+    /// The result of [`LimitPlan::admit`] now, and the decision of each limit up to the first that
+    /// rejects; nothing is charged and no rejection counted.
+    pub fn peek(
+        &self,
+        RouteLimits(limits): &RouteLimits,
+        caller: &Caller,
+        scope: impl FnOnce() -> Scope,
+        now: Moment,
+    ) -> (Result<Option<LimitStatus>, LimitRejection>, Vec<Peek>) {
+        let peeked = RefCell::default();
+        let outcome = self.check(limits, caller, scope, now, Some(&peeked));
+        (outcome, peeked.into_inner())
+    }
+
+    fn check(
+        &self,
+        limits: &[RouteLimit],
+        caller: &Caller,
+        scope: impl FnOnce() -> Scope,
+        now: Moment,
+        peeked: Option<&RefCell<Vec<Peek>>>,
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        let consumer = caller.consumer.map(|ConsumerId(index)| &self.consumers[index]);
+        let plan = consumer.and_then(|consumer| consumer.plan.as_ref());
+        if limits.is_empty() && plan.is_none() {
+            return Ok(None);
+        }
+        let mut limit_status = None;
+        let rate = plan.and_then(|held| {
+            let rate = self.plans[held.plan].rate.as_ref();
+            rate.map(|(gcra, policy)| (*gcra, *policy, &held.cell))
+        });
+        if let Some((gcra, policy, cell)) = rate {
+            let level = match peeked {
+                None => gcra.admit(&cell.tat, now.nanos),
+                Some(_) => gcra.peek(&cell.tat, now.nanos),
+            };
+            let outcome = decide(gcra, policy, level);
+            tighten(
+                &mut limit_status,
+                count_or_report(outcome, &cell.over_rate, LimitKind::PlanRate, peeked)?,
+            );
+        }
+        let scope = LazyCell::new(scope);
+        let request = Request { caller, scope: &scope, now, plan, peeked };
+        let rest = self.admit_by_limits(limits, &request, limit_status);
+        if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, peeked) {
+            gcra.put_back(&cell.tat);
+        }
+        rest
+    }
+
+    /// Goes through the limits that are left, then the quota. Each limit puts back what it took when
+    /// one behind it refuses.
+    fn admit_by_limits<F: FnOnce() -> Scope>(
+        &self,
+        limits: &[RouteLimit],
+        request: &Request<'_, F>,
+        mut limit_status: Option<LimitStatus>,
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        let Some((limit, limits)) = limits.split_first() else {
+            return self.admit_by_quota(request, limit_status);
+        };
+        let slot = Slot { limit: limit.counter.number, key: self.key(&limit.key, request) };
+        let buckets = &self.limiter.buckets;
+        let overflow = &limit.counter.overflow;
+        let now = request.now.nanos;
+        let (level, place) = match request.peeked {
+            None => {
+                let (level, place) = buckets.admit(&slot, overflow, limit.gcra, now);
+                (level, Some(place))
+            }
+            Some(_) => (buckets.peek(&slot, overflow, limit.gcra, now), None),
+        };
+        let outcome = decide(limit.gcra, limit.policy, level);
+        let outcome =
+            count_or_report(outcome, &limit.counter.refused, LimitKind::Limit, request.peeked)?;
+        tighten(&mut limit_status, outcome);
+        let rest = self.admit_by_limits(limits, request, limit_status);
+        if let (Err(_), Some(place)) = (&rest, place) {
+            buckets.put_back(&slot, place, overflow, limit.gcra);
+        }
+        rest
+    }
+
+    fn admit_by_quota<F>(
+        &self,
+        request: &Request<'_, F>,
+        mut limit_status: Option<LimitStatus>,
+    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        let Request { plan, now, peeked, .. } = *request;
+        let quota = plan.and_then(|held| Some((self.plans[held.plan].quota.as_ref()?, held)));
+        if let Some(((calendar, policy), held)) = quota {
+            let outcome = match &held.rolling {
+                Some(rolling) => {
+                    let calls = calendar.calls();
+                    let level = match peeked {
+                        None => rolling.admit(calls, now.unix),
+                        Some(_) => rolling.peek(calls, now.unix),
+                    };
+                    by_rolling_quota(rolling, calls, *policy, level)
+                }
+                None => {
+                    let window = calendar.window(now.unix);
+                    let left = match peeked {
+                        None => held.cell.used.admit(calendar.calls(), window),
+                        Some(_) => held.cell.used.peek(calendar.calls(), window),
+                    };
+                    by_calendar_quota(window, left, *policy, now)
+                }
+            };
+            tighten(
+                &mut limit_status,
+                count_or_report(outcome, &held.cell.over_quota, LimitKind::Quota, peeked)?,
+            );
+        }
+        Ok(limit_status)
+    }
+
+    /// Gives back the place in its plan's quota that a call took which [`LimitPlan::admit`] let pass
+    /// at `now`, as nothing was done about it after all.
+    pub fn give_back_quota(&self, consumer: Option<ConsumerId>, now: Moment) {
+        let held = consumer.and_then(|ConsumerId(index)| self.consumers[index].plan.as_ref());
+        let Some(held) = held else { return };
+        let Some((calendar, _)) = &self.plans[held.plan].quota else { return };
+        match &held.rolling {
+            Some(rolling) => rolling.give_back(now.unix),
+            None => held.cell.used.give_back(calendar.window(now.unix)),
+        }
+    }
+
+    fn key<F: FnOnce() -> Scope>(&self, key: &LimitKey, request: &Request<'_, F>) -> Key {
+        let special = match key {
+            LimitKey::Address => None,
+            LimitKey::Consumer => {
+                let consumer = request.caller.consumer;
+                consumer.map(|id| Key::Consumer(self.consumers[id.0].number))
+            }
+            LimitKey::Expr(expr) => expr.value(request.scope).map(|value| match value {
+                Value::String(text) => Key::text(text),
+                other => Key::text(other.to_string()),
+            }),
+        };
+        special.unwrap_or_else(|| Key::address(request.caller.address))
+    }
+
+    /// The limit that a limit_status is about, as its headers name it: a structured string.
+    pub fn policy_of(&self, limit_status: &LimitStatus) -> &str {
+        self.policies.get(limit_status.policy).map_or("", Policy::quoted)
+    }
+
+    /// Writes `RateLimit-Policy`, `RateLimit` and, for a refusal, `Retry-After` into the answer's
+    /// headers. `scratch` is a buffer to reuse.
+    pub fn write_headers(
+        &self,
+        limit_status: &LimitStatus,
+        scratch: &mut Vec<u8>,
+        headers: &mut Headers,
+    ) {
+        if let Some(policy) = self.policies.get(limit_status.policy) {
+            policy.write(limit_status, scratch, headers);
+        }
+    }
+}
+
+/// Turns a bucket's answer into a limit_status or a rejection.
+fn decide(
+    gcra: Gcra,
+    policy: usize,
+    outcome: Result<gcra::Level, u64>,
+) -> Result<LimitStatus, LimitRejection> {
+    let window = gcra.depth().div_ceil(NANOS).max(1);
+    match outcome {
+        Ok(level) => Ok(LimitStatus {
+            policy,
+            remaining: level.remaining,
+            reset: level.full_in.div_ceil(NANOS),
+            window,
+            retry_after: None,
+        }),
+        Err(wait) => {
+            // It is refused because it lacks `wait` for one request: the rest takes the whole depth.
+            let full_in = gcra.full_after_refusal(wait);
+            let limit_status = LimitStatus {
+                policy,
+                remaining: 0,
+                reset: full_in.div_ceil(NANOS),
+                window,
+                retry_after: Some(wait.div_ceil(NANOS).max(1)),
+            };
+            Err(LimitRejection { problem: Problem::RateLimited, limit_status })
+        }
+    }
+}
+
+fn by_calendar_quota(
+    window: quota::Window,
+    left: Result<u64, ()>,
+    policy: usize,
+    now: Moment,
+) -> Result<LimitStatus, LimitRejection> {
+    let reset = window.ends_in(now.unix);
+    let limit_status = LimitStatus {
+        policy,
+        remaining: left.unwrap_or(0),
+        reset,
+        window: window.seconds(),
+        retry_after: left.is_err().then_some(reset.max(1)),
+    };
+    match left {
+        Ok(_) => Ok(limit_status),
+        Err(()) => Err(LimitRejection { problem: Problem::QuotaExhausted, limit_status }),
+    }
+}
+
+fn by_rolling_quota(
+    rolling: &Rolling,
+    calls: u64,
+    policy: usize,
+    outcome: Result<rolling::Level, rolling::Level>,
+) -> Result<LimitStatus, LimitRejection> {
+    let (Ok(level) | Err(level)) = outcome;
+    let limit_status = LimitStatus {
+        policy,
+        remaining: calls.saturating_sub(level.used),
+        reset: level.empty_in,
+        window: rolling.seconds(),
+        retry_after: outcome.is_err().then_some(level.free_in.max(1)),
+    };
+    match outcome {
+        Ok(_) => Ok(limit_status),
+        Err(_) => Err(LimitRejection { problem: Problem::QuotaExhausted, limit_status }),
+    }
+}
+
+/// Keeps the limit_status with fewer requests left; of equal ones, the one that lasts longer.
+fn tighten(limit_status: &mut Option<LimitStatus>, other: LimitStatus) {
+    let rank = |limit_status: &LimitStatus| {
+        (limit_status.remaining, std::cmp::Reverse(limit_status.reset))
+    };
+    if limit_status.is_none_or(|before| rank(&other) < rank(&before)) {
+        *limit_status = Some(other);
+    }
+}
+
+#[cfg(test)]
+mod tests;

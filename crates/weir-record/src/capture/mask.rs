@@ -1,0 +1,247 @@
+//! Bodies that are masked before they are recorded: held whole until they are over, within a
+//! budget of the process, while their bytes go their way unchanged.
+
+use super::Recorder;
+use flate2::read::MultiGzDecoder;
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir_config::{BodyMask, ContentCoding};
+use weir_http::compress::Encoder;
+use weir_http::headers::is_json;
+use weir_journal::Withheld;
+use weir_wire::{Headers, Known};
+
+/// Longest body that is masked, whatever is stored of others: two of them are in one record, which
+/// has to fit into a segment.
+pub(super) const LONGEST: u64 = 4 << 20;
+/// Longest text that a compressed body may decode to, unless `body_limit` allows more: masking must
+/// not hold up its worker.
+const DECODED: u64 = 1 << 20;
+/// Longest text that a tree is made of, which takes up to a hundred times as much memory.
+const IN_TREE: u64 = 256 << 10;
+/// Bytes decoded at a time.
+const STEP: u64 = 16 << 10;
+
+/// Bytes of bodies that are held, all workers together.
+#[derive(Debug, Default)]
+pub(super) struct Budget(AtomicU64);
+
+impl Budget {
+    /// Takes room for more bytes; false if there is none.
+    fn take(&self, bytes: u64, limit: u64) -> bool {
+        let taken = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+}
+
+/// Bytes of the budget that somebody has, until dropped.
+#[derive(Debug)]
+struct Room {
+    bytes: u64,
+    recorder: &'static Recorder,
+}
+
+impl Room {
+    fn none(recorder: &'static Recorder) -> Self {
+        Self { bytes: 0, recorder }
+    }
+
+    /// Sees to it that there is room for so many bytes.
+    ///
+    /// # Errors
+    /// There is none.
+    fn reach(&mut self, needed: u64, budget: u64) -> Result<(), Withheld> {
+        if needed > self.bytes {
+            // Twice as much, so that what is in it does not move with every piece; less if there is
+            // no more.
+            let shared = &self.recorder.common.budget;
+            let wanted = [needed.max(self.bytes * 2), needed];
+            let got = wanted.into_iter().find(|room| shared.take(room - self.bytes, budget));
+            self.bytes = got.ok_or(Withheld::Budget)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.recorder.common.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What a body is, as far as masking has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    Urlencoded,
+}
+
+/// A body that waits for its end.
+#[derive(Debug)]
+pub(super) struct Held {
+    bytes: Vec<u8>,
+    room: Room,
+    form: Form,
+    coding: Option<ContentCoding>,
+}
+
+impl Held {
+    /// For a body with these headers.
+    ///
+    /// # Errors
+    /// It could not be masked anyway.
+    pub(super) fn new(headers: &Headers, recorder: &'static Recorder) -> Result<Self, Withheld> {
+        let form = form(headers).ok_or(Withheld::Unreadable)?;
+        let coding = match headers.known(Known::ContentEncoding) {
+            None => None,
+            Some(name) if name.eq_ignore_ascii_case(b"identity") => None,
+            Some(name) if name.eq_ignore_ascii_case(b"x-gzip") => Some(ContentCoding::Gzip),
+            Some(name) => {
+                let is_it = |c: &ContentCoding| name.eq_ignore_ascii_case(c.name().as_bytes());
+                Some(ContentCoding::ALL.into_iter().find(is_it).ok_or(Withheld::Coding)?)
+            }
+        };
+        Ok(Self { bytes: Vec::new(), room: Room::none(recorder), form, coding })
+    }
+
+    /// More of it has passed.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn add(&mut self, bytes: &[u8], budget: u64) -> Result<(), Withheld> {
+        self.room.reach((self.bytes.len() + bytes.len()) as u64, budget)?;
+        if self.bytes.capacity() < self.room.bytes as usize {
+            self.bytes.reserve_exact(self.room.bytes as usize - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// All of it has passed: as it may be recorded, in the coding it came in; none if that is as it
+    /// came. Of a body of which `limit` bytes are stored at most.
+    ///
+    /// # Errors
+    /// It is not what its headers say, too long when it is decoded, or there is no room for that.
+    pub(super) fn masked(
+        &self,
+        mask: &BodyMask,
+        limit: u64,
+        budget: u64,
+    ) -> Result<Option<Vec<u8>>, Withheld> {
+        let in_tree = self.form == Form::Json && mask.needs_tree();
+        let most = if in_tree { IN_TREE } else { limit.max(DECODED) };
+        if self.bytes.len() as u64 > most {
+            return Err(Withheld::Long);
+        }
+        let Some(coding) = self.coding else {
+            let masked = masked(self.form, &self.bytes, mask)?;
+            return Ok((masked != self.bytes).then_some(masked));
+        };
+        let (plain, _room) = self.decoded(coding, most, budget)?;
+        let masked = masked(self.form, &plain, mask)?;
+        if masked == plain {
+            return Ok(None);
+        }
+        let mut packed = Vec::new();
+        let packing = Encoder::new(coding, 1).and_then(|mut encoder| {
+            encoder.write(&masked, &mut packed)?;
+            encoder.finish(&mut packed)
+        });
+        packing.map(|()| Some(packed)).map_err(|_| Withheld::Coding)
+    }
+
+    /// The bytes as they came.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// What is in it, at most so many bytes, and the room for that.
+    fn decoded(
+        &self,
+        coding: ContentCoding,
+        most: u64,
+        budget: u64,
+    ) -> Result<(Vec<u8>, Room), Withheld> {
+        let mut room = Room::none(self.room.recorder);
+        let mut plain = Vec::new();
+        let mut decoder = decoder(coding, &self.bytes)?;
+        loop {
+            let read = decoder.by_ref().take(STEP).read_to_end(&mut plain);
+            let read = read.map_err(|_| Withheld::Coding)?;
+            if plain.len() as u64 > most {
+                return Err(Withheld::Long);
+            }
+            room.reach(plain.len() as u64, budget)?;
+            if read == 0 {
+                return Ok((plain, room));
+            }
+        }
+    }
+}
+
+/// Reads what is in bytes of this coding, a little at a time.
+fn decoder(coding: ContentCoding, bytes: &[u8]) -> Result<Box<dyn Read + '_>, Withheld> {
+    Ok(match coding {
+        ContentCoding::Gzip => Box::new(MultiGzDecoder::new(bytes)),
+        ContentCoding::Br => Box::new(brotli::Decompressor::new(bytes, STEP as usize)),
+        ContentCoding::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(bytes);
+            let mut decoder = decoder.map_err(|_| Withheld::Coding)?;
+            // What every decoder has to have (RFC 9659); no more, whatever a frame asks for.
+            decoder.window_log_max(23).map_err(|_| Withheld::Coding)?;
+            Box::new(decoder)
+        }
+    })
+}
+
+/// What the headers say it is; none if that cannot be masked.
+fn form(headers: &Headers) -> Option<Form> {
+    let value = headers.known(Known::ContentType)?;
+    if is_json(value) {
+        return Some(Form::Json);
+    }
+    let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let is_form = essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded");
+    is_form.then_some(Form::Urlencoded)
+}
+
+fn masked(form: Form, plain: &[u8], mask: &BodyMask) -> Result<Vec<u8>, Withheld> {
+    let masked = match form {
+        Form::Json => mask.json(plain).map(std::borrow::Cow::into_owned),
+        Form::Urlencoded => mask.form(plain),
+    };
+    let masked = masked.map_err(|_| Withheld::Unreadable)?;
+    // What stands for a value may be longer than the value.
+    if masked.len() as u64 > LONGEST { Err(Withheld::Long) } else { Ok(masked) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_is_never_exceeded_and_comes_back() {
+        let budget = Budget::default();
+        assert!(budget.take(60, 100) && budget.take(40, 100));
+        assert!(!budget.take(1, 100) && !budget.take(u64::MAX, 100));
+        budget.0.fetch_sub(40, Ordering::Relaxed);
+        assert!(budget.take(40, 100) && !budget.take(1, 100));
+    }
+
+    #[test]
+    fn only_what_says_what_it_is_may_be_masked() {
+        for (value, expected) in [
+            ("application/json", Some(Form::Json)),
+            ("application/problem+json; charset=utf-8", Some(Form::Json)),
+            ("Application/X-WWW-Form-Urlencoded; charset=utf-8", Some(Form::Urlencoded)),
+            ("text/plain", None),
+            ("application/xml", None),
+            ("multipart/form-data; boundary=a", None),
+        ] {
+            let mut headers = Headers::new();
+            headers.push("content-type", value.as_bytes());
+            assert_eq!(form(&headers), expected, "{value}");
+        }
+        assert_eq!(form(&Headers::new()), None);
+    }
+}

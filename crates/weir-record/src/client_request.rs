@@ -1,0 +1,138 @@
+//! A client's request as policies, handlers and observers read it.
+
+use std::time::Instant;
+use weir_auth::Principal;
+use weir_config::expr::{RequestFacts, Scope};
+use weir_config::{Api, Config, ConsumerId, Plan, Route, Segment};
+use weir_http::deadline::Deadline;
+use weir_http::forwarded::Client;
+use weir_http::headers;
+use weir_http::path;
+use weir_wire::{RequestHead, ResponseHead};
+
+/// A client's request: its head, client and, once they are known, API, route and caller.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientRequest<'a> {
+    /// Head of the request.
+    pub head: &'a RequestHead,
+    /// Host asked for: lower case, without port.
+    pub host: &'a str,
+    /// The client, as far as trusted proxies report.
+    pub client: &'a Client,
+    /// The Config that the request started with.
+    pub config: &'a Config,
+    /// The matched API.
+    pub api: Option<&'a Api>,
+    /// The matched route.
+    pub route: Option<&'a Route>,
+    /// Segments of the API's base.
+    pub depth: usize,
+    /// The caller, once authenticated.
+    pub principal: Option<&'a Principal>,
+}
+
+impl<'a> ClientRequest<'a> {
+    /// The consumer who calls, if that is known.
+    pub fn consumer(&self) -> Option<ConsumerId> {
+        self.principal.and_then(Principal::consumer)
+    }
+
+    /// The name of the consumer.
+    pub fn consumer_name(&self) -> Option<&'a str> {
+        self.consumer().map(|id| self.config.consumers[id.0].name.as_str())
+    }
+
+    /// The plan of the consumer.
+    pub fn plan(&self) -> Option<&'a Plan> {
+        let plan = self.config.consumers[self.consumer()?.0].plan;
+        plan.map(|plan| &self.config.plans[plan.0])
+    }
+
+    /// Base and pattern of the route; empty if there is none.
+    pub fn pattern(&self) -> String {
+        let matched = self.api.zip(self.route);
+        matched.map(|(api, route)| api.path_of(route)).unwrap_or_default()
+    }
+
+    /// Segments of the path below the API's base, still escaped.
+    pub fn segments_below_base(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        path::segments(self.head.path()).skip(self.depth)
+    }
+
+    /// What the wildcard of the route took, still escaped; nothing if there is not even a slash.
+    pub fn below_pattern(&self) -> &'a str {
+        let Some(route) = self.route else { return "" };
+        let mut segments = path::segments(self.head.path());
+        for _ in 0..self.depth + route.path.segments.len() {
+            segments.next();
+        }
+        segments.rest().unwrap_or_default()
+    }
+
+    /// A path parameter as it stands in the path; `*` is what the wildcard took.
+    pub fn raw_parameter(&self, name: &str) -> String {
+        let Some(route) = self.route else { return String::new() };
+        let pattern = &route.path;
+        if name == "*" {
+            let rest: Vec<&str> = self.segments_below_base().skip(pattern.segments.len()).collect();
+            return rest.join("/");
+        }
+        let is_it = |segment: &Segment| matches!(segment, Segment::Template(n) if n == name);
+        let at = pattern.segments.iter().position(is_it);
+        at.and_then(|at| self.segments_below_base().nth(at)).unwrap_or_default().to_owned()
+    }
+
+    /// What expressions may read.
+    pub fn scope(&self) -> Scope {
+        Scope {
+            request: Some(self.facts()),
+            claims: self.principal.and_then(|p| p.claims().cloned()),
+            consumer: self.consumer_name().map(str::to_owned),
+            call: None,
+        }
+    }
+
+    fn facts(&self) -> RequestFacts {
+        let head = self.head;
+        let templates = self.route.into_iter().flat_map(|route| &route.path.segments);
+        let names = templates.filter_map(|segment| match segment {
+            Segment::Template(name) => Some(name),
+            Segment::Literal(_) => None,
+        });
+        RequestFacts {
+            method: head.method_name().to_owned(),
+            target: head.path().to_owned(),
+            host: self.host.to_owned(),
+            address: self.client.address.to_string(),
+            path: names
+                .map(|name| (name.clone(), path::decode(&self.raw_parameter(name)).into_owned()))
+                .collect(),
+            query: path::query_pairs(head.query().unwrap_or_default())
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+            headers: head
+                .headers
+                .iter()
+                .map(|(_, name, value)| {
+                    (name.to_ascii_lowercase(), headers::text(value).into_owned())
+                })
+                .collect(),
+        }
+    }
+}
+
+/// What a stage that responds works on: the request, to read, and the head of the response, to
+/// write.
+#[derive(Debug)]
+pub struct StageInput<'x> {
+    /// The request.
+    pub request: ClientRequest<'x>,
+    /// Head of the response.
+    pub response: &'x mut ResponseHead,
+    /// Deadline of the request.
+    pub deadline: &'x Deadline,
+    /// When the request came, on the steady clock and in seconds since 1970.
+    pub started: Instant,
+    /// The same in seconds since 1970.
+    pub unix: u64,
+}

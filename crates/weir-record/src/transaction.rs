@@ -1,0 +1,82 @@
+//! A transaction as its observers read it: the record, the access log, spans and statistics.
+
+use crate::client_request::ClientRequest;
+use crate::redaction::{BodySettings, Redaction};
+use crate::transaction_id::TransactionId;
+use std::rc::Rc;
+use std::time::Duration;
+use weir_http::headers;
+use weir_http::problem::Problem;
+use weir_script::Annotations;
+use weir_telemetry::labels::method_label;
+use weir_telemetry::spans::{Open, Traced, cut};
+use weir_wire::ResponseHead;
+
+/// What is known of a transaction so far, or in the end.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction<'a> {
+    /// Its id.
+    pub id: &'a TransactionId,
+    /// Microseconds since 1970 when the request came.
+    pub received_us: u64,
+    /// The request.
+    pub request: ClientRequest<'a>,
+    /// Version of HTTP as `Via` names it.
+    pub version: &'static str,
+    /// Head of the response.
+    pub response: &'a ResponseHead,
+    /// Bytes of the response's body that were sent.
+    pub sent: u64,
+    /// The error that weir itself responded with.
+    pub problem: Option<Problem>,
+    /// Why, as it is recorded.
+    pub reason: Option<&'a str>,
+    /// Name of the upstream or the pool of its handler; empty if it has none.
+    pub upstream: &'a str,
+    /// How often it was sent to an upstream again.
+    pub retries: u32,
+    /// What scripts and stages note about it.
+    pub notes: Option<&'a Annotations>,
+    /// The transaction that this one is a resubmission of.
+    pub resubmission_of: Option<[u8; 16]>,
+    /// What must not be recorded.
+    pub redaction: &'a Redaction,
+    /// Redaction of bodies.
+    pub bodies: &'a Rc<BodySettings>,
+}
+
+impl Transaction<'_> {
+    /// The span of the transaction, which took this long.
+    pub fn traced(
+        &self,
+        span: &Open,
+        took: Duration,
+        error: &'static str,
+        aborted: bool,
+    ) -> Traced {
+        let Self { request, .. } = self;
+        let (head, span) = (request.head, span.over());
+        let state = head.headers.get("tracestate").filter(|_| span.parent != 0);
+        Traced {
+            state: cut(&headers::text(state.unwrap_or_default())),
+            start_ns: self.received_us.saturating_mul(1000),
+            took,
+            method: cut(head.method_name()),
+            method_label: method_label(head.method),
+            path: cut(head.path()),
+            scheme: if request.client.https { "https" } else { "http" },
+            protocol: self.version,
+            host: cut(request.host),
+            client: request.client.address.to_string(),
+            route: request.pattern(),
+            api: request.api.map(|api| api.name.clone()).unwrap_or_default(),
+            operation: request.route.map(|route| route.operation.clone()).unwrap_or_default(),
+            consumer: request.consumer_name().map(str::to_owned),
+            transaction: self.id.as_str().to_owned(),
+            status: self.response.status,
+            error,
+            aborted,
+            ..span
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Durations of the stages of a request, as far as they are measured.
+
+use std::time::{Duration, Instant};
+pub use weir_journal::stage;
+
+/// Most durations of one request: every stage once, except queue and upstream.
+const MAX_DURATIONS: usize = 10;
+
+/// Durations in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageTimes {
+    list: [(u8, u32); MAX_DURATIONS],
+    count: u8,
+    /// When the last stage that was measured ended.
+    mark: Option<Instant>,
+    /// When the head of an upstream's response had come.
+    responded: Option<Instant>,
+}
+
+impl StageTimes {
+    /// A stage ended at `now`; it began when the one before it ended, or at `start`.
+    pub fn ended(&mut self, code: u8, start: Instant, now: Instant) {
+        let begun = self.mark.replace(now).unwrap_or(start);
+        self.add(code, now.saturating_duration_since(begun));
+    }
+
+    /// When the last stage that was measured ended.
+    pub fn mark(&self) -> Option<Instant> {
+        self.mark
+    }
+
+    /// The head of an upstream's response has come to a request sent at `called`.
+    pub fn responded(&mut self, called: Instant, now: Instant) {
+        self.add(stage::FIRST_BYTE, now.saturating_duration_since(called));
+        self.mark = Some(now);
+        self.responded = Some(now);
+    }
+
+    /// A stage took so long.
+    pub fn add(&mut self, code: u8, took: Duration) {
+        if let Some(place) = self.list.get_mut(usize::from(self.count)) {
+            *place = (code, took.as_micros().try_into().unwrap_or(u32::MAX));
+            self.count += 1;
+        }
+    }
+
+    /// All of them, with the last, which begin in the past and end now.
+    pub fn finish(&mut self, now: Instant, total: Duration) -> &[(u8, u32)] {
+        if let Some(responded) = self.responded {
+            self.add(stage::ANSWER, now.saturating_duration_since(responded));
+        }
+        self.add(stage::TOTAL, total);
+        &self.list[..usize::from(self.count)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stage_begins_where_the_last_one_ended() {
+        let start = Instant::now();
+        let at = |micros| start + Duration::from_micros(micros);
+        let mut stages = StageTimes::default();
+        stages.ended(stage::AUTH, start, at(5));
+        stages.ended(stage::LIMIT, start, at(7));
+        stages.responded(at(10), at(30));
+        let all = stages.finish(at(100), Duration::from_micros(100));
+        let expected = [
+            (stage::AUTH, 5),
+            (stage::LIMIT, 2),
+            (stage::FIRST_BYTE, 20),
+            (stage::ANSWER, 70),
+            (stage::TOTAL, 100),
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn more_than_there_are_stages_is_left_out() {
+        let mut stages = StageTimes::default();
+        (0..20).for_each(|code| stages.add(code, Duration::MAX));
+        assert_eq!(stages.finish(Instant::now(), Duration::ZERO).len(), MAX_DURATIONS);
+    }
+}

@@ -1,0 +1,257 @@
+//! Agents of a pool: leases, connections, and the requests that are sent to them.
+//!
+//! An agent serves one request at a time. A request that was lost without a byte of a response is sent
+//! again only if its agent had closed a kept connection, or has ended in order.
+
+use super::attempt::{Failed, Failure, Reached, Scope, Upload, attempt};
+use super::{Connection, SendReport};
+use crate::agent_connections::{AgentConnections, LeaseGuard};
+use crate::clock;
+use crate::deadline::{Deadline, Expired, Wait};
+use crate::descriptors::is_exhausted;
+use crate::problem::Problem;
+use crate::rejection::Rejection;
+use crate::stage_times::StageTimes;
+use crate::stream::Stream;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpStream, UnixStream};
+use weir_broker::{Lease, Outcome, Pool, Refused};
+use weir_config::AgentAddress;
+use weir_telemetry::stage_times::stage;
+use weir_wire::ResponseHead;
+
+/// Limit on connecting to an agent, which is on the same machine.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Most agents that are connected to for a request.
+const MAX_CONNECTS: usize = 3;
+/// Most repeats of a request that agents lost. Agents that end after so many requests do so together
+/// when they have had the same share of them.
+const MAX_REPEATS: usize = 4;
+
+/// Agents of a pool, for one request.
+pub struct Agents<'p> {
+    /// The pool.
+    pub pool: &'p Arc<Pool>,
+    /// Index of this worker.
+    pub worker: usize,
+    /// This worker's connections to agents.
+    pub connections: &'static AgentConnections,
+    /// Deadline of the request.
+    pub deadline: &'p Deadline,
+    /// There if durations are recorded.
+    pub times: Option<&'p mut StageTimes>,
+    /// What happened so far.
+    pub report: &'p SendReport,
+}
+
+impl Agents<'_> {
+    /// Leases an agent. Waits in the queue of the pool if none is free.
+    pub async fn lease(&mut self) -> Result<Lease, Rejection> {
+        let mut pending = match self.pool.lease(self.worker) {
+            Ok(Ok(lease)) => return Ok(lease),
+            Ok(Err(pending)) => pending,
+            Err(refused) => return Err(rejected(refused)),
+        };
+        let (deadline, limit) = (self.deadline, pending.limit());
+        deadline.progress();
+        let granted = poll_fn(|cx| {
+            if let Poll::Ready(granted) = pending.poll(cx) {
+                return Poll::Ready(Ok(granted));
+            }
+            deadline.poll(cx, Wait::Agent, limit).map(Err)
+        });
+        let lease = match granted.await {
+            Ok(Ok(lease)) => lease,
+            Ok(Err(refused)) => return Err(rejected(refused)),
+            Err(Expired::Request) => return Err(Rejection::from(Expired::Request)),
+            Err(Expired::Wait(_)) => return Err(rejected(pending.expire())),
+        };
+        deadline.progress();
+        self.note(stage::QUEUE, || lease.waited());
+        Ok(lease)
+    }
+
+    /// Leases an agent and checks out the connection to it, if there is one, or connects; to another
+    /// agent if that fails.
+    pub async fn check_out(&mut self) -> Result<Box<Connection>, Rejection> {
+        self.connection(true).await
+    }
+
+    async fn connection(&mut self, may_be_reused: bool) -> Result<Box<Connection>, Rejection> {
+        let (mut connects, since) = (0, Instant::now());
+        loop {
+            let mut lease = self.lease().await?;
+            connects += 1;
+            let kept = self.connections.check_out(lease.agent());
+            if let Some(stream) = kept.filter(|_| may_be_reused) {
+                lease.mark_sent();
+                let guard = LeaseGuard::new(self.connections, lease, None);
+                return Ok(Connection::to_agent(stream, true, guard));
+            }
+            let connecting = clock::now();
+            match self.connect(&lease).await {
+                Ok(stream) => {
+                    self.note(stage::CONNECT, || {
+                        clock::now().saturating_duration_since(connecting)
+                    });
+                    lease.mark_sent();
+                    let guard = LeaseGuard::new(self.connections, lease, None);
+                    return Ok(Connection::to_agent(stream, false, guard));
+                }
+                Err(error) if error.problem == Problem::DescriptorsExhausted => {
+                    let _ = lease.release(Outcome::Check);
+                    return Err(error);
+                }
+                Err(error) => {
+                    // It has ended, or its manager is not there.
+                    let _ = lease.release(Outcome::Check);
+                    // Others may live, or be starting: the request may wait as long as in the queue.
+                    let waits =
+                        self.pool.starts_agents() && since.elapsed() < self.pool.queue_wait();
+                    if connects >= MAX_CONNECTS && !waits {
+                        let refused = Refused::Unavailable { retry: Duration::from_secs(1) };
+                        return Err(Rejection { detail: error.detail, ..rejected(refused) });
+                    }
+                }
+            }
+        }
+    }
+
+    /// A new connection to a leased agent.
+    async fn connect(&self, lease: &Lease) -> Result<Stream, Rejection> {
+        self.deadline.progress();
+        let mut connecting = pin!(open(lease.address()));
+        let connected = poll_fn(|cx| {
+            if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(Ok(connected));
+            }
+            self.deadline.poll(cx, Wait::Connect, CONNECT_TIMEOUT).map(Err)
+        });
+        match connected.await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) if is_exhausted(&error) => Err(Problem::DescriptorsExhausted.into()),
+            // The kind is enough; the text could name paths.
+            Ok(Err(error)) => {
+                Err(Rejection::new(Problem::UpstreamUnreachable).detail(error.kind().to_string()))
+            }
+            Err(expired) => Err(Rejection::from(expired)),
+        }
+    }
+
+    /// Sends a request to the agent at the other end of `connection`, or to another one if that loses
+    /// the request. The head of the response is then in `response`.
+    pub async fn send<U: Upload<Channel = Box<Connection>>>(
+        &mut self,
+        mut connection: Box<Connection>,
+        upload: &mut U,
+        response: &mut ResponseHead,
+        scope: &Scope<'_>,
+    ) -> Result<(Box<Connection>, U::Arrived), Rejection> {
+        let mut repeats = 0;
+        loop {
+            let failure = match attempt(&mut connection, upload, response, scope).await {
+                Ok(arrived) => {
+                    responds(&mut connection);
+                    return Ok((connection, arrived));
+                }
+                Err(failure) => failure,
+            };
+            let repeat = matches!(failure, Failure::Closed(Reached::NoResponse))
+                && upload.may_repeat(scope.method)
+                && may_repeat(&mut connection, repeats).await;
+            if !repeat {
+                upload.abort(&connection);
+                return Err(give_up(failure, *connection));
+            }
+            repeats += 1;
+            connection = self.replace(connection).await?;
+            upload.rewind();
+        }
+    }
+
+    /// A connection for a request that was lost: a new one to the same agent if `connection` had been
+    /// kept; to another agent if that has ended.
+    async fn replace(
+        &mut self,
+        mut connection: Box<Connection>,
+    ) -> Result<Box<Connection>, Rejection> {
+        self.report.count_retry();
+        if connection.reused
+            && let Some(lease) = connection.lease().and_then(LeaseGuard::lease)
+            && let Ok(stream) = self.connect(lease).await
+        {
+            connection.replace_stream(stream);
+            return Ok(connection);
+        }
+        connection.failed(Failed::Closed);
+        self.connection(false).await
+    }
+
+    fn note(&mut self, code: u8, took: impl FnOnce() -> Duration) {
+        if let Some(times) = &mut self.times {
+            times.add(code, took());
+        }
+    }
+}
+
+/// Whether the agent permits that a request is sent again which was lost with this connection:
+/// servers close connections that were kept for long, and programs may end after any request. One
+/// that has crashed may have done so because of this request.
+async fn may_repeat(connection: &mut Connection, repeats: usize) -> bool {
+    if connection.reused || repeats >= MAX_REPEATS {
+        return connection.reused;
+    }
+    match connection.lease() {
+        Some(lease) => lease.has_exited().await,
+        None => false,
+    }
+}
+
+/// The agent at the other end of a new connection responds: it has started well.
+fn responds(connection: &mut Connection) {
+    if !connection.reused
+        && let Some(lease) = connection.lease().and_then(LeaseGuard::lease)
+    {
+        lease.mark_responding();
+    }
+}
+
+/// Ends the lease after a failure. Dropped, the connection has the agent checked.
+fn give_up(failure: Failure, connection: Connection) -> Rejection {
+    match failure.at_other_end() {
+        Some(how) => connection.failed(how),
+        None if matches!(failure, Failure::Overloaded) => connection.close(),
+        None => drop(connection),
+    }
+    failure.into()
+}
+
+/// 503, with the time after which to retry.
+fn rejected(refused: Refused) -> Rejection {
+    let (problem, retry, detail) = match refused {
+        Refused::Full { retry } => (Problem::PoolBusy, retry, "the pool's queue is full"),
+        Refused::Expired { retry } => (Problem::PoolBusy, retry, "no agent was available in time"),
+        Refused::Unavailable { retry } => {
+            (Problem::PoolUnavailable, retry, "no agent can be started")
+        }
+    };
+    let seconds = retry.max(Duration::from_secs(1)).as_secs();
+    Rejection::new(problem).detail(detail).header("retry-after", seconds.to_string())
+}
+
+async fn open(address: Option<&AgentAddress>) -> io::Result<Stream> {
+    match address {
+        Some(AgentAddress::Unix(path)) => Ok(Stream::unix(UnixStream::connect(path).await?)),
+        Some(AgentAddress::Tcp(addr)) => {
+            let tcp = TcpStream::connect(addr).await?;
+            tcp.set_nodelay(true)?;
+            Ok(Stream::tcp(tcp))
+        }
+        None => Err(io::ErrorKind::AddrNotAvailable.into()),
+    }
+}

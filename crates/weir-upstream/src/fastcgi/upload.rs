@@ -1,0 +1,227 @@
+//! A request on its way to an agent: as FastCGI records, or as the plain input of a CGI program.
+
+use super::output::Output;
+use super::{Head, HeadReader};
+use crate::Connection;
+use crate::attempt::{Failure, Scope, Timeouts, Upload, UploadError};
+use crate::body::RequestBody;
+use crate::buffer;
+use crate::deadline::Wait;
+use crate::stream::Stream;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use weir_broker::Pool;
+use weir_wire::fastcgi::request;
+use weir_wire::{Method, ResponseHead};
+
+/// Bytes in the write buffer from which it is written before more is taken.
+const FULL_BYTES: usize = 16 * 1024;
+/// Most bytes that are taken of a body at once.
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// A request being sent.
+pub struct FastCgiUpload<'a> {
+    out: Bytes,
+    written: usize,
+    body: RequestBody<'a>,
+    /// In records.
+    framed: bool,
+    state: State,
+    /// All of the request is in `out`: it can be sent again.
+    is_buffered: bool,
+    /// Bytes went out or came in since the last call of `take_moved`.
+    moved: bool,
+    /// The client, not the agent, is awaited.
+    waits_for_client: bool,
+    /// The output of the agent, until the head of the response has come.
+    output: Option<Output>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Body,
+    Last,
+    Over,
+    Broken,
+}
+
+impl<'a> FastCgiUpload<'a> {
+    /// A request to an agent of `pool`: `head`, then the body, in FastCGI records if `framed`. A small
+    /// body that is buffered goes with the head.
+    pub fn new(head: Vec<u8>, body: RequestBody<'a>, framed: bool, pool: &Arc<Pool>) -> Self {
+        let mut upload = Self {
+            out: Bytes(head),
+            written: 0,
+            body,
+            framed,
+            state: State::Body,
+            is_buffered: false,
+            moved: false,
+            waits_for_client: false,
+            output: Some(Output::new(framed, Arc::clone(pool))),
+        };
+        while upload.out.0.len() < FULL_BYTES && !upload.body.data().is_empty() {
+            upload.take();
+        }
+        if upload.body.is_done() {
+            upload.end();
+            upload.is_buffered = framed;
+        }
+        upload
+    }
+
+    fn take(&mut self) {
+        let data = self.body.data();
+        let count = data.len().min(CHUNK_BYTES);
+        if self.framed {
+            request::stdin(&mut self.out.0, &data[..count]);
+        } else {
+            self.out.0.extend_from_slice(&data[..count]);
+        }
+        self.body.consume(count);
+        self.moved = true;
+    }
+
+    fn end(&mut self) {
+        if self.framed {
+            request::stdin_end(&mut self.out.0);
+        }
+        self.state = State::Last;
+    }
+
+    /// All of it has been sent.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// Continues sending until everything is out.
+    pub(super) fn poll(
+        &mut self,
+        stream: &Stream,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), UploadError>> {
+        loop {
+            if self.state == State::Body && self.out.0.len() - self.written < FULL_BYTES {
+                self.waits_for_client = false;
+                match self.body.poll_data(cx, None) {
+                    Poll::Ready(Ok(true)) => {
+                        self.take();
+                        continue;
+                    }
+                    Poll::Ready(Ok(false)) => self.end(),
+                    Poll::Ready(Err(error)) => {
+                        return Poll::Ready(Err(UploadError::Client(error)));
+                    }
+                    Poll::Pending if self.written == self.out.0.len() => {
+                        self.waits_for_client = true;
+                        return Poll::Pending;
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if self.written == self.out.0.len() {
+                if !self.framed && ready!(stream.poll_shutdown(cx)).is_err() {
+                    return self.broken();
+                }
+                self.state = State::Over;
+                return Poll::Ready(Ok(()));
+            }
+            match ready!(stream.poll_write(cx, &self.out.0[self.written..], b"")) {
+                Ok(count) if count > 0 => {
+                    self.written += count;
+                    self.moved = true;
+                    if self.written == self.out.0.len() && !self.is_buffered {
+                        self.out.0.clear();
+                        self.written = 0;
+                    }
+                }
+                _ => return self.broken(),
+            }
+        }
+    }
+
+    fn broken(&mut self) -> Poll<Result<(), UploadError>> {
+        self.state = State::Broken;
+        Poll::Ready(Err(UploadError::Upstream))
+    }
+}
+
+impl Upload for FastCgiUpload<'_> {
+    type Channel = Box<Connection>;
+    type Reader = HeadReader;
+    type Arrived = Head;
+
+    fn reader(&self) -> HeadReader {
+        HeadReader::default()
+    }
+
+    fn poll_send(
+        &mut self,
+        connection: &mut Box<Connection>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), UploadError>> {
+        self.poll(&connection.stream, cx)
+    }
+
+    fn poll_head(
+        &mut self,
+        connection: &mut Box<Connection>,
+        reader: &mut HeadReader,
+        response: &mut ResponseHead,
+        scope: &Scope<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Head, Failure>> {
+        let Some(output) = &mut self.output else { return Poll::Pending };
+        let body = ready!(reader.poll(connection, output, response, scope, cx))?;
+        let redirect = reader.redirect(response);
+        Poll::Ready(Ok(Head { body, redirect, output: self.output.take() }))
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Over | State::Broken)
+    }
+
+    fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    fn waits_for_client(&self) -> bool {
+        self.waits_for_client
+    }
+
+    fn client_limit(&self, _: Timeouts) -> (Wait, Duration) {
+        (Wait::RequestBody, self.body.idle())
+    }
+
+    fn may_repeat(&self, method: Method) -> bool {
+        self.is_buffered && (method.is_idempotent() || self.written == 0)
+    }
+
+    fn rewind(&mut self) {
+        (self.written, self.state) = (0, State::Last);
+        if let Some(output) = &mut self.output {
+            output.reset();
+        }
+    }
+
+    /// Tells the agent, unless a record is half sent.
+    fn abort(&self, connection: &Box<Connection>) {
+        if self.framed && self.written == self.out.0.len() {
+            let mut record = Vec::new();
+            request::abort(&mut record);
+            // The connection is closed anyway: nothing waits until it can be written.
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            let _ = connection.stream.poll_write(&mut cx, &record, b"");
+        }
+    }
+}
+
+/// A buffer that is returned to the pool of this worker.
+struct Bytes(Vec<u8>);
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        buffer::give_back_vec(std::mem::take(&mut self.0));
+    }
+}

@@ -1,0 +1,367 @@
+//! Whether a target is in service: what requests reveal, and what weir's own checks do; shared
+//! between workers.
+//!
+//! A request asks [`Health::admits`], which is one load as long as the target is in service.
+//! What takes it out and brings it back is rare and happens under the lock of its upstream, so
+//! that never more targets are out than may be.
+
+use crate::labels::EjectionReason;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use weir_config::Check;
+
+/// The bit of a reason in [`Health::out`].
+fn bit(why: EjectionReason) -> u8 {
+    1 << why as u8
+}
+
+/// What is known about a target.
+#[derive(Debug)]
+pub struct Health {
+    start: Instant,
+    group: Arc<Group>,
+    /// Why it is out, a bit for each reason; changed under the lock of the group only.
+    out: AtomicU8,
+    /// Failures in a row that take it out; 0: none do.
+    limit: AtomicU32,
+    pause_ms: AtomicU64,
+    failures: AtomicU32,
+    /// Milliseconds after `start` until which what requests have revealed keeps it out.
+    out_until: AtomicU64,
+    /// A request tries it again.
+    on_trial: AtomicBool,
+    errors: Errors,
+    pub(super) checks: Checks,
+    /// How often it was taken out, by [`EjectionReason`].
+    taken_out: [AtomicU64; EjectionReason::ALL.len()],
+}
+
+/// Answers with 5xx among all, counted from one window to the next.
+#[derive(Debug, Default)]
+struct Errors {
+    /// In hundredths of a percent; 0: nobody counts.
+    share: AtomicU32,
+    fewest: AtomicU32,
+    window_ms: AtomicU64,
+    begun_ms: AtomicU64,
+    answers: AtomicU32,
+    failed: AtomicU32,
+}
+
+/// How checks went.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    /// Milliseconds after `start` from which the next one may begin.
+    due_ms: AtomicU64,
+    /// One is under way.
+    running: AtomicBool,
+    /// Good ones in a row; bad ones below zero.
+    streak: AtomicI32,
+    passed: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// What is told of a target's health.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HealthSeries {
+    /// Why the target is out of service; `None` while it is in.
+    pub out: Option<&'static str>,
+    /// How often the target was ejected, by [`EjectionReason`].
+    pub taken_out: [u64; EjectionReason::ALL.len()],
+    /// Checks that were good, and that were not.
+    pub checks: [u64; 2],
+}
+
+/// The targets of one upstream that are in use.
+#[derive(Debug, Default)]
+pub(super) struct Group(Mutex<Members>);
+
+#[derive(Debug, Default)]
+struct Members {
+    targets: Vec<Weak<Health>>,
+    /// In hundredths of a percent.
+    most_out: u32,
+}
+
+impl Health {
+    fn new(group: Arc<Group>) -> Self {
+        Self {
+            start: Instant::now(),
+            group,
+            out: AtomicU8::default(),
+            limit: AtomicU32::default(),
+            pause_ms: AtomicU64::default(),
+            failures: AtomicU32::default(),
+            out_until: AtomicU64::default(),
+            on_trial: AtomicBool::default(),
+            errors: Errors::default(),
+            checks: Checks::default(),
+            taken_out: Default::default(),
+        }
+    }
+
+    /// Takes over settings.
+    fn set(&self, settings: &weir_config::Health) {
+        self.limit.store(settings.failures, Relaxed);
+        self.pause_ms.store(settings.pause.as_millis() as u64, Relaxed);
+        self.errors.fewest.store(settings.errors.map_or(0, |e| e.requests), Relaxed);
+        let window = settings.errors.map_or(Duration::ZERO, |e| e.window);
+        self.errors.window_ms.store(window.as_millis() as u64, Relaxed);
+        self.errors.share.store(settings.errors.map_or(0, |e| e.share.max(1)), Relaxed);
+        if settings.errors.is_none() {
+            self.put_back(EjectionReason::Errors);
+        }
+        if settings.check.is_none() {
+            self.checks.streak.store(0, Relaxed);
+            self.put_back(EjectionReason::Check);
+        }
+    }
+
+    /// Whether a request may go there. After a pause one request may, and the target stays out
+    /// for another pause unless that one succeeds.
+    pub fn admits(&self, now: Instant) -> bool {
+        let out = self.out.load(Relaxed);
+        if out == 0 {
+            return true;
+        }
+        if out & bit(EjectionReason::Check) != 0 {
+            return false;
+        }
+        let (until, now) = (self.out_until.load(Relaxed), self.millis(now));
+        let next = now + self.pause_ms.load(Relaxed);
+        let first =
+            now >= until && self.out_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok();
+        if first {
+            self.on_trial.store(true, Relaxed);
+        }
+        first
+    }
+
+    /// Whether [`Health::admits`] would let a request go there, which it does once a pause.
+    pub(crate) fn may_admit(&self, now: Instant) -> bool {
+        let out = self.out.load(Relaxed);
+        let by_check = out & bit(EjectionReason::Check) != 0;
+        out == 0 || (!by_check && self.millis(now) >= self.out_until.load(Relaxed))
+    }
+
+    /// In service, as a gauge says it.
+    pub fn is_up(&self) -> bool {
+        self.out.load(Relaxed) == 0
+    }
+
+    /// It answered with this status. Asks for the time only where errors are counted.
+    pub fn answered(&self, status: u16, now: impl FnOnce() -> Instant) {
+        if self.failures.load(Relaxed) != 0 {
+            self.failures.store(0, Relaxed);
+            self.put_back(EjectionReason::Failures);
+        }
+        let share = self.errors.share.load(Relaxed);
+        if share == 0 {
+            return;
+        }
+        let now = self.millis(now());
+        if self.is_out(EjectionReason::Errors) {
+            // Answers to what was sent before say nothing new.
+            if self.on_trial.swap(false, Relaxed) && status < 500 {
+                self.errors.begin(now);
+                self.put_back(EjectionReason::Errors);
+            }
+        } else if self.errors.count(status >= 500, share, now) {
+            self.take_out(EjectionReason::Errors, now);
+        }
+    }
+
+    /// It refused, reset, was late or sent garbage.
+    pub fn failed(&self, now: Instant) {
+        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        let limit = self.limit.load(Relaxed);
+        let now = self.millis(now);
+        if limit > 0 && failures >= limit {
+            self.take_out(EjectionReason::Failures, now);
+        }
+        let share = self.errors.share.load(Relaxed);
+        if self.is_out(EjectionReason::Errors) {
+            self.on_trial.store(false, Relaxed);
+        } else if share > 0 && self.errors.count(true, share, now) {
+            self.take_out(EjectionReason::Errors, now);
+        }
+    }
+
+    /// Whether a check is due; it is this caller's then, who says how it went.
+    pub(crate) fn may_check(&self, check: &Check, now: Instant) -> bool {
+        let now = self.millis(now);
+        if now < self.checks.due_ms.load(Relaxed) || self.checks.running.swap(true, Relaxed) {
+            return false;
+        }
+        self.checks.due_ms.store(now + check.every.as_millis() as u64, Relaxed);
+        true
+    }
+
+    /// How a check went; without a verdict if the target could not even be asked.
+    pub fn checked(&self, check: &Check, good: Option<bool>, now: Instant) {
+        let streak = self.checks.streak.load(Relaxed);
+        match good {
+            Some(true) => {
+                self.checks.passed.fetch_add(1, Relaxed);
+                let streak = streak.max(0).saturating_add(1);
+                self.checks.streak.store(streak, Relaxed);
+                if streak.unsigned_abs() >= check.healthy {
+                    self.put_back(EjectionReason::Check);
+                }
+            }
+            Some(false) => {
+                self.checks.failed.fetch_add(1, Relaxed);
+                let streak = streak.min(0).saturating_sub(1);
+                self.checks.streak.store(streak, Relaxed);
+                if streak.unsigned_abs() >= check.unhealthy {
+                    self.take_out(EjectionReason::Check, self.millis(now));
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// The next check may begin when it is due.
+    pub(crate) fn check_is_over(&self) {
+        self.checks.running.store(false, Relaxed);
+    }
+
+    fn is_out(&self, why: EjectionReason) -> bool {
+        self.out.load(Relaxed) & bit(why) != 0
+    }
+
+    /// Takes it out, unless too many are; what requests have revealed from now on for a pause.
+    fn take_out(&self, why: EjectionReason, now_ms: u64) -> bool {
+        let members = self.group.lock();
+        let out = self.out.load(Relaxed);
+        if out == 0 && !members.may_lose_another() {
+            return false;
+        }
+        if why != EjectionReason::Check {
+            self.on_trial.store(false, Relaxed);
+            self.out_until.store(now_ms + self.pause_ms.load(Relaxed), Relaxed);
+        }
+        if out & bit(why) == 0 {
+            self.taken_out[why as usize].fetch_add(1, Relaxed);
+            self.out.store(out | bit(why), Relaxed);
+        }
+        true
+    }
+
+    fn put_back(&self, why: EjectionReason) {
+        if self.is_out(why) {
+            let _members = self.group.lock();
+            self.out.fetch_and(!bit(why), Relaxed);
+        }
+    }
+
+    fn millis(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.start).as_millis() as u64
+    }
+
+    fn series(&self) -> HealthSeries {
+        let out = EjectionReason::ALL
+            .into_iter()
+            .find(|why| self.is_out(*why))
+            .map(EjectionReason::as_str);
+        let checks = [&self.checks.passed, &self.checks.failed].map(|count| count.load(Relaxed));
+        let taken_out = EjectionReason::ALL.map(|why| self.taken_out[why as usize].load(Relaxed));
+        HealthSeries { out, taken_out, checks }
+    }
+}
+
+impl Errors {
+    /// Counts an answer; whether the share is now too large. Workers may count a few of the last
+    /// window in the next one: it is a share of many.
+    fn count(&self, failed: bool, share: u32, now_ms: u64) -> bool {
+        let begun = self.begun_ms.load(Relaxed);
+        if now_ms.saturating_sub(begun) >= self.window_ms.load(Relaxed)
+            && self.begun_ms.compare_exchange(begun, now_ms, Relaxed, Relaxed).is_ok()
+        {
+            self.begin(now_ms);
+        }
+        let answers = self.answers.fetch_add(1, Relaxed).saturating_add(1);
+        if !failed {
+            return false;
+        }
+        let failed = self.failed.fetch_add(1, Relaxed).saturating_add(1);
+        answers >= self.fewest.load(Relaxed)
+            && u64::from(failed) * 10_000 >= u64::from(answers) * u64::from(share)
+    }
+
+    fn begin(&self, now_ms: u64) {
+        self.begun_ms.store(now_ms, Relaxed);
+        self.answers.store(0, Relaxed);
+        self.failed.store(0, Relaxed);
+    }
+}
+
+impl Group {
+    fn lock(&self) -> MutexGuard<'_, Members> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Members {
+    fn may_lose_another(&self) -> bool {
+        let out = self.targets.iter().filter_map(Weak::upgrade).filter(|one| !one.is_up()).count();
+        (out as u64 + 1) * 10_000 <= self.targets.len() as u64 * u64::from(self.most_out)
+    }
+}
+
+/// Health of every target that was ever configured; outlives reloads.
+#[derive(Debug, Default)]
+pub struct Healths(Mutex<Vec<Known>>);
+
+/// An upstream by name, and its targets by theirs.
+#[derive(Debug)]
+struct Known {
+    upstream: String,
+    group: Arc<Group>,
+    targets: Vec<(String, Arc<Health>)>,
+}
+
+impl Healths {
+    /// The healths of an upstream's targets, in their order, with its settings.
+    pub(super) fn configure(&self, config: &weir_config::Upstream) -> Vec<Arc<Health>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = all.iter().position(|known| known.upstream == config.name).unwrap_or_else(|| {
+            let upstream = config.name.clone();
+            all.push(Known { upstream, group: Arc::default(), targets: Vec::new() });
+            all.len() - 1
+        });
+        let known = &mut all[at];
+        let found: Vec<Arc<Health>> =
+            config.targets.iter().map(|target| known.target(target.name())).collect();
+        let mut members = known.group.lock();
+        let used = found.iter().zip(&config.targets).filter(|(_, target)| target.weight > 0);
+        members.targets = used.map(|(health, _)| Arc::downgrade(health)).collect();
+        members.most_out = config.health.most_out;
+        drop(members);
+        found.iter().for_each(|health| health.set(&config.health));
+        found
+    }
+
+    /// What is told of one target of one upstream.
+    pub fn series(&self, upstream: &str, target: &str) -> HealthSeries {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.iter().find(|known| known.upstream == upstream);
+        let health = known.and_then(|known| known.targets.iter().find(|(name, _)| name == target));
+        health.map_or_else(HealthSeries::default, |(_, health)| health.series())
+    }
+}
+
+impl Known {
+    fn target(&mut self, authority: &str) -> Arc<Health> {
+        if let Some((_, health)) = self.targets.iter().find(|(name, _)| name == authority) {
+            return Arc::clone(health);
+        }
+        let health = Arc::new(Health::new(Arc::clone(&self.group)));
+        self.targets.push((authority.to_owned(), Arc::clone(&health)));
+        health
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! A request on its way by HTTP/1.1.
+
+use super::HeadReader;
+use crate::attempt::{Failure, Reached, Scope, Timeouts, Upload, UploadError};
+use crate::body::RequestBody;
+use crate::deadline::{Deadline, Wait};
+use crate::labels::RetryReason;
+use crate::outgoing::Outgoing;
+use crate::send::{Outcome, TargetUpload};
+use crate::spans::AttemptSpan;
+use crate::stream::Stream;
+use crate::{CheckOutError, Connection, Http1Response, OutboundRequest, Target, UpstreamBody};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use weir_wire::{Framing, Method, ResponseHead};
+
+/// A request being sent.
+pub struct Http1Upload<'a> {
+    out: Outgoing,
+    body: RequestBody<'a>,
+    framing: Framing,
+    state: State,
+    /// Length of the head, at the front of `out`.
+    head: usize,
+    /// All of the request is in `out`: it can be sent again.
+    is_buffered: bool,
+    /// Bytes went out or came in since the last call of `take_moved`.
+    moved: bool,
+    /// The client, not the upstream, is awaited.
+    waits_for_client: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It has no head yet.
+    New,
+    Body,
+    /// Everything is in `out`, or sent.
+    Last,
+    Over,
+    /// The upstream reads no more.
+    Broken,
+}
+
+impl<'a> Http1Upload<'a> {
+    /// A request with this body. Its head follows: [`Http1Upload::set_head`].
+    pub fn new(body: RequestBody<'a>) -> Self {
+        Self {
+            out: Outgoing::default(),
+            framing: body.framing(),
+            body,
+            state: State::New,
+            head: 0,
+            is_buffered: false,
+            moved: false,
+            waits_for_client: false,
+        }
+    }
+
+    /// Sets the head, or replaces it for another target. A small body that is buffered goes with
+    /// it.
+    pub fn set_head(&mut self, head: Outgoing) {
+        if self.state != State::New {
+            if self.is_buffered {
+                self.rewind();
+            }
+            self.out.replace_head(self.head, &head);
+            self.head = head.len();
+            return;
+        }
+        (self.head, self.out) = (head.len(), head);
+        let (out, body) = (&mut self.out, &mut self.body);
+        out.set_chunked(self.framing == Framing::Chunked);
+        // A head may have taken all of it.
+        if out.has_room() && !body.is_done() && !body.data().is_empty() {
+            let copied = out.take(body.data());
+            body.consume(copied);
+        }
+        self.state = State::Body;
+        if body.is_done() {
+            out.end();
+            out.keep();
+            (self.state, self.is_buffered) = (State::Last, true);
+        }
+    }
+
+    /// All of it has been sent.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// Continues sending until everything is out.
+    pub fn poll(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
+        loop {
+            if self.state == State::Body && self.out.has_room() {
+                self.waits_for_client = false;
+                match self.body.poll_data(cx, None) {
+                    Poll::Ready(Ok(true)) => {
+                        let copied = self.out.take(self.body.data());
+                        self.body.consume(copied);
+                        self.moved = true;
+                        continue;
+                    }
+                    Poll::Ready(Ok(false)) => {
+                        self.out.end();
+                        self.state = State::Last;
+                    }
+                    Poll::Ready(Err(error)) => {
+                        return Poll::Ready(Err(UploadError::Client(error)));
+                    }
+                    Poll::Pending if self.out.is_empty() => {
+                        self.waits_for_client = true;
+                        if ready!(self.out.poll_flush(stream, cx)).is_err() {
+                            return self.broken();
+                        }
+                        return Poll::Pending;
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if self.out.is_empty() {
+                if ready!(self.out.poll_flush(stream, cx)).is_err() {
+                    return self.broken();
+                }
+                self.state = State::Over;
+                return Poll::Ready(Ok(()));
+            }
+            match ready!(self.out.poll_write(stream, cx, self.body.data())) {
+                Ok(direct) => {
+                    self.body.consume(direct);
+                    self.moved = true;
+                }
+                Err(_) => return self.broken(),
+            }
+        }
+    }
+
+    fn broken(&mut self) -> Poll<Result<(), UploadError>> {
+        self.state = State::Broken;
+        Poll::Ready(Err(UploadError::Upstream))
+    }
+}
+
+impl Upload for Http1Upload<'_> {
+    type Channel = Box<Connection>;
+    type Reader = HeadReader;
+    type Arrived = ();
+
+    fn reader(&self) -> HeadReader {
+        HeadReader::new()
+    }
+
+    fn poll_send(
+        &mut self,
+        connection: &mut Box<Connection>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), UploadError>> {
+        self.poll(&connection.stream, cx)
+    }
+
+    fn poll_head(
+        &mut self,
+        connection: &mut Box<Connection>,
+        reader: &mut HeadReader,
+        response: &mut ResponseHead,
+        scope: &Scope<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Failure>> {
+        reader.poll(connection, response, scope, cx)
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Over | State::Broken)
+    }
+
+    fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    fn waits_for_client(&self) -> bool {
+        self.waits_for_client
+    }
+
+    fn client_limit(&self, _: Timeouts) -> (Wait, Duration) {
+        (Wait::RequestBody, self.body.idle())
+    }
+
+    fn may_repeat(&self, method: Method) -> bool {
+        self.is_buffered && (method.is_idempotent() || self.out.is_untouched())
+    }
+
+    fn rewind(&mut self) {
+        self.out.rewind();
+        self.state = State::Last;
+    }
+}
+
+impl<'a> TargetUpload<'a> for Http1Upload<'a> {
+    const REOPENS: bool = true;
+
+    async fn check_out(
+        target: &Rc<Target>,
+        deadline: &Deadline,
+    ) -> Result<Box<Connection>, CheckOutError> {
+        target.check_out(deadline).await
+    }
+
+    async fn reopen(
+        target: &Rc<Target>,
+        deadline: &Deadline,
+    ) -> Result<Box<Connection>, CheckOutError> {
+        target.check_out_fresh(deadline).await
+    }
+
+    fn is_reused(connection: &Box<Connection>) -> bool {
+        connection.reused
+    }
+
+    fn address(
+        &mut self,
+        _: &mut Box<Connection>,
+        request: &OutboundRequest<'_>,
+        target: &Target,
+        span: Option<&AttemptSpan>,
+    ) -> Option<()> {
+        self.set_head(request.http1(&target.authority, self.framing, span));
+        Some(())
+    }
+
+    fn is_stale(&self, failure: &Failure, method: Method) -> bool {
+        matches!(failure, Failure::Closed(Reached::NoResponse)) && self.may_repeat(method)
+    }
+
+    fn may_retry(&self, _: RetryReason, may_process_twice: bool) -> bool {
+        let untouched = self.out.is_untouched();
+        (untouched && self.state != State::Broken)
+            || (self.is_buffered && (may_process_twice || untouched))
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        let mut out = Outgoing::default();
+        out.head().extend_from_slice(self.is_buffered.then(|| self.out.behind(self.head))?);
+        out.keep();
+        Some(Self {
+            out,
+            body: RequestBody::empty(),
+            framing: self.framing,
+            state: State::Last,
+            head: 0,
+            is_buffered: true,
+            moved: false,
+            waits_for_client: false,
+        })
+    }
+
+    fn retry_status(response: &ResponseHead) -> u16 {
+        response.status
+    }
+
+    fn discard(
+        &self,
+        connection: Box<Connection>,
+        (): (),
+        response: &ResponseHead,
+        scope: &Scope<'_>,
+    ) {
+        Http1Response::discard(connection, self.is_complete(), response, scope);
+    }
+
+    fn finish(
+        self,
+        connection: Box<Connection>,
+        (): (),
+        response: &ResponseHead,
+        idle: Duration,
+        _: bool,
+    ) -> Outcome<'a> {
+        if response.status == 101 {
+            return Outcome::Switched { connection, is_complete: self.is_complete() };
+        }
+        let body = Http1Response::new(connection, self, response, idle);
+        Outcome::Response(UpstreamBody::Http1(body))
+    }
+
+    fn give_up(&mut self) {
+        // A fault in the body is not reported: there is one already.
+        let _ = self.body.drop_at_hand();
+    }
+}

@@ -1,0 +1,171 @@
+//! The body of a response that comes by HTTP/2.
+
+use super::{Http2Upload, StreamPermit};
+use crate::attempt::Upload as _;
+use crate::body::{BodyEnd, ResponseError};
+use crate::deadline::{Deadline, Expired, Wait};
+use crate::grpc;
+use bytes::{Buf, Bytes};
+use h2::RecvStream;
+use http::{HeaderMap, HeaderValue};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use weir_wire::Framing;
+
+/// Reads a response's body, and meanwhile sends the rest of the request.
+pub struct Http2Response<'a> {
+    permit: StreamPermit,
+    /// The rest of the request.
+    upload: Option<Http2Upload<'a>>,
+    incoming: RecvStream,
+    data: Bytes,
+    framing: Framing,
+    /// Trailers that have come.
+    trailers: Option<HeaderMap>,
+    over: bool,
+    idle: Duration,
+    /// It is the response to a gRPC call.
+    is_grpc: bool,
+}
+
+impl<'a> Http2Response<'a> {
+    pub(super) fn new(
+        permit: StreamPermit,
+        upload: Http2Upload<'a>,
+        incoming: RecvStream,
+        framing: Framing,
+        idle: Duration,
+        is_grpc: bool,
+    ) -> Self {
+        let upload = Some(upload).filter(|upload| !upload.is_over());
+        let over = incoming.is_end_stream();
+        let (data, trailers) = (Bytes::new(), None);
+        Self { permit, upload, incoming, data, framing, trailers, over, idle, is_grpc }
+    }
+
+    /// Detaches the body from the request, if nothing of the request is left to send.
+    pub fn detach(self: Box<Self>) -> Result<Box<Http2Response<'static>>, Box<Self>> {
+        if self.upload.is_some() {
+            return Err(self);
+        }
+        let Self { permit, incoming, data, framing, trailers, over, idle, is_grpc, .. } = *self;
+        let upload = None;
+        let body = Http2Response {
+            permit,
+            upload,
+            incoming,
+            data,
+            framing,
+            trailers,
+            over,
+            idle,
+            is_grpc,
+        };
+        Ok(Box::new(body))
+    }
+
+    /// Length in bytes, if it is known.
+    pub fn length(&self) -> Option<u64> {
+        self.framing.length()
+    }
+
+    /// Bytes that have arrived.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Takes up to `most` of the buffered bytes, without copying them.
+    pub fn take(&mut self, most: usize) -> Bytes {
+        let count = self.data.len().min(most);
+        let bytes = self.data.slice(..count);
+        self.consume(count);
+        bytes
+    }
+
+    /// Drops bytes from the front.
+    pub fn consume(&mut self, count: usize) {
+        self.data.advance(count);
+        // Fails only for more bytes than have come.
+        let _ = self.incoming.flow_control().release_capacity(count);
+    }
+
+    /// Whether the bytes that have arrived are the last.
+    pub fn is_last(&self) -> bool {
+        self.over || self.incoming.is_end_stream()
+    }
+
+    /// Waits for bytes; `false` at the end of the body.
+    pub fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: &Deadline,
+    ) -> Poll<Result<bool, ResponseError>> {
+        if self.poll_request(cx) {
+            deadline.progress();
+        }
+        loop {
+            if self.over {
+                return Poll::Ready(Ok(false));
+            }
+            match self.incoming.poll_data(cx) {
+                Poll::Ready(Some(Ok(data))) if data.is_empty() => continue,
+                Poll::Ready(Some(Ok(data))) => {
+                    self.data = data;
+                    deadline.progress();
+                    return Poll::Ready(Ok(true));
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(self.failed(&error))),
+                Poll::Ready(None) => match self.incoming.poll_trailers(cx) {
+                    Poll::Ready(Ok(trailers)) => {
+                        (self.trailers, self.over) = (trailers, true);
+                        continue;
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(self.failed(&error))),
+                    Poll::Pending => {}
+                },
+                Poll::Pending => {}
+            }
+            let expired = ready!(deadline.poll(cx, Wait::UpstreamBody, self.idle));
+            if expired != Expired::Request {
+                self.permit.target().health.failed(Instant::now());
+            }
+            return Poll::Ready(Err(ResponseError::Late(expired)));
+        }
+    }
+
+    /// Continues sending the request; whether anything moved. Its errors do not matter: the response
+    /// is there.
+    pub fn poll_request(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(upload) = &mut self.upload else { return false };
+        let over = upload.poll(cx).is_ready();
+        let moved = upload.take_moved();
+        if over {
+            self.upload = None;
+        }
+        moved
+    }
+
+    /// The body is over: its trailers, and the status code of a gRPC call, which is counted.
+    pub fn end(&mut self) -> BodyEnd {
+        let Some(trailers) = self.trailers.take() else { return BodyEnd::default() };
+        let status = trailers.get("grpc-status").filter(|_| self.is_grpc);
+        let grpc_status = grpc::code(status.map(HeaderValue::as_bytes));
+        if let Some(code) = grpc_status {
+            self.permit.target().stats.grpc[code].add(1);
+        }
+        BodyEnd { trailers: Some(trailers), grpc_status }
+    }
+
+    /// The response has neither a body nor trailers.
+    pub fn is_empty(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn failed(&mut self, error: &h2::Error) -> ResponseError {
+        self.permit.target().health.failed(Instant::now());
+        if error.is_io() || error.is_go_away() {
+            self.permit.abandon();
+        }
+        ResponseError::UpstreamClosed
+    }
+}

@@ -1,0 +1,333 @@
+//! A request on its way by HTTP/2.
+
+use super::{Http2Channel, Http2Response, read_head};
+use crate::attempt::{Failure, Reached, Scope, Timeouts, Upload, UploadError};
+use crate::body::RequestBody;
+use crate::deadline::{Deadline, Expired, Wait};
+use crate::grpc;
+use crate::headers::filter_trailers;
+use crate::labels::RetryReason;
+use crate::send::{Outcome, TargetUpload};
+use crate::spans::AttemptSpan;
+use crate::{CheckOutError, OutboundRequest, Target, UpstreamBody};
+use bytes::Bytes;
+use h2::{Reason, RecvStream, SendStream};
+use std::future::Future as _;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use weir_wire::{Framing, Method, ResponseHead};
+
+/// Most bytes that are taken of a body at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Says of the name of a trailer whether it is removed.
+pub type TrailerFilter = Box<dyn Fn(&str) -> bool>;
+
+/// A request being sent.
+pub struct Http2Upload<'a> {
+    /// There once the head is sent.
+    stream: Option<SendStream<Bytes>>,
+    body: RequestBody<'a>,
+    /// Trailers that are removed; without it, all are.
+    trailers: Option<TrailerFilter>,
+    framing: Framing,
+    /// Taken from the body and not yet sent.
+    front: Bytes,
+    /// The entire body, if it was buffered: it can be sent again.
+    buffered: Option<Bytes>,
+    state: State,
+    /// Bytes went out or came in since the last call of `take_moved`.
+    moved: bool,
+    /// The client, not the upstream, is awaited.
+    waits_for_client: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Body,
+    /// `front` is the rest of the body.
+    Last,
+    Over,
+    /// The upstream reads no more.
+    Broken,
+}
+
+impl State {
+    fn of_buffered(body: &Bytes) -> Self {
+        if body.is_empty() { Self::Over } else { Self::Last }
+    }
+}
+
+impl<'a> Http2Upload<'a> {
+    /// A request with this body. `filter` makes what removes trailers, if there may be some.
+    pub fn new(mut body: RequestBody<'a>, filter: impl FnOnce() -> Option<TrailerFilter>) -> Self {
+        let framing = body.framing();
+        let front = body.take(CHUNK_BYTES);
+        let is_buffered = body.is_done() && !body.has_trailers();
+        Self {
+            stream: None,
+            body,
+            trailers: if is_buffered { None } else { filter() },
+            framing,
+            buffered: is_buffered.then(|| front.clone()),
+            state: if is_buffered { State::of_buffered(&front) } else { State::Body },
+            front,
+            moved: false,
+            waits_for_client: false,
+        }
+    }
+
+    /// Continues sending until everything is out.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
+        loop {
+            if self.front.is_empty() && self.state == State::Body {
+                self.waits_for_client = true;
+                match self.body.poll_data(cx, None) {
+                    Poll::Ready(Ok(true)) => {
+                        self.front = self.body.take(CHUNK_BYTES);
+                        self.moved = true;
+                    }
+                    Poll::Ready(Ok(false)) => return self.finish(),
+                    Poll::Ready(Err(error)) => {
+                        self.state = State::Broken;
+                        if let Some(stream) = &mut self.stream {
+                            stream.send_reset(Reason::CANCEL);
+                        }
+                        return Poll::Ready(Err(UploadError::Client(error)));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+                if self.body.is_done() && !self.body.has_trailers() {
+                    self.state = State::Last;
+                }
+            }
+            self.waits_for_client = false;
+            let Some(stream) = &mut self.stream else { return self.broken() };
+            stream.reserve_capacity(self.front.len());
+            while stream.capacity() == 0 {
+                match ready!(stream.poll_capacity(cx)) {
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return self.broken(),
+                }
+            }
+            let chunk = self.front.split_to(stream.capacity().min(self.front.len()));
+            let last = self.state == State::Last && self.front.is_empty();
+            if stream.send_data(chunk, last).is_err() {
+                return self.broken();
+            }
+            self.moved = true;
+            if last {
+                self.state = State::Over;
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// Ends the stream, with trailers if there are any.
+    fn finish(&mut self) -> Poll<Result<(), UploadError>> {
+        let mut trailers = self.body.take_trailers();
+        if let Some(trailers) = &mut trailers {
+            let filter = self.trailers.as_ref();
+            filter_trailers(trailers, |name| filter.is_none_or(|removes| removes(name)));
+        }
+        let trailers = trailers.filter(|trailers| !trailers.is_empty());
+        let Some(stream) = &mut self.stream else { return self.broken() };
+        let sent = match trailers {
+            Some(trailers) => stream.send_trailers(trailers),
+            None => stream.send_data(Bytes::new(), true),
+        };
+        if sent.is_err() {
+            return self.broken();
+        }
+        self.state = State::Over;
+        Poll::Ready(Ok(()))
+    }
+
+    fn broken(&mut self) -> Poll<Result<(), UploadError>> {
+        self.state = State::Broken;
+        Poll::Ready(Err(UploadError::Upstream))
+    }
+}
+
+impl Upload for Http2Upload<'_> {
+    type Channel = Http2Channel;
+    type Reader = ();
+    type Arrived = RecvStream;
+
+    fn reader(&self) {}
+
+    fn poll_open(
+        &mut self,
+        channel: &mut Http2Channel,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Failure>> {
+        if channel.head.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        if ready!(channel.send.poll_ready(cx)).is_err() {
+            channel.permit.abandon();
+            return Poll::Ready(Err(Failure::Closed(Reached::Unprocessed)));
+        }
+        if let Some(head) = channel.head.take() {
+            let sent = channel.send.send_request(head, self.is_over());
+            let (response, stream) = sent.map_err(|error| channel.failed(&error))?;
+            channel.response = Some(response);
+            self.stream = Some(stream);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_send(
+        &mut self,
+        _: &mut Http2Channel,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), UploadError>> {
+        self.poll(cx)
+    }
+
+    fn poll_head(
+        &mut self,
+        channel: &mut Http2Channel,
+        (): &mut (),
+        response: &mut ResponseHead,
+        scope: &Scope<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RecvStream, Failure>> {
+        let Some(future) = &mut channel.response else { return Poll::Pending };
+        let head = ready!(Pin::new(future).poll(cx)).map_err(|error| channel.failed(&error))?;
+        let (parts, incoming) = head.into_parts();
+        read_head(&parts, &incoming, scope.method, response);
+        Poll::Ready(Ok(incoming))
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Over | State::Broken)
+    }
+
+    fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    fn waits_for_client(&self) -> bool {
+        self.waits_for_client
+    }
+
+    /// A client that streams may wait for a response before it sends more.
+    fn client_limit(&self, timeouts: Timeouts) -> (Wait, Duration) {
+        (Wait::FirstByte, timeouts.first_byte.max(self.body.idle()))
+    }
+
+    /// The connection may be dead: no other request gets it.
+    fn timed_out(&self, channel: &mut Http2Channel, expired: Expired) {
+        if self.stream.is_none() || expired == Expired::Wait(Wait::FirstByte) {
+            channel.permit.abandon();
+        }
+    }
+
+    fn may_repeat(&self, _: Method) -> bool {
+        self.buffered.is_some()
+    }
+
+    fn rewind(&mut self) {
+        self.stream = None;
+        if let Some(body) = &self.buffered {
+            (self.front, self.state) = (body.clone(), State::of_buffered(body));
+        }
+    }
+}
+
+impl<'a> TargetUpload<'a> for Http2Upload<'a> {
+    const REOPENS: bool = false;
+
+    async fn check_out(
+        target: &Rc<Target>,
+        deadline: &Deadline,
+    ) -> Result<Http2Channel, CheckOutError> {
+        let (permit, send) = target.open_stream(deadline).await?;
+        Ok(Http2Channel { permit, send, head: None, response: None })
+    }
+
+    async fn reopen(
+        target: &Rc<Target>,
+        deadline: &Deadline,
+    ) -> Result<Http2Channel, CheckOutError> {
+        Self::check_out(target, deadline).await
+    }
+
+    fn is_reused(channel: &Http2Channel) -> bool {
+        channel.permit.reused
+    }
+
+    fn address(
+        &mut self,
+        channel: &mut Http2Channel,
+        request: &OutboundRequest<'_>,
+        target: &Target,
+        span: Option<&AttemptSpan>,
+    ) -> Option<()> {
+        if self.stream.is_some() {
+            self.rewind();
+        }
+        channel.head =
+            Some(request.http2(target.scheme(), &target.authority, self.framing, span)?);
+        Some(())
+    }
+
+    /// The connection was closed before it took the request.
+    fn is_stale(&self, failure: &Failure, method: Method) -> bool {
+        matches!(failure, Failure::Closed(Reached::Unprocessed)) && self.may_repeat(method)
+    }
+
+    fn may_retry(&self, reason: RetryReason, may_process_twice: bool) -> bool {
+        (self.stream.is_none() || self.buffered.is_some())
+            && (may_process_twice || reason == RetryReason::Connect)
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        let body = self.buffered.clone()?;
+        Some(Self {
+            stream: None,
+            body: RequestBody::empty(),
+            trailers: None,
+            framing: self.framing,
+            front: body.clone(),
+            state: State::of_buffered(&body),
+            buffered: Some(body),
+            moved: false,
+            waits_for_client: false,
+        })
+    }
+
+    /// The outcome of a gRPC call, as far as the head has it.
+    fn retry_status(response: &ResponseHead) -> u16 {
+        grpc::status_of(response)
+    }
+
+    fn discard(&self, _: Http2Channel, _: RecvStream, _: &ResponseHead, _: &Scope<'_>) {}
+
+    fn finish(
+        self,
+        channel: Http2Channel,
+        incoming: RecvStream,
+        response: &ResponseHead,
+        idle: Duration,
+        is_grpc: bool,
+    ) -> Outcome<'a> {
+        let framing = response.framing;
+        if is_grpc
+            && framing == Framing::None
+            && let Some(code) = grpc::code(response.headers.get("grpc-status"))
+        {
+            channel.permit.target().stats.grpc[code].add(1);
+        }
+        let body = Http2Response::new(channel.permit, self, incoming, framing, idle, is_grpc);
+        Outcome::Response(UpstreamBody::Http2(Box::new(body)))
+    }
+
+    fn give_up(&mut self) {
+        // A fault in the body is not reported: there is one already.
+        let _ = self.body.drop_at_hand();
+    }
+}

@@ -1,0 +1,90 @@
+//! An attempt in flight, timed from the pick of a target to the last byte of the response.
+
+use super::Target;
+use crate::clock;
+use crate::labels::method_label;
+use crate::spans::{AttemptSpan, Went};
+use crate::stats::CallKey;
+use crate::trace_context::SpanContext;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weir_wire::Method;
+
+/// A request on its way to a target, or the response on its way back. Its owner ends it.
+#[derive(Debug)]
+pub struct OpenAttempt {
+    target: Rc<Target>,
+    started: Instant,
+    /// Of the response as it came; 0 before it.
+    status: u16,
+    /// Its span, if the request is traced.
+    span: Option<AttemptSpan>,
+}
+
+impl OpenAttempt {
+    pub(super) fn new(target: Rc<Target>, started: Instant, span: Option<AttemptSpan>) -> Self {
+        Self { target, started, status: 0, span }
+    }
+
+    /// When its target was picked.
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The head of the response has come.
+    pub(super) fn responded(&mut self, status: u16) {
+        self.status = status;
+        if status == 101 {
+            // No response follows, and what does may last for hours.
+            self.target.health.answered(status, clock::recent);
+        }
+    }
+
+    /// Whether the head of a response has arrived.
+    pub fn has_response(&self) -> bool {
+        self.status != 0
+    }
+
+    /// Counts it. `error` is a value of a fixed list, empty if the response was complete.
+    pub fn end(self, method: Method, error: &'static str, now: Instant) {
+        if error.is_empty() && self.has_response() {
+            // Only now: a target whose responses are all aborted is not healthy.
+            self.target.health.answered(self.status, clock::recent);
+        }
+        let duration = now.saturating_duration_since(self.started);
+        let key = CallKey { method: method_label(method), status: self.status, error };
+        let mark = self.span.as_ref().map(|span| {
+            let target = &self.target;
+            let went = Went {
+                upstream: &target.upstream,
+                host: &target.host,
+                port: target.port,
+                authority: &target.authority,
+                scheme: target.scheme(),
+                protocol: if target.speaks_http2() { "2" } else { "1.1" },
+                begun: self.started,
+                took: duration,
+                status: self.status,
+                error,
+            };
+            span.over(&went)
+        });
+        self.target.record(key, duration, mark);
+    }
+}
+
+impl Target {
+    /// Counts an attempt in the series of its labels, which is looked up under a lock only once.
+    fn record(&self, key: CallKey, duration: Duration, span: Option<SpanContext>) {
+        let mut series = self.series.borrow_mut();
+        let own = series.iter().find(|(known, _)| *known == key);
+        // Once there is a series for the overflow, no new one is added.
+        let found = own.or_else(|| series.iter().find(|(known, _)| known.method.is_empty()));
+        if let Some((_, durations)) = found {
+            return durations.record(duration, span);
+        }
+        let (key, durations) = self.stats.series(key);
+        durations.record(duration, span);
+        series.push((key, durations));
+    }
+}

@@ -1,0 +1,127 @@
+//! The body of a response of an upstream or an agent, by any protocol.
+
+use super::fastcgi::FastCgiResponse;
+use super::{Http1Response, Http2Response};
+use crate::body::{BodyEnd, ResponseError};
+use crate::deadline::Deadline;
+use bytes::Bytes;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+/// A body as it comes. Meanwhile the rest of the request is sent.
+pub enum UpstreamBody<'a> {
+    /// From an HTTP/1.1 target, or an agent that speaks HTTP.
+    Http1(Http1Response<'a>),
+    /// From an HTTP/2 target.
+    Http2(Box<Http2Response<'a>>),
+    /// From a FastCGI agent.
+    FastCgi(Box<FastCgiResponse<'a>>),
+}
+
+impl UpstreamBody<'_> {
+    /// Detaches the body from the request, if nothing of the request is left to send.
+    pub fn detach(self) -> Result<UpstreamBody<'static>, Self> {
+        match self {
+            Self::Http1(body) => body.detach().map(UpstreamBody::Http1).map_err(Self::Http1),
+            Self::Http2(body) => body.detach().map(UpstreamBody::Http2).map_err(Self::Http2),
+            Self::FastCgi(body) => match body.detach() {
+                Ok(body) => Ok(UpstreamBody::FastCgi(body)),
+                Err(body) => Err(Self::FastCgi(body)),
+            },
+        }
+    }
+
+    /// Bytes of the entire body, if known.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Self::Http1(body) => body.length(),
+            Self::Http2(body) => body.length(),
+            Self::FastCgi(body) => body.length(),
+        }
+    }
+
+    /// The buffered bytes.
+    pub fn data(&self) -> &[u8] {
+        match self {
+            Self::Http1(body) => body.data(),
+            Self::Http2(body) => body.data(),
+            Self::FastCgi(body) => body.data(),
+        }
+    }
+
+    /// Takes up to `most` of the buffered bytes.
+    pub fn take(&mut self, most: usize) -> Bytes {
+        if let Self::Http2(body) = self {
+            return body.take(most);
+        }
+        let bytes = Bytes::copy_from_slice(&self.data()[..self.data().len().min(most)]);
+        self.consume(bytes.len());
+        bytes
+    }
+
+    /// Drops buffered bytes that are processed.
+    pub fn consume(&mut self, count: usize) {
+        match self {
+            Self::Http1(body) => body.consume(count),
+            Self::Http2(body) => body.consume(count),
+            Self::FastCgi(body) => body.consume(count),
+        }
+    }
+
+    /// The buffered bytes are known to be the last ones.
+    pub fn is_last(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_last(),
+            Self::Http2(body) => body.is_last(),
+            Self::FastCgi(body) => body.is_last(),
+        }
+    }
+
+    /// Waits until bytes are buffered (`true`) or the body is over (`false`).
+    pub fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: &Deadline,
+    ) -> Poll<Result<bool, ResponseError>> {
+        match self {
+            Self::Http1(body) => body.poll_data(cx, deadline),
+            Self::Http2(body) => body.poll_data(cx, deadline),
+            Self::FastCgi(body) => body.poll_data(cx, deadline),
+        }
+    }
+
+    /// Continues sending the request.
+    pub fn poll_request(&mut self, cx: &mut Context<'_>) {
+        match self {
+            Self::Http1(body) => body.poll_request(cx),
+            Self::Http2(body) => {
+                body.poll_request(cx);
+            }
+            Self::FastCgi(body) => body.poll_request(cx),
+        }
+    }
+
+    /// The response is known to have neither a body nor trailers.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Http2(body) if body.is_empty())
+    }
+
+    /// The body is over: its trailers, and the status code of a gRPC call, which is counted.
+    pub fn end(&mut self) -> BodyEnd {
+        match self {
+            Self::Http2(body) => body.end(),
+            Self::Http1(_) | Self::FastCgi(_) => BodyEnd::default(),
+        }
+    }
+
+    /// Reads the body for nothing, until there are more than `most` bytes. Gives their count.
+    pub async fn discard(&mut self, deadline: &Deadline, most: u64) -> Result<u64, ResponseError> {
+        let mut count = 0;
+        while count <= most && poll_fn(|cx| self.poll_data(cx, deadline)).await? {
+            let bytes = self.data().len();
+            self.consume(bytes);
+            count += bytes as u64;
+        }
+        Ok(count)
+    }
+}

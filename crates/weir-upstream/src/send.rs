@@ -1,0 +1,493 @@
+//! Sends a request to an upstream: the one loop of attempts, retries and hedges for HTTP/1.1 and HTTP/2.
+//!
+//! ```text
+//! pick → check out → attempt (hedged) → retry? attempts, deadline, budget → backoff → pick …
+//! ```
+//!
+//! If there is no further attempt, the client gets the result of the last one: its response, or its
+//! failure. Up to three targets are connected to for the first attempt, also without retries: nothing
+//! has been sent then.
+
+use super::attempt::{Failure, Scope, Timeouts, Upload, attempt};
+use super::hedge::Hedge;
+use super::pick::Pick;
+use super::retry::RetryPolicy;
+use super::{
+    CheckOutError, Connection, OpenAttempt, OutboundRequest, Target, Upstream, UpstreamBody,
+    failed_check,
+};
+use crate::clock;
+use crate::deadline::{Deadline, Expired};
+use crate::descriptors::is_exhausted;
+use crate::labels::{RetryDenied, RetryReason};
+use crate::problem::Problem;
+use crate::rejection::Rejection;
+use crate::spans::{AttemptSpan, Open};
+use crate::stage_times::StageTimes;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weir_telemetry::stage_times::stage;
+use weir_wire::{Known, Method, ResponseHead};
+
+/// Most targets that are connected to for one attempt.
+const MAX_CONNECTS: usize = 3;
+
+/// What is sent, and within which limits.
+pub struct Plan<'p> {
+    /// The request.
+    pub request: OutboundRequest<'p>,
+    /// The upstream.
+    pub upstream: &'p Upstream,
+    /// The hash that keeps requests together.
+    pub key: Option<u64>,
+    /// Timeouts of the response.
+    pub timeouts: Timeouts,
+    /// Deadline of the request.
+    pub deadline: &'p Deadline,
+    /// The policy of the upstream applies; otherwise nothing is retried or hedged.
+    pub retries: bool,
+    /// Where interim responses go, if the client gets them.
+    pub interim: Option<&'p RefCell<Vec<u8>>>,
+    /// There if the request is traced.
+    pub span: Option<&'p Rc<Open>>,
+    /// There if durations are recorded.
+    pub times: Option<&'p mut StageTimes>,
+    /// What happened so far.
+    pub report: &'p mut SendReport,
+}
+
+/// What sending has come to so far. The caller owns it: a request that its client cancels has one, too.
+#[derive(Debug, Default)]
+pub struct SendReport {
+    /// The attempt that has the response; it ends with the response.
+    pub open: Option<OpenAttempt>,
+    /// How often the request was sent again.
+    pub retries: Cell<u32>,
+}
+
+impl SendReport {
+    pub(super) fn count_retry(&self) {
+        self.retries.set(self.retries.get() + 1);
+    }
+}
+
+/// What an upstream has responded with.
+pub enum Outcome<'a> {
+    /// A response, with its body.
+    Response(UpstreamBody<'a>),
+    /// 101: the connection speaks another protocol, if the request `is_complete`.
+    Switched {
+        /// The connection.
+        connection: Box<Connection>,
+        /// The entire request was sent.
+        is_complete: bool,
+    },
+}
+
+/// An attempt without a usable response.
+pub(super) struct FailedAttempt {
+    pub(super) rejection: Rejection,
+    /// Why a retry may succeed.
+    retry: Option<RetryReason>,
+    /// Its connection was closed before it took the request. The target is not blamed yet.
+    is_stale: bool,
+    /// There was no connection.
+    is_unsent: bool,
+}
+
+/// A request to a target. The differences between the protocols are here.
+#[expect(async_fn_in_trait, reason = "a worker is one thread")]
+pub trait TargetUpload<'a>: Upload + Sized {
+    /// Instead of a stale connection a fresh one to the same target is used; otherwise a target is
+    /// picked again. With it goes that a retry connects to one target only.
+    const REOPENS: bool;
+
+    /// Waits for a connection, or a stream on one.
+    async fn check_out(
+        target: &Rc<Target>,
+        deadline: &Deadline,
+    ) -> Result<Self::Channel, CheckOutError>;
+
+    /// A channel over a connection that has carried no request.
+    async fn reopen(
+        target: &Rc<Target>,
+        deadline: &Deadline,
+    ) -> Result<Self::Channel, CheckOutError>;
+
+    /// The connection has carried requests before.
+    fn is_reused(channel: &Self::Channel) -> bool;
+
+    /// Encodes the head for a target; starts again if it was sent before. `None` if the request has
+    /// no valid head.
+    fn address(
+        &mut self,
+        channel: &mut Self::Channel,
+        request: &OutboundRequest<'_>,
+        target: &Target,
+        span: Option<&AttemptSpan>,
+    ) -> Option<()>;
+
+    /// Whether a failure over a reused connection means that it was closed meanwhile, and the request
+    /// may be sent again.
+    fn is_stale(&self, failure: &Failure, method: Method) -> bool;
+
+    /// Whether the request can be sent again; `may_process_twice` if both may be processed.
+    fn may_retry(&self, reason: RetryReason, may_process_twice: bool) -> bool;
+
+    /// The same request once more, if all of it is buffered.
+    fn duplicate(&self) -> Option<Self>;
+
+    /// The status that decides about retries.
+    fn retry_status(response: &ResponseHead) -> u16;
+
+    /// Discards a response.
+    fn discard(
+        &self,
+        channel: Self::Channel,
+        arrived: Self::Arrived,
+        response: &ResponseHead,
+        scope: &Scope<'_>,
+    );
+
+    /// The final response, whose body takes over the rest of the request.
+    fn finish(
+        self,
+        channel: Self::Channel,
+        arrived: Self::Arrived,
+        response: &ResponseHead,
+        idle: Duration,
+        is_grpc: bool,
+    ) -> Outcome<'a>;
+
+    /// Nobody gets the request. What has come of its body is recorded all the same.
+    fn give_up(&mut self);
+}
+
+/// A channel on which the head of a response has come, or why there is none.
+pub(super) type Attempted<U> =
+    Result<(<U as Upload>::Channel, <U as Upload>::Arrived), FailedAttempt>;
+
+/// Sends a request. The head of the response is then in `response`.
+///
+/// # Errors
+/// The failure of the last attempt.
+pub async fn send<'a, U: TargetUpload<'a>>(
+    plan: Plan<'_>,
+    mut upload: U,
+    response: &mut ResponseHead,
+) -> Result<Outcome<'a>, Rejection> {
+    let begun = clock::recent();
+    let (idle, is_grpc) = (plan.timeouts.idle, plan.request.is_grpc);
+    let mut sender = Sender::new(plan, begun);
+    let (channel, arrived) = loop {
+        let attempted = sender.attempt(&mut upload, response).await;
+        let Some((reason, backoff)) = sender.retry(&upload, &attempted, response) else {
+            sender.note_retry_time(begun);
+            match attempted {
+                Ok(arrived) => break arrived,
+                Err(failed) => {
+                    if failed.is_unsent {
+                        upload.give_up();
+                    }
+                    return Err(failed.rejection);
+                }
+            }
+        };
+        sender.pick.target().stats.count_retry(reason);
+        sender.report.count_retry();
+        sender.context.discard(sender.report.open.take(), &upload, attempted, response);
+        Box::pin(tokio::time::sleep(backoff)).await;
+        sender.attempts += 1;
+    };
+    if let Some(open) = &mut sender.report.open {
+        open.responded(response.status);
+        if let Some(times) = sender.times {
+            times.responded(open.started(), clock::now());
+        }
+    }
+    Ok(upload.finish(channel, arrived, response, idle, is_grpc))
+}
+
+/// A request being sent.
+pub(super) struct Sender<'p> {
+    pub(super) context: SendContext<'p>,
+    pub(super) pick: Pick<'p>,
+    /// So far, the current one included.
+    pub(super) attempts: u32,
+    times: Option<&'p mut StageTimes>,
+    pub(super) report: &'p mut SendReport,
+}
+
+/// What the attempts of a request have in common.
+#[derive(Clone, Copy)]
+pub(super) struct SendContext<'p> {
+    pub(super) request: OutboundRequest<'p>,
+    pub(super) scope: Scope<'p>,
+    pub(super) retries: Option<&'p RetryPolicy>,
+    span: Option<&'p Rc<Open>>,
+}
+
+impl<'p> Sender<'p> {
+    fn new(plan: Plan<'p>, begun: Instant) -> Self {
+        let Plan { request, upstream, mut timeouts, deadline, interim, .. } = plan;
+        let retries = upstream.retries.as_ref().filter(|_| plan.retries);
+        if let Some(policy) = retries {
+            policy.request(begun);
+            timeouts.first_byte = policy.attempt_time(timeouts.first_byte);
+        }
+        let upgrade = request.upgrade.is_some();
+        let scope = Scope { method: request.method, deadline, timeouts, upgrade, interim };
+        Self {
+            context: SendContext { request, scope, retries, span: plan.span },
+            pick: Pick::new(upstream, plan.key),
+            attempts: 1,
+            times: plan.times,
+            report: plan.report,
+        }
+    }
+
+    /// One attempt, at the next target that can be connected to.
+    async fn attempt<'a, U: TargetUpload<'a>>(
+        &mut self,
+        upload: &mut U,
+        response: &mut ResponseHead,
+    ) -> Attempted<U> {
+        let context = self.context;
+        let started = if self.attempts == 1 { clock::recent() } else { clock::now() };
+        let mut was_stale = false;
+        loop {
+            let (target, mut channel) = self.connect::<U>(started).await?;
+            let span = context.attempt_span();
+            let addressed = upload.address(&mut channel, &context.request, target, span.as_ref());
+            self.report.open = Some(OpenAttempt::new(Rc::clone(target), started, span));
+            addressed.ok_or_else(FailedAttempt::bad_request)?;
+            let hedge = Hedge::new(&context, &self.pick).filter(|_| self.attempts == 1);
+            let attempted = match hedge.and_then(|hedge| Some((hedge, upload.duplicate()?))) {
+                None => {
+                    let retries = &*self.report;
+                    context.attempt_on(target, channel, upload, response, retries).await
+                }
+                Some((hedge, spare)) => {
+                    let first = (target, channel);
+                    Box::pin(hedge.race(self, first, upload, spare, response)).await
+                }
+            };
+            match attempted {
+                Err(failed) if failed.is_stale => {
+                    let may_repeat = !std::mem::replace(&mut was_stale, true) && context.spend();
+                    if !may_repeat {
+                        return Err(failed.settle(target));
+                    }
+                    target.stats.count_retry(RetryReason::Stale);
+                    self.report.count_retry();
+                    self.pick.forget();
+                }
+                attempted => return attempted,
+            }
+        }
+    }
+
+    /// Picks targets until one can be connected to.
+    async fn connect<'a, U: TargetUpload<'a>>(
+        &mut self,
+        started: Instant,
+    ) -> Result<(&'p Rc<Target>, U::Channel), FailedAttempt> {
+        let is_first = self.attempts == 1;
+        let most = if is_first || !U::REOPENS { MAX_CONNECTS } else { 1 };
+        let most = most.min(self.pick.upstream.targets.len());
+        let mut connects = 0;
+        loop {
+            let target = self.pick.next();
+            let error = match U::check_out(target, self.context.scope.deadline).await {
+                Ok(channel) => {
+                    // Other requests share a connection of HTTP/2, and the time to connect.
+                    let connected = is_first && U::REOPENS && !U::is_reused(&channel);
+                    if let Some(times) = self.times.as_mut().filter(|_| connected) {
+                        times.add(stage::CONNECT, clock::now().saturating_duration_since(started));
+                    }
+                    return Ok((target, channel));
+                }
+                Err(error) => error,
+            };
+            connects += 1;
+            let failed = self.context.not_checked_out(target, error, started);
+            if connects == most {
+                return Err(failed);
+            }
+        }
+    }
+
+    /// Whether there is another attempt, why, and after which pause.
+    fn retry<'a, U: TargetUpload<'a>>(
+        &self,
+        upload: &U,
+        attempted: &Attempted<U>,
+        response: &ResponseHead,
+    ) -> Option<(RetryReason, Duration)> {
+        let policy = self.context.retries?;
+        let reason = match attempted {
+            Ok(_) if !policy.retries_status(U::retry_status(response)) => return None,
+            Ok(_) => RetryReason::Status,
+            Err(failed) => failed.retry?,
+        };
+        let Scope { method, deadline, .. } = self.context.scope;
+        if !upload.may_retry(reason, policy.any_method() || method.is_idempotent()) {
+            return None;
+        }
+        let (now, backoff) = (clock::now(), policy.backoff(self.attempts));
+        let denied = if self.attempts >= policy.max_attempts() {
+            RetryDenied::Tries
+        } else if !deadline.allows(now + backoff) {
+            RetryDenied::Deadline
+        } else if !policy.spend(now) {
+            RetryDenied::Budget
+        } else {
+            return Some((reason, backoff));
+        };
+        self.pick.target().stats.count_retry_denied(denied);
+        None
+    }
+
+    /// Records the time of all attempts but the last.
+    fn note_retry_time(&mut self, begun: Instant) {
+        if let Some(times) = self.times.as_mut().filter(|_| self.attempts > 1) {
+            let last = self.report.open.as_ref().map_or_else(clock::now, OpenAttempt::started);
+            let took = last.saturating_duration_since(begun);
+            if !took.is_zero() {
+                times.add(stage::RETRY, took);
+            }
+        }
+    }
+}
+
+impl SendContext<'_> {
+    /// The span of an attempt, if the request is traced.
+    pub(super) fn attempt_span(&self) -> Option<AttemptSpan> {
+        let told = self.request.headers.known(Known::Traceparent);
+        self.span.map(|open| open.attempt(told, self.request.target))
+    }
+
+    /// Whether one more request is within the budget, if there is one.
+    pub(super) fn spend(&self) -> bool {
+        self.retries.is_none_or(|policy| policy.spend(clock::now()))
+    }
+
+    /// Sends the request over `channel`; once more over a fresh one to the same target if a reused one
+    /// turns out to be closed, and that does no harm.
+    pub(super) async fn attempt_on<'a, U: TargetUpload<'a>>(
+        &self,
+        target: &Rc<Target>,
+        mut channel: U::Channel,
+        upload: &mut U,
+        response: &mut ResponseHead,
+        report: &SendReport,
+    ) -> Attempted<U> {
+        let Scope { method, deadline, .. } = self.scope;
+        loop {
+            let failure = match attempt(&mut channel, upload, response, &self.scope).await {
+                Ok(arrived) => return Ok((channel, arrived)),
+                Err(failure) => failure,
+            };
+            let is_stale = U::is_reused(&channel) && upload.is_stale(&failure, method);
+            if is_stale && U::REOPENS && self.spend() {
+                drop(channel);
+                target.stats.count_retry(RetryReason::Stale);
+                report.count_retry();
+                let reopened = Box::pin(U::reopen(target, deadline)).await;
+                channel = reopened.map_err(|error| FailedAttempt::not_connected(target, error))?;
+                upload.rewind();
+                continue;
+            }
+            let is_stale = is_stale && !U::REOPENS;
+            if !is_stale && failure.at_other_end().is_some() {
+                target.health.failed(Instant::now());
+            }
+            let retry = failure.retry_reason();
+            return Err(FailedAttempt { is_stale, ..FailedAttempt::new(failure.into(), retry) });
+        }
+    }
+
+    /// There is no connection to `target` for a request that wanted one since `started`; that is
+    /// counted.
+    pub(super) fn not_checked_out(
+        &self,
+        target: &Rc<Target>,
+        error: CheckOutError,
+        started: Instant,
+    ) -> FailedAttempt {
+        if let Some(label) = error.label() {
+            let attempt = OpenAttempt::new(Rc::clone(target), started, self.attempt_span());
+            attempt.end(self.scope.method, label, Instant::now());
+        }
+        FailedAttempt::not_connected(target, error)
+    }
+
+    /// Ends an attempt whose result nobody gets.
+    pub(super) fn discard<'a, U: TargetUpload<'a>>(
+        &self,
+        open: Option<OpenAttempt>,
+        upload: &U,
+        attempted: Attempted<U>,
+        response: &ResponseHead,
+    ) {
+        let (error, status) = match attempted {
+            Ok((channel, arrived)) => {
+                upload.discard(channel, arrived, response, &self.scope);
+                ("", Some(response.status))
+            }
+            Err(failed) => (failed.rejection.problem.slug(), None),
+        };
+        if let Some(mut open) = open {
+            if let Some(status) = status {
+                open.responded(status);
+            }
+            open.end(self.scope.method, error, clock::now());
+        }
+    }
+}
+
+impl FailedAttempt {
+    /// The request has no valid head.
+    pub(super) fn bad_request() -> Self {
+        Self::new(Problem::BadRequest.into(), None)
+    }
+
+    /// It is not repeated over another connection: the target is to blame.
+    pub(super) fn settle(self, target: &Target) -> Self {
+        if self.is_stale {
+            target.health.failed(Instant::now());
+        }
+        Self { is_stale: false, ..self }
+    }
+
+    fn new(rejection: Rejection, retry: Option<RetryReason>) -> Self {
+        Self { rejection, retry, is_stale: false, is_unsent: false }
+    }
+
+    fn not_connected(target: &Target, error: CheckOutError) -> Self {
+        let (rejection, retry) = match error {
+            CheckOutError::Busy => (Problem::UpstreamBusy.into(), None),
+            // The target was not contacted, and is not to blame.
+            CheckOutError::Connect(error) if is_exhausted(&error) => {
+                let rejection = Rejection::new(Problem::DescriptorsExhausted);
+                (rejection.header("retry-after", "1".to_owned()), None)
+            }
+            CheckOutError::Connect(error) => {
+                target.health.failed(Instant::now());
+                // The kind is enough; the text could name internal addresses.
+                let why = failed_check(&error, target.upstream());
+                let why = why.unwrap_or_else(|| error.kind().to_string());
+                (
+                    Rejection::new(Problem::UpstreamUnreachable).detail(why),
+                    Some(RetryReason::Connect),
+                )
+            }
+            CheckOutError::TimedOut(expired) => {
+                target.health.failed(Instant::now());
+                (expired.into(), (expired != Expired::Request).then_some(RetryReason::Connect))
+            }
+        };
+        Self { is_unsent: true, ..Self::new(rejection, retry) }
+    }
+}

@@ -1,0 +1,15 @@
+//! A connection that has become something else.
+
+use super::Connection;
+use weir_config::Upgrade;
+
+/// A connection to an upstream that has agreed to another protocol.
+#[derive(Debug)]
+pub struct Upgraded {
+    /// The connection to the target.
+    pub connection: Box<Connection>,
+    /// As it was asked for, lower case.
+    pub protocol: String,
+    /// Settings of the route.
+    pub settings: Upgrade,
+}
