@@ -5,8 +5,9 @@
 //!   inside the text.
 //! - What is resolved keeps the promises of its types, and the same text gives the same findings.
 
-use weir_config::finding::{Findings, codes};
-use weir_config::{Config, load_text};
+use weir_config::Config;
+use weir_document::finding::{Findings, codes};
+use weir_gateway::configuration::load_text;
 use weir_gateway::route::Router;
 
 /// Checks every property on `bytes` as a configuration.

@@ -25,7 +25,7 @@ fn blank() -> Config {
             text.push_str(&format!("      - {{get: /r{route}, reply: {{text: x}}}}\n"));
         }
     }
-    match weir_config::load_text("weir.yaml", &text) {
+    match weir_gateway::configuration::load_text("weir.yaml", &text) {
         Ok((config, _)) => config,
         Err(findings) => panic!("{}", findings.render(false)),
     }

@@ -165,5 +165,5 @@ fn config(schema: &str) -> Option<Config> {
     )
     .ok()?;
     let source = weir_config::Source { path: folder.join("weir.yaml"), overrides: Vec::new() };
-    weir_config::load(&source).ok().map(|(config, _)| config)
+    weir_gateway::configuration::load(&source).ok().map(|(config, _)| config)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use utoipa::ToSchema;
-use weir_config::finding::{self, Findings, Severity};
+use weir_document::finding::{self, Findings, Severity};
 
 pub use history::ReloadHistory;
 pub(crate) use routes::{ApiInfo, apis};

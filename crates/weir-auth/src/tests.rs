@@ -67,7 +67,10 @@ fn config() -> Config {
             consumer("acme", Some("claims.client_id == \"acme\""), None),
             consumer("any", Some("claims.client_id != \"nobody\""), Some("a-key")),
         ],
-        ..weir_config::load_text("weir.yaml", "listen: 127.0.0.1:0\n").expect("a configuration").0
+        ..weir_config::load_text("weir.yaml", "listen: 127.0.0.1:0\n")
+            .finish()
+            .expect("a configuration")
+            .0
     }
 }
 

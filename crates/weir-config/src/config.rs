@@ -45,7 +45,7 @@ pub use pool::{
     Program, ProgramLimits, Recycle, SOCKET, ScriptRoot,
 };
 pub use resubmit::Resubmit;
-pub use script::{Script, Scripts};
+pub use script::{Script, ScriptSource, Scripts};
 pub use server::{
     AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
 };
@@ -55,8 +55,9 @@ pub use tracker::{
 };
 pub use upstream::{
     Balance, Check, Credential, ErrorShare, HashKey, Health, Protocol, RetriedMethods, Retries,
-    Scheme, Target, Upstream, UpstreamTls,
+    Upstream, UpstreamTls,
 };
+pub use weir_document::shape::format::{Scheme, Target};
 
 use crate::validation::Validation;
 use std::path::PathBuf;

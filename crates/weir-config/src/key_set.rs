@@ -1,11 +1,11 @@
 //! Key sets (RFC 7517): those keys of a set that verify signatures of certain algorithms.
 
 use crate::config::{Algorithm, VerificationKey};
-use crate::finding::{Fault, codes, nearest};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use weir_document::finding::{Fault, codes, nearest};
 
 /// Most keys of one set.
 const KEYS: usize = 100;

@@ -1,22 +1,18 @@
-//! Configuration: text to a validated Config, or every reason why not; compiled expressions,
-//! paths and maps.
+//! Configuration: text to a Config, or every reason why not; compiled expressions, paths and maps.
 //!
 //! ```text
-//! files → draft (nodes with places) → check (against the description of all keys)
-//!       → resolve (names, files, keys, expressions) → Config
+//! files → draft (nodes with locations) → check (against the description of all keys)
+//!       → resolve (names, files, keys, expressions) → Loaded → compile (by others) → Config
 //! ```
 //!
-//! Every stage notes its findings and goes on, so that all of them are reported at once.
+//! Every stage adds its findings and goes on, so that all of them are reported at once.
 
 pub mod amount;
 pub mod body_mask;
 pub mod business_keys;
-mod check;
 pub mod config;
-pub mod document;
-mod draft;
 pub mod expr;
-pub mod finding;
+mod formats;
 mod json_tokens;
 pub mod key_set;
 pub mod map;
@@ -27,27 +23,23 @@ pub mod redaction;
 mod reference;
 mod resolve;
 mod restart;
-mod schema;
 pub mod secret_file;
-mod secret_names;
-mod shape;
-mod source_map;
-pub mod units;
 mod url_encoding;
 pub mod validation;
 pub mod xml;
 
-use draft::{Draft, Surroundings};
-use finding::{Diagnostics, Findings};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
+use weir_document::draft::{self, Draft, Surroundings};
+use weir_document::finding::{self, Diagnostics, Findings};
+use weir_document::source_map::SourceMap;
+use weir_document::{check, schema};
 
 pub use body_mask::BodyMask;
 pub use business_keys::{BusinessKeys, RequestView};
 pub use config::*;
 pub use openapi::{Answers, Imported, import_openapi};
 pub use reference::{findings as findings_reference, reference};
-pub use schema::schema;
-pub use secret_names::names_credential;
 
 /// What to load: a file or a folder with `weir.yaml`, and what the command line says over it.
 #[derive(Clone, Debug, Default)]
@@ -58,20 +50,27 @@ pub struct Source {
     pub overrides: Vec<(String, String)>,
 }
 
-/// Loads, resolves and validates.
-///
-/// # Errors
-/// Every finding at once, at least one of them an error. On success the findings are warnings.
-pub fn load(source: &Source) -> Result<(Config, Findings), Findings> {
+/// A configuration as plain data, and its findings so far. What is compiled from it adds to them.
+#[derive(Debug)]
+pub struct Loaded {
+    /// `None` if a part cannot be resolved, which a finding says.
+    pub config: Option<Config>,
+    /// The scripts of all routes, also of those that cannot be resolved.
+    pub scripts: Vec<ScriptSource>,
+    /// Findings by their locations.
+    pub report: Diagnostics,
+    texts: SourceMap,
+    files: Vec<PathBuf>,
+}
+
+/// Loads and resolves a configuration.
+pub fn load(source: &Source) -> Loaded {
     load_draft(&source.path, None, &source.overrides, Surroundings::Process)
 }
 
 /// Loads a text without reading any file or the environment: `include:`, `file:` and
 /// `${env:NAME}` are findings. `name` stands for its path.
-///
-/// # Errors
-/// As [`load`].
-pub fn load_text(name: &str, text: &str) -> Result<(Config, Findings), Findings> {
+pub fn load_text(name: &str, text: &str) -> Loaded {
     load_draft(Path::new(name), Some(text), &[], Surroundings::Nothing)
 }
 
@@ -80,33 +79,48 @@ fn load_draft(
     text: Option<&str>,
     overrides: &[(String, String)],
     surroundings: Surroundings,
-) -> Result<(Config, Findings), Findings> {
+) -> Loaded {
     let mut report = Diagnostics::default();
-    let (config, texts, files) = match draft::read(path, text, overrides, surroundings, &mut report)
-    {
-        Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
-        Err((texts, files)) => (None, texts, files),
-    };
-    let files = files.into_iter().chain(report.read_files().iter().cloned()).collect();
-    if config.is_none() && !report.has_errors() {
-        // Every way to no Config has its finding; should one be missing, silence would be worse.
-        report.error_nowhere(finding::codes::BAD_VALUE, "this configuration cannot be resolved");
-    }
-    let findings = Findings {
-        list: report.finish(&texts),
-        files,
-        texts: texts.redact(report.secrets()).redact_unread(report.unread()),
-    };
-    match config {
-        Some(config) if !report.has_errors() => Ok((config, findings)),
-        _ => Err(findings),
+    let ((config, scripts), texts, files) =
+        match draft::read(path, text, overrides, surroundings, &mut report) {
+            Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
+            Err((texts, files)) => ((None, Vec::new()), texts, files),
+        };
+    Loaded { config, scripts, report, texts, files }
+}
+
+impl Loaded {
+    /// The configuration with its warnings.
+    ///
+    /// # Errors
+    /// All findings, at least one of them an error.
+    pub fn finish(mut self) -> Result<(Config, Findings), Findings> {
+        let files = self.files.into_iter().chain(self.report.read_files().iter().cloned());
+        let files = files.collect();
+        if self.config.is_none() && !self.report.has_errors() {
+            // Every way to no Config has its finding; should one be missing, silence would be worse.
+            let message = "this configuration cannot be resolved";
+            self.report.error_nowhere(finding::codes::BAD_VALUE, message);
+        }
+        let list = self.report.finish(&self.texts);
+        let texts = self.texts.redact(self.report.secrets()).redact_unread(self.report.unread());
+        let findings = Findings { list, files, texts };
+        match self.config {
+            Some(config) if !self.report.has_errors() => Ok((config, findings)),
+            _ => Err(findings),
+        }
     }
 }
 
-fn validate(draft: &Draft, report: &mut Diagnostics) -> Option<Config> {
+fn validate(draft: &Draft, report: &mut Diagnostics) -> (Option<Config>, Vec<ScriptSource>) {
     check::check(&draft.root, &resolve::ROOT, report);
     for node in &draft.included {
         check::check(node, &resolve::INCLUDED, report);
     }
     resolve::resolve(draft, report)
+}
+
+/// The JSON Schema of the main file, with a definition of included files.
+pub fn schema() -> Value {
+    schema::schema(&resolve::ROOT, "weir configuration", &[&resolve::INCLUDED])
 }

@@ -19,9 +19,9 @@ pub(crate) use operation::{Compiler, Modes, Operation, Unread};
 pub(crate) use schema::{Direction, Schemas};
 pub(crate) use security::{Asked, Requirement, Scheme};
 
-use crate::draft::{Described, Node};
-use crate::finding::{Diagnostics, codes};
-use crate::source_map::SourceMap;
+use weir_document::draft::{Described, Node};
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::source_map::SourceMap;
 
 /// A dialect of OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl<'d> Description<'d> {
         named: &Node,
         report: &mut Diagnostics,
     ) -> Option<Self> {
-        let path = crate::draft::canonical(path);
+        let path = weir_document::draft::canonical(path);
         // Where it could not be read, a finding says so.
         let root = documents.iter().position(|d| d.path == path)?;
         let node = &documents[root].root;

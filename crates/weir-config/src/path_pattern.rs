@@ -2,8 +2,8 @@
 //! dot segments and empty segments.
 
 use crate::config::{PathPattern, Segment};
-use crate::finding::Fault;
-use crate::finding::codes;
+use weir_document::finding::Fault;
+use weir_document::finding::codes;
 
 /// Longest path and most segments of one.
 const LENGTH: usize = 2048;

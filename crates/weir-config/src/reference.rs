@@ -1,8 +1,8 @@
 //! The reference document of the configuration, from the description of its keys.
 
 use crate::resolve::{INCLUDED, ROOT};
-use crate::shape::Shape;
 use std::fmt::Write;
+use weir_document::shape::Shape;
 
 const HEAD: &str = "\
 # Configuration reference
@@ -85,7 +85,7 @@ generated; a test compares it with the program.
 |---|---|
 "
     .to_owned();
-    for code in crate::finding::codes::ALL {
+    for code in weir_document::finding::codes::ALL {
         let _ = writeln!(out, "| `{}` | {} |", code.code, cell(code.meaning));
     }
     out

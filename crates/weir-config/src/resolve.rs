@@ -43,14 +43,14 @@ mod xml;
 
 pub(crate) use root::{INCLUDED, ROOT};
 
-use crate::config::{Config, Upstream};
-use crate::draft::{Draft, Member, Node};
-use crate::finding::{Diagnostics, Fault, codes};
-use crate::source_map::Span;
+use crate::config::{Config, ScriptSource, Upstream};
 use fields::Fields;
 use rustls::RootCertStore;
 use std::collections::HashMap;
 use std::sync::Arc;
+use weir_document::draft::{Draft, Member, Node};
+use weir_document::finding::{Diagnostics, Fault, codes};
+use weir_document::source_map::Span;
 
 /// What every part of the resolution needs.
 pub(crate) struct Resolver<'a> {
@@ -70,6 +70,8 @@ pub(crate) struct Resolver<'a> {
     routes_at: Vec<Span>,
     /// The system's root certificates, read once if at all.
     native_roots: Option<Arc<RootCertStore>>,
+    /// Scripts that have been read.
+    scripts: Vec<ScriptSource>,
 }
 
 /// Names of one kind, in the order of their definition, and whether anything refers to them.
@@ -117,8 +119,12 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Resolves a checked draft. The Config is only worth anything if the report has no errors.
-pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> Option<Config> {
+/// Resolves a checked draft. The Config is only worth anything if the report has no errors; the
+/// scripts are complete in any case.
+pub(crate) fn resolve(
+    draft: &Draft,
+    report: &mut Diagnostics,
+) -> (Option<Config>, Vec<ScriptSource>) {
     let tables = |name| draft.table(name);
     let (upstreams, auths, plans) = (tables("upstreams"), tables("auth"), tables("plans"));
     let pools = tables("pools");
@@ -134,6 +140,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> Option<Config>
         servers: Vec::new(),
         routes_at: Vec::new(),
         native_roots: None,
+        scripts: Vec::new(),
     };
     let root = Fields::new(&draft.root, &ROOT);
     let members = upstreams.clone();
@@ -162,27 +169,31 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> Option<Config>
     resolver.warn_of_underscores(&members, &upstreams, &auths, &apis);
     resolver.warn_unused();
     resolver.warn_of_exposure(&root, &listen, &admin, &data);
-    Some(Config {
-        listen,
-        admin,
-        data,
-        workers: server::workers(&root),
-        limits,
-        drain,
-        access_log,
-        journal,
-        tracker,
-        monitor,
-        telemetry,
-        scripts,
-        upstreams: upstreams.into_iter().chain(servers).collect::<Option<_>>()?,
-        pools: pools.into_iter().collect::<Option<_>>()?,
-        auths: auths.into_iter().collect::<Option<_>>()?,
-        plans,
-        consumers,
-        apis,
-        sources: draft.files.iter().chain(report.read_files()).cloned().collect(),
-    })
+    let found = std::mem::take(&mut resolver.scripts);
+    let config = || {
+        Some(Config {
+            listen,
+            admin,
+            data,
+            workers: server::workers(&root),
+            limits,
+            drain,
+            access_log,
+            journal,
+            tracker,
+            monitor,
+            telemetry,
+            scripts,
+            upstreams: upstreams.into_iter().chain(servers).collect::<Option<_>>()?,
+            pools: pools.into_iter().collect::<Option<_>>()?,
+            auths: auths.into_iter().collect::<Option<_>>()?,
+            plans,
+            consumers,
+            apis,
+            sources: draft.files.iter().chain(report.read_files()).cloned().collect(),
+        })
+    };
+    (config(), found)
 }
 
 impl Resolver<'_> {
@@ -196,7 +207,7 @@ impl Resolver<'_> {
             for ((name, at), used) in index.order.iter().zip(&index.used) {
                 if !used {
                     let message = format!("unused {} `{name}`", index.what);
-                    self.report.warning(codes::UNUSED, *at, message);
+                    self.report.warning_if_valid(codes::UNUSED, *at, message);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! What a reload cannot change.
 
 use crate::config::{Config, Listener};
-use crate::finding::{Finding, Severity, codes};
+use weir_document::finding::{Finding, Severity, codes};
 
 impl Config {
     /// What `new` changes against this running configuration and a reload cannot make: listeners'

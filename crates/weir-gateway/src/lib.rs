@@ -5,6 +5,7 @@
 
 mod authorization_server;
 mod calls;
+pub mod configuration;
 mod connection;
 mod exchange;
 pub mod explain;

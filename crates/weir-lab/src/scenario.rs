@@ -28,7 +28,7 @@ use crate::threshold::Threshold;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_config::finding::Findings;
+use weir_document::finding::Findings;
 
 /// A scenario, validated.
 #[derive(Debug)]
@@ -233,9 +233,9 @@ pub fn load(path: &Path, over: &Overrides) -> Result<(Scenario, Findings), Findi
     match read(path) {
         Ok(text) => load_text(path, &text, over),
         Err(error) => {
-            let mut document = weir_config::document::Document::read(path, "");
+            let mut document = weir_document::document::Document::read(path, "");
             let message = format!("`{}` cannot be read: {error}", path.display());
-            document.report.error_nowhere(weir_config::finding::codes::BAD_FILE, message);
+            document.report.error_nowhere(weir_document::finding::codes::BAD_FILE, message);
             Err(document.findings())
         }
     }
@@ -267,7 +267,7 @@ pub fn load_text(
 
 /// The JSON Schema of scenario files.
 pub fn schema() -> Value {
-    let mut schema = weir_config::document::schema(&keys::ROOT, "weir lab scenario");
+    let mut schema = weir_document::schema::schema(&keys::ROOT, "weir lab scenario", &[]);
     cells::allow_placeholders(&mut schema);
     schema
 }

@@ -70,7 +70,10 @@ fn config(rate: Option<Rate>, calls: Option<u64>, routes: Vec<Vec<RateLimit>>) -
             openapi: None,
             location: weir_config::Location::default(),
         }],
-        ..weir_config::load_text("weir.yaml", "listen: 127.0.0.1:0\n").expect("a configuration").0
+        ..weir_config::load_text("weir.yaml", "listen: 127.0.0.1:0\n")
+            .finish()
+            .expect("a configuration")
+            .0
     }
 }
 

@@ -4,7 +4,8 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_script::{End, Engine, FetchedResponse, Limits, Outcome, Program, Request, Settings};
+use weir_module::{Program, Settings};
+use weir_script::{End, Engine, FetchedResponse, Limits, Outcome, Request};
 
 const HELLO: &str = r#"export default () => ({ result: "OK", message: "Hello World" });"#;
 const MAP: &str = r#"

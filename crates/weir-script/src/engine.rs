@@ -11,7 +11,6 @@ use crate::call::{
     CallId, Changes, End, FetchedResponse, Op, OpId, Outcome, Request, Role, ScriptBody,
     ScriptResponse, Step,
 };
-use crate::program::{LoadError, Program, Settings};
 use cpu_watchdog::CpuWatchdog;
 use host::{Call, Host};
 use rquickjs::context::EvalOptions;
@@ -20,6 +19,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_module::{LoadError, Program, Settings};
 
 const PRELUDE: &str = include_str!("engine/prelude.js");
 const BOUNDS: &str = include_str!("engine/bounds.js");
@@ -94,7 +94,7 @@ impl Engine {
     /// Compiles programs; calls identify them by their index.
     ///
     /// # Errors
-    /// A program cannot be compiled, which cannot happen after [`Program::load`], or memory is
+    /// A program cannot be compiled, which cannot happen after [`check`], or memory is
     /// short.
     pub fn new(programs: &[Arc<Program>], limits: &Limits) -> Result<Self, EngineError> {
         let programs: Vec<&Program> = programs.iter().map(|program| &**program).collect();
@@ -130,34 +130,11 @@ impl Engine {
             runtime,
             host,
             watch,
-            settings: programs.iter().map(|p| (p.settings.cpu, p.settings.indent)).collect(),
+            settings: programs.iter().map(|p| (p.settings().cpu, p.settings().indent)).collect(),
             waiting: HashMap::new(),
             next_call: 0,
             memory: limits.memory,
             dead: false,
-        })
-    }
-
-    /// Compiles a program and runs its top level.
-    pub(crate) fn check(program: &Program, limits: &Limits) -> Result<(), LoadError> {
-        let engine = Self::of(&[program], limits).map_err(|error| match error {
-            EngineError::Program(fault) => fault,
-            EngineError::Setup(message) => {
-                LoadError { module: program.name().to_owned(), line: 0, message }
-            }
-        })?;
-        engine.watch.start(COMPILE_CPU_LIMIT);
-        engine.context.with(|ctx| {
-            let unusable: Result<Vec<String>, Error> =
-                engine.functions.unusable.clone().restore(&ctx).and_then(|f| f.call((0,)));
-            let names = unusable.map_err(|error| fault(&ctx, program, &engine.watch, &error))?;
-            match names.first() {
-                None => Ok(()),
-                Some(name) => {
-                    let message = format!("its export `{name}` is no function");
-                    Err(LoadError { module: program.name().to_owned(), line: 0, message })
-                }
-            }
         })
     }
 
@@ -386,15 +363,39 @@ fn prelude<'js>(
     })
 }
 
+/// Compiles a program and runs its top level once.
+///
+/// # Errors
+/// A module cannot be compiled or its top level fails, or an export is no function.
+pub fn check(program: &Program) -> Result<(), LoadError> {
+    let engine = Engine::of(&[program], &Limits::default()).map_err(|error| match error {
+        EngineError::Program(fault) => fault,
+        EngineError::Setup(message) => LoadError::new(program.name(), 0, message),
+    })?;
+    engine.watch.start(COMPILE_CPU_LIMIT);
+    engine.context.with(|ctx| {
+        let unusable: Result<Vec<String>, Error> =
+            engine.functions.unusable.clone().restore(&ctx).and_then(|f| f.call((0,)));
+        let names = unusable.map_err(|error| fault(&ctx, program, &engine.watch, &error))?;
+        match names.first() {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!("its export `{name}` is no function");
+                Err(LoadError::new(program.name(), 0, message))
+            }
+        }
+    })
+}
+
 fn add<'js>(ctx: &Ctx<'js>, add: &Function<'js>, program: &Program) -> Result<(), Error> {
-    let mut factories = Vec::with_capacity(program.modules.len());
-    for (name, text) in &program.modules {
+    let mut factories = Vec::with_capacity(program.modules().len());
+    for (name, text) in program.modules() {
         let mut options = EvalOptions::default();
         options.filename = Some(name.clone());
         factories.push(ctx.eval_with_options::<Function<'_>, _>(text.as_str(), options)?);
     }
     let names: Vec<&str> = program.exports().iter().map(String::as_str).collect();
-    let Settings { shared, config, indent, .. } = &program.settings;
+    let Settings { shared, config, indent, .. } = program.settings();
     add.call((factories, names, *shared, config.as_str(), *indent))
 }
 
@@ -414,7 +415,7 @@ fn fault(ctx: &Ctx<'_>, program: &Program, watch: &CpuWatchdog, error: &Error) -
     };
     let text = |name: &str| object.get::<_, String>(name).unwrap_or_default();
     let (stack, message) = (text("stack"), format!("{}: {}", text("name"), text("message")));
-    let locations = program.modules.iter().filter_map(|(name, _)| {
+    let locations = program.modules().iter().filter_map(|(name, _)| {
         let at = stack.find(&format!("{name}:"))?;
         let digits = stack[at + name.len() + 1..].split(|c: char| !c.is_ascii_digit()).next()?;
         Some((at, name, digits.parse().ok()?))

@@ -2,7 +2,7 @@
 
 use crate::output;
 use serde_json::Value;
-use weir_config::finding::{Findings, Severity};
+use weir_document::finding::{Findings, Severity};
 
 /// One object for each finding, in order.
 pub(crate) fn to_json(findings: &Findings) -> Value {

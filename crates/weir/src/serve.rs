@@ -37,7 +37,7 @@ use weir_store::gaps::Gaps;
 /// The start failed; the message has the reason, and the address if it is one.
 pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     descriptors::close_inherited();
-    let (config, warnings) = match weir_config::load(&source) {
+    let (config, warnings) = match weir_gateway::configuration::load(&source) {
         Ok(loaded) => loaded,
         Err(found) => {
             findings::print(&found);

@@ -78,7 +78,7 @@ pub(super) async fn check(
         return Err(too_long());
     }
     let checked = api.asked(&api.turns, unavailable, move |_| {
-        let (usable, found) = match weir_config::load_text("draft", &draft) {
+        let (usable, found) = match weir_gateway::configuration::load_text("draft", &draft) {
             Ok((_, found)) => (true, found),
             Err(found) => (false, found),
         };

@@ -4,7 +4,7 @@ use super::{ConfigurationFile, ConfigurationState, FindingInfo, MAX_RELOADS, Rel
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_config::finding::Findings;
+use weir_document::finding::Findings;
 
 /// The configuration in force and the last reloads.
 pub struct ReloadHistory {
@@ -77,7 +77,7 @@ mod tests {
     fn the_history_is_bounded_and_texts_have_no_secrets() {
         let text = "apis: {a: {base: /, resubmit: {headers: {set: {authorization: \"Bearer hush\"}}}, \
             routes: [{get: /, reply: {text: x}}]}}\n";
-        let found = match weir_config::load_text("weir.yaml", text) {
+        let found = match weir_config::load_text("weir.yaml", text).finish() {
             Ok((_, found)) | Err(found) => found,
         };
         let history = ReloadHistory::new(Path::new("weir.yaml"), &found);

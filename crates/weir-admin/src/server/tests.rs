@@ -14,7 +14,7 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
     let dir = tempfile::tempdir().unwrap();
     let text = "listen: [\"127.0.0.1:0\"]\nworkers: 1\n\
         apis: {a: {base: /, routes: [{get: /, reply: {text: a}}]}}\n";
-    let (config, findings) = weir_config::load_text("weir.yaml", text).unwrap();
+    let (config, findings) = weir_config::load_text("weir.yaml", text).finish().unwrap();
     let config = Arc::new(Config { data: dir.path().to_owned(), ..config });
     let gateway = Gateway::bind(&config).unwrap().start(config, Vec::new()).unwrap();
     let gateway = Arc::new(gateway);

@@ -83,9 +83,9 @@ pub struct TokenRules {
     /// Accepted audiences, one of which must be in `aud`; empty: a token is accepted whatever
     /// its `aud`.
     pub audiences: Vec<String>,
-    /// Tolerance for `exp`, `nbf` (default 60 s at most; written as `leeway`, default 0 s).
+    /// Tolerance for `exp`, `nbf` (at most 60 s; written as `leeway`).
     pub leeway: Duration,
-    /// `exp` must be there (default true).
+    /// `exp` must be there.
     pub require_exp: bool,
     /// Claims that must be present.
     pub required_claims: Vec<String>,
@@ -169,10 +169,10 @@ pub struct IntrospectAuth {
     pub credential: Credential,
     /// What must be said of a token beside that it is active.
     pub rules: TokenRules,
-    /// Longest that an answer is believed (default 60 s, 1 s to 5 min); of an active token never
+    /// Longest that an answer is believed (1 s to 5 min); of an active token never
     /// past its `exp`.
     pub remember: Duration,
-    /// How long a question may take (default 2 s), and so a request that waits for its answer.
+    /// How long a question may take, and so a request that waits for its answer.
     pub timeout: Duration,
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Which answers are stored, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Most memory that stored answers take, all workers together (default 16 MiB).
+    /// Most memory that stored answers take, all workers together.
     pub memory: u64,
-    /// Largest body that is stored (default 1 MiB).
+    /// Largest body that is stored.
     pub entry: u64,
     /// How long an answer is fresh that does not say so itself; `None`: it is not stored.
     pub ttl: Option<Duration>,

@@ -131,11 +131,11 @@ pub struct Mirror {
     pub when: Option<Expr>,
     /// How much of those, drawn by lot, in ten-thousandths.
     pub part: u32,
-    /// Largest body in bytes that is copied (default 64 KiB, at most 1 MiB).
+    /// Largest body in bytes that is copied (at most 1 MiB).
     pub body: usize,
-    /// Most copies of a worker that are being made or under way (default 32).
+    /// Most copies of a worker that are being made or under way.
     pub in_flight: usize,
-    /// Time of a copy, to the last byte of its answer (default 5 s).
+    /// Time of a copy, to the last byte of its answer.
     pub timeout: Duration,
 }
 
@@ -168,11 +168,11 @@ pub struct Upgrade {
     /// Pages of these origins may open WebSockets, beside those of the host that the request names
     /// (default: no others).
     pub origins: Option<Origins>,
-    /// How long no byte may pass in either direction (default 5 min).
+    /// How long no byte may pass in either direction.
     pub idle: Duration,
     /// How long it may last (default: as long as it likes).
     pub lifetime: Option<Duration>,
-    /// How long it may go on after a reload (default 10 min).
+    /// How long it may go on after a reload.
     pub reload: Duration,
 }
 

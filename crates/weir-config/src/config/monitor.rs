@@ -8,10 +8,9 @@ use std::time::Duration;
 pub struct Monitor {
     /// Calls are counted if a rule or a plan asks for it.
     pub enabled: bool,
-    /// How long counts are kept (default 400 days).
+    /// How long counts are kept.
     pub keep: Duration,
-    /// Most combinations of consumer, API, operation, plan and status class of a day (default
-    /// 10,000).
+    /// Most combinations of consumer, API, operation, plan and status class of a day.
     pub cardinality: usize,
     /// What counts as a call.
     pub counts: Counts,
@@ -24,15 +23,15 @@ pub struct Monitor {
 /// What counts as a call: one that is of several of these kinds counts if all of them do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Turned away before the handler (default false).
+    /// Turned away before the handler.
     pub rejected: bool,
-    /// Failed by rule (default true).
+    /// Failed by rule.
     pub failed: bool,
-    /// Without a whole answer (default true).
+    /// Without a whole answer.
     pub interrupted: bool,
-    /// Sent to an upstream more than once (default true).
+    /// Sent to an upstream more than once.
     pub retried: bool,
-    /// Resubmitted by an operator (default false).
+    /// Resubmitted by an operator.
     pub resubmitted: bool,
 }
 

@@ -149,7 +149,7 @@ pub struct Cors {
     pub expose: Vec<String>,
     /// Cookies and Authorization may be sent; never together with any origin.
     pub credentials: bool,
-    /// How long a preflight may be cached (default 10 min).
+    /// How long a preflight may be cached.
     pub max_age: Duration,
 }
 
@@ -208,11 +208,11 @@ impl ContentCoding {
 /// type compresses well and it is not smaller than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// On at all (default false).
+    /// On at all.
     pub enabled: bool,
-    /// Smallest body in bytes that is worth it (default 1 KiB).
+    /// Smallest body in bytes that is worth it.
     pub min_size: u64,
-    /// Level 1 to 9 (default 1), as each coding understands it.
+    /// Level 1 to 9, as each coding understands it.
     pub level: u32,
     /// Codings on offer; of those that a client wants alike the first (default: all).
     pub codings: [Option<ContentCoding>; 3],

@@ -19,10 +19,10 @@ pub struct Pool {
     pub queue: PoolQueue,
     /// When an agent is replaced.
     pub recycle: Recycle,
-    /// Time from the request's last byte to the first byte of the answer (default 30 s); whoever
+    /// Time from the request's last byte to the first byte of the answer; whoever
     /// takes longer is killed.
     pub timeout: Duration,
-    /// How long a body may make no progress in either direction (default 60 s).
+    /// How long a body may make no progress in either direction.
     pub idle_timeout: Duration,
     /// What program of the agents answers.
     pub script: AgentScript,
@@ -95,13 +95,13 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// Who it runs as; weir's own user without.
     pub user: Option<Account>,
-    /// Neither it nor what it starts gains privileges by another program (default true).
+    /// Neither it nor what it starts gains privileges by another program.
     pub no_new_privileges: bool,
     /// Limits on what it may use.
     pub limits: ProgramLimits,
-    /// Time until it answers for the first time (default 30 s).
+    /// Time until it answers for the first time.
     pub start_timeout: Duration,
-    /// Time from SIGTERM to SIGKILL (default 5 s).
+    /// Time from SIGTERM to SIGKILL.
     pub stop_timeout: Duration,
 }
 
@@ -158,22 +158,22 @@ pub struct ProgramLimits {
 /// How many agents there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentCounts {
-    /// Never fewer, if they can be started (default 1).
+    /// Never fewer, if they can be started.
     pub min: usize,
     /// So many from the start (default `min`).
     pub initial: usize,
-    /// Never more (default 10). Of agents that are connected to: most connections.
+    /// Never more. Of agents that are connected to: most connections.
     pub max: usize,
-    /// Most that are starting at once (default 2).
+    /// Most that are starting at once.
     pub starting: usize,
 }
 
 /// Requests that wait for an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolQueue {
-    /// Most of them (default 100).
+    /// Most of them.
     pub max: usize,
-    /// How long one waits at most (default 15 s).
+    /// How long one waits at most.
     pub wait: Duration,
 }
 

@@ -2,12 +2,13 @@
 
 use super::{Format, UpstreamId};
 use std::sync::Arc;
-use weir_script::Program;
+use weir_document::source_map::Span;
+use weir_module::Program;
 
 /// A script that is called.
 #[derive(Debug)]
 pub struct Script {
-    /// The script with all it imports, compiled once to see that it can be.
+    /// The script with all its imports.
     pub program: Arc<Program>,
     /// Formats its values are offered in, in order of preference; never empty.
     pub formats: Vec<Format>,
@@ -20,6 +21,17 @@ pub struct Script {
 /// What holds for every script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scripts {
-    /// Bytes of memory of one engine (default 32 MiB); every worker has one.
+    /// Bytes of memory of one engine; every worker has one.
     pub memory: usize,
+}
+
+/// A script as it is written, to be compiled.
+#[derive(Debug)]
+pub struct ScriptSource {
+    /// The script with all its imports.
+    pub program: Arc<Program>,
+    /// Where its file is named.
+    pub at: Span,
+    /// Where it is a map, which needs a default export.
+    pub map_at: Option<Span>,
 }

@@ -74,28 +74,28 @@ pub struct Admin {
 /// Bounds on clients; every one has a default and none can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest request head in bytes, request line included (default 32 KiB).
+    /// Largest request head in bytes, request line included.
     pub header_bytes: usize,
-    /// Most header fields (default 100).
+    /// Most header fields.
     pub headers: usize,
-    /// Longest request target in bytes (default 8 KiB); longer is 414.
+    /// Longest request target in bytes; longer is 414.
     pub url: usize,
-    /// Largest request body in bytes (default 10 MiB); APIs and routes may say otherwise.
+    /// Largest request body in bytes; APIs and routes may say otherwise.
     pub body: u64,
-    /// Connections open at once, all workers together (default 20,000); more are closed at once.
+    /// Connections open at once, all workers together; more are closed at once.
     pub connections: usize,
-    /// Time for a request head to arrive whole once its first byte is there (default 10 s); the
+    /// Time for a request head to arrive whole once its first byte is there; the
     /// TLS handshake and the PROXY protocol header have the same.
     pub header_time: Duration,
     /// How long a keep-alive connection may be idle, and how long a body may make no progress in
-    /// either direction (default 60 s).
+    /// either direction.
     pub idle: Duration,
-    /// Time from the end of the request head to the last byte of the answer (default 5 min);
+    /// Time from the end of the request head to the last byte of the answer;
     /// APIs and routes may say otherwise.
     pub request: Option<Duration>,
-    /// Streams open at once on one HTTP/2 connection (default 100).
+    /// Streams open at once on one HTTP/2 connection.
     pub http2_streams: u32,
-    /// Failed authentications from one address, IPv6 by /64 (default 10/s, 100 at once); `None`:
+    /// Failed authentications from one address, IPv6 by /64; `None`:
     /// any number.
     pub failed_authentication: Option<Rate>,
 }
@@ -103,9 +103,9 @@ pub struct Limits {
 /// How a stop goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drain {
-    /// How long listeners still accept after readiness has failed (default 0 s).
+    /// How long listeners still accept after readiness has failed.
     pub delay: Duration,
-    /// When what is still in flight after `delay` is cut off (default 30 s).
+    /// When what is still in flight after `delay` is cut off.
     pub deadline: Duration,
 }
 

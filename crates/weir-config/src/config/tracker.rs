@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct JournalSettings {
     /// What a record survives before its answer's last byte leaves.
     pub durability: Durability,
-    /// Most bytes on disk (default 10 GiB).
+    /// Most bytes on disk.
     pub disk: u64,
     /// What happens when nothing more can be recorded.
     pub when_full: WhenFull,
@@ -42,7 +42,7 @@ pub enum WhenFull {
 pub struct Tracker {
     /// Whether transactions are recorded.
     pub enabled: bool,
-    /// Most bytes of a body that are recorded, in each direction (default 64 KiB).
+    /// Most bytes of a body that are recorded, in each direction.
     pub body_limit: u64,
     /// What of the record can be searched for.
     pub index: IndexDepth,
@@ -53,15 +53,15 @@ pub struct Tracker {
     pub masked_parameters: Vec<String>,
     /// What is masked in bodies.
     pub masked_bodies: Arc<BodyMask>,
-    /// Most bytes of bodies that wait to be masked, in the whole process (default 64 MiB).
+    /// Most bytes of bodies that wait to be masked, in the whole process.
     pub budget: u64,
     /// What transactions are called by; whoever reads the journal finds them.
     pub keys: Arc<BusinessKeys>,
     /// What is told of transactions that end.
     pub triggers: Vec<Trigger>,
-    /// How long headers and bodies of completed transactions are kept (default 7 days).
+    /// How long headers and bodies of completed transactions are kept.
     pub keep_completed: Duration,
-    /// How long failed and interrupted ones are kept (default 90 days).
+    /// How long failed and interrupted ones are kept.
     pub keep_failed: Duration,
 }
 

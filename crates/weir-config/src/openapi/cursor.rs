@@ -1,9 +1,9 @@
 //! Places in the documents of a description, and what references lead to (RFC 6901 pointers).
 
 use super::Description;
-use crate::draft::{Data, Described, Member, Node};
-use crate::finding::{Diagnostics, codes};
-use crate::source_map::SourceMap;
+use weir_document::draft::{Data, Described, Member, Node};
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::source_map::SourceMap;
 
 /// Longest chain of references that lead to references.
 const HOPS: usize = 32;
@@ -113,7 +113,7 @@ impl<'d> Description<'d> {
             );
         } else {
             let path = self.texts.resolve(self.documents[from].root.at.file, file);
-            let path = crate::draft::canonical(&path);
+            let path = weir_document::draft::canonical(&path);
             let known = self.documents.iter().position(|d| d.path == path);
             known.ok_or_else(|| format!("`{file}` was not read"))?
         };

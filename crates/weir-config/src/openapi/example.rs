@@ -3,9 +3,9 @@
 use super::operation::{is_json, statuses};
 use super::{Cursor, Description, Operation, Schemas};
 use crate::config::{Reply, ReplyBody, Representation};
-use crate::finding::{Diagnostics, codes};
 use crate::validation::Statuses;
 use serde_json::{Map, Value};
+use weir_document::finding::{Diagnostics, codes};
 
 /// Deepest nesting of a made-up value, references included.
 const DEPTH: usize = 12;
@@ -29,7 +29,7 @@ impl<'d> Description<'d> {
         operation: &Operation<'d>,
         wanted: Wanted<'_>,
         schemas: &Schemas<'d>,
-        spot: crate::source_map::Span,
+        spot: weir_document::source_map::Span,
         report: &mut Diagnostics,
     ) -> Option<Reply> {
         let Some((status, answer)) = self.wanted_answer(operation, wanted, report) else {

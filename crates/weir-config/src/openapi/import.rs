@@ -3,12 +3,12 @@
 
 use super::operation::{Compiler, Modes, Operation, Unread};
 use super::{Description, Schemas, Scheme, Wanted};
-use crate::draft::{self, Draft, Surroundings};
-use crate::finding::{Diagnostics, Findings, Severity};
 use crate::validation::Enforcement;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::path::Path;
+use weir_document::draft::{self, Draft, Surroundings};
+use weir_document::finding::{Diagnostics, Findings, Severity};
 
 /// What answers the routes that are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn written(
     let mut doubles = Diagnostics::default();
     let operations = description.operations(&mut doubles);
     let mut routes = Vec::new();
-    let mut left_out: Vec<(String, String)> = writer.messages(&doubles);
+    let mut left_out: Vec<(String, String)> = writer.messages(doubles);
     for operation in operations {
         match writer.refusal(&operation) {
             None => routes.push(operation),
@@ -96,7 +96,7 @@ struct Writer<'d> {
 
 impl<'d> Writer<'d> {
     /// The errors of a report, each with its place for a name.
-    fn messages(&self, report: &Diagnostics) -> Vec<(String, String)> {
+    fn messages(&self, mut report: Diagnostics) -> Vec<(String, String)> {
         let errors = report.finish(&self.draft.texts).into_iter();
         errors
             .filter(|finding| finding.severity == Severity::Error)
@@ -110,7 +110,7 @@ impl<'d> Writer<'d> {
         if let Err(fault) = crate::path_pattern::pattern(operation.path) {
             return Some(format!("{}: {}", operation.path, fault.message));
         }
-        if let Err(fault) = crate::shape::Form::Operation.check(&operation.name) {
+        if let Err(fault) = weir_document::shape::format::OPERATION.check(&operation.name) {
             return Some(fault.message);
         }
         let requirements = self.description.security(Some(operation), &mut report);
@@ -140,7 +140,7 @@ impl<'d> Writer<'d> {
             report: &mut report,
         };
         compiler.validation(operation, modes);
-        if let Some((place, message)) = self.messages(&report).into_iter().next() {
+        if let Some((place, message)) = self.messages(report).into_iter().next() {
             return Some(format!("{place}: {message}"));
         }
         self.used.extend(requirements.iter().flatten().map(|asked| asked.scheme));
@@ -238,7 +238,7 @@ impl<'d> Writer<'d> {
         };
         let base = format!("/{}", path.trim_end_matches('/'));
         let base = if crate::path_pattern::base(&base).is_ok() { base } else { "/".to_owned() };
-        let origin = origin.filter(|origin| crate::shape::target(origin).is_ok());
+        let origin = origin.filter(|origin| weir_document::shape::format::target(origin).is_ok());
         (origin, base)
     }
 }

@@ -1,14 +1,14 @@
 //! Operations: methods and paths, and what is said of their requests and answers.
 
 use super::{Cursor, Description, Direction, Schemas, parameter};
-use crate::draft::Node;
-use crate::finding::{Diagnostics, codes};
-use crate::source_map::Span;
 use crate::validation::{
     Answer, BodyCheck, Content, Enforcement, RequestBody, Schema, Statuses, Validation,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::source_map::Span;
 
 /// Members of a path item that are operations.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];

@@ -2,8 +2,8 @@
 
 use super::operation::{Compiler, Operation};
 use super::{Cursor, Description};
-use crate::finding::{Diagnostics, codes};
 use crate::validation::{Parameter, Place, Style};
+use weir_document::finding::{Diagnostics, codes};
 
 /// Headers that OpenAPI describes elsewhere: parameters of these names are ignored.
 const ELSEWHERE: [&str; 3] = ["accept", "content-type", "authorization"];

@@ -2,8 +2,8 @@
 //! the only server.
 
 use super::Description;
-use crate::draft::Described;
 use serde_json::{Map, Value, json};
+use weir_document::draft::Described;
 
 /// Member that holds the documents which the description refers to.
 const OTHERS: &str = "x-documents";
@@ -77,7 +77,7 @@ impl Description<'_> {
 
     fn find(&self, from: usize, file: &str) -> Option<usize> {
         let path = self.texts.resolve(self.documents[from].root.at.file, file);
-        let path = crate::draft::canonical(&path);
+        let path = weir_document::draft::canonical(&path);
         self.documents.iter().position(|Described { path: known, .. }| *known == path)
     }
 
@@ -101,7 +101,7 @@ impl Description<'_> {
 }
 
 /// The files that references below a node name.
-fn collect(node: &crate::draft::Node, files: &mut Vec<String>) {
+fn collect(node: &weir_document::draft::Node, files: &mut Vec<String>) {
     if let Some(reference) = node.get("$ref").and_then(|r| r.text()) {
         let file = reference.split('#').next().unwrap_or_default();
         if !file.is_empty() && !files.iter().any(|known| known == file) {

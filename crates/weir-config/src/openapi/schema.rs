@@ -7,9 +7,6 @@
 //! 3.1 as well.
 
 use super::{Cursor, Description, Version};
-use crate::draft::{Data, Node};
-use crate::finding::{Diagnostics, codes};
-use crate::source_map::Span;
 use crate::validation::Schema;
 use crate::validation::keywords::validator;
 use crate::validation::pattern::Pattern;
@@ -17,6 +14,9 @@ use crate::validation::weights::{self, LISTS, ONE, TABLES};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
+use weir_document::draft::{Data, Node};
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::source_map::Span;
 
 /// Most schemas that one may refer to, directly or not.
 const CLOSURE: usize = 5_000;

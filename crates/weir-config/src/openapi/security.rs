@@ -1,8 +1,8 @@
 //! Security of operations: schemes and what is asked for of them.
 
 use super::{Cursor, Description, Operation};
-use crate::finding::{Diagnostics, codes};
-use crate::source_map::Span;
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::source_map::Span;
 
 /// One scheme that is asked for.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl<'d> Description<'d> {
     }
 }
 
-fn asked<'d>((member, at): (&'d crate::draft::Member, Cursor<'d>)) -> Asked<'d> {
+fn asked<'d>((member, at): (&'d weir_document::draft::Member, Cursor<'d>)) -> Asked<'d> {
     let scopes = at.items().filter_map(|item| item.node.text()).map(str::to_owned);
     Asked { scheme: &member.key, scopes: scopes.collect(), spot: member.at }
 }

@@ -14,16 +14,18 @@ use crate::config::{
     Access, Api, Cache, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits,
     Location, Origins, PathNormalization, RateLimit, Resubmit,
 };
-use crate::draft::Member;
 use crate::expr::Expr;
-use crate::finding::codes;
+use crate::formats;
 use crate::path_pattern;
-use crate::shape::typed::{Defaulted, boolean, duration};
-use crate::shape::{Form, Key, Kind, Shape, network};
-use crate::source_map::Span;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::time::Duration;
+use weir_document::draft::Member;
+use weir_document::finding::codes;
+use weir_document::shape::format::network;
+use weir_document::shape::typed::{Defaulted, boolean, duration};
+use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::source_map::Span;
 
 const LATER: &[&str] = &["explain", "tracker"];
 
@@ -42,13 +44,13 @@ pub(super) static API: Shape = Shape {
         &[
             Key::new(
                 "base",
-                Kind::Form(Form::Base),
+                Kind::Format(formats::BASE),
                 "Base path; the longest one that fits takes a request.",
             )
             .required(),
             Key::new(
                 "hosts",
-                Kind::OneOrMany(&Kind::Form(Form::Host)),
+                Kind::OneOrMany(&Kind::Format(format::HOST)),
                 "Hosts it answers to; `*.example.com` stands for one or more labels in front.",
             )
             .absent("all hosts"),
@@ -70,7 +72,7 @@ pub(super) static API: Shape = Shape {
             RESUBMIT_KEY,
             Key::new(
                 "timeout",
-                Kind::Form(Form::PositiveDuration),
+                Kind::Format(format::POSITIVE_DURATION),
                 "Time to the first byte of a proxied answer, instead of the upstream's.",
             ),
             Key::new(
@@ -115,13 +117,13 @@ pub(super) static CLIENTS: Shape = Shape {
         &[
             Key::new(
                 "allow",
-                Kind::OneOrMany(&Kind::Form(Form::Network)),
+                Kind::OneOrMany(&Kind::Format(format::NETWORK)),
                 "Networks that may call, and only these.",
             )
             .absent("all"),
             Key::new(
                 "deny",
-                Kind::OneOrMany(&Kind::Form(Form::Network)),
+                Kind::OneOrMany(&Kind::Format(format::NETWORK)),
                 "Networks that may not, whatever is allowed.",
             ),
         ],
@@ -135,9 +137,9 @@ pub(super) static LIMIT: Shape = Shape {
         "a rate limit",
         "In no interval t are more than burst + rate·t requests admitted.",
         &[
-            Key::new("rate", Kind::Form(Form::Rate), "Requests in a time.").required(),
+            Key::new("rate", Kind::Format(format::RATE), "Requests in a time.").required(),
             Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.").absent("the requests of `rate`"),
-            Key::new("key", Kind::Either(&[Kind::Word(&["consumer", "address"]), Kind::Object(&LIMIT_KEY)]), "Whose requests are counted together: the consumer (the address when there is none), the client's address, or a text that CEL gives.").default("consumer"),
+            Key::new("key", Kind::Either(&[Kind::Enum(&["consumer", "address"]), Kind::Object(&LIMIT_KEY)]), "Whose requests are counted together: the consumer (the address when there is none), the client's address, or a text that CEL gives.").default("consumer"),
         ],
     )
 };
@@ -148,7 +150,7 @@ pub(super) static LIMIT_KEY: Shape = Shape::new(
     "A text that an expression gives.",
     &[Key::new(
         "cel",
-        Kind::Form(Form::Cel),
+        Kind::Format(formats::CEL),
         "CEL over `request`, `claims` and `consumer`; the address when it gives none.",
     )
     .required()],
@@ -169,25 +171,25 @@ pub(super) static CORS: Shape = Shape {
         &[
             Key::new(
                 "origins",
-                Kind::OneOrMany(&Kind::Form(Form::Origin)),
+                Kind::OneOrMany(&Kind::Format(format::ORIGIN)),
                 "Who may read answers; `*` for everybody.",
             )
             .required(),
             Key::new(
                 "methods",
-                Kind::OneOrMany(&Kind::Form(Form::Method)),
+                Kind::OneOrMany(&Kind::Format(format::METHOD)),
                 "Methods a preflight allows.",
             )
             .absent("those of the path"),
             Key::new(
                 "headers",
-                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                Kind::OneOrMany(&Kind::Format(format::HEADER)),
                 "Request headers a preflight allows.",
             )
             .absent("those asked for"),
             Key::new(
                 "expose",
-                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                Kind::OneOrMany(&Kind::Format(format::HEADER)),
                 "Response headers scripts may read.",
             ),
             CORS_CREDENTIALS.key,

@@ -4,9 +4,9 @@ use super::introspect::INTROSPECT;
 use super::jwt::JWT;
 use super::{Fields, Resolver};
 use crate::config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, CertificateName};
-use crate::draft::{Member, Node};
-use crate::finding::codes;
-use crate::shape::{Form, Group, Key, Kind, Names, Shape};
+use weir_document::draft::{Member, Node};
+use weir_document::finding::codes;
+use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 pub(super) const AUTH_KEY: Key = Key::new(
     "auth",
@@ -16,8 +16,8 @@ pub(super) const AUTH_KEY: Key = Key::new(
 
 /// `auth` of an API or a route.
 pub(super) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
-    Kind::Form(Form::Name),
-    Kind::Table(Names::Name, &Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&SCOPED)])),
+    Kind::Format(format::NAME),
+    Kind::Table(Names::Name, &Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&SCOPED)])),
 ]));
 
 /// What an auth is asked for beside itself.
@@ -63,7 +63,7 @@ pub(super) static AUTH: Shape = Shape {
             ),
             Key::new(
                 "certificate",
-                Kind::Word(&["subject", "common-name", "dns", "uri", "email"]),
+                Kind::Enum(&["subject", "common-name", "dns", "uri", "email"]),
                 "The certificate that the client shows to a listener with `client_certificates`; this of it is its owner's name, of several the first.",
             ),
         ],
@@ -77,8 +77,8 @@ pub(super) static API_KEY: Shape = Shape {
         "an API key auth",
         "Where the key is read from: exactly one of these.",
         &[
-            Key::new("header", Kind::Form(Form::Header), "This request header."),
-            Key::new("query", Kind::Form(Form::Parameter), "This query parameter."),
+            Key::new("header", Kind::Format(format::HEADER), "This request header."),
+            Key::new("query", Kind::Format(format::PARAMETER), "This query parameter."),
         ],
     )
 };

@@ -5,16 +5,16 @@ use super::script::SCRIPT;
 use super::xml::{FROM, XML_KEY, formats_key};
 use super::{Fields, Resolver};
 use crate::config::{BodyMap, Structure};
-use crate::draft::Node;
-use crate::finding::codes;
 use crate::map::JsonMap;
-use crate::shape::typed::{Defaulted, texts};
-use crate::shape::{Group, Key, Kind, Shape};
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, texts};
+use weir_document::shape::{Group, Key, Kind, Shape};
 
 const MAP: &str = "A JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.";
 
 const REQUEST_AS: Defaulted<Vec<String>> =
-    texts("as", Kind::Word(&["json", "xml"]), "What the map gives is sent on as.").default("json");
+    texts("as", Kind::Enum(&["json", "xml"]), "What the map gives is sent on as.").default("json");
 
 /// `request` of a route.
 pub(super) static REQUEST: Shape = Shape {

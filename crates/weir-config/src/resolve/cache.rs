@@ -2,8 +2,8 @@
 
 use super::Fields;
 use crate::config::{Cache, Credentials};
-use crate::shape::typed::{Choice, Defaulted, choice, size};
-use crate::shape::{Form, Key, Kind, Shape};
+use weir_document::shape::typed::{Choice, Defaulted, choice, size};
+use weir_document::shape::{Key, Kind, Shape, format};
 
 const SETTINGS: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&CACHE)]);
 
@@ -31,7 +31,7 @@ pub(super) static CACHE: Shape = Shape {
             ENTRY.key,
             Key::new(
                 "ttl",
-                Kind::Form(Form::PositiveDuration),
+                Kind::Format(format::POSITIVE_DURATION),
                 "How long an answer is fresh that does not say so itself.",
             )
             .absent("it is not stored"),

@@ -4,9 +4,10 @@ use super::proxy::template;
 use super::xml::{FROM, XML_KEY};
 use super::{Fields, Resolver, headers};
 use crate::config::{Call, Given, Handler, PathPattern, UpstreamId};
-use crate::draft::{Member, Node};
-use crate::finding::codes;
-use crate::shape::{Form, Key, Kind, Names, Shape};
+use crate::formats;
+use weir_document::draft::{Member, Node};
+use weir_document::finding::codes;
+use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 const CALLS: Kind = Kind::Table(Names::Name, &Kind::Object(&CALL));
 
@@ -31,13 +32,13 @@ pub(super) static CALL: Shape = Shape {
         "a call",
         "A request to an upstream. It is sent what is said here, the trace and the transaction id, and nothing else of the client's.",
         &[
-            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+            Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
             Key::new("path", Kind::Text, "The path it is asked for, with parameters of the route's: `/orders/{id}`.").required(),
-            Key::new("method", Kind::Form(Form::Method), "Method.").absent("get, or post if there is a body"),
-            Key::new("query", Kind::Table(Names::Parameter, &Kind::Either(&[Kind::Loose, Kind::Object(&COMPUTED)])), "Parameters: texts, or `{cel: …}`; one that gives nothing is left out."),
+            Key::new("method", Kind::Format(format::METHOD), "Method.").absent("get, or post if there is a body"),
+            Key::new("query", Kind::Table(Names::Parameter, &Kind::Either(&[Kind::Scalar, Kind::Object(&COMPUTED)])), "Parameters: texts, or `{cel: …}`; one that gives nothing is left out."),
             Key::new("headers", Kind::Object(&CALL_HEADERS), "Headers it is sent."),
             Key::new("body", Kind::Json, "A JSON structure whose leaves are RFC 9535 paths into the request's body (`$.a.b`), `{literal: …}` or `{cel: …}`.").absent("no body"),
-            Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time for the whole call.").absent("the upstream's, to the first byte"),
+            Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time for the whole call.").absent("the upstream's, to the first byte"),
             Key::new("fallback", Kind::Json, "What stands in its place if it fails: no answer, another status than 2xx, or a body that cannot be read.").absent("the request fails"),
             Key::new("pass", Kind::OneOrMany(&Kind::Integer(300, 599)), "Statuses with which its answer, as it is, is the answer of the route.").absent("none"),
             FROM.key,
@@ -55,13 +56,13 @@ pub(super) static CALL_HEADERS: Shape = Shape {
         &[
             Key::new(
                 "forward",
-                Kind::OneOrMany(&Kind::Form(Form::EditableHeader)),
+                Kind::OneOrMany(&Kind::Format(format::EDITABLE_HEADER)),
                 "Headers of the client's request that go along, such as `authorization`.",
             )
             .absent("none"),
             Key::new(
                 "set",
-                Kind::Table(Names::Header, &Kind::Loose),
+                Kind::Table(Names::Header, &Kind::Scalar),
                 "Headers to set; one of the same name that is forwarded is replaced.",
             ),
         ],
@@ -72,7 +73,7 @@ pub(super) static CALL_HEADERS: Shape = Shape {
 pub(super) static COMPUTED: Shape = Shape::new(
     "a computed value",
     "A text, number or boolean that an expression gives.",
-    &[Key::new("cel", Kind::Form(Form::Cel), "CEL over `request`, `claims` and `consumer`.")
+    &[Key::new("cel", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`.")
         .required()],
 );
 

@@ -2,8 +2,8 @@
 
 use super::Fields;
 use crate::config::{Compression, ContentCoding};
-use crate::shape::typed::{Choice, Defaulted, choices, integer, size};
-use crate::shape::{Key, Kind, Shape};
+use weir_document::shape::typed::{Choice, Defaulted, choices, integer, size};
+use weir_document::shape::{Key, Kind, Shape};
 
 const COMPRESSION: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&COMPRESS)]);
 

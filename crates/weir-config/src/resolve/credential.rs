@@ -2,9 +2,9 @@
 
 use super::{Fields, Resolver};
 use crate::config::Credential;
-use crate::finding::Fault;
-use crate::shape::{Form, Group, Key, Kind, Shape};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use weir_document::finding::Fault;
+use weir_document::shape::{Group, Key, Kind, Shape, format};
 
 /// `auth` of an upstream.
 pub(super) static CREDENTIAL: Shape = Shape {
@@ -35,7 +35,7 @@ pub(super) static CREDENTIAL_HEADER: Shape = Shape::new(
     "a credential header",
     "A header that carries the credential.",
     &[
-        Key::new("name", Kind::Form(Form::EditableHeader), "Its name.").required(),
+        Key::new("name", Kind::Format(format::EDITABLE_HEADER), "Its name.").required(),
         Key::new("value", Kind::Secret, "Its value.").required(),
     ],
 );
@@ -58,7 +58,7 @@ impl Resolver<'_> {
             let (name, value) = (header.line("name")?, header.line("value")?);
             (name.to_ascii_lowercase(), value.to_owned(), header.get("value")?)
         };
-        if let Err(fault) = Form::HeaderValue.check(&value) {
+        if let Err(fault) = format::HEADER_VALUE.check(&value) {
             self.fault(node, fault);
             return None;
         }

@@ -4,19 +4,20 @@ use super::monitor::MONITOR;
 use super::tracker::TRACKER;
 use super::{Fields, Resolver};
 use crate::config::{Alert, AlertRule, Api, Consumer, EndState, Sink, Trigger, UpstreamId};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Choice, Defaulted, choices, integer, positive, text};
-use crate::shape::{Form, Group, Key, Kind, Shape};
+use crate::formats;
 use std::collections::HashSet;
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Choice, Defaulted, choices, integer, positive, text};
+use weir_document::shape::{Group, Key, Kind, Shape, format};
 
-const NAMES: Kind = Kind::OneOrMany(&Kind::Form(Form::Name));
+const NAMES: Kind = Kind::OneOrMany(&Kind::Format(format::NAME));
 
-const TO: Key = Key::new("to", Kind::Form(Form::Name), "The upstream that takes the events: CloudEvents 1.0, one a POST, again until it answers with 2xx or they are a week old.").required();
+const TO: Key = Key::new("to", Kind::Format(format::NAME), "The upstream that takes the events: CloudEvents 1.0, one a POST, again until it answers with 2xx or they are a week old.").required();
 
 const PATH: Defaulted<String> =
-    text("path", Kind::Form(Form::Base), "Path of the requests.").default("/");
+    text("path", Kind::Format(formats::BASE), "Path of the requests.").default("/");
 
 const API: Key = Key::new("api", NAMES, "APIs it is for.").absent("all");
 
@@ -49,11 +50,11 @@ pub(super) static ALERT: Shape = Shape {
         "an alert",
         "A rule on usage that posts one event each time it begins to hold. It looks at counted calls.",
         &[
-            Key::new("name", Kind::Form(Form::Name), "Its name.").required(),
+            Key::new("name", Kind::Format(format::NAME), "Its name.").required(),
             Key::new("calls", Kind::Integer(1, u64::MAX), "More calls than this."),
             Key::new(
                 "error_rate",
-                Kind::Form(Form::Percent),
+                Kind::Format(format::PERCENT),
                 "A larger share of calls than this without an answer below status 500.",
             ),
             ALERT_AT_LEAST.key,
@@ -80,10 +81,10 @@ pub(super) static TRIGGER: Shape = Shape {
         "a trigger",
         "A rule on transactions that posts one event for each that ends so. The event has no payload: who may see that asks for the transaction.",
         &[
-            Key::new("name", Kind::Form(Form::Name), "Its name.").required(),
+            Key::new("name", Kind::Format(format::NAME), "Its name.").required(),
             API,
             TRIGGER_STATE.key,
-            Key::new("key", Kind::Form(Form::Name), "Business key that it has to have."),
+            Key::new("key", Kind::Format(format::NAME), "Business key that it has to have."),
             Key::new("value", Kind::Text, "Value that the key has to have.").absent("any"),
             TO,
             PATH.key,
@@ -152,7 +153,7 @@ impl Resolver<'_> {
     ) -> Option<Alert> {
         let rule = match (fields.integer("calls"), fields.text("error_rate")) {
             (Some(above), _) => Some(AlertRule::Calls { above }),
-            (None, Some(text)) => crate::units::percent(text).ok().map(|above| {
+            (None, Some(text)) => weir_document::units::percent(text).ok().map(|above| {
                 AlertRule::ErrorRate { above, at_least: fields.read(&ALERT_AT_LEAST) }
             }),
             (None, None) => None,

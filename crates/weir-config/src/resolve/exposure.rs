@@ -3,11 +3,11 @@
 use super::upstream::{UPSTREAM, is_local, weighted_target};
 use super::{Fields, Resolver};
 use crate::config::{Admin, Listener, Scheme};
-use crate::draft::{Draft, Node};
-use crate::finding::codes;
-use crate::source_map::Span;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use weir_document::draft::{Draft, Node};
+use weir_document::finding::codes;
+use weir_document::source_map::Span;
 
 impl Resolver<'_> {
     /// Warns of listeners, auths and folders that are more open than they should be.
@@ -39,7 +39,7 @@ impl Resolver<'_> {
              recorded data can be intercepted",
             admin.addr,
         );
-        self.report.warning(codes::ADMIN_WITHOUT_TLS, node.at, message).help(
+        self.report.warning_if_valid(codes::ADMIN_WITHOUT_TLS, node.at, message).help(
             "write `admin: {addr: …, tls: {cert: \"file:tls.crt\", key: \"file:tls.key\"}}` (or \
              `tls: self-signed`), or listen on `127.0.0.1`",
         );
@@ -54,7 +54,7 @@ impl Resolver<'_> {
             let at = node.get("trust").map_or(node.at, |trust| trust.at);
             let message =
                 format!("`trust: {wide}` lets any client forge its address, host and scheme");
-            self.report.warning(codes::TRUSTS_EVERYBODY, at, message).help(
+            self.report.warning_if_valid(codes::TRUSTS_EVERYBODY, at, message).help(
                 "list the addresses of the proxies in front: `trust: [10.0.0.0/24]`. Limits, \
                  `clients` and records rely on the address",
             );
@@ -74,7 +74,7 @@ impl Resolver<'_> {
                      tokens for other services",
                     member.key,
                 );
-                self.report.warning(codes::INTROSPECTION_FOR_ANYBODY, introspect.at, message).help(
+                self.report.warning_if_valid(codes::INTROSPECTION_FOR_ANYBODY, introspect.at, message).help(
                     "set `audience: NAME`, if the server returns `aud`; otherwise require a scope \
                      of this API: `scopes: …`",
                 );
@@ -93,7 +93,7 @@ impl Resolver<'_> {
                 member.key,
             );
             self.report
-                .warning(codes::JWT_FOR_ANYBODY, jwt.at, message)
+                .warning_if_valid(codes::JWT_FOR_ANYBODY, jwt.at, message)
                 .help(format!("set {help}"));
         }
     }
@@ -142,7 +142,7 @@ impl Resolver<'_> {
     }
 
     fn basic_warning(&mut self, at: Span, message: String, help: &str) {
-        self.report.warning(codes::BASIC_WITHOUT_TLS, at, message).help(help);
+        self.report.warning_if_valid(codes::BASIC_WITHOUT_TLS, at, message).help(help);
     }
 
     /// Whoever may write into the data folder can put his own admin tokens there.
@@ -163,7 +163,7 @@ impl Resolver<'_> {
             self.report.error(codes::OPEN_DATA_FOLDER, at, message).help(help);
         } else if mode & 0o027 != 0 {
             let message = format!("other users can read the data folder {place} (mode {mode:03o})");
-            self.report.warning(codes::OPEN_DATA_FOLDER, at, message).help(help);
+            self.report.warning_if_valid(codes::OPEN_DATA_FOLDER, at, message).help(help);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Reading the members of a mapping whose shape has been checked.
 
-use crate::draft::{Data, Meaning, Member, Node};
-use crate::shape::typed::{Defaulted, Typed, literal};
-use crate::shape::{Key, Shape};
-use crate::source_map::Span;
-use crate::units;
 use std::borrow::Cow;
 use std::time::Duration;
+use weir_document::draft::{Data, Meaning, Member, Node};
+use weir_document::shape::typed::{Defaulted, Typed, literal};
+use weir_document::shape::{Key, Shape};
+use weir_document::source_map::Span;
+use weir_document::units;
 
 /// A mapping and its shape. Everything malformed reads as absent: the check has reported it.
 #[derive(Clone, Copy)]

@@ -3,12 +3,12 @@
 use super::root::ROOT;
 use super::{Fields, Resolver};
 use crate::config::{Files, PathPattern};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, Typed, boolean, size, texts_of};
-use crate::shape::{Form, Key, Kind, Names, Shape};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, Typed, boolean, size, texts_of};
+use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 const KIND: Kind = Kind::Either(&[Kind::Text, Kind::Object(&FILES)]);
 
@@ -23,7 +23,7 @@ pub(super) const FILES_KEY: Key = Key::new(
 const INDEX: Defaulted<Vec<String>> = Typed::new(
     Key::new(
         "index",
-        Kind::Either(&[Kind::Word(&["none"]), Kind::OneOrMany(&Kind::Form(Form::FileBelow))]),
+        Kind::Either(&[Kind::Enum(&["none"]), Kind::OneOrMany(&Kind::Format(format::FILE_BELOW))]),
         "What answers for a folder: the first of these that is there.",
     ),
     |node| if node.text() == Some("none") { Some(Vec::new()) } else { texts_of(node) },
@@ -59,11 +59,11 @@ pub(super) static FILES: Shape = Shape {
         &[
             Key::new("root", Kind::Text, "The folder, as seen from that of this file; or a single file, where the path has no `/*`.").required(),
             INDEX.key,
-            Key::new("fallback", Kind::Form(Form::FileBelow), "File of the folder that answers where nothing is found, for applications that find their way by the path."),
+            Key::new("fallback", Kind::Format(format::FILE_BELOW), "File of the folder that answers where nothing is found, for applications that find their way by the path."),
             PRECOMPRESSED.key,
             DOT_FILES.key,
-            Key::new("cache_control", Kind::Form(Form::HeaderValue), "The Cache-Control header."),
-            Key::new("types", Kind::Table(Names::Name, &Kind::Form(Form::HeaderValue)), "Content types by extension, before those that weir knows."),
+            Key::new("cache_control", Kind::Format(format::HEADER_VALUE), "The Cache-Control header."),
+            Key::new("types", Kind::Table(Names::Name, &Kind::Format(format::HEADER_VALUE)), "Content types by extension, before those that weir knows."),
             MEMORY.key,
         ],
     )
@@ -176,7 +176,7 @@ impl Resolver<'_> {
     fn look_for_fallback(&mut self, fields: &Fields<'_>, files: &Files) {
         if let (Some(node), Some(fallback)) = (fields.get("fallback"), &files.fallback)
             && !self.draft.sealed
-            && Form::FileBelow.check(fallback).is_ok()
+            && format::FILE_BELOW.check(fallback).is_ok()
             && !files.root.join(fallback).is_file()
         {
             let message = format!("the folder has no `{fallback}`");

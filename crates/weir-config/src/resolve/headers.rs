@@ -2,8 +2,8 @@
 
 use super::Fields;
 use crate::config::HeaderEdits;
-use crate::draft::Member;
-use crate::shape::{Form, Key, Kind, Names, Shape};
+use weir_document::draft::Member;
+use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 /// Header edits.
 pub(super) static EDITS: Shape = Shape {
@@ -14,12 +14,12 @@ pub(super) static EDITS: Shape = Shape {
         &[
             Key::new(
                 "set",
-                Kind::Table(Names::Header, &Kind::Loose),
+                Kind::Table(Names::Header, &Kind::Scalar),
                 "Headers to set; one of the same name is replaced.",
             ),
             Key::new(
                 "remove",
-                Kind::OneOrMany(&Kind::Form(Form::EditableHeader)),
+                Kind::OneOrMany(&Kind::Format(format::EDITABLE_HEADER)),
                 "Headers to remove.",
             ),
         ],

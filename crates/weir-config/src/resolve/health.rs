@@ -2,10 +2,10 @@
 
 use super::{Fields, Resolver};
 use crate::config::{Check, ErrorShare, Health};
-use crate::finding::{Fault, codes};
-use crate::shape::typed::{Defaulted, integer, percent, positive};
-use crate::shape::{Key, Kind, Shape};
 use std::time::Duration;
+use weir_document::finding::{Fault, codes};
+use weir_document::shape::typed::{Defaulted, integer, percent, positive};
+use weir_document::shape::{Key, Kind, Shape};
 
 const FAILURES: Defaulted<u32> = integer("failures", (0, 1_000_000), "Failures in a row (no connection, closed, too late, no HTTP) that take a target out; 0 switches it off.").default("3");
 const PAUSE: Defaulted<Duration> = positive(

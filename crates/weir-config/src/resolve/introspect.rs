@@ -3,12 +3,12 @@
 use super::credential::{BASIC, CREDENTIAL};
 use super::{Fields, Resolver};
 use crate::config::{Credential, IntrospectAuth};
-use crate::finding::{Fault, codes};
-use crate::shape::typed::{Defaulted, duration, positive};
-use crate::shape::{Key, Kind, Shape};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::Duration;
+use weir_document::finding::{Fault, codes};
+use weir_document::shape::typed::{Defaulted, duration, positive};
+use weir_document::shape::{Key, Kind, Shape};
 
 const LEEWAY: Defaulted<Duration> =
     duration("leeway", "Tolerance for `exp` and `nbf`, at most 60s.").default("0s");

@@ -5,14 +5,15 @@ use crate::config::{
     Algorithm, JwtAuth, RemoteKeys, TokenRules, VERIFICATION_BUDGET, VerificationKey,
     verification_cost,
 };
-use crate::draft::Node;
-use crate::finding::codes;
+use crate::formats;
 use crate::key_set::{self, Origin, algorithm};
-use crate::shape::typed::{Defaulted, boolean, duration, positive};
-use crate::shape::{Form, Group, Key, Kind, Shape};
-use crate::source_map::Span;
 use jsonwebtoken::{AlgorithmFamily, DecodingKey};
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, boolean, duration, positive};
+use weir_document::shape::{Group, Key, Kind, Shape};
+use weir_document::source_map::Span;
 
 const REFRESH: Defaulted<Duration> = positive("refresh", "How often a key set is fetched from its URL, 5s to 24h; an unknown `kid` fetches it at once, at most every 30s.").default("5m");
 const LEEWAY: Defaulted<Duration> =
@@ -33,7 +34,7 @@ pub(super) static JWT: Shape = Shape {
         &[
             Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted `iss`.").absent("any"),
             Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").absent("any"),
-            Key::new("algorithms", Kind::OneOrMany(&Kind::Form(Form::Algorithm)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
+            Key::new("algorithms", Kind::OneOrMany(&Kind::Format(formats::ALGORITHM)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
             Key::new("key", Kind::Secret, "Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes: `file:key.pem`."),
             Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`, or the URL to fetch it from (`https`, on this machine `http` too)."),
             REFRESH.key,

@@ -3,21 +3,22 @@
 use super::root::LISTEN;
 use super::{Fields, Resolver};
 use crate::config::{Admin, ClientCertificates, Listener, Tls};
-use crate::draft::{Data, Node};
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, address, boolean, items, texts};
-use crate::shape::{Form, Key, Kind, Shape, network};
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use weir_document::draft::{Data, Node};
+use weir_document::finding::codes;
+use weir_document::shape::format::network;
+use weir_document::shape::typed::{Defaulted, address, boolean, items, texts};
+use weir_document::shape::{Key, Kind, Shape, format};
 
 const LISTENER_TLS: Kind = Kind::Either(&[
-    Kind::Word(&["self-signed"]),
+    Kind::Enum(&["self-signed"]),
     Kind::Object(&TLS),
     Kind::List(&Kind::Object(&TLS)),
 ]);
 
-const TRUST_HEADERS: Defaulted<Vec<String>> = texts("trust_headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Headers of trusted peers that are believed and passed on, of `forwarded`, `x-forwarded-…` and `weir-…`; `x-forwarded-*` and `weir-*` are all that begin so. The others of these names are removed, whoever sends them. The host of `Forwarded` is believed with `x-forwarded-host` only.").default("[forwarded, x-forwarded-for, x-forwarded-proto]");
+const TRUST_HEADERS: Defaulted<Vec<String>> = texts("trust_headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Headers of trusted peers that are believed and passed on, of `forwarded`, `x-forwarded-…` and `weir-…`; `x-forwarded-*` and `weir-*` are all that begin so. The others of these names are removed, whoever sends them. The host of `Forwarded` is believed with `x-forwarded-host` only.").default("[forwarded, x-forwarded-for, x-forwarded-proto]");
 
 /// An item of `listen`.
 pub(super) static LISTENER: Shape = Shape {
@@ -33,12 +34,12 @@ pub(super) static LISTENER: Shape = Shape {
         "a listener",
         "A socket that serves traffic.",
         &[
-            Key::new("addr", Kind::Form(Form::Address), "Address and port; port 0 takes a free one.").required(),
+            Key::new("addr", Kind::Format(format::ADDRESS), "Address and port; port 0 takes a free one.").required(),
             Key::new("tls", LISTENER_TLS, "Certificates; the first serves clients that name no other. `self-signed` makes one at first start and keeps it in `data`, for development.").absent("plain HTTP"),
             Key::new("client_certificates", Kind::Object(&CLIENT_CERTIFICATES), "Certificates that clients have to show (mutual TLS).").absent("none are asked for"),
-            Key::new("trust", Kind::List(&Kind::Form(Form::Network)), "Peers whose request headers of `trust_headers` are believed: proxies that set them whatever their clients send.").absent("nobody"),
+            Key::new("trust", Kind::List(&Kind::Format(format::NETWORK)), "Peers whose request headers of `trust_headers` are believed: proxies that set them whatever their clients send.").absent("nobody"),
             TRUST_HEADERS.key,
-            Key::new("proxy_protocol", Kind::Either(&[Kind::Bool, Kind::List(&Kind::Form(Form::Network))]), "Networks that connections may come from; each starts with a PROXY protocol header, version 1 or 2. `true` means the networks in `trust`; `[0.0.0.0/0, \"::/0\"]` is everybody.").absent("false"),
+            Key::new("proxy_protocol", Kind::Either(&[Kind::Bool, Kind::List(&Kind::Format(format::NETWORK))]), "Networks that connections may come from; each starts with a PROXY protocol header, version 1 or 2. `true` means the networks in `trust`; `[0.0.0.0/0, \"::/0\"]` is everybody.").absent("false"),
         ],
     )
 };
@@ -85,7 +86,7 @@ pub(super) static ADMIN: Shape = Shape {
         "Where health, readiness and metrics are asked for.",
         &[
             ADMIN_ADDR.key,
-            Key::new("hosts", Kind::OneOrMany(&Kind::Form(Form::Host)), "Host names accepted beside loopback names and the address itself."),
+            Key::new("hosts", Kind::OneOrMany(&Kind::Format(format::HOST)), "Host names accepted beside loopback names and the address itself."),
             Key::new("tls", LISTENER_TLS, "Certificates, as a listener has them. Commands verify them by `--ca`, or know `self-signed` from the data folder.").absent("plain HTTP"),
         ],
     )

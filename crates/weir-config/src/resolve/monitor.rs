@@ -3,13 +3,13 @@
 use super::events::{ALERT, EVENTS};
 use super::{Fields, Resolver};
 use crate::config::{Api, Consumer, ConsumerId, CountRule, Counts, Monitor, Plan};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, boolean, integer, positive};
-use crate::shape::{Form, Key, Kind, Shape};
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, boolean, integer, positive};
+use weir_document::shape::{Key, Kind, Shape, format};
 
-const NAMES: Kind = Kind::OneOrMany(&Kind::Form(Form::Name));
+const NAMES: Kind = Kind::OneOrMany(&Kind::Format(format::NAME));
 
 const ENABLED: Defaulted<bool> = boolean("enabled", "Whether calls are counted, by whatever asks for it. `false` leaves quotas to memory: they begin anew with the process.").default("true");
 const KEEP: Defaulted<Duration> =
@@ -31,7 +31,7 @@ pub(super) static MONITOR: Shape = Shape {
             ENABLED.key,
             Key::new(
                 "count",
-                Kind::Either(&[Kind::Word(&["all"]), Kind::OneOrMany(&Kind::Object(&COUNT))]),
+                Kind::Either(&[Kind::Enum(&["all"]), Kind::OneOrMany(&Kind::Object(&COUNT))]),
                 "Which calls are counted: `all`, or those that one of these rules is for.",
             )
             .absent("none"),

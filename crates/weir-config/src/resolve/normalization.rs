@@ -3,11 +3,11 @@
 
 use super::{Fields, Resolver};
 use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
-use crate::finding::codes;
-use crate::shape::typed::{Choice, Defaulted, choice, choice_among};
-use crate::shape::{Key, Kind, Shape};
-use crate::source_map::Span;
 use std::collections::{HashMap, HashSet};
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Choice, Defaulted, choice, choice_among};
+use weir_document::shape::{Key, Kind, Shape};
+use weir_document::source_map::Span;
 
 /// `path_normalization` of an API or a route.
 pub(super) const NORMALIZATION_KEY: Key = Key::new(
@@ -17,7 +17,7 @@ pub(super) const NORMALIZATION_KEY: Key = Key::new(
 )
 .absent("ambiguous paths are rejected");
 
-const CHOICE: Kind = Kind::Word(&["reject", "keep"]);
+const CHOICE: Kind = Kind::Enum(&["reject", "keep"]);
 
 const ESCAPED_SLASHES: Defaulted<AmbiguousPath> = choice_among(
     "escaped_slashes",

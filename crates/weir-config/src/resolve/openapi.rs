@@ -8,17 +8,18 @@ use crate::config::{
     Access, AccessRule, AuthId, CountRule, Handler, Location, PathPattern, Reply, ReplyBody,
     Representation, Route,
 };
-use crate::draft::{Member, Node};
-use crate::finding::codes;
+use crate::formats;
 use crate::openapi::{
     Asked, Compiler, Cursor, Description, Modes, Operation, Requirement, Schemas, Scheme, Unread,
     Wanted,
 };
 use crate::path_pattern;
-use crate::shape::typed::{Choice, Defaulted, choice, text};
-use crate::shape::{Form, Key, Kind, Shape};
-use crate::source_map::Span;
 use crate::validation::{Enforcement, LONGEST, Validation};
+use weir_document::draft::{Member, Node};
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Choice, Defaulted, choice, text};
+use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::source_map::Span;
 
 const DOCUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Object(&OPENAPI)]);
 
@@ -31,7 +32,7 @@ pub(super) const OPENAPI_KEY: Key = Key::new(
     "The OpenAPI document (3.0 or 3.1) that describes it; a path alone is short for `{file: PATH}`. Routes are bound to its operations by `op`.",
 );
 
-const SERVE: Defaulted<String> = text("serve", Kind::Either(&[Kind::Word(&["none"]), Kind::Form(Form::Path)]), "Path below the base where the API serves the document itself, as JSON; whoever meets the document's own `security` may read it.").default("/openapi.json");
+const SERVE: Defaulted<String> = text("serve", Kind::Either(&[Kind::Enum(&["none"]), Kind::Format(formats::PATH)]), "Path below the base where the API serves the document itself, as JSON; whoever meets the document's own `security` may read it.").default("/openapi.json");
 
 /// `openapi` written out.
 pub(super) static OPENAPI: Shape = Shape {
@@ -44,7 +45,7 @@ pub(super) static OPENAPI: Shape = Shape {
             SERVE.key,
             Key::new(
                 "except",
-                Kind::OneOrMany(&Kind::Form(Form::Operation)),
+                Kind::OneOrMany(&Kind::Format(format::OPERATION)),
                 "Operations that are not offered.",
             ),
         ],

@@ -2,14 +2,15 @@
 
 use super::{Fields, Resolver};
 use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, QuotaPeriod, Rate};
-use crate::draft::{Member, Node};
 use crate::expr::Expr;
-use crate::finding::codes;
+use crate::formats;
 use crate::price::{Price, Tier};
-use crate::shape::typed::{Choice, Defaulted, Typed, boolean, choice, integer};
-use crate::shape::{Form, Group, Key, Kind, Shape};
-use crate::units;
 use jiff::tz::TimeZone;
+use weir_document::draft::{Member, Node};
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Choice, Defaulted, Typed, boolean, choice, integer};
+use weir_document::shape::{Group, Key, Kind, Shape, format};
+use weir_document::units;
 
 /// A value of `plans`.
 pub(super) static PLAN: Shape = Shape::new(
@@ -18,7 +19,7 @@ pub(super) static PLAN: Shape = Shape::new(
     &[
         Key::new(
             "rate",
-            Kind::Form(Form::Rate),
+            Kind::Format(format::RATE),
             "Requests in a time; in no interval t are more than burst + rate·t admitted.",
         )
         .absent("no limit"),
@@ -47,15 +48,15 @@ pub(super) static PRICE: Shape = Shape {
         "a price",
         "What calls cost; the parts add up.",
         &[
-            Key::new("per_call", Kind::Form(Form::Price), "For each call."),
+            Key::new("per_call", Kind::Format(formats::PRICE), "For each call."),
             Key::new(
                 "per_kib",
-                Kind::Form(Form::Price),
+                Kind::Format(formats::PRICE),
                 "For each KiB of request and response bodies; a byte costs a 1024th, nothing is rounded.",
             ),
             Key::new(
                 "cel",
-                Kind::Form(Form::Cel),
+                Kind::Format(formats::CEL),
                 "For each call what this gives, a number or a decimal as text, rounded to 8 decimals; `call` has `api`, `operation`, `consumer`, `status`, `request_bytes`, `response_bytes` and `duration_ms`.",
             ),
             Key::new(
@@ -63,8 +64,12 @@ pub(super) static PRICE: Shape = Shape {
                 Kind::List(&Kind::Object(&TIER)),
                 "For each call by how many the consumer has made in the period of an invoice.",
             ),
-            Key::new("currency", Kind::Form(Form::Currency), "Code of the currency (ISO 4217).")
-                .required(),
+            Key::new(
+                "currency",
+                Kind::Format(formats::CURRENCY),
+                "Code of the currency (ISO 4217).",
+            )
+            .required(),
             PRICE_DECIMALS.key,
         ],
     )
@@ -80,14 +85,14 @@ pub(super) static TIER: Shape = Shape::new(
             Kind::Integer(1, u64::MAX),
             "The last call of the period that costs this; only the last tier has none.",
         ),
-        Key::new("per_call", Kind::Form(Form::Price), "For each of these calls.").required(),
+        Key::new("per_call", Kind::Format(formats::PRICE), "For each of these calls.").required(),
     ],
 );
 
 const QUOTA_PER: Typed<QuotaPeriod> =
     choice("per", "The period; weeks begin on Monday.").required();
 const QUOTA_ZONE: Defaulted<TimeZone> = Typed::new(
-    Key::new("zone", Kind::Form(Form::Zone), "Time zone in which the period begins."),
+    Key::new("zone", Kind::Format(format::ZONE), "Time zone in which the period begins."),
     |node| TimeZone::get(node.text()?).ok(),
 )
 .default("UTC");
@@ -115,11 +120,11 @@ pub(super) static CONSUMER: Shape = Shape {
         "a consumer",
         "Who calls.",
         &[
-            Key::new("plan", Kind::Form(Form::Name), "Its plan.").absent("no limit"),
+            Key::new("plan", Kind::Format(format::NAME), "Its plan.").absent("no limit"),
             Key::new("match", Kind::Object(&MATCH), "How a token's owner is recognised."),
             Key::new(
                 "api_keys",
-                Kind::List(&Kind::Form(Form::KeyHash)),
+                Kind::List(&Kind::Format(format::KEY_HASH)),
                 "Hashes of its keys, as `weir key new` prints them.",
             ),
         ],
@@ -131,8 +136,8 @@ pub(super) static MATCH: Shape = Shape::new(
     "the match of a consumer",
     "How a token's owner is recognised.",
     &[
-        Key::new("auth", Kind::Form(Form::Name), "The auth that verified the token or the certificate.").required(),
-        Key::new("when", Kind::Form(Form::Cel), "CEL over `claims`: `claims.client_id == \"acme\"`. Of a certificate they are `subject`, `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`, `email`, `not_before`, `not_after`.").required(),
+        Key::new("auth", Kind::Format(format::NAME), "The auth that verified the token or the certificate.").required(),
+        Key::new("when", Kind::Format(formats::CEL), "CEL over `claims`: `claims.client_id == \"acme\"`. Of a certificate they are `subject`, `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`, `email`, `not_before`, `not_after`.").required(),
     ],
 );
 

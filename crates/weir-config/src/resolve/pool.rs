@@ -5,13 +5,13 @@ use crate::config::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
     PoolId, PoolQueue, Program, ProgramLimits, Recycle, ScriptRoot,
 };
-use crate::draft::{Member, Node};
-use crate::finding::{Fault, codes};
-use crate::shape::typed::{Choice, Defaulted, boolean, choice, integer, positive};
-use crate::shape::{Form, Group, Key, Kind, Names, Shape};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_document::draft::{Member, Node};
+use weir_document::finding::{Fault, codes};
+use weir_document::shape::typed::{Choice, Defaulted, boolean, choice, integer, positive};
+use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 /// Most agents and most waiting requests of one pool.
 const MOST: u64 = 100_000;
@@ -51,7 +51,7 @@ pub(super) static POOL: Shape = Shape {
             Key::new("command", Kind::OneOrMany(&Kind::Text), "The program and its arguments, not read by a shell; a path with a slash is relative to this file. It gets its listening socket as standard input, unless an argument has `{socket}`: then it is to listen at that path itself. Of `cgi` it is the interpreter of scripts.").absent("with `cgi`: the script itself"),
             Key::new("connect", Kind::Text, "Where agents are listening that weir does not start: `unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`."),
             Key::new("folder", Kind::Text, "Working folder, relative to this file.").absent("that of this file"),
-            Key::new("user", Kind::Loose, "User that agents run as, by name or number; only root can start them as another.").absent("weir's own"),
+            Key::new("user", Kind::Scalar, "User that agents run as, by name or number; only root can start them as another.").absent("weir's own"),
             NO_NEW_PRIVILEGES.key,
             Key::new("env", Kind::Table(Names::Name, &Kind::Secret), "Environment; besides, agents have only `PATH` and `LANG` of weir's."),
             Key::new("limits", Kind::Object(&POOL_LIMITS), "What one agent may use."),
@@ -64,10 +64,10 @@ pub(super) static POOL: Shape = Shape {
             STOP_TIMEOUT.key,
             Key::new("script", Kind::Text, "The file that answers, as `SCRIPT_FILENAME`, relative to this file."),
             Key::new("root", Kind::Text, "Folder, relative to this file, in which the rest of the path names the file that answers."),
-            Key::new("extensions", Kind::OneOrMany(&Kind::Form(Form::Name)), "Endings of the files in `root` that may answer.").absent("php; with `cgi` every file that may be executed"),
-            Key::new("index", Kind::Form(Form::Name), "The file that answers for a folder."),
-            Key::new("headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that agents get although they carry credentials (`authorization`, `cookie`) or have an underscore or a dot in their names."),
-            Key::new("params", Kind::Table(Names::Name, &Kind::Loose), "Variables that every request has besides those of CGI."),
+            Key::new("extensions", Kind::OneOrMany(&Kind::Format(format::NAME)), "Endings of the files in `root` that may answer.").absent("php; with `cgi` every file that may be executed"),
+            Key::new("index", Kind::Format(format::NAME), "The file that answers for a folder."),
+            Key::new("headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers that agents get although they carry credentials (`authorization`, `cookie`) or have an underscore or a dot in their names."),
+            Key::new("params", Kind::Table(Names::Name, &Kind::Scalar), "Variables that every request has besides those of CGI."),
         ],
     )
 };
@@ -113,9 +113,9 @@ pub(super) static RECYCLE: Shape = Shape::new(
     "When an agent is replaced, after the request it has.",
     &[
         Key::new("requests", Kind::Integer(1, u64::MAX), "After so many requests.").absent("never"),
-        Key::new("memory", Kind::Form(Form::Size), "When it holds so much in memory.").absent("never"),
-        Key::new("age", Kind::Form(Form::PositiveDuration), "When it is so old.").absent("never"),
-        Key::new("idle", Kind::Form(Form::PositiveDuration), "When it has had nothing to do for so long, and there are more than `min`: it is not replaced then.").absent("never; connections 50s"),
+        Key::new("memory", Kind::Format(format::SIZE), "When it holds so much in memory.").absent("never"),
+        Key::new("age", Kind::Format(format::POSITIVE_DURATION), "When it is so old.").absent("never"),
+        Key::new("idle", Kind::Format(format::POSITIVE_DURATION), "When it has had nothing to do for so long, and there are more than `min`: it is not replaced then.").absent("never; connections 50s"),
     ],
 );
 
@@ -124,12 +124,16 @@ pub(super) static POOL_LIMITS: Shape = Shape::new(
     "the limits of an agent",
     "What one agent may use (setrlimit).",
     &[
-        Key::new("memory", Kind::Form(Form::Size), "Address space.").absent("weir's own"),
+        Key::new("memory", Kind::Format(format::SIZE), "Address space.").absent("weir's own"),
         Key::new("files", Kind::Integer(3, 1_000_000_000), "Open files.").absent("1024"),
         Key::new("processes", Kind::Integer(1, 1_000_000_000), "Processes of its user.")
             .absent("weir's own"),
-        Key::new("cpu", Kind::Form(Form::PositiveDuration), "Processor time, in whole seconds.")
-            .absent("weir's own"),
+        Key::new(
+            "cpu",
+            Kind::Format(format::POSITIVE_DURATION),
+            "Processor time, in whole seconds.",
+        )
+        .absent("weir's own"),
     ],
 );
 
@@ -138,7 +142,7 @@ pub(super) static POOL_HANDLER: Shape = Shape::new(
     "a pool that answers",
     "An agent of a pool answers.",
     &[
-        Key::new("name", Kind::Form(Form::Name), "Which pool.").required(),
+        Key::new("name", Kind::Format(format::NAME), "Which pool.").required(),
         Key::new(
             "script",
             Kind::Text,
@@ -146,7 +150,7 @@ pub(super) static POOL_HANDLER: Shape = Shape::new(
         ),
         Key::new(
             "timeout",
-            Kind::Form(Form::PositiveDuration),
+            Kind::Format(format::POSITIVE_DURATION),
             "Time to the first byte of the answer, instead of the pool's.",
         ),
     ],

@@ -8,12 +8,15 @@ use crate::config::{
     HostMode, Instead, Mirror, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, Share,
     UpstreamId,
 };
-use crate::draft::Node;
-use crate::finding::{Fault, codes};
-use crate::shape::typed::{Defaulted, integer, positive, size};
-use crate::shape::{Form, Key, Kind, Names, Shape, target};
-use crate::{path_pattern, units};
+use crate::formats;
+use crate::path_pattern;
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::{Fault, codes};
+use weir_document::shape::format::target;
+use weir_document::shape::typed::{Defaulted, integer, positive, size};
+use weir_document::shape::{Key, Kind, Names, Shape, format};
+use weir_document::units;
 
 const PATH: Key = Key::new("path", Kind::Text, "The path it is asked for: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the rest a wildcard took).").default("keep");
 const HOST: Key = Key::new(
@@ -27,19 +30,19 @@ pub(super) static PROXY: Shape = Shape::new(
     "a proxy",
     "An upstream answers.",
     &[
-        Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
+        Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
         Key::new("instead", Kind::List(&Kind::Object(&INSTEAD)), "Other upstreams that get some of the requests; the first that takes one has it.").absent("none"),
         Key::new("mirror", Kind::OneOrMany(&Kind::Object(&MIRROR)), "Upstreams that get copies of requests; nobody gets their answers.").absent("none"),
         PATH,
         HOST,
-        Key::new("query", Kind::Either(&[Kind::Word(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
+        Key::new("query", Kind::Either(&[Kind::Enum(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
         HEADERS,
-        Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time to the first byte of the answer, instead of the upstream's."),
-        Key::new("upgrade", Kind::Either(&[Kind::Form(Form::Protocol), Kind::Object(&UPGRADE)]), "What its connections may become, such as `websocket`; a protocol alone is short for `{protocols: PROTOCOL}`.").absent("nothing: who asks for a WebSocket is refused"),
+        Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time to the first byte of the answer, instead of the upstream's."),
+        Key::new("upgrade", Kind::Either(&[Kind::Format(format::PROTOCOL), Kind::Object(&UPGRADE)]), "What its connections may become, such as `websocket`; a protocol alone is short for `{protocols: PROTOCOL}`.").absent("nothing: who asks for a WebSocket is refused"),
     ],
 );
 
-const SHARED_BY: Kind = Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]);
+const SHARED_BY: Kind = Kind::Either(&[Kind::Enum(&["address"]), Kind::Object(&HASH)]);
 const INSTEAD_BY: Key = Key::new("by", SHARED_BY, "What requests are in the share, or out of it, together by. Raising the share keeps in it who was in it; a request that has nothing of the kind is out.").default("address");
 
 /// An item of `instead`.
@@ -53,9 +56,9 @@ pub(super) static INSTEAD: Shape = Shape {
         "another upstream",
         "An upstream that gets those requests for which `when` holds, and of them the `share`.",
         &[
-            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
-            Key::new("when", Kind::Form(Form::Cel), "CEL over `request`, `claims` and `consumer`: `request.headers['x-beta'] == '1'`. What cannot be evaluated does not hold.").absent("always"),
-            Key::new("share", Kind::Form(Form::Percent), "How much of them, from `0.01%` to `100%`.").absent("all"),
+            Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
+            Key::new("when", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`: `request.headers['x-beta'] == '1'`. What cannot be evaluated does not hold.").absent("always"),
+            Key::new("share", Kind::Format(format::PERCENT), "How much of them, from `0.01%` to `100%`.").absent("all"),
             INSTEAD_BY,
         ],
     )
@@ -82,9 +85,9 @@ pub(super) static MIRROR: Shape = Shape {
         "a mirror",
         "An upstream that gets a copy of those requests for which `when` holds, and of them the `share`, with `weir-mirrored: 1`, whatever their method. Its answers are read and thrown away.",
         &[
-            Key::new("upstream", Kind::Form(Form::Name), "Which.").required(),
-            Key::new("when", Kind::Form(Form::Cel), "CEL over `request`, `claims` and `consumer`. What cannot be evaluated does not hold.").absent("always"),
-            Key::new("share", Kind::Form(Form::Percent), "How much of them, drawn by lot, from `0.01%` to `100%`.").absent("all"),
+            Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
+            Key::new("when", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`. What cannot be evaluated does not hold.").absent("always"),
+            Key::new("share", Kind::Format(format::PERCENT), "How much of them, drawn by lot, from `0.01%` to `100%`.").absent("all"),
             MIRROR_BODY.key,
             MIRROR_IN_FLIGHT.key,
             MIRROR_TIMEOUT.key,
@@ -97,8 +100,8 @@ pub(super) static QUERY: Shape = Shape::new(
     "query edits",
     "Removed first, then set.",
     &[
-        Key::new("set", Kind::Table(Names::Parameter, &Kind::Loose), "Parameters to set; one of the same name is replaced. Views of the configuration and explanations show no values.").redacted(),
-        Key::new("remove", Kind::OneOrMany(&Kind::Form(Form::Parameter)), "Parameters to remove."),
+        Key::new("set", Kind::Table(Names::Parameter, &Kind::Scalar), "Parameters to set; one of the same name is replaced. Views of the configuration and explanations show no values.").redacted(),
+        Key::new("remove", Kind::OneOrMany(&Kind::Format(format::PARAMETER)), "Parameters to remove."),
     ],
 );
 
@@ -228,7 +231,8 @@ impl Resolver<'_> {
             host => {
                 // A target's rules for host and port are those of the Host header.
                 if host.contains(['/', '*']) || target(&format!("http://{host}")).is_err() {
-                    let near = crate::finding::nearest(host, ["upstream", "client"].into_iter());
+                    let near =
+                        weir_document::finding::nearest(host, ["upstream", "client"].into_iter());
                     self.fault(
                         node,
                         Fault::value(format!("`{host}` is not a host")).help(match near {
@@ -265,7 +269,7 @@ fn query(fields: &Fields<'_>) -> QueryMode {
 pub(super) fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart>, Fault> {
     let fault = |message: String| Fault::value(message).code(codes::BAD_PATH);
     if !text.starts_with('/') {
-        let near = crate::finding::nearest(text, ["keep", "strip-base"].into_iter());
+        let near = weir_document::finding::nearest(text, ["keep", "strip-base"].into_iter());
         return Err(fault(format!("`{text}` is not a path")).help(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`keep`, `strip-base`, or a template that begins with a slash".to_owned(),

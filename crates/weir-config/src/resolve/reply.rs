@@ -3,11 +3,11 @@
 use super::xml::{FROM, XML_KEY, formats_key};
 use super::{Fields, Resolver, headers};
 use crate::config::{Format, Reply, ReplyBody, Representation, Structure};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, integer};
-use crate::shape::{Form, Group, Key, Kind, Names, Shape};
 use base64::prelude::{BASE64_STANDARD, Engine};
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, integer};
+use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 const STATUS: Defaulted<u16> = integer("status", (200, 599), "Status code.").default("200");
 const AS: Defaulted<Vec<String>> =
@@ -29,7 +29,7 @@ pub(super) static REPLY: Shape = Shape {
         "A declared answer: at most one of `json`, `value`, `map`, `text` and `bytes`; none of them is an empty body.",
         &[
             STATUS.key,
-            Key::new("headers", Kind::Table(Names::Header, &Kind::Loose), "Headers."),
+            Key::new("headers", Kind::Table(Names::Header, &Kind::Scalar), "Headers."),
             Key::new("json", Kind::Json, "A value that is always sent as JSON."),
             Key::new(
                 "value",
@@ -42,7 +42,7 @@ pub(super) static REPLY: Shape = Shape {
                 "A value mapped from the request: a JSON structure whose leaves are RFC 9535 paths into the body, `{literal: …}` or `{cel: …}`; in the formats of `as`.",
             ),
             Key::new("text", Kind::Text, "A text."),
-            Key::new("bytes", Kind::Form(Form::Base64), "Bytes in Base64."),
+            Key::new("bytes", Kind::Format(format::BASE64), "Bytes in Base64."),
             AS.key,
             INDENT.key,
             FROM.key,

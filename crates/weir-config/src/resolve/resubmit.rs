@@ -4,10 +4,10 @@ use super::headers::EDITS;
 use super::route::ROUTE;
 use super::{Fields, Resolver, headers};
 use crate::config::Resubmit;
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, boolean};
-use crate::shape::{Form, Key, Kind, Shape};
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, boolean};
+use weir_document::shape::{Key, Kind, Shape, format};
 
 /// `resubmit` of an API or a route.
 pub(super) const RESUBMIT_KEY: Key = Key::new(
@@ -31,7 +31,7 @@ pub(super) static RESUBMIT: Shape = Shape {
         "the resubmission",
         "How recorded transactions are sent again.",
         &[
-            Key::new("targets", Kind::OneOrMany(&Kind::Form(Form::Name)), "Routes of the same API, by their `op`, that a transaction may be sent to instead of its own.").absent("only its own"),
+            Key::new("targets", Kind::OneOrMany(&Kind::Format(format::NAME)), "Routes of the same API, by their `op`, that a transaction may be sent to instead of its own.").absent("only its own"),
             Key::new("headers", Kind::Object(&EDITS), "Header edits, the last ones made: what the upstream gets in the place of credentials, which are never replayed."),
             IDEMPOTENCY_KEY.key,
             BILLED.key,

@@ -2,12 +2,12 @@
 
 use super::{Fields, Resolver};
 use crate::config::{RetriedMethods, Retries};
-use crate::finding::codes;
-use crate::shape::typed::{
+use std::time::Duration;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{
     Choice, Defaulted, Typed, choice, duration, integer, integers_of, percent,
 };
-use crate::shape::{Form, Key, Kind, Shape};
-use std::time::Duration;
+use weir_document::shape::{Key, Kind, Shape, format};
 
 const TRIES: Defaulted<u32> =
     integer("tries", (2, 10), "Tries in all, the first among them.").default("3");
@@ -27,7 +27,7 @@ const METHODS: Defaulted<RetriedMethods> = choice("methods", "Whose requests are
 const STATUSES: Defaulted<Vec<u16>> = Typed::new(
     Key::new(
         "statuses",
-        Kind::Either(&[Kind::Word(&["none"]), Kind::OneOrMany(&Kind::Integer(400, 599))]),
+        Kind::Either(&[Kind::Enum(&["none"]), Kind::OneOrMany(&Kind::Integer(400, 599))]),
         "Answers after which there is another try.",
     ),
     |node| if node.text() == Some("none") { Some(Vec::new()) } else { integers_of(node) },
@@ -54,11 +54,11 @@ pub(super) static RETRIES: Shape = Shape {
         &[
             TRIES.key,
             STATUSES.key,
-            Key::new("timeout", Kind::Form(Form::PositiveDuration), "Time of each try, from its last byte to the first byte of its answer.").absent("the upstream's `timeout`"),
+            Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time of each try, from its last byte to the first byte of its answer.").absent("the upstream's `timeout`"),
             BUDGET.key,
             MINIMUM.key,
             BACKOFF.key,
-            Key::new("hedge", Kind::Form(Form::PositiveDuration), "After this long without the head of an answer a GET, HEAD, PUT, DELETE, OPTIONS or TRACE whose body is at hand goes to another target, too, within the budget; the first good answer counts.").absent("never"),
+            Key::new("hedge", Kind::Format(format::POSITIVE_DURATION), "After this long without the head of an answer a GET, HEAD, PUT, DELETE, OPTIONS or TRACE whose body is at hand goes to another target, too, within the budget; the first good answer counts.").absent("never"),
             METHODS.key,
         ],
     )

@@ -11,14 +11,14 @@ use super::server::{DRAIN, LIMITS, LOG};
 use super::telemetry::TELEMETRY;
 use super::tracker::{JOURNAL, TRACKER};
 use super::upstream::UPSTREAM;
-use crate::shape::typed::{Defaulted, text};
-use crate::shape::{Form, Key, Kind, Names, Shape};
+use weir_document::shape::typed::{Defaulted, text};
+use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 pub(super) const DATA: Defaulted<String> =
     text("data", Kind::Text, "Folder for what weir keeps, relative to this file.").default("data");
 
 const LISTENERS: Kind =
-    Kind::OneOrMany(&Kind::Either(&[Kind::Form(Form::Address), Kind::Object(&LISTENER)]));
+    Kind::OneOrMany(&Kind::Either(&[Kind::Format(format::ADDRESS), Kind::Object(&LISTENER)]));
 pub(super) const LISTEN: Key =
     Key::new("listen", LISTENERS, "Sockets that serve traffic.").default("127.0.0.1:8080");
 

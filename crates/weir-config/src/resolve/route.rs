@@ -17,16 +17,17 @@ use super::script::SCRIPT;
 use super::tracker::capture;
 use super::{Fields, Resolver, headers, reply};
 use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
-use crate::draft::Node;
-use crate::finding::codes;
+use crate::formats;
 use crate::path_pattern;
-use crate::shape::typed::{Typed, time_limit};
-use crate::shape::{Form, Group, Key, Kind, Shape};
-use crate::source_map::Span;
 use std::collections::HashMap;
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Typed, time_limit};
+use weir_document::shape::{Group, Key, Kind, Shape, format};
+use weir_document::source_map::Span;
 
-const METHOD: Kind = Kind::Form(Form::Path);
+const METHOD: Kind = Kind::Format(formats::PATH);
 
 /// Keys that name a route's method and path.
 pub(super) const METHODS: &[&str] =
@@ -61,8 +62,8 @@ pub(super) static ROUTE: Shape = Shape {
             Key::new("delete", METHOD, "Path for DELETE."),
             Key::new("options", METHOD, "Path for OPTIONS."),
             Key::new("path", METHOD, "Path below the base: `/x/{id}`, with `/*` at the end for the rest."),
-            Key::new("methods", Kind::OneOrMany(&Kind::Form(Form::Method)), "Methods, beside `path`.").absent("every method"),
-            Key::new("op", Kind::Form(Form::Operation), "Name of the operation, for metrics and logs. Of an API with `openapi` its `operationId`, which says methods and path as well.").absent("METHODS path"),
+            Key::new("methods", Kind::OneOrMany(&Kind::Format(format::METHOD)), "Methods, beside `path`.").absent("every method"),
+            Key::new("op", Kind::Format(format::OPERATION), "Name of the operation, for metrics and logs. Of an API with `openapi` its `operationId`, which says methods and path as well.").absent("METHODS path"),
             VALIDATE_KEY,
             AUTH_KEY,
             NORMALIZATION_KEY,
@@ -76,9 +77,9 @@ pub(super) static ROUTE: Shape = Shape {
             Key::new("request", Kind::Object(&REQUEST), "What is done to the request before the handler."),
             Key::new("response", Kind::Object(&RESPONSE), "What is done to the answer after the handler."),
             Key::new("reply", Kind::Object(&REPLY), "A declared answer."),
-            Key::new("proxy", Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&PROXY)]), "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`."),
+            Key::new("proxy", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&PROXY)]), "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`."),
             CALLS_KEY,
-            Key::new("pool", Kind::Either(&[Kind::Form(Form::Name), Kind::Object(&POOL_HANDLER)]), "An agent of a pool answers; a name alone is short for `{name: NAME}`."),
+            Key::new("pool", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&POOL_HANDLER)]), "An agent of a pool answers; a name alone is short for `{name: NAME}`."),
             FILES_KEY,
             Key::new("script", Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]), "A JavaScript module answers; a path alone is short for `{file: PATH}`."),
             MOCK_KEY,
@@ -96,8 +97,8 @@ pub(super) static ROUTE_LIMITS: Shape = Shape::new(
     "the limits of an API or a route",
     "Bounds on requests and answers.",
     &[
-        Key::new("body", Kind::Form(Form::Size), "Largest request body."),
-        Key::new("answer", Kind::Form(Form::Size), "Largest answer body, before maps and compression: what is declared longer is answered with 502, what turns out longer is broken off.").absent("any"),
+        Key::new("body", Kind::Format(format::SIZE), "Largest request body."),
+        Key::new("answer", Kind::Format(format::SIZE), "Largest answer body, before maps and compression: what is declared longer is answered with 502, what turns out longer is broken off.").absent("any"),
         REQUEST_TIME.key,
     ],
 );
@@ -213,7 +214,7 @@ impl<'a> Resolver<'a> {
         let known = node.members()?.iter().all(|m| ROUTE.key(&m.key).is_some());
         // What was meant for one has its own finding.
         if node.get("path").is_none() && known {
-            let words = crate::finding::words(METHODS);
+            let words = weir_document::finding::words(METHODS);
             let message = format!("{} needs one of {words}", ROUTE.name);
             self.report.error(codes::MISSING_KEY, node.at, message);
         }

@@ -2,15 +2,15 @@
 
 use super::xml::{XML_WRITTEN, formats_key};
 use super::{Fields, Resolver, reply};
-use crate::config::{Script, Scripts, UpstreamId};
-use crate::draft::{self, Node};
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, Typed, integer, positive, size};
-use crate::shape::{Form, Key, Kind, Shape};
+use crate::config::{Script, ScriptSource, Scripts, UpstreamId};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_script::{Program, Settings};
+use weir_document::draft::{self, Node};
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, Typed, integer, positive, size};
+use weir_document::shape::{Key, Kind, Shape, format};
+use weir_module::{Program, Settings};
 
 const AS: Defaulted<Vec<String>> =
     formats_key("Formats of the values it gives, the preferred one first.");
@@ -21,13 +21,13 @@ const CPU: Defaulted<Duration> = positive("cpu", "Longest uninterrupted CPU time
 const ISOLATION: Defaulted<bool> = Typed::new(
     Key::new(
         "isolation",
-        Kind::Word(&["worker", "thread"]),
+        Kind::Enum(&["worker", "thread"]),
         "`thread` gives it a thread of its own, so that it delays no worker.",
     ),
     |node| Some(node.text()? == "thread"),
 )
 .default("worker");
-const STATE: Defaulted<bool> = Typed::new(Key::new("state", Kind::Word(&["call", "shared"]), "How long what stands at the top level of its modules lasts: a call, or as long as the engine, for each worker by itself."), |node| Some(node.text()? == "shared")).default("call");
+const STATE: Defaulted<bool> = Typed::new(Key::new("state", Kind::Enum(&["call", "shared"]), "How long what stands at the top level of its modules lasts: a call, or as long as the engine, for each worker by itself."), |node| Some(node.text()? == "shared")).default("call");
 
 /// `script` of a route, written out.
 pub(super) static SCRIPT: Shape = Shape {
@@ -43,7 +43,7 @@ pub(super) static SCRIPT: Shape = Shape {
         "A JavaScript module answers.",
         &[
             Key::new("file", Kind::Text, "The module, relative to this file.").required(),
-            Key::new("fetch", Kind::OneOrMany(&Kind::Form(Form::Name)), "Upstreams that its `fetch` reaches, as `http://NAME/path`.").absent("none"),
+            Key::new("fetch", Kind::OneOrMany(&Kind::Format(format::NAME)), "Upstreams that its `fetch` reaches, as `http://NAME/path`.").absent("none"),
             Key::new("config", Kind::Json, "What `request.config` gives, frozen. Views of the configuration show nothing of it.").default("null").redacted(),
             AS.key,
             INDENT.key,
@@ -105,7 +105,7 @@ impl Resolver<'_> {
         let indent = fields.read(&INDENT);
         let program = self.program(file, Settings { shared, config, cpu, indent });
         Some(Script {
-            program: Arc::new(program?),
+            program: program?,
             formats: self.formats(&fields, usize::from(indent), reply::ROOT),
             fetch: fetch?,
             isolated: fields.read(&ISOLATION),
@@ -115,16 +115,13 @@ impl Resolver<'_> {
     /// A script that maps: what it does for which method is its own affair.
     pub(super) fn map_script(&mut self, node: &Node) -> Option<Script> {
         let script = self.script(node)?;
-        if !script.program.exports().iter().any(|name| name == "default") {
-            let message =
-                format!("{} has no default export, which a map needs", script.program.name());
-            self.report.error(codes::BAD_SCRIPT, node.at, message);
-            return None;
+        if let Some(source) = self.scripts.last_mut() {
+            source.map_at = Some(node.at);
         }
         Some(script)
     }
 
-    fn program(&mut self, file: &Node, settings: Settings) -> Option<Program> {
+    fn program(&mut self, file: &Node, settings: Settings) -> Option<Arc<Program>> {
         if self.draft.sealed {
             self.report.error(codes::BAD_FILE, file.at, "files cannot be read here");
             return None;
@@ -143,17 +140,18 @@ impl Resolver<'_> {
             })
         };
         match Program::load(entry, settings, &mut read) {
-            Ok(program) => Some(program),
+            Ok(program) => {
+                let program = Arc::new(program);
+                let source = Arc::clone(&program);
+                self.scripts.push(ScriptSource { program: source, at: file.at, map_at: None });
+                Some(program)
+            }
             Err(fault) if missing && fault.module == entry && fault.line == 0 => {
                 self.report.error(codes::MISSING_FILE, file.at, fault.message);
                 None
             }
             Err(fault) => {
-                let message = match fault.line {
-                    0 => format!("{}: {}", fault.module, fault.message),
-                    line => format!("{}:{line}: {}", fault.module, fault.message),
-                };
-                self.report.error(codes::BAD_SCRIPT, file.at, message);
+                self.report.error(codes::BAD_SCRIPT, file.at, fault.to_string());
                 None
             }
         }

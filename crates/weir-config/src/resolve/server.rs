@@ -3,15 +3,15 @@
 use super::root::DATA;
 use super::{Fields, Resolver, place, plan};
 use crate::config::{AccessLog, Drain, Limits, LogFormat, LogTarget, Rate};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{
-    Choice, Defaulted, Typed, choice, duration, integer, positive, size, text, time_limit,
-};
-use crate::shape::{Form, Key, Kind, Shape};
-use crate::units;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{
+    Defaulted, Typed, duration, integer, positive, size, text, time_limit,
+};
+use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::units;
 
 const HEADER_BYTES: Defaulted<usize> =
     size("header_bytes", "Largest request head, request line included.").default("32KiB");
@@ -37,8 +37,8 @@ const HTTP2_STREAMS: Defaulted<u32> =
         .default("100");
 
 const FAILURES: Kind = Kind::Either(&[
-    Kind::Word(&["none"]),
-    Kind::Form(Form::Rate),
+    Kind::Enum(&["none"]),
+    Kind::Format(format::RATE),
     Kind::Object(&FAILED_AUTHENTICATION),
 ]);
 /// `none` is no limit.
@@ -78,7 +78,7 @@ pub(super) static FAILED_AUTHENTICATION: Shape = Shape::new(
     "the limit of failed authentications",
     "In no interval t do more than burst + rate·t credentials fail before others are no longer verified.",
     &[
-        Key::new("rate", Kind::Form(Form::Rate), "Failures in a time.").required(),
+        Key::new("rate", Kind::Format(format::RATE), "Failures in a time.").required(),
         Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
             .absent("the failures of `rate`"),
     ],
@@ -93,8 +93,16 @@ const DRAIN_DEADLINE: Defaulted<Duration> =
 pub(super) static DRAIN: Shape =
     Shape::new("the drain", "How a stop by SIGTERM goes.", &[DRAIN_DELAY.key, DRAIN_DEADLINE.key]);
 
-const LOG_ACCESS: Defaulted<Option<LogFormat>> =
-    choice("access", "One line a request.").default("off");
+const LOG_ACCESS: Defaulted<Option<LogFormat>> = Typed::new(
+    Key::new("access", Kind::Enum(&["off", "text", "json"]), "One line a request."),
+    |node| match node.text()? {
+        "off" => Some(None),
+        "text" => Some(Some(LogFormat::Text)),
+        "json" => Some(Some(LogFormat::Json)),
+        _ => None,
+    },
+)
+.default("off");
 const LOG_TO: Defaulted<String> = text(
     "to",
     Kind::Text,
@@ -110,11 +118,6 @@ pub(super) fn workers(root: &Fields<'_>) -> usize {
     root.integer("workers").and_then(|n| usize::try_from(n).ok()).unwrap_or_else(|| {
         std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
     })
-}
-
-impl Choice for Option<LogFormat> {
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("off", None), ("text", Some(LogFormat::Text)), ("json", Some(LogFormat::Json))];
 }
 
 impl Resolver<'_> {

@@ -3,13 +3,14 @@
 use super::upstream::is_local;
 use super::{Fields, Resolver};
 use crate::config::{Scheme, Target, Telemetry, Traces, Upstream};
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, boolean, integer, percent, positive, text};
-use crate::shape::{Form, Key, Kind, Names, Shape};
+use crate::formats;
 use std::time::Duration;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, boolean, integer, percent, positive, text};
+use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 const PATH: Defaulted<String> =
-    text("path", Kind::Form(Form::Base), "What stands before `/v1/traces` and `/v1/metrics`.")
+    text("path", Kind::Format(formats::BASE), "What stands before `/v1/traces` and `/v1/metrics`.")
         .default("/");
 const PLAIN: Defaulted<bool> =
     boolean("plain", "Whether it may go to other machines in plain text (`http`).")
@@ -33,7 +34,7 @@ pub(super) static TELEMETRY: Shape = Shape {
         &[
             Key::new(
                 "to",
-                Kind::Form(Form::Name),
+                Kind::Format(format::NAME),
                 "The upstream that takes it; its `auth`, `tls` and times hold.",
             )
             .required(),
@@ -49,7 +50,7 @@ pub(super) static TELEMETRY: Shape = Shape {
                 .absent("none"),
             Key::new(
                 "resource",
-                Kind::Table(Names::Name, &Kind::Loose),
+                Kind::Table(Names::Name, &Kind::Scalar),
                 "Attributes of this process. `service.name`, `service.version` and `service.instance.id` have a value without it.",
             ),
         ],

@@ -1,8 +1,8 @@
 use super::{INCLUDED, ROOT};
-use crate::check;
-use crate::finding::Diagnostics;
-use crate::shape::typed::literal;
-use crate::shape::{Key, Shape};
+use weir_document::check;
+use weir_document::finding::Diagnostics;
+use weir_document::shape::typed::literal;
+use weir_document::shape::{Key, Shape};
 
 /// Calls `visit` for every key of the configuration.
 fn each_key(visit: &mut dyn FnMut(&'static Shape, &'static Key)) {

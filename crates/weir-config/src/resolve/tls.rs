@@ -3,10 +3,6 @@
 use super::listener::OPTIONAL;
 use super::{Fields, Resolver};
 use crate::config::{ClientCertificates, UpstreamTls};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::{Form, Key, Kind, Shape};
-use crate::source_map::Span;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
@@ -14,6 +10,10 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use std::sync::Arc;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::source_map::Span;
 
 /// `tls` of an upstream.
 pub(super) static UPSTREAM_TLS: Shape = Shape::new(
@@ -24,7 +24,7 @@ pub(super) static UPSTREAM_TLS: Shape = Shape::new(
             .absent("those of the system"),
         Key::new("cert", Kind::Text, "Client certificate chain in PEM."),
         Key::new("key", Kind::Secret, "Private key of the client certificate in PEM."),
-        Key::new("server_name", Kind::Form(Form::Host), "Name to verify and to send.")
+        Key::new("server_name", Kind::Format(format::HOST), "Name to verify and to send.")
             .absent("the target's host"),
     ],
 );

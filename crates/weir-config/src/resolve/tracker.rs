@@ -7,15 +7,16 @@ use crate::business_keys::{BusinessKeys, KEYS, Source};
 use crate::config::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Choice, Defaulted, boolean, choice, positive, size, words};
-use crate::shape::{Form, Key, Kind, Names, Shape};
+use crate::formats;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Choice, Defaulted, boolean, choice, positive, size, words};
+use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 const LEVEL_OR_MORE: Kind =
-    Kind::Either(&[Kind::Word(words::<CaptureLevel>()), Kind::Object(&CAPTURE)]);
+    Kind::Either(&[Kind::Enum(words::<CaptureLevel>()), Kind::Object(&CAPTURE)]);
 
 /// `capture` of the Tracker, an API or a route.
 pub(super) const fn capture(default: &'static str) -> Key {
@@ -42,7 +43,7 @@ pub(super) static CAPTURE: Shape = Shape {
             CAPTURE_LEVEL.key,
             Key::new(
                 "when",
-                Kind::OneOrMany(&Kind::Word(&["error", "slow"])),
+                Kind::OneOrMany(&Kind::Enum(&["error", "slow"])),
                 "Headers and bodies are kept only of transactions that ended with an error (status 400 or above, or broken off), or that took longer than `slow`; of others `meta` stays.",
             ),
             CAPTURE_SLOW.key,
@@ -120,7 +121,7 @@ pub(super) static TRACKER: Shape = Shape {
 };
 
 /// A value of `keys`.
-const KEY: Kind = Kind::Either(&[Kind::Form(Form::JsonPath), Kind::Object(&KEY_EXPRESSION)]);
+const KEY: Kind = Kind::Either(&[Kind::Format(format::JSON_PATH), Kind::Object(&KEY_EXPRESSION)]);
 
 /// A business key that is computed.
 pub(super) static KEY_EXPRESSION: Shape = Shape {
@@ -130,7 +131,7 @@ pub(super) static KEY_EXPRESSION: Shape = Shape {
         "A business key that an expression gives; a list is several values.",
         &[Key::new(
             "cel",
-            Kind::Form(Form::Cel),
+            Kind::Format(formats::CEL),
             "What it is, from `request` (without `path`) and `consumer`.",
         )
         .required()],
@@ -157,17 +158,17 @@ pub(super) static MASK: Shape = Shape {
         &[
             Key::new(
                 "headers",
-                Kind::OneOrMany(&Kind::Form(Form::Header)),
+                Kind::OneOrMany(&Kind::Format(format::HEADER)),
                 "Values of these headers, of requests and answers.",
             ),
             Key::new(
                 "query",
-                Kind::OneOrMany(&Kind::Form(Form::Parameter)),
+                Kind::OneOrMany(&Kind::Format(format::PARAMETER)),
                 "Values of these query parameters.",
             ),
             Key::new(
                 "body",
-                Kind::OneOrMany(&Kind::Form(Form::JsonPath)),
+                Kind::OneOrMany(&Kind::Format(format::JSON_PATH)),
                 "Values at these paths of JSON bodies, and form fields of the same last name. A body that cannot be read as either, or is longer than `body_limit`, is not recorded.",
             ),
         ],

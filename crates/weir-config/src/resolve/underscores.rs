@@ -2,10 +2,10 @@
 
 use super::Resolver;
 use crate::config::{Api, ApiKeySource, Auth, AuthKind, Handler, Route, Upstream};
-use crate::draft::Member;
-use crate::finding::codes;
 use crate::validation::Place;
 use std::collections::BTreeSet;
+use weir_document::draft::Member;
+use weir_document::finding::codes;
 
 impl Resolver<'_> {
     /// Warns of upstreams that do not get a header which the configuration itself names.

@@ -2,11 +2,11 @@
 
 use super::{Fields, Resolver};
 use crate::config::{Origins, Upgrade};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, positive};
-use crate::shape::{Form, Key, Kind, Shape};
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, positive};
+use weir_document::shape::{Key, Kind, Shape, format};
 
 const IDLE: Defaulted<Duration> =
     positive("idle", "How long no byte may pass in either direction.").default("5m");
@@ -23,10 +23,10 @@ pub(super) static UPGRADE: Shape = Shape {
         "the upgrades of a proxy",
         "What connections may become once client and upstream agree: bytes both ways, which no policy looks at any more.",
         &[
-            Key::new("protocols", Kind::OneOrMany(&Kind::Form(Form::Protocol)), "Protocols that may be asked for.").required(),
-            Key::new("origins", Kind::OneOrMany(&Kind::Form(Form::Origin)), "Origins whose pages may open WebSockets (the `Origin` header of browsers), beside pages of the host that the request names; `*` for every page.").absent("pages of the same host"),
+            Key::new("protocols", Kind::OneOrMany(&Kind::Format(format::PROTOCOL)), "Protocols that may be asked for.").required(),
+            Key::new("origins", Kind::OneOrMany(&Kind::Format(format::ORIGIN)), "Origins whose pages may open WebSockets (the `Origin` header of browsers), beside pages of the host that the request names; `*` for every page.").absent("pages of the same host"),
             IDLE.key,
-            Key::new("lifetime", Kind::Form(Form::PositiveDuration), "How long one may last.").absent("as long as it likes"),
+            Key::new("lifetime", Kind::Format(format::POSITIVE_DURATION), "How long one may last.").absent("as long as it likes"),
             RELOAD.key,
         ],
     )

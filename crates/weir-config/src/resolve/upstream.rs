@@ -5,14 +5,19 @@ use super::health::HEALTH;
 use super::retries::RETRIES;
 use super::tls::UPSTREAM_TLS;
 use super::{Fields, Resolver};
-use crate::config::{Balance, HashKey, Health, Protocol, Scheme, Target, Upstream, UpstreamId};
-use crate::draft::{Member, Node};
-use crate::finding::{Fault, codes};
-use crate::shape::typed::{Choice, Defaulted, choice, integer, positive};
-use crate::shape::{Form, Group, Key, Kind, Shape, target};
+use crate::config::{
+    Balance, HashKey, Health, Protocol, Scheme, Target, Upstream, UpstreamId, UpstreamTls,
+};
+use crate::formats;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use weir_document::draft::{Member, Node};
+use weir_document::finding::{Fault, codes};
+use weir_document::shape::format::target;
+use weir_document::shape::typed::{Choice, Defaulted, choice, integer, positive};
+use weir_document::shape::{Group, Key, Kind, Shape, format};
+use weir_document::source_map::Span;
 
 const PROTOCOL: Defaulted<Protocol> = choice("protocol", "What its targets speak: HTTP/1.1, or HTTP/2, as gRPC does; with `http` without asking for it first (h2c with prior knowledge), with `https` as agreed in the handshake.").default("http1");
 const BALANCE: Defaulted<Balance> = choice("balance", "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one, or by `hash`.").default("round-robin");
@@ -55,15 +60,15 @@ pub(super) static UPSTREAM: Shape = Shape {
         "an upstream",
         "A named set of targets that answer alike.",
         &[
-            Key::new("targets", Kind::List(&Kind::Either(&[Kind::Form(Form::Target), Kind::Object(&TARGET)])), "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`. `srv+http://_api._tcp.example.com` is a service, whose hosts and ports its SRV records say (RFC 2782).").required(),
+            Key::new("targets", Kind::List(&Kind::Either(&[Kind::Format(format::TARGET), Kind::Object(&TARGET)])), "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`. `srv+http://_api._tcp.example.com` is a service, whose hosts and ports its SRV records say (RFC 2782).").required(),
             PROTOCOL.key,
             BALANCE.key,
-            Key::new("hash", Kind::Either(&[Kind::Word(&["address"]), Kind::Object(&HASH)]), "What requests are kept together by with `balance: hash`: those with the same go to the same target as long as it is in service, whatever happens to the others; those without any go round."),
+            Key::new("hash", Kind::Either(&[Kind::Enum(&["address"]), Kind::Object(&HASH)]), "What requests are kept together by with `balance: hash`: those with the same go to the same target as long as it is in service, whatever happens to the others; those without any go round."),
             CONNECT_TIMEOUT.key,
             TIMEOUT.key,
             IDLE_TIMEOUT.key,
             RESOLVE.key,
-            Key::new("resolver", Kind::Form(Form::Address), "DNS server that services and their hosts are asked of: `127.0.0.1:8600`.").absent("those of the system"),
+            Key::new("resolver", Kind::Format(format::ADDRESS), "DNS server that services and their hosts are asked of: `127.0.0.1:8600`.").absent("those of the system"),
             CONNECTIONS.key,
             KEEP_ALIVE.key,
             KEEP_ALIVE_TIME.key,
@@ -71,7 +76,7 @@ pub(super) static UPSTREAM: Shape = Shape {
             Key::new("retries", Kind::Object(&RETRIES), "How requests that failed are sent again, to another target where there is one.").absent("not at all"),
             Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS towards `https` targets."),
             Key::new("auth", Kind::Object(&CREDENTIAL), "The credential that weir itself presents; it replaces what the client sent."),
-            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Form(Form::Header)), "Request headers that are passed on although their name has an underscore or a dot; `\"*\"` is all of them. Programs behind CGI, WSGI and the like cannot tell `X_User` (PHP: `X.User`, too) from `X-User`, which header edits may remove.").absent("none"),
+            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers that are passed on although their name has an underscore or a dot; `\"*\"` is all of them. Programs behind CGI, WSGI and the like cannot tell `X_User` (PHP: `X.User`, too) from `X-User`, which header edits may remove.").absent("none"),
         ],
     )
 };
@@ -90,8 +95,12 @@ pub(super) static TARGET: Shape = Shape {
         "a target with a weight",
         "A server and its part of the requests.",
         &[
-            Key::new("url", Kind::Form(Form::Target), "`http://host:port` or `https://host:port`.")
-                .required(),
+            Key::new(
+                "url",
+                Kind::Format(format::TARGET),
+                "`http://host:port` or `https://host:port`.",
+            )
+            .required(),
             TARGET_WEIGHT.key,
         ],
     )
@@ -104,10 +113,10 @@ pub(super) static HASH: Shape = Shape {
         "the hash of an upstream",
         "What requests are kept together by: exactly one of these.",
         &[
-            Key::new("header", Kind::Form(Form::Header), "The value of this request header."),
+            Key::new("header", Kind::Format(format::HEADER), "The value of this request header."),
             Key::new(
                 "cel",
-                Kind::Form(Form::Cel),
+                Kind::Format(formats::CEL),
                 "What this gives, in CEL over `request`, `claims` and `consumer`.",
             ),
         ],
@@ -209,37 +218,11 @@ impl Resolver<'_> {
 
     pub(super) fn upstream(&mut self, member: &Member) -> Option<Upstream> {
         let fields = Fields::new(&member.value, &UPSTREAM);
-        let targets: Vec<Target> =
-            fields.many("targets").iter().filter_map(weighted_target).collect();
-        if !targets.is_empty() && targets.iter().all(|target| target.weight == 0) {
-            let at = fields.get("targets").map_or(member.at, |n| n.at);
-            self.report
-                .error(codes::CONFLICT, at, "all targets have weight 0: none receives requests")
-                .help("remove `weight` of the targets in use");
-            return None;
-        }
-        let first = targets.first()?;
-        if targets.iter().any(|t| t.scheme != first.scheme) {
-            let at = fields.get("targets").map_or(member.at, |n| n.at);
-            self.report
-                .error(codes::CONFLICT, at, "targets must be all `http` or all `https`")
-                .help("use two upstreams");
-            return None;
-        }
-        let https = first.scheme == Scheme::Https;
-        let tls = fields.object("tls", &UPSTREAM_TLS);
-        if let (Some(tls), false) = (tls, https) {
-            self.report
-                .error(codes::CONFLICT, tls.node().at, "`tls` needs `https` targets")
-                .help("write `https://…`, or remove `tls`");
-        }
-        let mut tls = if https { Some(self.upstream_tls(tls, member.at)?) } else { None };
+        let targets = self.targets(&fields, member.at)?;
         let protocol = fields.read(&PROTOCOL);
+        let tls = self.tls(&fields, &targets, (protocol, member.at))?;
         if protocol == Protocol::Http2 {
             self.http2.push(member.key.clone());
-            if let Some(tls) = &mut tls {
-                Arc::make_mut(&mut tls.client).alpn_protocols = vec![b"h2".to_vec()];
-            }
         }
         let has_service = targets.iter().any(|target| target.service.is_some());
         if has_service {
@@ -288,6 +271,50 @@ impl Resolver<'_> {
                 names.iter().map(|name| name.to_ascii_lowercase()).collect()
             },
         })
+    }
+
+    /// Its targets: all of one scheme, and one at least receives requests.
+    fn targets(&mut self, fields: &Fields<'_>, at: Span) -> Option<Vec<Target>> {
+        let targets: Vec<Target> =
+            fields.many("targets").iter().filter_map(weighted_target).collect();
+        let at = fields.get("targets").map_or(at, |n| n.at);
+        if !targets.is_empty() && targets.iter().all(|target| target.weight == 0) {
+            self.report
+                .error(codes::CONFLICT, at, "all targets have weight 0: none receives requests")
+                .help("remove `weight` of the targets in use");
+            return None;
+        }
+        let first = targets.first()?;
+        if targets.iter().any(|t| t.scheme != first.scheme) {
+            self.report
+                .error(codes::CONFLICT, at, "targets must be all `http` or all `https`")
+                .help("use two upstreams");
+            return None;
+        }
+        Some(targets)
+    }
+
+    /// TLS of `https` targets. The outer `None`: a finding says why there is none.
+    fn tls(
+        &mut self,
+        fields: &Fields<'_>,
+        targets: &[Target],
+        (protocol, at): (Protocol, Span),
+    ) -> Option<Option<UpstreamTls>> {
+        let tls = fields.object("tls", &UPSTREAM_TLS);
+        if targets.first()?.scheme == Scheme::Http {
+            if let Some(tls) = tls {
+                self.report
+                    .error(codes::CONFLICT, tls.node().at, "`tls` needs `https` targets")
+                    .help("write `https://…`, or remove `tls`");
+            }
+            return Some(None);
+        }
+        let mut tls = self.upstream_tls(tls, at)?;
+        if protocol == Protocol::Http2 {
+            Arc::make_mut(&mut tls.client).alpn_protocols = vec![b"h2".to_vec()];
+        }
+        Some(Some(tls))
     }
 
     /// The DNS server that the services of an upstream are asked of.

@@ -2,16 +2,17 @@
 
 use super::{Fields, Resolver};
 use crate::config::{Format, Sources};
-use crate::draft::Node;
-use crate::finding::codes;
-use crate::shape::typed::{Defaulted, Typed, text, texts};
-use crate::shape::{Form, Key, Kind, Names, Shape};
+use crate::formats;
 use crate::xml::{Namespace, XmlReading, XmlWriting};
+use weir_document::draft::Node;
+use weir_document::finding::codes;
+use weir_document::shape::typed::{Defaulted, Typed, text, texts};
+use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 /// `from` of a map.
 pub(super) const FROM: Defaulted<Vec<String>> = texts(
     "from",
-    Kind::OneOrMany(&Kind::Word(FORMATS)),
+    Kind::OneOrMany(&Kind::Enum(FORMATS)),
     "Bodies that are read, by their content type.",
 )
 .default("json");
@@ -22,7 +23,7 @@ pub(super) const XML_KEY: Key =
 
 const ROOT: Key = Key::new(
     "root",
-    Kind::Form(Form::XmlName),
+    Kind::Format(formats::XML_NAME),
     "Name of the root element, with a prefix of `namespaces` if it has one.",
 )
 .absent("response, or request");
@@ -36,7 +37,7 @@ const NAMESPACES: Key = Key::new(
 
 const CONTENT_TYPE: Defaulted<String> = text(
     "content_type",
-    Kind::Form(Form::HeaderValue),
+    Kind::Format(format::HEADER_VALUE),
     "What written XML is sent as: `text/xml; charset=utf-8` for SOAP 1.1.",
 )
 .default("application/xml");
@@ -44,7 +45,7 @@ const CONTENT_TYPE: Defaulted<String> = text(
 const VALUES: Defaulted<bool> = Typed::new(
     Key::new(
         "values",
-        Kind::Word(&["text", "typed"]),
+        Kind::Enum(&["text", "typed"]),
         "`typed` makes numbers and booleans of texts that are such in JSON.",
     ),
     |node| Some(node.text()? == "typed"),
@@ -84,7 +85,7 @@ pub(super) static XML_WRITTEN: Shape = Shape::new(
 
 /// `as`: one or more formats of what is written.
 pub(super) const fn formats_key(doc: &'static str) -> Defaulted<Vec<String>> {
-    texts("as", Kind::OneOrMany(&Kind::Word(FORMATS)), doc).default("json")
+    texts("as", Kind::OneOrMany(&Kind::Enum(FORMATS)), doc).default("json")
 }
 
 /// Formats of bodies.

@@ -9,7 +9,8 @@ use crate::rejection::Rejection;
 use crate::site::Site;
 use crate::{calls, path, pool, proxy, script, upgrade};
 use std::rc::Rc;
-use weir_config::{Call, Handler, QueryMode, Route, names_credential};
+use weir_config::{Call, Handler, QueryMode, Route};
+use weir_document::secret_names::names_credential;
 use weir_script::Fetch;
 use weir_wire::{Framing, RequestHead};
 

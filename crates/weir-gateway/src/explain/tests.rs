@@ -105,7 +105,8 @@ fn load(dir: &Path, upstream: SocketAddr) -> Arc<Config> {
         std::fs::write(dir.join(name), text).unwrap();
     }
     let source = Source { path: dir.join("weir.yaml"), overrides: vec![] };
-    let (config, _) = weir_config::load(&source).unwrap_or_else(|found| panic!("{found:?}"));
+    let (config, _) =
+        crate::configuration::load(&source).unwrap_or_else(|found| panic!("{found:?}"));
     Arc::new(config)
 }
 

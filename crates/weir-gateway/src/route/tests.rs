@@ -58,7 +58,8 @@ fn router(apis: Vec<Api>) -> Router {
 }
 
 fn config(apis: Vec<Api>) -> Config {
-    let (config, _) = load_text("weir.yaml", "listen: 127.0.0.1:0\n").expect("a configuration");
+    let (config, _) =
+        load_text("weir.yaml", "listen: 127.0.0.1:0\n").finish().expect("a configuration");
     Config { apis, ..config }
 }
 

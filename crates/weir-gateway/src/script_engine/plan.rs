@@ -4,7 +4,8 @@ use super::circuit_breaker::CircuitBreaker;
 use super::seat::Thread;
 use std::sync::Arc;
 use weir_config::{BodyMap, Config, Handler, Script};
-use weir_script::{Engine, EngineError, Limits, Program};
+use weir_module::Program;
+use weir_script::{Engine, EngineError, Limits};
 
 /// The scripts of a Config.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tokio::sync::{Notify, oneshot};
-use weir_script::{CallId, Engine, EngineError, Limits, OpId, Outcome, Program, Request, Step};
+use weir_module::Program;
+use weir_script::{CallId, Engine, EngineError, Limits, OpId, Outcome, Request, Step};
 
 /// The engine of a worker.
 #[derive(Debug, Default)]

@@ -9,7 +9,8 @@ use crate::scenario::{Cell, Restart, Server, Start};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use weir_config::document::{Document, Node};
+use weir_document::document::Document;
+use weir_document::draft::Node;
 
 /// Identity of a server: cells with the same key share a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_config::document::{Diagnostics, Node};
-use weir_config::finding::codes;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes};
 
 const JSON: &str = "application/json";
 

@@ -1,9 +1,9 @@
 //! Cells: the product of a matrix and the levels of factors, with `${name}` replaced.
 
 use serde_json::{Value, json};
-use weir_config::document::{Data, Diagnostics, Member, Node, Scalar};
-use weir_config::finding::codes;
-use weir_config::units;
+use weir_document::draft::{Data, Member, Node, Scalar};
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::units;
 
 /// Largest number of cells.
 const MAX_CELLS: usize = 2_000;

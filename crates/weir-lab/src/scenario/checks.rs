@@ -8,8 +8,8 @@ use crate::program::{
 };
 use regex::bytes::Regex;
 use serde_json_path::JsonPath;
-use weir_config::document::{Diagnostics, Node};
-use weir_config::finding::codes;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes};
 
 /// A set of statuses from a list or a single one.
 pub(super) fn statuses(nodes: &[Node], report: &mut Diagnostics) -> StatusSet {

@@ -1,8 +1,8 @@
 //! Reads the members of a checked mapping. Invalid values are absent here; the check reports them.
 
 use std::time::Duration;
-use weir_config::document::{Meaning, Member, Node};
-use weir_config::units;
+use weir_document::draft::{Meaning, Member, Node};
+use weir_document::units;
 
 /// A mapping.
 #[derive(Clone, Copy)]

@@ -10,19 +10,19 @@ pub(super) use request::METHODS;
 use load::LOAD;
 use request::REQUEST;
 use run::{LEVELS, OBSERVE, PROTOCOL, PUBLISHED};
-use weir_config::document::{Form, Group, Key, Kind, Names, Shape};
+use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 /// A count, at least one.
 const COUNT: Kind = Kind::Integer(1, 10_000_000);
 /// Values of names of `matrix` and `cases`.
-const ONLY: Kind = Kind::Table(Names::Name, &Kind::OneOrMany(&Kind::Loose));
+const ONLY: Kind = Kind::Table(Names::Name, &Kind::OneOrMany(&Kind::Scalar));
 /// Description of `only`.
 const ONLY_DOC: &str = "Only for cells with these values of `matrix` and `cases`. A cell without a request or load is left out.";
 /// A size in bytes, with a unit or without.
-const SIZE: Kind = Kind::Either(&[Kind::Integer(0, 1 << 30), Kind::Form(Form::Size)]);
-const SHARE: Kind = Kind::Form(Form::Percent);
-const TIME: Kind = Kind::Form(Form::Duration);
-const LENGTH: Kind = Kind::Form(Form::PositiveDuration);
+const SIZE: Kind = Kind::Either(&[Kind::Integer(0, 1 << 30), Kind::Format(format::SIZE)]);
+const SHARE: Kind = Kind::Format(format::PERCENT);
+const TIME: Kind = Kind::Format(format::DURATION);
+const LENGTH: Kind = Kind::Format(format::POSITIVE_DURATION);
 
 /// The whole file.
 pub(super) static ROOT: Shape = Shape {
@@ -50,7 +50,7 @@ pub(super) static ROOT: Shape = Shape {
                 Kind::Table(Names::Name, &VALUES),
                 "Values of the load: one cell for each combination. `${name}` is the value, `${name.bytes}` its size in bytes.",
             ),
-            Key::new("variables", Kind::Table(Names::Name, &Kind::Loose), "Values for `${name}`."),
+            Key::new("variables", Kind::Table(Names::Name, &Kind::Scalar), "Values for `${name}`."),
             Key::new(
                 "feeders",
                 Kind::Table(Names::Name, &Kind::Object(&FEEDER)),
@@ -86,7 +86,7 @@ pub(super) static ROOT: Shape = Shape {
     )
 };
 
-const VALUES: Kind = Kind::List(&Kind::Loose);
+const VALUES: Kind = Kind::List(&Kind::Scalar);
 
 static TARGET: Shape = Shape {
     short: Some("base"),
@@ -94,7 +94,7 @@ static TARGET: Shape = Shape {
         "the target",
         "The server under test.",
         &[
-            Key::new("base", Kind::Form(Form::Target), "Its base URL.").required(),
+            Key::new("base", Kind::Format(format::TARGET), "Its base URL.").required(),
             Key::new(
                 "http2",
                 Kind::Bool,
@@ -121,19 +121,19 @@ static SERVER: Shape = Shape {
             ),
             Key::new(
                 "set",
-                Kind::Table(Names::Parameter, &Kind::Loose),
+                Kind::Table(Names::Parameter, &Kind::Scalar),
                 "Settings of weir, as `weir serve --set` takes them. `${backend}` is the address of the backend.",
             ),
             Key::new(
                 "command",
-                Kind::List(&Kind::Loose),
+                Kind::List(&Kind::Scalar),
                 "A program and its arguments. `${port}` is a free port for the target, `${data}` a new data folder, `${backend}` the address of the backend.",
             ),
             Key::new("folder", Kind::Text, "Working directory of the command.")
                 .default("the scenario's folder"),
             Key::new(
                 "env",
-                Kind::Table(Names::Name, &Kind::Loose),
+                Kind::Table(Names::Name, &Kind::Scalar),
                 "Additional environment variables.",
             ),
             Key::new("ready", Kind::Text, "Path with a 2xx response once the server is ready.")
@@ -141,7 +141,7 @@ static SERVER: Shape = Shape {
             Key::new("patience", LENGTH, "Time to become ready.").default("30s"),
             Key::new(
                 "restart",
-                Kind::Word(&["case", "cell", "never"]),
+                Kind::Enum(&["case", "cell", "never"]),
                 "When the server is restarted.",
             )
             .default("case"),
@@ -160,7 +160,7 @@ static BACKEND: Shape = Shape {
                 Kind::Object(&ECHO),
                 "weir's echo backend, which returns the request body.",
             ),
-            Key::new("command", Kind::List(&Kind::Loose), "A program and its arguments."),
+            Key::new("command", Kind::List(&Kind::Scalar), "A program and its arguments."),
             Key::new("ready", Kind::Text, "URL with a 2xx response once the backend is ready.")
                 .default("its port is open"),
         ],
@@ -187,7 +187,7 @@ static CASES: Shape = Shape::new(
         Key::new("apply", Kind::Object(&APPLY), "Settings of a case.").required(),
         Key::new(
             "order",
-            Kind::Word(&["interleaved", "sequential", "randomized"]),
+            Kind::Enum(&["interleaved", "sequential", "randomized"]),
             "Order of the rounds of the cases.",
         )
         .default("interleaved"),
@@ -200,15 +200,15 @@ static APPLY: Shape = Shape::new(
     &[
         Key::new(
             "set",
-            Kind::Table(Names::Parameter, &Kind::Loose),
+            Kind::Table(Names::Parameter, &Kind::Scalar),
             "Settings of weir, as `weir serve --set` takes them.",
         ),
         Key::new(
             "env",
-            Kind::Table(Names::Name, &Kind::Loose),
+            Kind::Table(Names::Name, &Kind::Scalar),
             "Environment of the server's command.",
         ),
-        Key::new("args", Kind::List(&Kind::Loose), "Arguments added to the server's command."),
+        Key::new("args", Kind::List(&Kind::Scalar), "Arguments added to the server's command."),
     ],
 );
 
@@ -227,11 +227,11 @@ static FEEDER: Shape = Shape {
             Key::new("jwt", Kind::Object(&JWT), "Signed tokens in a column `token`."),
             Key::new(
                 "at_end",
-                Kind::Word(&["recycle", "stop"]),
+                Kind::Enum(&["recycle", "stop"]),
                 "Start again after the last row; otherwise the user ends.",
             )
             .default("recycle"),
-            Key::new("share", Kind::Word(&["all", "group", "user"]), "Scope of the read position.")
+            Key::new("share", Kind::Enum(&["all", "group", "user"]), "Scope of the read position.")
                 .default("all"),
             Key::new("random", Kind::Bool, "Random rows, each chosen independently.")
                 .default("false"),
@@ -245,7 +245,7 @@ static CSV: Shape = Shape::new(
     "A CSV file (RFC 4180).",
     &[
         Key::new("file", Kind::Text, "The file.").required(),
-        Key::new("columns", Kind::List(&Kind::Form(Form::Name)), "Names of the columns.")
+        Key::new("columns", Kind::List(&Kind::Format(format::NAME)), "Names of the columns.")
             .default("the first line"),
         Key::new("delimiter", Kind::Text, "Delimiter of values.").default("\",\""),
         Key::new("quotes", Kind::Bool, "Values may be quoted.").default("true"),
@@ -258,7 +258,7 @@ static JWT: Shape = Shape::new(
     "Signed tokens (RFC 7519), created before the load.",
     &[
         Key::new("count", COUNT, "Number of tokens.").required(),
-        Key::new("algorithm", Kind::Word(&["RS256", "ES256", "HS256"]), "Signature algorithm.")
+        Key::new("algorithm", Kind::Enum(&["RS256", "ES256", "HS256"]), "Signature algorithm.")
             .default("RS256"),
         Key::new(
             "key",

@@ -4,8 +4,8 @@ use super::fields::{Fields, rate};
 use super::keys::PERCENTILES;
 use crate::program::{Cookies, Executor, FindMax, Group, OnError, Phase, Stage, Step, Users};
 use std::time::Duration;
-use weir_config::document::{Diagnostics, Node};
-use weir_config::finding::codes;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes};
 
 /// Keys of all executors.
 const COMMON: [&str; 8] =

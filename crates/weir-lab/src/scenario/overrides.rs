@@ -4,8 +4,9 @@ use super::{Cell, Level, Overrides, Scenario};
 use crate::measure::{Method, resized, size};
 use crate::protocol::RoundSize;
 use std::path::Path;
-use weir_config::document::{self, Data, Document, Node};
-use weir_config::finding::codes;
+use weir_document::document::{self, Document};
+use weir_document::draft::{Data, Node};
+use weir_document::finding::codes;
 
 /// Longest load of a quick run without `levels.quick`, in seconds.
 const MAX_QUICK_SECONDS: f64 = 5.0;

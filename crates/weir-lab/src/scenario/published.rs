@@ -4,9 +4,9 @@ use super::cells::{self, Combination};
 use super::fields::Fields;
 use super::named;
 use crate::results::{CaseAttributes, Published};
-use weir_config::document::{Diagnostics, Node};
-use weir_config::finding::codes;
-use weir_config::units;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::units;
 
 /// Names of time figures.
 const TIMES: [&str; 6] = ["mean", "p50", "p90", "p95", "p99", "max"];
@@ -39,7 +39,7 @@ fn figure(node: &Node, cell: &Combination, report: &mut Diagnostics) -> Option<P
     }
     if let Some(value) = number("relative") {
         let to = fields.pairs("to");
-        let other = |list: &[(String, weir_config::document::Scalar)]| {
+        let other = |list: &[(String, weir_document::draft::Scalar)]| {
             let changed = |name: &str| to.iter().find(|(known, _)| known == name);
             let values = list.iter().map(|(name, value)| {
                 changed(name).cloned().unwrap_or_else(|| (name.clone(), value.text.clone()))

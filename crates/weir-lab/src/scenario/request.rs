@@ -10,8 +10,8 @@ use crate::program::{
 };
 use std::path::Path;
 use std::time::Duration;
-use weir_config::document::{Diagnostics, Member, Node};
-use weir_config::finding::codes;
+use weir_document::draft::{Member, Node};
+use weir_document::finding::{Diagnostics, codes};
 
 /// Context of requests.
 pub(super) struct Context<'c> {
@@ -139,7 +139,7 @@ fn url(path: &Node, context: &Context<'_>, report: &mut Diagnostics) -> Option<U
 fn think(node: &Node, report: &mut Diagnostics) -> Option<Pause> {
     let millis = |time: Duration| Text::fixed((time.as_secs_f64() * 1000.0).to_string());
     if let Some(text) = node.text() {
-        return weir_config::units::duration(text).ok().map(millis).map(Pause::Constant);
+        return weir_document::units::duration(text).ok().map(millis).map(Pause::Constant);
     }
     let fields = Fields(node);
     match (fields.duration("mean"), fields.duration("from"), fields.duration("to")) {

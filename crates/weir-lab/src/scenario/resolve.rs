@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use weir_config::document::{Diagnostics, Node, check};
-use weir_config::finding::{Findings, codes};
+use weir_document::check::check;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, Findings, codes};
 
 /// Values shared by all cells.
 struct Shared<'s> {
@@ -132,7 +133,7 @@ fn cell(
 ) -> Option<Cell> {
     let target = settings::target(root)?;
     let mut program = Program { insecure: target.insecure, ..Program::default() };
-    let named = |list: &[(String, weir_config::document::Scalar)]| {
+    let named = |list: &[(String, weir_document::draft::Scalar)]| {
         list.iter().map(|(name, value)| (name.clone(), value.text.clone())).collect::<Vec<_>>()
     };
     let mut known = Known::default();

@@ -7,8 +7,8 @@ use crate::protocol::{CaseOrder, Rules};
 use crate::threshold::Threshold;
 use std::path::Path;
 use std::time::Duration;
-use weir_config::document::{Diagnostics, Node};
-use weir_config::finding::codes;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes};
 
 /// `target`.
 pub(super) fn target(root: &Node) -> Option<Target> {

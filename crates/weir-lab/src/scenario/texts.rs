@@ -2,8 +2,8 @@
 
 use crate::program::{Function, Program, Text, TextPart, Variable};
 use std::collections::BTreeMap;
-use weir_config::document::{Diagnostics, Node, nearest};
-use weir_config::finding::codes;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes, nearest};
 
 /// Names available in texts.
 #[derive(Debug, Default)]

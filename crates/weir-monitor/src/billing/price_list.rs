@@ -116,7 +116,7 @@ mod tests {
 
     fn config(price: &str) -> Config {
         let text = format!("plans: {{gold: {{rate: 1/s{price}}}}}");
-        weir_config::load_text("weir.yaml", &text).expect("it loads").0
+        weir_config::load_text("weir.yaml", &text).finish().expect("it loads").0
     }
 
     const EUR: &str =

@@ -6,7 +6,7 @@ fn config(more: &str) -> Config {
     let text = format!(
         "auth: {{keys: {{api_key: {{header: x-key}}}}, query: {{api_key: {{query: \"a key\"}}}}}}\n{more}"
     );
-    load_text("weir.yaml", &text).expect("a configuration").0
+    load_text("weir.yaml", &text).finish().expect("a configuration").0
 }
 
 fn recorded() -> Transaction {

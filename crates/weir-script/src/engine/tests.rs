@@ -1,6 +1,5 @@
 use super::*;
 use crate::call::{Console, FetchedResponse, OpKind, Principal};
-use crate::program::Settings;
 
 fn program(text: &str) -> Program {
     program_with(text, false, "null")
@@ -462,4 +461,48 @@ fn values_are_indented_as_the_program_says_and_thrown_ones_too() {
         let mut engine = Engine::new(&[Arc::new(program)], &Limits::default()).unwrap();
         assert_eq!(value(end(&mut engine)), "{\n  \"a\": [\n    1\n  ]\n}", "{text}");
     }
+}
+
+/// Loads and compiles the first file.
+fn load(files: &[(&str, &str)]) -> Result<Program, LoadError> {
+    let mut read = |name: &str| {
+        let found = files.iter().find(|(file, _)| *file == name);
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "there is no such file".into())
+    };
+    let cpu = Duration::from_secs(1);
+    let settings = Settings { shared: false, config: "null".to_owned(), cpu, indent: 0 };
+    let program = Program::load(files[0].0, settings, &mut read)?;
+    check(&program)?;
+    Ok(program)
+}
+
+#[test]
+fn a_fault_has_its_module_and_line() {
+    type Files = &'static [(&'static str, &'static str)];
+    let cases: [(Files, &str, usize); 8] = [
+        (&[("a.js", "\n\nexport default () => }")], "a.js", 3),
+        (&[("a.js", "\nexport default () => 1 +;\n")], "a.js", 2),
+        (
+            &[("a.js", "import './b.js'\nexport default 1"), ("b.js", "\n\nlet a = 1; let a;")],
+            "b.js",
+            3,
+        ),
+        (&[("a.js", "\nimport './b.js'\nexport default 1")], "a.js", 2),
+        (&[("a.js", "export default () => 1;\n\nnull.x")], "a.js", 3),
+        (
+            &[("a.js", "\nimport { x } from './b.js'\nexport default () => x"), ("b.js", "")],
+            "a.js",
+            2,
+        ),
+        (&[("a.js", "export default 1")], "a.js", 0),
+        (&[("a.js", "const a = 1")], "a.js", 0),
+    ];
+    for (files, module, line) in cases {
+        let fault = load(files).expect_err(files[0].1);
+        assert_eq!((fault.module.as_str(), fault.line), (module, line), "{}", fault.message);
+    }
+    let circle = [("a.js", "import './b.js'\nexport default () => 1"), ("b.js", "import './a.js'")];
+    assert!(load(&circle).unwrap_err().message.contains("circle"));
+    let endless = load(&[("a.js", "export default () => 1; for (;;) {}")]).unwrap_err();
+    assert!(endless.message.contains("top level"), "{}", endless.message);
 }

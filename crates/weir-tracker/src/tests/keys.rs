@@ -15,7 +15,7 @@ fn with_keys() -> Settings {
 
 fn keyed(keys: &str) -> Settings {
     let text = format!("tracker: {{keys: {keys}}}");
-    let (config, _) = weir_config::load_text("weir.yaml", &text).unwrap();
+    let (config, _) = weir_config::load_text("weir.yaml", &text).finish().unwrap();
     Settings { keys: Arc::clone(&config.tracker.keys), ..settings() }
 }
 

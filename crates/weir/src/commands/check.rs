@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let loaded = weir_config::load(&args.source.source());
+    let loaded = weir_gateway::configuration::load(&args.source.source());
     let (config, found) = match &loaded {
         Ok((config, found)) => (Some(config), found),
         Err(found) => (None, found),

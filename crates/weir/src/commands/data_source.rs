@@ -137,9 +137,12 @@ impl ServerArgs {
 
     fn load(&self) -> anyhow::Result<Config> {
         let loaded = if self.config.exists() {
-            weir_config::load(&Source { path: self.config.clone(), overrides: Vec::new() })
+            weir_gateway::configuration::load(&Source {
+                path: self.config.clone(),
+                overrides: Vec::new(),
+            })
         } else {
-            weir_config::load_text("weir.yaml", "{}")
+            weir_gateway::configuration::load_text("weir.yaml", "{}")
         };
         let at = || format!("{} has errors; see `weir check`", self.config.display());
         loaded.map(|(config, _)| config).map_err(|_| anyhow::anyhow!(at()))

@@ -70,13 +70,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         args.server.client()?.post("/v1/explain", &serde_json::to_value(&asked)?)?
     } else {
         let path = config.unwrap_or_else(|| args.server.config().to_owned());
-        let config = match weir_config::load(&Source { path, overrides: Vec::new() }) {
-            Ok((config, _)) => Arc::new(config),
-            Err(found) => {
-                findings::print(&found);
-                return Ok(Exit::Findings);
-            }
-        };
+        let config =
+            match weir_gateway::configuration::load(&Source { path, overrides: Vec::new() }) {
+                Ok((config, _)) => Arc::new(config),
+                Err(found) => {
+                    findings::print(&found);
+                    return Ok(Exit::Findings);
+                }
+            };
         explain::offline(config, asked.ask()?)??
     };
     if args.json {

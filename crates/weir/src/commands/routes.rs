@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let config = match weir_config::load(&args.source.source()) {
+    let config = match weir_gateway::configuration::load(&args.source.source()) {
         Ok((config, found)) => {
             findings::print(&found);
             config

@@ -16,8 +16,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
 use weir_admin::{Access, Sources};
-use weir_config::finding::{Finding, Findings};
 use weir_config::{Config, Source};
+use weir_document::finding::{Finding, Findings};
 use weir_gateway::Gateway;
 use weir_journal::{Journal, RecoveryReport};
 use weir_monitor::Monitor;
@@ -225,7 +225,8 @@ impl Control {
         let before = self.watch.look();
         let source = self.source.clone();
         // Compiling a large configuration takes time in which health must be answered.
-        let loaded = tokio::task::spawn_blocking(move || weir_config::load(&source)).await;
+        let loaded =
+            tokio::task::spawn_blocking(move || weir_gateway::configuration::load(&source)).await;
         let loaded = match loaded {
             Ok(loaded) => loaded.and_then(|(config, warnings)| self.allowed(config, warnings)),
             Err(error) => {

@@ -5,7 +5,7 @@ use crate::{findings, output};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use weir_config::finding::Findings;
+use weir_document::finding::Findings;
 use weir_gateway::DrainReport;
 
 /// Bound addresses.

@@ -1,10 +1,10 @@
 //! Keys of loads.
 
 use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SHARE, TIME};
-use weir_config::document::{Form, Key, Kind, Shape};
+use weir_document::shape::{Key, Kind, Shape, format};
 
 /// A rate, `20000/s` or a number of iterations per second.
-const RATE: Kind = Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Form(Form::Rate)]);
+const RATE: Kind = Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Format(format::RATE)]);
 /// A load.
 pub(super) static LOAD: Shape = Shape {
     slips: &[
@@ -17,7 +17,7 @@ pub(super) static LOAD: Shape = Shape {
         "a load",
         "Number of users or iterations, and their schedule.",
         &[
-            Key::new("executor", Kind::Word(&EXECUTORS), "Kind of load.").required(),
+            Key::new("executor", Kind::Enum(&EXECUTORS), "Kind of load.").required(),
             Key::new("vus", COUNT, "Users of `constant-vus` and `shared-iterations`; initial users of `ramping-vus`."),
             Key::new("users", COUNT, "Users of `ramp-users`."),
             Key::new("iterations", COUNT, "Iterations of each user (`constant-vus`, `ramp-users`), or of all users together (`shared-iterations`)."),
@@ -34,13 +34,13 @@ pub(super) static LOAD: Shape = Shape {
             Key::new("quantum", LENGTH, "Iterations start at multiples of the quantum; a coarser one is cheaper for the generator.").default("1ms"),
             Key::new("max_in_flight", COUNT, "Largest number of users, and thus of connections, of an open model.").default("1000"),
             Key::new("backlog", Kind::Integer(0, 10_000_000), "Iterations that may wait for a user before further ones are dropped.").default("the iterations of 10 s"),
-            Key::new("groups", Kind::Word(&["together", "consecutive", "parallel"]), "All requests in one iteration, or each request in its own group: consecutive or parallel groups.").default("together"),
+            Key::new("groups", Kind::Enum(&["together", "consecutive", "parallel"]), "All requests in one iteration, or each request in its own group: consecutive or parallel groups.").default("together"),
             Key::new("delay", TIME, "Delay of the start.").default("0"),
             Key::new("pacing", LENGTH, "Minimum time between the starts of two iterations of a user."),
             Key::new("cookies", Kind::Bool, "Users keep cookies.").default("false"),
             Key::new("new_user", Kind::Bool, "Each iteration is a new user: no cookies, a new connection.").default("false"),
             Key::new("only", ONLY, ONLY_DOC),
-            Key::new("on_error", Kind::Word(&["continue", "next-iteration", "stop-user", "stop"]), "Behaviour after a failed sample.").default("continue"),
+            Key::new("on_error", Kind::Enum(&["continue", "next-iteration", "stop-user", "stop"]), "Behaviour after a failed sample.").default("continue"),
         ],
     )
 };
@@ -64,7 +64,7 @@ static STAGE: Shape = Shape::new(
         Key::new("duration", TIME, "Length of the stage.").required(),
         Key::new(
             "target",
-            Kind::Either(&[Kind::Integer(0, 10_000_000), Kind::Form(Form::Rate)]),
+            Kind::Either(&[Kind::Integer(0, 10_000_000), Kind::Format(format::RATE)]),
             "Users, or iterations per second, at its end.",
         )
         .required(),
@@ -78,7 +78,7 @@ static SLO: Shape = Shape::new(
     &[
         Key::new(
             "errors",
-            Kind::Either(&[Kind::Integer(0, 0), Kind::Form(Form::Percent)]),
+            Kind::Either(&[Kind::Integer(0, 0), Kind::Format(format::PERCENT)]),
             "Largest share of errors.",
         )
         .default("0"),

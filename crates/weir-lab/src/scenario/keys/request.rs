@@ -1,7 +1,7 @@
 //! Keys of requests: bodies, checks, extractors.
 
 use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SIZE, TIME};
-use weir_config::document::{Form, Group, Key, Kind, Names, Shape};
+use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 /// A request.
 pub(super) static REQUEST: Shape = Shape {
@@ -25,7 +25,7 @@ pub(super) static REQUEST: Shape = Shape {
             Key::new("delete", Kind::Text, METHOD),
             Key::new("head", Kind::Text, METHOD),
             Key::new("options", Kind::Text, METHOD),
-            Key::new("headers", Kind::Table(Names::Header, &Kind::Loose), "Header fields."),
+            Key::new("headers", Kind::Table(Names::Header, &Kind::Scalar), "Header fields."),
             Key::new(
                 "body",
                 Kind::Either(&[Kind::Text, Kind::Object(&BODY)]),
@@ -35,7 +35,7 @@ pub(super) static REQUEST: Shape = Shape {
             Key::new("checks", Kind::List(&Kind::Object(&CHECK)), "Checks of the response."),
             Key::new(
                 "expected",
-                Kind::OneOrMany(&Kind::Loose),
+                Kind::OneOrMany(&Kind::Scalar),
                 "Expected statuses, counted separately from errors: `503`, `5xx`.",
             ),
             Key::new(
@@ -49,7 +49,7 @@ pub(super) static REQUEST: Shape = Shape {
                 Kind::Either(&[TIME, Kind::Object(&THINK)]),
                 "Pause after the request.",
             ),
-            Key::new("redirects", Kind::Word(&["ignore", "follow"]), "Behaviour after a redirect.")
+            Key::new("redirects", Kind::Enum(&["ignore", "follow"]), "Behaviour after a redirect.")
                 .default("ignore"),
             Key::new("keep_alive", Kind::Bool, "Reuse the connection.").default("true"),
             Key::new("timeout", LENGTH, "Timeout to the end of the response.")
@@ -78,7 +78,7 @@ static BODY: Shape = Shape {
         &[
             Key::new(
                 "generate",
-                Kind::Word(&["array", "grid", "corpus", "filler"]),
+                Kind::Enum(&["array", "grid", "corpus", "filler"]),
                 "`array`: JSON of exactly `size` bytes, as WSO2's tests send it; `grid`: `rows` of `fields`; `corpus`: documents of words with different frequencies; `filler`: `size` bytes of `x`.",
             ),
             Key::new("size", SIZE, "Bytes, of `array` and `filler`.").default("1KiB"),
@@ -95,7 +95,7 @@ static BODY: Shape = Shape {
             Key::new("seed", Kind::Integer(0, u64::MAX), "Seed of the random numbers.")
                 .default("1"),
             Key::new("file", Kind::Text, "File with the body."),
-            Key::new("form", Kind::Table(Names::Parameter, &Kind::Loose), "Fields of a form."),
+            Key::new("form", Kind::Table(Names::Parameter, &Kind::Scalar), "Fields of a form."),
         ],
     )
 };
@@ -119,17 +119,17 @@ static CHECK: Shape = Shape {
         "a check",
         "A check of a response; a failed check makes the sample an error.",
         &[
-            Key::new("status", Kind::OneOrMany(&Kind::Loose), "`200`, `2xx`, `200-204`."),
-            Key::new("body_contains", Kind::Loose, "A text contained in the body."),
+            Key::new("status", Kind::OneOrMany(&Kind::Scalar), "`200`, `2xx`, `200-204`."),
+            Key::new("body_contains", Kind::Scalar, "A text contained in the body."),
             Key::new("body_matches", Kind::Text, "A regular expression that matches in the body."),
-            Key::new("body_equals", Kind::Loose, "The entire body."),
+            Key::new("body_equals", Kind::Scalar, "The entire body."),
             Key::new(
                 "header",
                 Kind::Text,
                 "A regular expression that matches in the head of the response.",
             ),
-            Key::new("json", Kind::Form(Form::JsonPath), "A path with a value."),
-            Key::new("equals", Kind::Loose, "The expected value of `json`."),
+            Key::new("json", Kind::Format(format::JSON_PATH), "A path with a value."),
+            Key::new("equals", Kind::Scalar, "The expected value of `json`."),
             Key::new("under", LENGTH, "Largest response time."),
             Key::new("bytes", SIZE, "Length of the body."),
             Key::new("not", Kind::Bool, "Negate the check.").default("false"),
@@ -145,22 +145,22 @@ static EXTRACT: Shape = Shape {
         "an extractor",
         "A value extracted from a response.",
         &[
-            Key::new("json", Kind::Form(Form::JsonPath), "A path in the body."),
+            Key::new("json", Kind::Format(format::JSON_PATH), "A path in the body."),
             Key::new(
                 "regex",
                 Kind::Text,
                 "A regular expression: its first group, or the whole match.",
             ),
-            Key::new("from", Kind::Word(&["body", "headers"]), "Searched part of the response.")
+            Key::new("from", Kind::Enum(&["body", "headers"]), "Searched part of the response.")
                 .default("body"),
-            Key::new("header", Kind::Form(Form::Header), "A header field of the response."),
+            Key::new("header", Kind::Format(format::HEADER), "A header field of the response."),
             Key::new(
                 "nth",
                 Kind::Integer(0, 10_000),
                 "Number of the match; 0 chooses one at random.",
             )
             .default("1"),
-            Key::new("default", Kind::Loose, "Value without a match.")
+            Key::new("default", Kind::Scalar, "Value without a match.")
                 .default("the previous value"),
         ],
     )

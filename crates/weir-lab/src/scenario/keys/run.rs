@@ -1,10 +1,10 @@
 //! Keys of measurement, observation and comparison.
 
 use super::{LENGTH, ONLY, ONLY_DOC, SHARE, TIME};
-use weir_config::document::{Group, Key, Kind, Names, Shape};
+use weir_document::shape::{Group, Key, Kind, Names, Shape};
 
 /// Idle condition between rounds.
-const IDLE: Kind = Kind::Either(&[Kind::Word(&["drained"]), TIME, Kind::Object(&GAUGES)]);
+const IDLE: Kind = Kind::Either(&[Kind::Enum(&["drained"]), TIME, Kind::Object(&GAUGES)]);
 const IDLE_DOC: &str = "Idle condition between rounds: weir has indexed and counted all records, gauges are 0, or a time has passed.";
 
 static GAUGES: Shape = Shape::new(
@@ -74,7 +74,7 @@ pub(super) static OBSERVE: Shape = Shape::new(
         Key::new("every", LENGTH, "Interval.").default("1s"),
         Key::new(
             "pids",
-            Kind::List(&Kind::Loose),
+            Kind::List(&Kind::Scalar),
             "Processes: `gateway` and `backend`, as started by the Lab, or process ids.",
         ),
         Key::new("metrics", Kind::Text, "URL of the server's Prometheus metrics."),
@@ -95,7 +95,7 @@ pub(super) static PUBLISHED: Shape = Shape {
         &[
             Key::new("source", Kind::Text, "Source and hardware.").required(),
             Key::new("only", ONLY, ONLY_DOC),
-            Key::new("throughput", Kind::Loose, "Requests per second."),
+            Key::new("throughput", Kind::Scalar, "Requests per second."),
             Key::new("mean", TIME, "Mean of the response time."),
             Key::new("p50", TIME, "Percentile of the response time."),
             Key::new("p90", TIME, "Likewise."),
@@ -103,10 +103,10 @@ pub(super) static PUBLISHED: Shape = Shape {
             Key::new("p99", TIME, "Likewise."),
             Key::new("max", TIME, "Largest response time."),
             Key::new("errors", SHARE, "Share of requests that failed."),
-            Key::new("relative", Kind::Loose, "Throughput relative to the case `to`."),
+            Key::new("relative", Kind::Scalar, "Throughput relative to the case `to`."),
             Key::new(
                 "to",
-                Kind::Table(Names::Name, &Kind::Loose),
+                Kind::Table(Names::Name, &Kind::Scalar),
                 "Reference case of `relative`: values that differ from those of `only`.",
             ),
         ],

@@ -1,10 +1,10 @@
 use super::super::Engine;
 use crate::call::{End, Request, ScriptBody};
 use crate::engine::Limits;
-use crate::program::{Program, Settings};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
+use weir_module::{Program, Settings};
 
 /// The `cpu` limit of these calls, and the longest time that one may take in fact: the limit, one
 /// piece of work that cannot be interrupted, and a slow machine.

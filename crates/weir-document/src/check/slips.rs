@@ -1,0 +1,93 @@
+//! Usual slips and what was probably meant.
+
+use crate::draft::{Meaning, Member, Node};
+use crate::finding::words;
+use crate::shape::{Kind, Shape};
+
+/// The nearest of some names, as a question.
+pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    let candidates: Vec<&str> = candidates.collect();
+    if matches!(name, "no" | "false" | "never" | "disabled") && candidates.contains(&"off") {
+        return Some("write `off`".to_owned());
+    }
+    crate::finding::nearest(name, candidates.into_iter())
+        .map(|near| format!("did you mean `{near}`?"))
+}
+
+/// What to write instead of an unknown key; `present` are the known ones beside it.
+pub(super) fn for_key(
+    member: &Member,
+    members: &[Member],
+    present: &[&str],
+    shape: &'static Shape,
+) -> String {
+    let slip = shape.slips.iter().find(|(slip, _)| member.key.eq_ignore_ascii_case(slip));
+    if let Some((_, help)) = slip {
+        if member.key == "method"
+            && let Some(method) = member.value.text()
+        {
+            let path = members.iter().find(|m| m.key == "path").and_then(|m| m.value.text());
+            return format!("write `{}: {}`", method.to_lowercase(), path.unwrap_or("/path"));
+        }
+        return (*help).to_owned();
+    }
+    let free = shape.keys.iter().map(|k| k.name).filter(|k| !present.contains(k));
+    nearest(&member.key, free).unwrap_or_else(|| {
+        let keys: Vec<&str> = shape.keys.iter().map(|k| k.name).collect();
+        format!("known keys: {}", words(&keys))
+    })
+}
+
+/// What to write instead of something that is no mapping.
+pub(super) fn for_object(node: &Node, shape: &'static Shape) -> Option<String> {
+    let short = shape.short?;
+    let text = node.text()?;
+    let key = shape.key(short)?;
+    Some(match key.kind {
+        Kind::List(_) => format!("write `{{{short}: [{text:?}]}}`"),
+        _ => format!("write `{{{short}: {text:?}}}`"),
+    })
+}
+
+/// What to write instead of a value of another type.
+pub(super) fn for_type(node: &Node, kind: &'static Kind, context: &str) -> Option<String> {
+    let scalar = node.scalar();
+    let meaning = scalar.map(|s| s.meaning());
+    let text = node.text().unwrap_or_default();
+    match kind {
+        Kind::List(item) => match item {
+            Kind::Object(_) if node.members().is_some() => {
+                Some(format!("expected a list: write `- ` in front, or `{context}: [{{…}}]`"))
+            }
+            _ if scalar.is_some() && !text.is_empty() => {
+                Some(format!("write `{context}: [{text:?}]`"))
+            }
+            _ => None,
+        },
+        Kind::Secret if matches!(meaning, Some(Meaning::Number | Meaning::Bool(_))) => {
+            Some("write it in quotes".to_owned())
+        }
+        Kind::Text | Kind::Format(_)
+            if matches!(meaning, Some(Meaning::Number | Meaning::Bool(_))) =>
+        {
+            Some(format!("write it in quotes: `{text:?}`"))
+        }
+        Kind::Enum(words) => match meaning {
+            Some(Meaning::Bool(false)) if words.contains(&"off") => Some("write `off`".to_owned()),
+            Some(_) => nearest(text, words.iter().copied()),
+            None => None,
+        },
+        Kind::Bool => match text.to_ascii_lowercase().as_str() {
+            "yes" | "on" | "1" => Some("write `true`".to_owned()),
+            "no" | "off" | "0" => Some("write `false`".to_owned()),
+            "true" | "false" => Some("write it without quotes".to_owned()),
+            _ => None,
+        },
+        Kind::Integer(..) if text.parse::<u64>().is_ok() => {
+            Some(format!("write it without quotes: `{text}`"))
+        }
+        Kind::OneOrMany(item) => for_type(node, item, context),
+        Kind::Either(kinds) => kinds.iter().find_map(|k| for_type(node, k, context)),
+        _ => None,
+    }
+}

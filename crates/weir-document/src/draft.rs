@@ -1,0 +1,73 @@
+//! The draft: configuration as written, with the place of every piece.
+
+mod descriptions;
+mod glob;
+mod node;
+mod overrides;
+mod reader;
+mod substitute;
+mod yaml;
+
+pub use descriptions::Described;
+pub use node::{Data, Meaning, Member, Node, Scalar};
+pub use overrides::put;
+pub use reader::{Surroundings, canonical, file_text, read, read_plain, set_plain};
+
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::{SourceMap, Span};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Tables that included files contribute to.
+pub const TABLES: [&str; 6] = ["upstreams", "pools", "auth", "plans", "consumers", "apis"];
+
+/// Everything that was read.
+#[derive(Debug)]
+pub struct Draft {
+    /// The main file.
+    pub root: Node,
+    /// The files it includes, directly or not, in the order they were read.
+    pub included: Vec<Node>,
+    /// OpenAPI documents that APIs name, and those that they refer to.
+    pub described: Vec<Described>,
+    /// Their texts.
+    pub texts: SourceMap,
+    /// Every file that was read or looked for.
+    pub files: Vec<PathBuf>,
+    /// Nothing outside of the text may be read.
+    pub sealed: bool,
+}
+
+impl Draft {
+    /// The members of a table, from all files.
+    pub fn table(&self, name: &str) -> Vec<&Member> {
+        std::iter::once(&self.root)
+            .chain(&self.included)
+            .filter_map(|node| node.get(name)?.members())
+            .flatten()
+            .collect()
+    }
+
+    /// Names that two files define. Within one file the parser has found them.
+    pub fn check_names(&self, report: &mut Diagnostics) {
+        for table in TABLES {
+            let mut first: HashMap<&str, Span> = HashMap::new();
+            for member in self.table(table) {
+                match first.get(member.key.as_str()) {
+                    Some(at) => {
+                        report
+                            .error(
+                                codes::DUPLICATE_NAME,
+                                member.at,
+                                format!("`{}` is defined twice in `{table}`", member.key),
+                            )
+                            .related(*at, "first here");
+                    }
+                    None => {
+                        first.insert(&member.key, member.at);
+                    }
+                }
+            }
+        }
+    }
+}

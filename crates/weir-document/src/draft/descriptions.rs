@@ -1,0 +1,109 @@
+//! OpenAPI documents: read beside the configuration as they are, with the documents that they
+//! refer to. Nothing is fetched: a reference that is no file is what the resolution calls
+//! unresolvable.
+
+use super::node::{Data, Node};
+use super::reader::{Reader, Surroundings, canonical};
+use crate::finding::codes;
+use std::path::{Path, PathBuf};
+
+/// One document.
+#[derive(Debug)]
+pub struct Described {
+    /// Its file, in the one form that all ways to it share.
+    pub path: PathBuf,
+    /// What it says.
+    pub root: Node,
+}
+
+/// Members whose values are data: what looks like a reference in them is none.
+const DATA: [&str; 5] = ["example", "examples", "default", "enum", "const"];
+/// Members whose own members have names that somebody chose.
+const NAMED: [&str; 8] = [
+    "properties",
+    "patternProperties",
+    "schemas",
+    "$defs",
+    "parameters",
+    "responses",
+    "callbacks",
+    "paths",
+];
+
+impl Reader<'_> {
+    /// The documents that APIs of `root` and of included files name.
+    pub(super) fn descriptions(&mut self, root: &Node) -> Vec<Described> {
+        let mut described: Vec<Described> = Vec::new();
+        // What is looked at must not be borrowed from the reader, which reads on meanwhile.
+        let named: Vec<Node> = std::iter::once(root)
+            .chain(&self.included)
+            .filter_map(|node| node.get("apis")?.members())
+            .flatten()
+            .filter_map(|api| api.value.get("openapi"))
+            .map(|node| node.get("file").unwrap_or(node).clone())
+            .filter(|node| node.text().is_some_and(|text| !text.is_empty()))
+            .collect();
+        for node in named {
+            if self.surroundings == Surroundings::Nothing {
+                self.report.error(codes::BAD_FILE, node.at, "files cannot be read here");
+                continue;
+            }
+            let path = self.texts.resolve(node.at.file, node.text().unwrap_or_default());
+            self.describe(&path, &node, &mut described);
+        }
+        described
+    }
+
+    /// Reads the document at `path`, which `node` names, and those that it refers to.
+    fn describe(&mut self, path: &Path, node: &Node, described: &mut Vec<Described>) {
+        let mut open = vec![(path.to_owned(), node.clone())];
+        while let Some((path, node)) = open.pop() {
+            let key = canonical(&path);
+            if described.iter().any(|known| known.path == key) {
+                continue;
+            }
+            let text = match self.read_file(&path) {
+                Ok(text) => text,
+                Err(fault) => {
+                    self.report.error(fault.code, node.at, fault.message);
+                    continue;
+                }
+            };
+            let Some(root) = self.parse_plain(&path, &text) else { continue };
+            let mut references = Vec::new();
+            outside(&root, false, &mut references);
+            for reference in references {
+                let text = reference.text().unwrap_or_default();
+                let file = text.split('#').next().unwrap_or_default();
+                let path = self.texts.resolve(root.at.file, file);
+                open.push((path, reference.clone()));
+            }
+            described.push(Described { path: key, root });
+        }
+    }
+}
+
+/// References to other files below `node`; `named` says that its members have chosen names.
+fn outside<'n>(node: &'n Node, named: bool, found: &mut Vec<&'n Node>) {
+    match &node.data {
+        Data::Scalar(_) => {}
+        Data::List(items) => items.iter().for_each(|item| outside(item, false, found)),
+        Data::Map(members) => {
+            for member in members {
+                let key = member.key.as_str();
+                if !named && (DATA.contains(&key) || key.starts_with("x-")) {
+                    continue;
+                }
+                if key == "$ref" && !named && member.value.text().is_some_and(is_file) {
+                    found.push(&member.value);
+                }
+                outside(&member.value, !named && NAMED.contains(&key), found);
+            }
+        }
+    }
+}
+
+/// Neither a place in the same document nor on the network.
+fn is_file(reference: &str) -> bool {
+    !reference.starts_with('#') && !reference.contains("://") && !reference.starts_with("urn:")
+}

@@ -1,0 +1,286 @@
+//! Reading the main file and what it includes.
+
+use super::node::{Data, Node, Scalar};
+use super::{Draft, glob, overrides, substitute, yaml};
+use crate::finding::{Diagnostics, codes};
+use crate::source_map::{FileId, SourceMap, Span};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// Largest file, configuration or named by `file:`.
+const FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// Most files of one configuration.
+const FILES: usize = 1000;
+/// Deepest chain of includes.
+const INCLUDE_DEPTH: usize = 8;
+
+/// What a draft may reach beside its own text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surroundings {
+    /// Files and environment of this process.
+    Process,
+    /// Nothing: includes, files and environment are findings.
+    Nothing,
+}
+
+/// Reads a whole draft; `None` when there is no main mapping to go on with.
+pub(super) struct Reader<'r> {
+    pub(super) texts: SourceMap,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) report: &'r mut Diagnostics,
+    pub(super) surroundings: Surroundings,
+    /// SourceMap stay as they are written: `${…}` is not of the configuration.
+    pub(super) plain: bool,
+    pub(super) included: Vec<Node>,
+}
+
+/// What came of reading: the draft if there is one, and what was read on the way in any case.
+pub(super) type Read = Result<Draft, (SourceMap, Vec<PathBuf>)>;
+
+/// Reads the draft at `path`, or `text` in its place.
+pub fn read(
+    path: &Path,
+    text: Option<&str>,
+    sets: &[(String, String)],
+    surroundings: Surroundings,
+    report: &mut Diagnostics,
+) -> Read {
+    let mut reader = Reader {
+        texts: SourceMap::default(),
+        files: Vec::new(),
+        report,
+        surroundings,
+        plain: false,
+        included: Vec::new(),
+    };
+    let root = match text {
+        Some(text) => reader.parse(path, text),
+        None => reader.main_file(path),
+    };
+    let Some(mut root) = root else { return Err((reader.texts, reader.files)) };
+    let main = canonical(reader.texts.path(root.at.file));
+    reader.include(&root, &mut vec![main]);
+    for (at, value) in sets {
+        overrides::apply(&mut reader, &mut root, at, value);
+    }
+    let sealed = surroundings == Surroundings::Nothing;
+    let described = reader.descriptions(&root);
+    let Reader { texts, files, included, report, .. } = reader;
+    let draft = Draft { root, included, described, texts, files, sealed };
+    draft.check_names(report);
+    Ok(draft)
+}
+
+/// Reads one text as it is: nothing is included or substituted. `None` when a finding says why.
+pub fn read_plain(path: &Path, text: &str, report: &mut Diagnostics) -> (Option<Node>, SourceMap) {
+    let mut reader = Reader::plain(SourceMap::default(), report);
+    let root = reader.parse_plain(path, text);
+    (root, reader.texts)
+}
+
+/// Sets a value, written as YAML, over what was read so; gives the texts with that of the value.
+pub fn set_plain(
+    root: &mut Node,
+    texts: SourceMap,
+    (path, value): (&str, &str),
+    report: &mut Diagnostics,
+) -> SourceMap {
+    let mut reader = Reader::plain(texts, report);
+    overrides::apply(&mut reader, root, path, value);
+    reader.texts
+}
+
+/// Two ways to write one path must not hide a circle.
+pub fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+impl<'r> Reader<'r> {
+    /// A reader of texts in which nothing is included or substituted.
+    fn plain(texts: SourceMap, report: &'r mut Diagnostics) -> Self {
+        Self {
+            texts,
+            files: Vec::new(),
+            report,
+            surroundings: Surroundings::Nothing,
+            plain: true,
+            included: Vec::new(),
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn main_file(&mut self, path: &Path) -> Option<Node> {
+        let file = if path.is_dir() { path.join("weir.yaml") } else { path.to_owned() };
+        match self.read_file(&file) {
+            Ok(text) => self.parse(&file, &text),
+            Err(fault) => {
+                let noted = self.report.error_nowhere(fault.code, fault.message);
+                if path.is_dir() {
+                    noted.help("a folder needs a `weir.yaml`");
+                }
+                None
+            }
+        }
+    }
+
+    /// The text of a file, or why there is none.
+    pub(super) fn read_file(&mut self, path: &Path) -> Result<String, crate::finding::Fault> {
+        if !self.files.iter().any(|f| f == path) {
+            if self.files.len() >= FILES {
+                return Err(fault(
+                    path,
+                    codes::TOO_MANY,
+                    &format!("exceeds the limit of {FILES} files"),
+                ));
+            }
+            self.files.push(path.to_owned());
+        }
+        file_text(path)
+    }
+
+    /// Parses and substitutes one text.
+    fn parse(&mut self, path: &Path, text: &str) -> Option<Node> {
+        let mut node = self.parse_plain(path, text)?;
+        substitute::substitute(self, &mut node);
+        Some(node)
+    }
+
+    /// Parses one text.
+    pub(super) fn parse_plain(&mut self, path: &Path, text: &str) -> Option<Node> {
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = &*with_line_feeds(text);
+        let file = self.texts.add(path.to_owned(), folder, text);
+        if text.len() as u64 > FILE_BYTES {
+            let at = Span { file, line: 1, column: 1, width: 1, until: None };
+            let message = format!("the text exceeds {FILE_BYTES} bytes");
+            self.report.error(codes::BAD_FILE, at, message);
+            return None;
+        }
+        let mut node = yaml::parse(text, file, 0, self.report).ok()?.unwrap_or_else(|| empty(file));
+        if node.is_null() {
+            node = empty(file);
+        }
+        Some(node)
+    }
+
+    /// Reads what `node` includes; `chain` are the files on the way to it.
+    fn include(&mut self, node: &Node, chain: &mut Vec<PathBuf>) {
+        let Some(include) = node.get("include") else { return };
+        let items = include.items().unwrap_or(std::slice::from_ref(include));
+        for item in items {
+            let Some(text) = item.text() else { continue };
+            if self.surroundings == Surroundings::Nothing {
+                self.report.error(codes::INCLUDE, item.at, "includes are not allowed here");
+                continue;
+            }
+            for path in self.matches(text, item, chain) {
+                self.include_file(&path, item, chain);
+            }
+        }
+    }
+
+    /// The files a text means. A pattern that fits the file it stands in does not mean that.
+    fn matches(&mut self, text: &str, item: &Node, chain: &[PathBuf]) -> Vec<PathBuf> {
+        let path = self.texts.resolve(item.at.file, text);
+        if !glob::is_pattern(text) {
+            return vec![path];
+        }
+        let mut found = glob::find(&self.texts.resolve(item.at.file, ""), text, FILES);
+        found.retain(|path| !chain.contains(&canonical(path)));
+        if found.is_empty() {
+            self.report.warning(codes::INCLUDE, item.at, format!("`{text}` matches no file"));
+        }
+        found
+    }
+
+    fn include_file(&mut self, path: &Path, item: &Node, chain: &mut Vec<PathBuf>) {
+        let key = canonical(path);
+        if chain.contains(&key) {
+            let message = format!("`{}` includes itself (cycle)", path.display());
+            self.report.error(codes::INCLUDE, item.at, message);
+            return;
+        }
+        if chain.len() > INCLUDE_DEPTH {
+            let message = format!("includes are nested deeper than {INCLUDE_DEPTH}");
+            self.report.error(codes::INCLUDE, item.at, message);
+            return;
+        }
+        // Two ways to one file are no circle: what it says counts once.
+        if self.texts.iter().any(|t| canonical(&t.path) == key) {
+            return;
+        }
+        let text = match self.read_file(path) {
+            Ok(text) => text,
+            Err(fault) => {
+                self.report.error(fault.code, item.at, fault.message);
+                return;
+            }
+        };
+        let Some(node) = self.parse(path, &text) else { return };
+        chain.push(key);
+        self.include(&node, chain);
+        chain.pop();
+        self.included.push(node);
+    }
+
+    /// The included file whose table `table` has a member `name`.
+    pub(super) fn included_with(&mut self, table: &str, name: &str) -> Option<usize> {
+        self.included.iter().position(|node| node.get(table).is_some_and(|t| t.get(name).is_some()))
+    }
+
+    /// Takes an included file out, to change it; [`Self::put_back`] puts it back.
+    pub(super) fn take_included(&mut self, index: usize) -> Node {
+        std::mem::replace(&mut self.included[index], empty(FileId(0)))
+    }
+
+    /// Puts an included file back.
+    pub(super) fn put_back(&mut self, index: usize, node: Node) {
+        self.included[index] = node;
+    }
+}
+
+/// A mapping with nothing in it, for an empty file.
+fn empty(file: FileId) -> Node {
+    Node {
+        at: Span { file, line: 1, column: 1, width: 1, until: None },
+        data: Data::Map(Vec::new()),
+    }
+}
+
+/// A null, for an empty value.
+pub(super) fn null(at: Span) -> Node {
+    let scalar = Scalar { text: String::new(), plain: true, from_file: false, lost: false };
+    Node { at, data: Data::Scalar(scalar) }
+}
+
+/// YAML takes a lone carriage return for a line end; with line feeds instead, findings and what
+/// hides secrets count the same lines as the parser.
+fn with_line_feeds(text: &str) -> Cow<'_, str> {
+    let lone = text.split('\n').any(|line| line.strip_suffix('\r').unwrap_or(line).contains('\r'));
+    if lone { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
+}
+
+fn fault(path: &Path, code: &'static str, what: &str) -> crate::finding::Fault {
+    crate::finding::Fault::value(format!("`{}` {what}", path.display())).code(code)
+}
+
+/// The text of a file of at most 16 MiB, or why there is none.
+pub fn file_text(path: &Path) -> Result<String, crate::finding::Fault> {
+    let unreadable =
+        |error: std::io::Error| fault(path, codes::BAD_FILE, &format!("cannot be read: {error}"));
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => fault(path, codes::MISSING_FILE, "does not exist"),
+        _ => unreadable(error),
+    })?;
+    // A pipe or device would block, or never end.
+    if !metadata.is_file() {
+        return Err(fault(path, codes::BAD_FILE, "is not a file"));
+    }
+    if metadata.len() > FILE_BYTES {
+        return Err(fault(path, codes::BAD_FILE, &format!("exceeds {FILE_BYTES} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|_| fault(path, codes::BAD_FILE, "is not UTF-8"))
+}

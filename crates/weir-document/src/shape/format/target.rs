@@ -1,0 +1,132 @@
+//! Targets: `http://host:port`, or `srv+http://service` whose records say hosts and ports.
+
+use super::checks;
+use crate::finding::Fault;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `http` or `https`.
+    pub scheme: Scheme,
+    /// Host name or address, IPv6 without brackets; of a service its domain.
+    pub host: String,
+    /// Port, the scheme's default filled in; 0 for a service, whose records say it.
+    pub port: u16,
+    /// `host` or `host:port` as it goes into the Host header (brackets for IPv6, the scheme's
+    /// default port left out).
+    pub authority: String,
+    /// Its part of the requests, beside the others' (default 1); 0: it gets none.
+    pub weight: u32,
+    /// The name whose SRV records (RFC 2782) say hosts and ports (`srv+http://…`).
+    pub service: Option<String>,
+}
+
+impl Target {
+    /// What it is known by: the name of the service, or host and port.
+    pub fn name(&self) -> &str {
+        self.service.as_deref().unwrap_or(&self.authority)
+    }
+}
+
+/// Scheme of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain HTTP/1.1.
+    Http,
+    /// HTTP/1.1 over TLS.
+    Https,
+}
+
+/// `http://host:port`, or `srv+http://service`, and its parts.
+pub fn target(text: &str) -> Result<Target, Fault> {
+    let fault = |message: &str| Fault::value(format!("`{text}` {message}"));
+    let (plain, of_service) = match text.strip_prefix("srv+") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let (scheme, rest) = if let Some(rest) = plain.strip_prefix("http://") {
+        (Scheme::Http, rest)
+    } else if let Some(rest) = plain.strip_prefix("https://") {
+        (Scheme::Https, rest)
+    } else if text.contains("://") {
+        return Err(fault("has an unsupported scheme").help("`http://` or `https://`"));
+    } else {
+        return Err(fault("has no scheme").help(format!("write `http://{text}`")));
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if let Some(at) = rest.find(['/', '?', '#']) {
+        let scheme = &text[..text.find("://").unwrap_or(0)];
+        return Err(fault("has a path").help(format!(
+            "write `{scheme}://{}`, and set the path with `proxy: {{path: …}}`",
+            &rest[..at]
+        )));
+    }
+    if rest.contains('@') {
+        return Err(Fault::value("the target contains a user name or password")
+            .help("use `auth: {basic: {user: …, password: …}}` of the upstream"));
+    }
+    if of_service {
+        return service(scheme, rest).map_err(|message| fault(message).help(SERVICE));
+    }
+    let default = match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    };
+    let (host, port) = split_port(rest).ok_or_else(|| fault("has no valid port"))?;
+    let port = port.unwrap_or(default);
+    if port == 0 {
+        return Err(fault("has port 0"));
+    }
+    let (host, shown) = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+        Some(address) if address.parse::<Ipv6Addr>().is_ok() => (address, host.to_owned()),
+        Some(_) => return Err(fault("has no valid IPv6 address")),
+        None => {
+            checks::host(host).map_err(|_| fault("has no valid host"))?;
+            if host.contains('*') || host.contains(':') {
+                return Err(fault("has no valid host"));
+            }
+            (host, host.to_ascii_lowercase())
+        }
+    };
+    let authority = if port == default { shown } else { format!("{shown}:{port}") };
+    let host = host.to_ascii_lowercase();
+    Ok(Target { scheme, host, port, authority, weight: 1, service: None })
+}
+
+/// How a service is written.
+const SERVICE: &str =
+    "write for example `srv+http://_api._tcp.example.com`: SRV records contain hosts and ports";
+
+/// A service by its name; else what is wrong. For Host header and TLS it is its domain, the name
+/// without the labels in front that begin with `_`: what DNS says proves nothing (RFC 9525
+/// section 6.1).
+fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
+    if name.contains(':') {
+        return Err("has a port");
+    }
+    let name = name.to_ascii_lowercase();
+    let mut domain = name.as_str();
+    while let Some((_, rest)) = domain.split_once('.').filter(|_| domain.starts_with('_')) {
+        domain = rest;
+    }
+    let is_name = checks::host(&name).is_ok() && !name.contains('*');
+    if !is_name || domain.starts_with('_') || domain.parse::<IpAddr>().is_ok() {
+        return Err("is not a service name");
+    }
+    let (host, authority) = (domain.to_owned(), domain.to_owned());
+    Ok(Target { scheme, host, port: 0, authority, weight: 1, service: Some(name) })
+}
+
+/// `host:port`, `host`, `[::1]:port`; `None` when the port is none.
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let after = text.rfind(']').map_or(0, |i| i + 1);
+    match text[after..].rfind(':') {
+        None => Some((text, None)),
+        Some(at) => {
+            let port = &text[after + at + 1..];
+            let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+            Some((&text[..after + at], Some(port.parse().ok().filter(|_| digits)?)))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The texts a draft was read from: configuration files and `--set` values.
+
+use crate::secret_names::names_secret;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Index of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId(pub u32);
+
+/// One text.
+#[derive(Clone, Debug)]
+pub struct SourceText {
+    /// Its file as found from the path the user gave, or what stands for it (`--set path`).
+    pub path: PathBuf,
+    /// What relative paths in it start from.
+    pub folder: PathBuf,
+    /// Its characters.
+    pub text: Arc<str>,
+}
+
+/// A piece of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Which text.
+    pub file: FileId,
+    /// 1-based line.
+    pub line: u32,
+    /// 1-based column, in characters.
+    pub column: u32,
+    /// Width in characters on that line, at least 1.
+    pub width: u32,
+    /// Where it ends when that is on a later line: 1-based line, and its characters up to there.
+    pub until: Option<(u32, u32)>,
+}
+
+impl Span {
+    /// What is written nowhere, such as a default.
+    pub const NOWHERE: Self = Self { file: FileId(0), line: 1, column: 1, width: 1, until: None };
+}
+
+/// All texts of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    list: Vec<SourceText>,
+}
+
+impl SourceMap {
+    /// Adds a text.
+    pub fn add(&mut self, path: PathBuf, folder: PathBuf, text: &str) -> FileId {
+        let id = FileId(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        self.list.push(SourceText { path, folder, text: text.into() });
+        id
+    }
+
+    /// The text of this index.
+    pub fn get(&self, id: FileId) -> Option<&SourceText> {
+        self.list.get(id.0 as usize)
+    }
+
+    /// Path of the text of this index.
+    pub fn path(&self, id: FileId) -> &Path {
+        self.get(id).map_or(Path::new(""), |t| &t.path)
+    }
+
+    /// `path` as seen from the folder of the text `id`.
+    pub fn resolve(&self, id: FileId, path: &str) -> PathBuf {
+        self.get(id).map_or_else(|| PathBuf::from(path), |t| t.folder.join(path))
+    }
+
+    /// Every text.
+    pub fn iter(&self) -> impl Iterator<Item = &SourceText> {
+        self.list.iter()
+    }
+}
+
+/// What stands for each character of a secret.
+const MASK: char = '*';
+
+impl SourceMap {
+    /// The texts with what stands at `spans` masked.
+    pub fn redact(mut self, spans: &[Span]) -> Self {
+        for (index, text) in self.list.iter_mut().enumerate() {
+            let mut spans = spans.iter().filter(|s| s.file.0 as usize == index).peekable();
+            if spans.peek().is_none() {
+                continue;
+            }
+            let mut lines: Vec<Vec<char>> =
+                text.text.lines().map(|l| l.chars().collect()).collect();
+            for span in spans {
+                redact_span(span, &mut lines);
+            }
+            let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
+            text.text = lines.join("\n").into();
+        }
+        self
+    }
+}
+
+impl SourceMap {
+    /// The texts with all that may be a secret masked in those that nobody could read: what
+    /// follows a name that sounds like one, what is indented below it, and lines without a name.
+    pub fn redact_unread(mut self, unread: &[FileId]) -> Self {
+        for id in unread {
+            let Some(text) = self.list.get_mut(id.0 as usize) else { continue };
+            let mut below: Option<usize> = None;
+            let lines: Vec<String> =
+                text.text.lines().map(|line| redact_line(line, &mut below)).collect();
+            text.text = lines.join("\n").into();
+        }
+        self
+    }
+}
+
+/// One line; `below` is the indentation of the secret that the line before belongs to.
+fn redact_line(line: &str, below: &mut Option<usize>) -> String {
+    let indent = line.len() - line.trim_start().len();
+    if line.trim().is_empty() {
+        return line.to_owned();
+    }
+    let belongs = below.is_some_and(|secret| indent > secret);
+    if !belongs {
+        *below = None;
+    }
+    let colons = line.match_indices(':').map(|(at, _)| at);
+    let named = colons.clone().find(|at| {
+        let name = line[..*at].trim_end_matches(['"', '\'', ' ']);
+        let mut parts = name.rsplit(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
+        parts.next().is_some_and(names_secret)
+    });
+    let from = match named {
+        _ if belongs => indent,
+        Some(at) => {
+            *below = Some(indent);
+            at + 1
+        }
+        None if line.contains(':') => return line.to_owned(),
+        None => indent,
+    };
+    let masked = line[from..].chars().map(|c| if c.is_whitespace() { c } else { MASK });
+    line[..from].chars().chain(masked).collect()
+}
+
+/// Masks the text of `span`; of further lines all but the indentation.
+fn redact_span(span: &Span, lines: &mut [Vec<char>]) {
+    let first = span.line as usize - 1;
+    let start = span.column as usize - 1;
+    let (last, end) = match span.until {
+        Some((line, end)) => (line as usize - 1, end as usize),
+        None => (first, start + span.width as usize),
+    };
+    let lines = lines.iter_mut().enumerate().take(last + 1).skip(first);
+    for (index, line) in lines {
+        let indent = || line.iter().take_while(|c| c.is_whitespace()).count();
+        let from = if index == first { start } else { indent() };
+        let to = if index == last { end } else { line.len() };
+        let to = to.min(line.len());
+        line[from.min(to)..to].fill(MASK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact_line;
+
+    #[test]
+    fn what_a_secret_sounding_name_says_is_masked_whatever_stands_around_it() {
+        let hidden = |line: &str| redact_line(line, &mut None);
+        assert_eq!(hidden("  token: abc"), "  token: ***");
+        assert_eq!(hidden("{€my-token: abc}"), "{€my-token: ****");
+        assert_eq!(hidden("{\"\u{9f}son\": \"a\"}"), "{\"\u{9f}son\": \"a\"}");
+        assert_eq!(hidden("路径: {pässword: x}"), "路径: {pässword: x}");
+    }
+}
