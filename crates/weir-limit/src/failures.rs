@@ -1,8 +1,8 @@
 //! Throttling of failed authentication, by the client's address.
 //!
-//! A failure takes one from the address's bucket, a success takes nothing. While the bucket is
-//! empty, nothing that costs much is done for credentials from there: no signature is verified and
-//! no authorization server asked. Credentials that were verified lately are known, and pass.
+//! A failure is charged to the bucket of the address, a success is not. While the bucket is empty,
+//! no signature of a credential from this address is verified and no token introspected. Credentials
+//! in the cache of verified ones pass.
 
 use super::gcra::Gcra;
 use super::keys::{Key, Slot, lock};
@@ -39,7 +39,7 @@ impl Failures {
         Slot { limit: self.counter.number, key: Key::address(address) }
     }
 
-    /// Whether a credential from there may be verified; in vain, the seconds until then.
+    /// Whether a credential from this address may be verified; otherwise the seconds until then.
     pub(super) fn peek(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
         let slot = self.slot(address);
         let peeked = limiter.buckets.peek(&slot, &self.counter.overflow, self.gcra, now.nanos);

@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_config::Rate;
 
 /// Deepest bucket in nanoseconds, 146 years: a deeper one would overflow. Slow rates with huge
-/// bursts admit less at once than they say.
+/// bursts admit less at once than configured.
 const DEEPEST: u64 = 1 << 62;
 
 /// Rate and burst, in the numbers the algorithm needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gcra {
-    /// Nanoseconds a request takes to flow back, at least 1.
+    /// Nanoseconds until one request is refilled, at least 1.
     cost: u64,
     /// Nanoseconds from empty to full.
     depth: u64,
@@ -51,8 +51,7 @@ impl Gcra {
         self.depth
     }
 
-    /// Takes one request out of the bucket at `now`; in vain, gives the nanoseconds until that is
-    /// possible.
+    /// Charges one request to the bucket at `now`; otherwise the nanoseconds until that is possible.
     pub(super) fn admit(self, tat: &AtomicU64, now: u64) -> Result<Level, u64> {
         let mut seen = tat.load(Ordering::Relaxed);
         loop {
@@ -65,33 +64,33 @@ impl Gcra {
         }
     }
 
-    /// What [`Gcra::admit`] would say now; nothing is taken.
+    /// The result of [`Gcra::admit`] now; nothing is charged.
     pub(super) fn peek(self, tat: &AtomicU64, now: u64) -> Result<Level, u64> {
         let next = self.next(tat.load(Ordering::Relaxed), now)?;
         Ok(self.level_at(next, now))
     }
 
-    /// Where one request more moves a bucket; or the nanoseconds until that is possible.
+    /// The arrival time of a bucket after one more request; or the nanoseconds until that is possible.
     fn next(self, seen: u64, now: u64) -> Result<u64, u64> {
         let next = seen.max(now).saturating_add(self.cost);
         let ahead = next - now;
         if ahead > self.depth { Err(ahead - self.depth) } else { Ok(next) }
     }
 
-    /// Puts back what [`Gcra::admit`] took, because the request was refused elsewhere. The bucket is
+    /// Refunds what [`Gcra::admit`] charged, because another limit rejected the request. The bucket is
     /// never fuller than it would have been without both.
-    pub(super) fn put_back(self, tat: &AtomicU64) {
+    pub(super) fn refund(self, tat: &AtomicU64) {
         let _ = tat.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             Some(seen.saturating_sub(self.cost))
         });
     }
 
-    /// Nanoseconds until a bucket is full that refused and asked to wait so long.
+    /// Nanoseconds until a bucket is full that has rejected with this wait.
     pub(super) fn full_after_refusal(self, wait: u64) -> u64 {
         (self.depth - self.cost).saturating_add(wait)
     }
 
-    /// How a bucket stands.
+    /// The level of a bucket.
     pub(super) fn level(self, tat: &AtomicU64, now: u64) -> Level {
         self.level_at(tat.load(Ordering::Relaxed), now)
     }
@@ -101,8 +100,8 @@ impl Gcra {
         Level { remaining: self.depth.saturating_sub(full_in) / self.cost, full_in }
     }
 
-    /// Makes a bucket that was filled by the rules of `before` one by these: what had been taken
-    /// stays taken, counted in requests, and flows back at the new rate.
+    /// Converts a bucket from the rules of `before` to these: the requests that were charged stay
+    /// charged, and are refilled at the new rate.
     pub(super) fn take_over(self, before: Gcra, tat: &AtomicU64, now: u64) {
         let _ = tat.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let taken = u128::from(seen.saturating_sub(now));
@@ -199,13 +198,13 @@ mod tests {
             let gcra = rate(requests, Duration::from_secs(1), burst);
             let tat = AtomicU64::new(0);
             let (mut clock, mut admitted) = (10_000_000, Vec::new());
-            for (step, put_back, late) in steps {
+            for (step, refund, late) in steps {
                 clock += step;
                 // A thread that read the clock a while ago.
                 let now = clock - late;
                 if gcra.admit(&tat, now).is_ok() {
-                    if put_back {
-                        gcra.put_back(&tat);
+                    if refund {
+                        gcra.refund(&tat);
                     } else {
                         admitted.push(now);
                     }

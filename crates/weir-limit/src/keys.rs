@@ -1,5 +1,5 @@
 //! Buckets by key: bounded in number, in shards with short locks. Each limit has a part of every
-//! shard to itself, so that keys that somebody invents for one limit take no room from another.
+//! shard to itself, so that invented keys of one limit take no room from another.
 
 use super::gcra::{Gcra, Level};
 use aws_lc_rs::digest;
@@ -18,22 +18,22 @@ const SHARD_CAPACITY: usize = 4096;
 const LEAST_CAPACITY: usize = 64;
 
 /// A full part is searched for buckets to evict no more often than this, in nanoseconds, so that
-/// somebody who invents keys cannot make weir search all the time.
+/// invented keys cannot make weir search all the time.
 const SEARCH_PAUSE: u64 = 100_000_000;
 
 /// Longest text kept as a key, in bytes; a longer one is kept as its SHA-256.
 const LONGEST_TEXT: usize = 64;
 
-/// Whose requests are counted together.
+/// The key of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     /// An IPv4 address.
     V4(u32),
-    /// The first 64 bits of an IPv6 address: what one subscriber is given, at least.
+    /// The first 64 bits of an IPv6 address: the least that a subscriber gets.
     V6(u64),
     /// A consumer, by the number its name has in the registry.
     Consumer(u32),
-    /// What an expression gave.
+    /// The value of an expression.
     Text(Box<str>),
 }
 
@@ -57,7 +57,7 @@ impl Key {
     }
 }
 
-/// A limit, and whose bucket of it.
+/// A limit, and the key of a bucket of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Slot {
     /// Number of the limit in the registry.
@@ -65,12 +65,12 @@ pub(super) struct Slot {
     pub(super) key: Key,
 }
 
-/// Which bucket a request was taken from.
+/// The bucket that a request was charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Bucket {
     /// The key's own.
     Own,
-    /// The one all keys share that found no room.
+    /// The one shared by all keys without room for their own.
     Overflow,
 }
 
@@ -81,15 +81,15 @@ type Shard = HashMap<u32, Part, foldhash::fast::RandomState>;
 #[derive(Debug, Default)]
 struct Part {
     buckets: HashMap<Key, AtomicU64, foldhash::fast::RandomState>,
-    /// No bucket that can go before this time.
+    /// No bucket can be evicted before this time.
     search_at: u64,
-    /// Where new buckets begin. An evicted one was full at that time, so its key loses nothing and,
-    /// if it asks with an older clock, wins nothing.
+    /// Arrival time of new buckets. An evicted one was full at that time, so its key loses nothing and,
+    /// with an older clock, wins nothing.
     floor: u64,
 }
 
 impl Part {
-    /// Drops every bucket that is full again: it has nothing to remember. Gives how many went.
+    /// Evicts every bucket that is full again; gives how many.
     fn make_room(&mut self, now: u64) -> usize {
         if now < self.search_at {
             return 0;
@@ -132,18 +132,18 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Takes a request out of a key's bucket, or out of `overflow` if there is no room for one more.
+    /// Charges a request to the bucket of a key, or to `overflow` if there is no room for one more.
     pub(super) fn admit(
         &self,
         slot: &Slot,
         overflow: &AtomicU64,
         gcra: Gcra,
         now: u64,
-    ) -> (Result<Level, u64>, Place) {
+    ) -> (Result<Level, u64>, Bucket) {
         let mut shard = self.shard(slot);
         let part = shard.entry(slot.limit).or_default();
         if let Some(tat) = part.buckets.get(&slot.key) {
-            return (gcra.admit(tat, now), Place::Own);
+            return (gcra.admit(tat, now), Bucket::Own);
         }
         if part.buckets.len() >= self.capacity.load(Ordering::Relaxed) {
             let evicted = part.make_room(now);
@@ -151,16 +151,16 @@ impl Buckets {
             if evicted == 0 {
                 drop(shard);
                 self.overflowed.fetch_add(1, Ordering::Relaxed);
-                return (gcra.admit(overflow, now), Place::Overflow);
+                return (gcra.admit(overflow, now), Bucket::Overflow);
             }
         }
         let tat = AtomicU64::new(part.floor);
         let outcome = gcra.admit(&tat, now);
         part.buckets.insert(slot.key.clone(), tat);
-        (outcome, Place::Own)
+        (outcome, Bucket::Own)
     }
 
-    /// What [`Buckets::admit`] would say now; nothing is taken and no room made.
+    /// The result of [`Buckets::admit`] now; nothing is charged and nothing evicted.
     pub(super) fn peek(
         &self,
         slot: &Slot,
@@ -185,20 +185,20 @@ impl Buckets {
         gcra.peek(if makes_room { &fresh } else { overflow }, now)
     }
 
-    /// Puts back what [`Buckets::admit`] took.
-    pub(super) fn put_back(&self, slot: &Slot, place: Place, overflow: &AtomicU64, gcra: Gcra) {
-        match place {
-            Place::Overflow => gcra.put_back(overflow),
-            Place::Own => {
+    /// Refunds what [`Buckets::admit`] charged.
+    pub(super) fn refund(&self, slot: &Slot, bucket: Bucket, overflow: &AtomicU64, gcra: Gcra) {
+        match bucket {
+            Bucket::Overflow => gcra.refund(overflow),
+            Bucket::Own => {
                 let shard = self.shard(slot);
                 if let Some(tat) = shard.get(&slot.limit).and_then(|p| p.buckets.get(&slot.key)) {
-                    gcra.put_back(tat);
+                    gcra.refund(tat);
                 }
             }
         }
     }
 
-    /// Makes the buckets of limits that changed (by number: before, after) follow the new rules.
+    /// Converts the buckets of limits that changed (by number: before, after) to the new rules.
     pub(super) fn take_over(&self, changed: &HashMap<u32, (Gcra, Gcra)>, now: u64) {
         for shard in &self.shards {
             for (limit, part) in lock(shard).iter() {
@@ -208,8 +208,8 @@ impl Buckets {
         }
     }
 
-    /// Divides the room among these limits, by number. Of others only those buckets stay that are
-    /// not full: their limits may come back.
+    /// Divides the room among these limits, by number. Of other limits, which may come back, only
+    /// buckets that are not full stay.
     pub(super) fn divide(&self, limits: &HashSet<u32>, now: u64) {
         let capacity = (SHARD_CAPACITY / limits.len().max(1)).max(LEAST_CAPACITY);
         self.capacity.store(capacity, Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl Buckets {
     }
 }
 
-/// Nothing here panics while holding a lock; if it did, the numbers would still be numbers.
+/// Locks a mutex, also after a panic: the numbers are valid at any time.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -302,7 +302,7 @@ mod tests {
         for slot in [slot(1), slot(2), other_limit] {
             assert!(buckets.admit(&slot, &overflow, gcra, SECOND).0.is_ok());
             assert!(buckets.admit(&slot, &overflow, gcra, SECOND).0.is_err());
-            buckets.put_back(&slot, Place::Own, &overflow, gcra);
+            buckets.refund(&slot, Bucket::Own, &overflow, gcra);
             assert!(buckets.admit(&slot, &overflow, gcra, SECOND).0.is_ok());
         }
         assert_eq!(buckets.statistics(), (3, 0, 0));
@@ -320,7 +320,7 @@ mod tests {
         for number in 0..10_000 {
             let other = Slot { limit: 1, ..slot(number) };
             let admitted = buckets.admit(&other, &overflow, per_second(1), SECOND);
-            assert!(matches!(admitted, (Ok(_), Place::Own)), "{number}");
+            assert!(matches!(admitted, (Ok(_), Bucket::Own)), "{number}");
         }
         // A limit that is gone leaves its room once its buckets are full again.
         buckets.divide(&HashSet::from([1]), SECOND);
@@ -328,7 +328,7 @@ mod tests {
         buckets.divide(&HashSet::from([2]), 3 * SECOND);
         assert_eq!(buckets.statistics().0, 0);
         let returned = buckets.admit(&slot(1), &overflow, per_second(1), 3 * SECOND);
-        assert!(matches!(returned, (Ok(_), Place::Own)));
+        assert!(matches!(returned, (Ok(_), Bucket::Own)));
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
         buckets.divide(&(0..100_000).collect(), SECOND);
         for number in 0..1000 {
             let admitted = buckets.admit(&slot(number), &overflow, per_second(1), SECOND);
-            assert!(matches!(admitted, (Ok(_), Place::Own)), "{number}");
+            assert!(matches!(admitted, (Ok(_), Bucket::Own)), "{number}");
         }
     }
 
@@ -359,18 +359,21 @@ mod tests {
         let (buckets, overflow, gcra) = (crowded(SECOND), AtomicU64::new(0), per_second(1));
         let overflowed = buckets.statistics().2;
         let (first, second) = (slot(u32::MAX), slot(u32::MAX - 1));
-        assert!(matches!(buckets.admit(&first, &overflow, gcra, SECOND), (Ok(_), Place::Overflow)));
+        assert!(matches!(
+            buckets.admit(&first, &overflow, gcra, SECOND),
+            (Ok(_), Bucket::Overflow)
+        ));
         assert!(matches!(
             buckets.admit(&second, &overflow, gcra, SECOND),
-            (Err(_), Place::Overflow)
+            (Err(_), Bucket::Overflow)
         ));
         assert_eq!(buckets.statistics().2, overflowed + 2);
-        buckets.put_back(&first, Place::Overflow, &overflow, gcra);
+        buckets.refund(&first, Bucket::Overflow, &overflow, gcra);
         assert!(buckets.admit(&second, &overflow, gcra, SECOND).0.is_ok());
 
         let later = 2 * SECOND + SEARCH_PAUSE;
-        assert!(matches!(buckets.admit(&first, &overflow, gcra, later), (Ok(_), Place::Own)));
-        assert!(matches!(buckets.admit(&first, &overflow, gcra, later), (Err(_), Place::Own)));
+        assert!(matches!(buckets.admit(&first, &overflow, gcra, later), (Ok(_), Bucket::Own)));
+        assert!(matches!(buckets.admit(&first, &overflow, gcra, later), (Err(_), Bucket::Own)));
         let (held, evicted, _) = buckets.statistics();
         assert_eq!(evicted, SHARD_CAPACITY as u64);
         assert_eq!(held, (SHARDS - 1) * SHARD_CAPACITY + 1);

@@ -1,13 +1,13 @@
 //! Limits: rates by the generic cell rate algorithm, and quotas by the calendar or rolling.
 //!
 //! A request passes its consumer's plan rate, then the rate limits of its API and route, then its
-//! consumer's quota, in that order, and all must admit it. One that is refused by any of them has
-//! used up none: what was taken before is put back.
+//! consumer's quota, in that order, and all must admit it. A request that one of them rejects is
+//! charged to none: the limits before refund it.
 //!
 //! The [`Limiter`] holds the counters and outlives every Config; a [`LimitPlan`] is what one Config
-//! says about limits, with the counters found beforehand. Counters are known by names (plan and
-//! consumer; API and limit), so they survive a reload; when a rate changes, what was taken stays
-//! taken and flows back at the new rate.
+//! says about limits, with the counters found beforehand. Counters are found by names (plan and
+//! consumer; API and limit), so they survive a reload; when a rate changes, the requests that were
+//! charged stay charged and are refilled at the new rate.
 
 mod failures;
 mod gcra;
@@ -52,7 +52,7 @@ fn seconds_up(nanos: u64) -> u64 {
 /// A point in time, on the two clocks that limits need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Nanoseconds on a clock that never goes back, since the limiter was made.
+    /// Nanoseconds on a monotonic clock since the limiter was created.
     pub nanos: u64,
     /// Seconds since 1970, for the calendar.
     pub unix: u64,
@@ -84,16 +84,16 @@ struct PlanLimits {
 struct ConsumerLimits {
     /// Number of the name, as a key.
     number: u32,
-    plan: Option<Held>,
+    plan: Option<PlanUsage>,
 }
 
-/// What a consumer has used of its plan.
+/// The use of a plan by one consumer.
 #[derive(Debug)]
-struct Held {
+struct PlanUsage {
     /// Index of the plan.
     plan: usize,
     cell: Arc<PlanCell>,
-    /// Of its quota, if that is a rolling one; otherwise the cell counts.
+    /// Calls of a rolling quota; those of a calendar quota are in the cell.
     rolling: Option<Arc<Rolling>>,
 }
 
@@ -105,19 +105,19 @@ struct RouteLimit {
     counter: Arc<LimitCounter>,
 }
 
-/// How a request stands with the limit that is nearest to refusing.
+/// The status of the limit with the fewest requests left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitStatus {
     /// Which policy of the [`LimitPlan`] it is.
     policy: usize,
     /// Requests left now.
     pub remaining: u64,
-    /// Seconds until all of them are there again, rounded up.
+    /// Seconds until the limit is full again, rounded up.
     pub reset: u64,
     /// The policy's window in seconds: the time an empty bucket takes to fill, or the calendar
     /// period.
     pub window: u64,
-    /// Seconds after which a refused request may come again, rounded up, at least 1.
+    /// Seconds after which a rejected request may be retried, rounded up, at least 1.
     pub retry_after: Option<u64>,
 }
 
@@ -126,14 +126,14 @@ pub struct LimitStatus {
 pub struct LimitRejection {
     /// [`Problem::RateLimited`] or [`Problem::QuotaExhausted`].
     pub problem: Problem,
-    /// How it stands with that limit.
+    /// The status of that limit.
     pub limit_status: LimitStatus,
 }
 
 /// A request, as far as limits are concerned.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// Who calls, if that is known.
+    /// The consumer, if it is known.
     pub consumer: Option<ConsumerId>,
     /// The client's address.
     pub address: IpAddr,
@@ -144,7 +144,7 @@ struct Request<'a, F> {
     caller: &'a Caller,
     scope: &'a LazyCell<Scope, F>,
     now: Moment,
-    plan: Option<&'a Held>,
+    plan: Option<&'a PlanUsage>,
     /// There if nothing is to be charged: the decision of each limit.
     peeked: Option<&'a RefCell<Vec<Peek>>>,
 }
@@ -225,7 +225,7 @@ impl LimitPlan {
                 let cell = Arc::clone(registry.cells.entry(name.clone()).or_default());
                 let quota = plan.quota.as_ref().filter(|quota| quota.rolling);
                 let rolling = quota.map(|quota| registry.rolling(name, quota.per, now.unix));
-                Held { plan: id.0, cell, rolling }
+                PlanUsage { plan: id.0, cell, rolling }
             });
             self.consumers.push(ConsumerLimits { number, plan });
         }
@@ -327,9 +327,9 @@ impl LimitPlan {
             return Ok(None);
         }
         let mut limit_status = None;
-        let rate = plan.and_then(|held| {
-            let rate = self.plans[held.plan].rate.as_ref();
-            rate.map(|(gcra, policy)| (*gcra, *policy, &held.cell))
+        let rate = plan.and_then(|usage| {
+            let rate = self.plans[usage.plan].rate.as_ref();
+            rate.map(|(gcra, policy)| (*gcra, *policy, &usage.cell))
         });
         if let Some((gcra, policy, cell)) = rate {
             let level = match peeked {
@@ -346,13 +346,13 @@ impl LimitPlan {
         let request = Request { caller, scope: &scope, now, plan, peeked };
         let rest = self.admit_by_limits(limits, &request, limit_status);
         if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, peeked) {
-            gcra.put_back(&cell.tat);
+            gcra.refund(&cell.tat);
         }
         rest
     }
 
-    /// Goes through the limits that are left, then the quota. Each limit puts back what it took when
-    /// one behind it refuses.
+    /// Checks the limits that are left, then the quota. Each limit refunds the request if one behind it
+    /// rejects it.
     fn admit_by_limits<F: FnOnce() -> Scope>(
         &self,
         limits: &[RouteLimit],
@@ -366,10 +366,10 @@ impl LimitPlan {
         let buckets = &self.limiter.buckets;
         let overflow = &limit.counter.overflow;
         let now = request.now.nanos;
-        let (level, place) = match request.peeked {
+        let (level, bucket) = match request.peeked {
             None => {
-                let (level, place) = buckets.admit(&slot, overflow, limit.gcra, now);
-                (level, Some(place))
+                let (level, bucket) = buckets.admit(&slot, overflow, limit.gcra, now);
+                (level, Some(bucket))
             }
             Some(_) => (buckets.peek(&slot, overflow, limit.gcra, now), None),
         };
@@ -378,8 +378,8 @@ impl LimitPlan {
             count_or_report(outcome, &limit.counter.refused, LimitKind::Limit, request.peeked)?;
         tighten(&mut limit_status, outcome);
         let rest = self.admit_by_limits(limits, request, limit_status);
-        if let (Err(_), Some(place)) = (&rest, place) {
-            buckets.put_back(&slot, place, overflow, limit.gcra);
+        if let (Err(_), Some(bucket)) = (&rest, bucket) {
+            buckets.refund(&slot, bucket, overflow, limit.gcra);
         }
         rest
     }
@@ -390,9 +390,9 @@ impl LimitPlan {
         mut limit_status: Option<LimitStatus>,
     ) -> Result<Option<LimitStatus>, LimitRejection> {
         let Request { plan, now, peeked, .. } = *request;
-        let quota = plan.and_then(|held| Some((self.plans[held.plan].quota.as_ref()?, held)));
-        if let Some(((calendar, policy), held)) = quota {
-            let outcome = match &held.rolling {
+        let quota = plan.and_then(|usage| Some((self.plans[usage.plan].quota.as_ref()?, usage)));
+        if let Some(((calendar, policy), usage)) = quota {
+            let outcome = match &usage.rolling {
                 Some(rolling) => {
                     let calls = calendar.calls();
                     let level = match peeked {
@@ -404,29 +404,29 @@ impl LimitPlan {
                 None => {
                     let window = calendar.window(now.unix);
                     let left = match peeked {
-                        None => held.cell.used.admit(calendar.calls(), window),
-                        Some(_) => held.cell.used.peek(calendar.calls(), window),
+                        None => usage.cell.used.admit(calendar.calls(), window),
+                        Some(_) => usage.cell.used.peek(calendar.calls(), window),
                     };
                     by_calendar_quota(window, left, *policy, now)
                 }
             };
             tighten(
                 &mut limit_status,
-                count_or_report(outcome, &held.cell.over_quota, LimitKind::Quota, peeked)?,
+                count_or_report(outcome, &usage.cell.over_quota, LimitKind::Quota, peeked)?,
             );
         }
         Ok(limit_status)
     }
 
-    /// Gives back the place in its plan's quota that a call took which [`LimitPlan::admit`] let pass
-    /// at `now`, as nothing was done about it after all.
-    pub fn give_back_quota(&self, consumer: Option<ConsumerId>, now: Moment) {
-        let held = consumer.and_then(|ConsumerId(index)| self.consumers[index].plan.as_ref());
-        let Some(held) = held else { return };
-        let Some((calendar, _)) = &self.plans[held.plan].quota else { return };
-        match &held.rolling {
-            Some(rolling) => rolling.give_back(now.unix),
-            None => held.cell.used.give_back(calendar.window(now.unix)),
+    /// Refunds the quota of a plan for a call that [`LimitPlan::admit`] admitted at `now` and that was
+    /// rejected afterwards.
+    pub fn refund_quota(&self, consumer: Option<ConsumerId>, now: Moment) {
+        let usage = consumer.and_then(|ConsumerId(index)| self.consumers[index].plan.as_ref());
+        let Some(usage) = usage else { return };
+        let Some((calendar, _)) = &self.plans[usage.plan].quota else { return };
+        match &usage.rolling {
+            Some(rolling) => rolling.refund(now.unix),
+            None => usage.cell.used.refund(calendar.window(now.unix)),
         }
     }
 
@@ -445,13 +445,13 @@ impl LimitPlan {
         special.unwrap_or_else(|| Key::address(request.caller.address))
     }
 
-    /// The limit that a limit_status is about, as its headers name it: a structured string.
+    /// The name of the limit of a status, as its headers have it: a structured string.
     pub fn policy_of(&self, limit_status: &LimitStatus) -> &str {
         self.policies.get(limit_status.policy).map_or("", Policy::quoted)
     }
 
-    /// Writes `RateLimit-Policy`, `RateLimit` and, for a refusal, `Retry-After` into the answer's
-    /// headers. `scratch` is a buffer to reuse.
+    /// Writes `RateLimit-Policy`, `RateLimit` and, for a rejection, `Retry-After` into the headers of
+    /// the response. `scratch` is a buffer to reuse.
     pub fn write_headers(
         &self,
         limit_status: &LimitStatus,
@@ -464,7 +464,7 @@ impl LimitPlan {
     }
 }
 
-/// Turns a bucket's answer into a limit_status or a rejection.
+/// The status of a bucket after its decision.
 fn decide(
     gcra: Gcra,
     policy: usize,
@@ -480,7 +480,7 @@ fn decide(
             retry_after: None,
         }),
         Err(wait) => {
-            // It is refused because it lacks `wait` for one request: the rest takes the whole depth.
+            // It is rejected because `wait` is missing for one request: the rest takes the whole depth.
             let full_in = gcra.full_after_refusal(wait);
             let limit_status = LimitStatus {
                 policy,
@@ -534,7 +534,7 @@ fn by_rolling_quota(
     }
 }
 
-/// Keeps the limit_status with fewer requests left; of equal ones, the one that lasts longer.
+/// Keeps the status with fewer requests left; of equal ones, the one that is full later.
 fn tighten(limit_status: &mut Option<LimitStatus>, other: LimitStatus) {
     let rank = |limit_status: &LimitStatus| {
         (limit_status.remaining, std::cmp::Reverse(limit_status.reset))

@@ -1,8 +1,7 @@
 //! Calendar quotas: so many calls from midnight to midnight, in a zone.
 //!
 //! A window and its count share one 64-bit atomic, so that a window rolls and a call is counted in
-//! one step: in no window are more calls admitted than the quota says, however many threads admit
-//! while it rolls.
+//! one step: no window admits more calls than the quota, however many threads admit while it rolls.
 
 use jiff::civil::Weekday;
 use jiff::{Timestamp, ToSpan, Unit, Zoned, ZonedRound};
@@ -40,7 +39,7 @@ impl Window {
     }
 }
 
-/// A quota of one plan, with the window it is in. Shared by all consumers of the plan.
+/// The quota of one plan, with its current window. Shared by all consumers of the plan.
 #[derive(Debug)]
 pub(super) struct Calendar {
     quota: Quota,
@@ -58,7 +57,7 @@ impl Calendar {
         self.quota.calls.min(COUNT_MASK)
     }
 
-    /// The window that `unix` (seconds since 1970) is in. The calendar is asked once a window.
+    /// The window that `unix` (seconds since 1970) is in. The calendar is computed once a window.
     pub(super) fn window(&self, unix: u64) -> Window {
         let minute = u32::try_from(unix / 60).unwrap_or(u32::MAX).min(LAST_MINUTE);
         let packed = self.current.load(Ordering::Relaxed);
@@ -72,7 +71,7 @@ impl Calendar {
         window
     }
 
-    /// `None` beyond what counts can say.
+    /// `None` beyond the range of counts.
     fn look_up(&self, unix: u64) -> Option<Window> {
         let instant = Timestamp::from_second(i64::try_from(unix).ok()?).ok()?;
         let (start, end) =
@@ -108,12 +107,12 @@ fn bounds(now: &Zoned, per: QuotaPeriod) -> Result<(Zoned, Zoned), jiff::Error> 
     Ok((start, end))
 }
 
-/// What one consumer has used.
+/// The calls of one consumer.
 #[derive(Debug, Default)]
 pub(super) struct Used(AtomicU64);
 
 impl Used {
-    /// Counts a call if the window has room; gives what is left, or `Err` when there is none.
+    /// Counts a call if the quota of the window is not exhausted; gives the calls left.
     ///
     /// A caller whose clock is behind and still in the window before counts in the one the counter
     /// has reached. A counter more than a window ahead was left by a clock that has been set back
@@ -133,14 +132,14 @@ impl Used {
         }
     }
 
-    /// What [`Used::admit`] would say now; nothing is counted.
+    /// The result of [`Used::admit`] now; nothing is counted.
     pub(super) fn peek(&self, calls: u64, window: Window) -> Result<u64, ()> {
         let count = self.in_force(window);
         if count >= calls { Err(()) } else { Ok(calls - count - 1) }
     }
 
-    /// Takes a call back that [`Used::admit`] counted with this window.
-    pub(super) fn give_back(&self, window: Window) {
+    /// Refunds a call that [`Used::admit`] counted with this window.
+    pub(super) fn refund(&self, window: Window) {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let (start, count) = Self::in_window(seen, window);
             Some(u64::from(start) << COUNT_BITS | count.checked_sub(1)?)
@@ -169,7 +168,7 @@ impl Used {
         ((packed >> COUNT_BITS) * 60, packed & COUNT_MASK)
     }
 
-    /// Takes over a count from before, unless there is a later window or a higher count already.
+    /// Restores an earlier count, unless there is a later window or a higher count already.
     pub(super) fn restore(&self, start: u64, count: u64) {
         let packed = (start / 60) << COUNT_BITS | count.min(COUNT_MASK);
         self.0.fetch_max(packed, Ordering::Relaxed);
@@ -277,12 +276,12 @@ mod tests {
     #[test]
     fn a_call_is_given_back_where_it_was_counted() {
         let (used, today) = (Used::default(), Window { start: 1440, end: 2880 });
-        used.give_back(today);
+        used.refund(today);
         assert_eq!([(); 2].map(|()| used.admit(2, today)), [Ok(1), Ok(0)]);
-        used.give_back(today);
+        used.refund(today);
         assert_eq!(used.in_force(today), 1);
         assert_eq!([(); 2].map(|()| used.admit(2, today)), [Ok(0), Err(())]);
-        used.give_back(Window { start: 2880, end: 4320 });
+        used.refund(Window { start: 2880, end: 4320 });
         assert_eq!(used.in_force(today), 2, "a window that nobody has called in");
     }
 

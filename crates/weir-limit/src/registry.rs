@@ -19,12 +19,12 @@ pub struct Limiter {
     pub(super) registry: Mutex<Registry>,
 }
 
-/// What the limiter holds and has done.
+/// Statistics of the limiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitStatistics {
     /// Buckets held by key.
     pub keys: usize,
-    /// Buckets dropped for room, full ones only.
+    /// Evicted buckets, full ones only.
     pub evicted: u64,
     /// Requests counted in a shared bucket because there was no room for one of their own.
     pub overflowed: u64,
@@ -39,7 +39,7 @@ pub struct QuotaCount {
     /// Name of the consumer.
     pub consumer: String,
     /// Begin of the calendar window, in seconds since 1970. Of a rolling quota any second of the
-    /// sub-window; whoever knows the time less exactly gives the last second that it may have been.
+    /// sub-window; if the time is known less exactly, the last second that it may have been.
     pub window_start: u64,
     /// Calls counted in it.
     pub calls: u64,
@@ -47,21 +47,21 @@ pub struct QuotaCount {
     pub rolling: Option<QuotaPeriod>,
 }
 
-/// Names to counters. Looked at when a Config is loaded, never by a request.
+/// Names to counters. Read when a Config is loaded, never by a request.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     pub(super) limits: HashMap<LimitName, Arc<LimitCounter>>,
-    /// The rules each limit's and each plan's buckets were filled by last.
+    /// The rules that the buckets of each limit and each plan were last filled by.
     pub(super) limit_rules: HashMap<u32, Gcra>,
     pub(super) plan_rules: HashMap<String, Gcra>,
     pub(super) cells: HashMap<(String, String), Arc<PlanCell>>,
-    /// What is used of rolling quotas, by plan and consumer, with the length it was loaded with.
+    /// Calls of rolling quotas by plan and consumer, with the length that they were loaded with.
     pub(super) rolling: HashMap<(String, String), (QuotaPeriod, Arc<Rolling>)>,
     pub(super) consumers: HashMap<String, u32>,
 }
 
-/// A limit of an API or of one of its routes. Both may have the same name, so a route's limits are
-/// told apart by how many of that name stand before; an API's come first on all its routes.
+/// A limit of an API or of one of its routes. Both may have the same name, so the limits of a route
+/// differ in how many of that name come before; those of an API come first on all its routes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LimitName {
     pub(super) api: String,
@@ -73,16 +73,16 @@ pub(super) struct LimitName {
 pub(super) struct LimitCounter {
     pub(super) number: u32,
     pub(super) overflow: AtomicU64,
-    /// Requests refused by it.
+    /// Requests that it rejected.
     pub(super) refused: AtomicU64,
 }
 
-/// What one consumer has used of its plan.
+/// The counters of one consumer and its plan.
 #[derive(Debug, Default)]
 pub(super) struct PlanCell {
     pub(super) tat: AtomicU64,
     pub(super) used: Used,
-    /// Requests refused by the rate, and by the quota.
+    /// Requests rejected by the rate, and by the quota.
     pub(super) over_rate: AtomicU64,
     pub(super) over_quota: AtomicU64,
 }
@@ -94,7 +94,7 @@ impl Default for Limiter {
 }
 
 impl Limiter {
-    /// Now, as [`LimitPlan::admit`] wants it.
+    /// The current moment, for [`LimitPlan::admit`].
     pub fn now(&self) -> Moment {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.moment(Instant::now(), unix)
@@ -106,7 +106,7 @@ impl Limiter {
         Moment { nanos: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX), unix }
     }
 
-    /// What the limiter holds and has done.
+    /// Statistics of the limiter.
     pub fn statistics(&self) -> LimitStatistics {
         let (keys, evicted, overflowed) = self.buckets.statistics();
         LimitStatistics { keys, evicted, overflowed }
@@ -130,8 +130,8 @@ impl Limiter {
         calendar.chain(rolling).filter(|count| count.calls > 0).collect()
     }
 
-    /// Takes over counts from an earlier run; what has been counted since is kept if it is more.
-    /// All counts of a rolling quota are to come in one call: those of one sub-window are added up.
+    /// Restores the counts of an earlier run; a higher count is kept. All counts of a rolling quota
+    /// must come in one call: those of one sub-window are added up.
     pub fn restore_quota_counts(&self, counts: &[QuotaCount]) {
         let mut registry = lock(&self.registry);
         let mut rolling: HashMap<_, Vec<(u64, u64)>> = HashMap::new();
@@ -165,7 +165,7 @@ impl Registry {
         Arc::clone(self.limits.entry(name).or_insert_with(fresh))
     }
 
-    /// What a consumer has used of a rolling quota; of one that had another length before, too.
+    /// The calls of a consumer in a rolling quota, also of one that had another length before.
     pub(super) fn rolling(
         &mut self,
         name: (String, String),

@@ -1,9 +1,9 @@
-//! Rolling quotas: so many calls in any stretch of a given length.
+//! Rolling quotas: so many calls in any period of a given length.
 //!
 //! Time is cut into sub-windows of a 60th of that length. Calls are counted by sub-window, and those
-//! of the one now and of the 60 before it are what is used. Any stretch of the length touches at
-//! most 61 sub-windows, so in none of them are more calls admitted than the quota says; the error is
-//! on the other side: a call gives its place back up to a 60th of the length late.
+//! of the current one and of the 60 before count. Any period of the length touches at most 61
+//! sub-windows, so none admits more calls than the quota; the error is on the other side: a call
+//! expires up to a 60th of the length late.
 
 use super::keys::lock;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use weir_config::{Quota, QuotaPeriod};
 
 /// Sub-windows of a window.
 const SUB_WINDOWS: u64 = 60;
-/// Sub-windows whose calls count: the one now, too.
+/// Sub-windows whose calls count, with the current one.
 const SLOTS: u64 = SUB_WINDOWS + 1;
 
 const DAY: u64 = 86_400;
@@ -35,7 +35,7 @@ pub(super) fn span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
     slot.saturating_sub(SUB_WINDOWS) * step..slot.saturating_add(1).saturating_mul(step)
 }
 
-/// What one consumer has used.
+/// The calls of one consumer.
 #[derive(Debug)]
 pub(super) struct Rolling {
     /// Length of a sub-window in seconds.
@@ -43,7 +43,7 @@ pub(super) struct Rolling {
     ring: Mutex<Ring>,
 }
 
-/// How it stands.
+/// The level of a rolling quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level {
     /// Calls that count.
@@ -73,7 +73,7 @@ impl Rolling {
         self.step * SUB_WINDOWS
     }
 
-    /// Counts a call if there is room for it; the level is that afterwards.
+    /// Counts a call if the quota is not exhausted; the level is that afterwards.
     ///
     /// A caller whose clock is behind counts in the sub-window reached. A count more than a window
     /// ahead was left by a clock that has been set back since, and begins anew.
@@ -81,14 +81,14 @@ impl Rolling {
         lock(&self.ring).admit(calls, self.step, unix)
     }
 
-    /// What [`Rolling::admit`] would say now; nothing is counted.
+    /// The result of [`Rolling::admit`] now; nothing is counted.
     pub(super) fn peek(&self, calls: u64, unix: u64) -> Result<Level, Level> {
         let mut copy = lock(&self.ring).clone();
         copy.admit(calls, self.step, unix)
     }
 
-    /// Takes a call back that [`Rolling::admit`] counted at `unix`.
-    pub(super) fn give_back(&self, unix: u64) {
+    /// Refunds a call that [`Rolling::admit`] counted at `unix`.
+    pub(super) fn refund(&self, unix: u64) {
         let mut ring = lock(&self.ring);
         let first = ring.at.saturating_sub(SUB_WINDOWS);
         // A clock that was behind counted in the sub-window reached.
@@ -102,7 +102,7 @@ impl Rolling {
         }
     }
 
-    /// How it stands at `unix`, with a quota of so many calls.
+    /// The level at `unix`, with a quota of so many calls.
     pub(super) fn level(&self, calls: u64, unix: u64) -> Level {
         let mut ring = lock(&self.ring).clone();
         ring.reach(unix / self.step);
@@ -115,8 +115,8 @@ impl Rolling {
         ring.counted().map(|(slot, calls)| (slot * self.step, calls)).collect()
     }
 
-    /// Takes over calls from before: when they were, in seconds since 1970, and how many. What has
-    /// been counted in a sub-window since is kept if it is more.
+    /// Restores earlier calls: their times in seconds since 1970, and how many. A higher count of a
+    /// sub-window is kept.
     pub(super) fn restore(&self, counts: &[(u64, u64)]) {
         let mut restored = Ring::empty(0);
         restored.fill(self.step, counts.iter().copied());
@@ -147,7 +147,7 @@ impl Ring {
         Self { at, calls: [0; SLOTS as usize], total: 0 }
     }
 
-    /// Counts a call if there is room for it.
+    /// Counts a call if the quota is not exhausted.
     fn admit(&mut self, calls: u64, step: u64, unix: u64) -> Result<Level, Level> {
         self.reach(unix / step);
         if self.total >= calls {
@@ -169,7 +169,7 @@ impl Ring {
         }
     }
 
-    /// Goes on to a sub-window: forgets what does not count any more.
+    /// Advances to a sub-window: drops calls that do not count any more.
     fn reach(&mut self, slot: u64) {
         let (ahead, behind) = (slot.saturating_sub(self.at), self.at.saturating_sub(slot));
         if ahead > SUB_WINDOWS || behind > SUB_WINDOWS {
@@ -231,14 +231,14 @@ mod tests {
     #[test]
     fn a_call_is_given_back_where_it_was_counted() {
         let quota = hour();
-        quota.give_back(NOW);
+        quota.refund(NOW);
         assert!(quota.admit(3, NOW).is_ok() && quota.admit(3, NOW + 120).is_ok());
-        quota.give_back(NOW);
+        quota.refund(NOW);
         assert_eq!(quota.read(), [((NOW + 120) / 60 * 60, 1)]);
         // Counted by a clock that was behind.
-        quota.give_back(NOW);
+        quota.refund(NOW);
         assert_eq!(quota.level(3, NOW + 120).used, 0);
-        quota.give_back(NOW);
+        quota.refund(NOW);
         assert_eq!(quota.level(3, NOW + 120).used, 0);
     }
 

@@ -1,13 +1,13 @@
-//! How everybody stands with their limits: for those who operate weir, never asked by a request.
+//! The status of all limits, for operators; never used by a request.
 
 use super::gcra::Gcra;
 use super::registry::LimitCounter;
-use super::{Held, LimitPlan, Moment, NANOS};
+use super::{LimitPlan, Moment, NANOS, PlanUsage};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_config::config::Config;
 
-/// How every consumer stands with its plan, and how often each other limit has refused.
+/// The status of each consumer's plan, and the rejections by each other limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitStatuses {
     /// Consumers with a plan that limits them, in the order of the Config.
@@ -16,7 +16,7 @@ pub struct LimitStatuses {
     pub limits: Vec<RouteLimitStatus>,
 }
 
-/// How a consumer stands with its plan.
+/// The status of a consumer's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanStatus {
     /// Name of the consumer.
@@ -27,13 +27,13 @@ pub struct PlanStatus {
     pub rate: Option<RateStatus>,
     /// Its quota, if the plan has one.
     pub quota: Option<QuotaStatus>,
-    /// Requests refused by the rate since the start.
+    /// Requests rejected by the rate since the start.
     pub refused_by_rate: u64,
-    /// Requests refused by the quota since the start.
+    /// Requests rejected by the quota since the start.
     pub refused_by_quota: u64,
 }
 
-/// How it stands with a rate.
+/// The status of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateStatus {
     /// Most requests at once.
@@ -44,7 +44,7 @@ pub struct RateStatus {
     pub reset: u64,
 }
 
-/// How it stands with a quota.
+/// The status of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaStatus {
     /// Calls admitted in a window.
@@ -57,25 +57,25 @@ pub struct QuotaStatus {
     pub rolling: bool,
     /// Length of the window in seconds.
     pub window: u64,
-    /// Seconds until none counts any more.
+    /// Seconds until no call counts any more.
     pub reset: u64,
     /// Seconds until one more call is admitted; 0 if one is now.
     pub free_in: u64,
 }
 
-/// What a limit of an API or a route has refused.
+/// The rejections by a limit of an API or a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteLimitStatus {
     /// Name of the API.
     pub api: String,
     /// Name of the limit: that of the API, or the operation.
     pub limit: String,
-    /// Requests refused by it since the start.
+    /// Requests rejected since the start.
     pub refused: u64,
 }
 
 impl PlanStatus {
-    /// What would refuse a request of this consumer now, if anything would.
+    /// The part of the plan that would reject a request of this consumer now, if any: `rate` or `quota`.
     pub fn throttled(&self) -> Option<&'static str> {
         match (&self.rate, &self.quota) {
             (Some(rate), _) if rate.remaining == 0 => Some("rate"),
@@ -86,12 +86,12 @@ impl PlanStatus {
 }
 
 impl LimitPlan {
-    /// How everybody stands at `now`; `config` is the one this was made for.
+    /// The status of all limits at `now`; `config` is the one of [`LimitPlan::new`].
     pub fn limit_statuses(&self, config: &Config, now: Moment) -> LimitStatuses {
         let consumers = config.consumers.iter().zip(&self.consumers);
         let plans = consumers.filter_map(|(consumer, limits)| {
-            let held = limits.plan.as_ref()?;
-            self.plan_status(&consumer.name, &config.plans[held.plan].name, held, now)
+            let usage = limits.plan.as_ref()?;
+            self.plan_status(&consumer.name, &config.plans[usage.plan].name, usage, now)
         });
         LimitStatuses { plans: plans.collect(), limits: self.route_limits() }
     }
@@ -100,21 +100,22 @@ impl LimitPlan {
         &self,
         consumer: &str,
         plan: &str,
-        held: &Held,
+        usage: &PlanUsage,
         now: Moment,
     ) -> Option<PlanStatus> {
-        let limits = &self.plans[held.plan];
-        let rate = limits.rate.as_ref().map(|(gcra, _)| rate_status(*gcra, held, now));
+        let limits = &self.plans[usage.plan];
+        let rate = limits.rate.as_ref().map(|(gcra, _)| rate_status(*gcra, usage, now));
         let quota = limits.quota.as_ref().map(|(calendar, _)| {
             let calls = calendar.calls();
-            let (used, window, reset, free_in) = match &held.rolling {
+            let (used, window, reset, free_in) = match &usage.rolling {
                 Some(rolling) => {
                     let level = rolling.level(calls, now.unix);
                     (level.used, rolling.seconds(), level.empty_in, level.free_in)
                 }
                 None => {
                     let window = calendar.window(now.unix);
-                    let (used, reset) = (held.cell.used.in_force(window), window.ends_in(now.unix));
+                    let (used, reset) =
+                        (usage.cell.used.in_force(window), window.ends_in(now.unix));
                     (used, window.seconds(), reset, if used < calls { 0 } else { reset })
                 }
             };
@@ -122,7 +123,7 @@ impl LimitPlan {
                 calls,
                 used,
                 remaining: calls.saturating_sub(used),
-                rolling: held.rolling.is_some(),
+                rolling: usage.rolling.is_some(),
                 window,
                 reset,
                 free_in,
@@ -136,8 +137,8 @@ impl LimitPlan {
             plan: plan.to_owned(),
             rate,
             quota,
-            refused_by_rate: held.cell.over_rate.load(Relaxed),
-            refused_by_quota: held.cell.over_quota.load(Relaxed),
+            refused_by_rate: usage.cell.over_rate.load(Relaxed),
+            refused_by_quota: usage.cell.over_quota.load(Relaxed),
         })
     }
 
@@ -150,8 +151,8 @@ impl LimitPlan {
     }
 }
 
-fn rate_status(gcra: Gcra, held: &Held, now: Moment) -> RateStatus {
-    let level = gcra.level(&held.cell.tat, now.nanos);
+fn rate_status(gcra: Gcra, usage: &PlanUsage, now: Moment) -> RateStatus {
+    let level = gcra.level(&usage.cell.tat, now.nanos);
     RateStatus {
         burst: gcra.burst(),
         remaining: level.remaining,

@@ -53,7 +53,7 @@ impl Effects for Serve {
         let begun = exchange.begin_record(route, body.framing());
         if begun.is_err() {
             let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
-            exchange.live().site.limits.give_back_quota(exchange.consumer(), now);
+            exchange.live().site.limits.refund_quota(exchange.consumer(), now);
             // The limit status is outdated.
             exchange.limit_status = None;
         }
