@@ -12,7 +12,7 @@ use crate::problem::Problem;
 use crate::proxy::head;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::upstream::{AgentOutcome, Agents, Timeouts};
+use crate::upstream::{AgentOutcome, Agents, Timeouts, UpstreamBody};
 use bytes::Bytes;
 use call::Call;
 use std::cell::RefCell;
@@ -58,7 +58,9 @@ pub(crate) async fn answer<'a>(
             let sent = fastcgi::send(exchange, (pool, settings), program, &mut body, timeouts);
             let location = match sent.await? {
                 AgentOutcome::Buffered(bytes) => return Ok(ResponseBody::Whole(bytes)),
-                AgentOutcome::Response(body) => return Ok(ResponseBody::Upstream(body)),
+                AgentOutcome::Response(body) => {
+                    return Ok(ResponseBody::Upstream(UpstreamBody::FastCgi(body)));
+                }
                 AgentOutcome::Redirect(location) => location,
             };
             let Some(next) = Call::to(exchange, &location) else {

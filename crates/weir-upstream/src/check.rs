@@ -5,10 +5,10 @@
 //! others.
 
 use super::attempt::attempt;
-use super::send::TargetUpload;
+use super::target_upload::{Finished, TargetUpload};
 use super::{
-    CheckOutError, Health, Http1Upload, Http2Upload, OutboundRequest, Outcome, Scope, Target,
-    Timeouts, Upstream,
+    CheckOutError, Health, Http1Upload, Http2Upload, OutboundRequest, Scope, Target, Timeouts,
+    Upstream, UpstreamBody,
 };
 use crate::body::RequestBody;
 use crate::deadline::Deadline;
@@ -55,7 +55,7 @@ pub fn start_due(upstream: &Upstream, check: &Check) {
 }
 
 /// Whether a target is healthy; `None` if all connections to it are in use.
-async fn probe<U: TargetUpload<'static>>(
+async fn probe<U: TargetUpload<Body: Into<UpstreamBody<'static>>>>(
     mut upload: U,
     target: &Rc<Target>,
     check: &Check,
@@ -87,12 +87,13 @@ async fn probe<U: TargetUpload<'static>>(
         return Some(false);
     }
     let outcome = upload.finish(channel, arrived, &response, check.timeout, false);
-    let Outcome::Response(mut body) = outcome else { return Some(false) };
+    let Finished::Response(body) = outcome else { return Some(false) };
     let length = response.framing.length();
     if length.is_some_and(|length| length > MAX_BODY_BYTES) {
         // The head is enough.
         return Some(true);
     }
+    let mut body: UpstreamBody<'_> = body.into();
     let count = body.discard(deadline, MAX_BODY_BYTES).await;
     Some(
         count.is_ok_and(|count| {

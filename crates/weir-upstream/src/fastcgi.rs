@@ -7,8 +7,8 @@ mod upload;
 pub(crate) use response::FastCgiResponse;
 pub use upload::FastCgiUpload;
 
+use super::Connection;
 use super::attempt::{Failure, RESPONSE_LIMITS, Reached, Scope};
-use super::{Connection, UpstreamBody};
 use bytes::Bytes;
 use output::{Output, OutputError};
 use response::settle;
@@ -36,7 +36,7 @@ pub enum AgentOutcome<'a> {
     /// The entire body.
     Buffered(Bytes),
     /// A response, with its body.
-    Response(UpstreamBody<'a>),
+    Response(Box<FastCgiResponse<'a>>),
     /// A local redirect.
     Redirect(String),
 }
@@ -74,16 +74,13 @@ impl Head {
         if is_complete && fits && upload.is_complete() {
             settle(connection, output, true);
             return match framing {
-                Framing::None => {
-                    let body = UpstreamBody::FastCgi(Box::new(FastCgiResponse::empty()));
-                    AgentOutcome::Response(body)
-                }
+                Framing::None => AgentOutcome::Response(Box::new(FastCgiResponse::empty())),
                 _ => AgentOutcome::Buffered(Bytes::from(front)),
             };
         }
         let front = Bytes::from(front);
         let body = FastCgiResponse::new(front, connection, upload, output, framing, idle);
-        AgentOutcome::Response(UpstreamBody::FastCgi(Box::new(body)))
+        AgentOutcome::Response(Box::new(body))
     }
 }
 

@@ -23,7 +23,6 @@ mod fastcgi;
 mod handshake;
 pub mod hash;
 mod health;
-mod hedge;
 mod http1;
 mod http2;
 mod open_attempt;
@@ -34,6 +33,7 @@ mod response;
 mod retry;
 mod send;
 mod service;
+mod target_upload;
 mod upgraded;
 mod weights;
 
@@ -51,6 +51,7 @@ pub use open_attempt::OpenAttempt;
 pub use request::OutboundRequest;
 pub use response::UpstreamBody;
 pub use send::{Outcome, Plan, SendReport, send};
+pub use target_upload::Finished;
 pub use upgraded::Upgraded;
 
 use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};

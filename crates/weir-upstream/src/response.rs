@@ -18,6 +18,18 @@ pub enum UpstreamBody<'a> {
     FastCgi(Box<FastCgiResponse<'a>>),
 }
 
+impl<'a> From<Http1Response<'a>> for UpstreamBody<'a> {
+    fn from(body: Http1Response<'a>) -> Self {
+        Self::Http1(body)
+    }
+}
+
+impl<'a> From<Box<Http2Response<'a>>> for UpstreamBody<'a> {
+    fn from(body: Box<Http2Response<'a>>) -> Self {
+        Self::Http2(body)
+    }
+}
+
 impl UpstreamBody<'_> {
     /// Detaches the body from the request, if nothing of the request is left to send.
     pub fn detach(self) -> Result<UpstreamBody<'static>, Self> {

@@ -8,27 +8,29 @@
 //! failure. Up to three targets are connected to for the first attempt, also without retries: nothing
 //! has been sent then.
 
-use super::attempt::{Failure, Scope, Timeouts, Upload, attempt};
-use super::hedge::Hedge;
-use super::pick::Pick;
-use super::retry::RetryPolicy;
-use super::{
-    CheckOutError, Connection, OpenAttempt, OutboundRequest, Target, Upstream, UpstreamBody,
-    failed_check,
-};
+mod hedge;
+
+use crate::attempt::{Scope, Timeouts, Upload, attempt};
 use crate::clock;
 use crate::deadline::{Deadline, Expired};
 use crate::descriptors::is_exhausted;
 use crate::labels::{RetryDenied, RetryReason};
+use crate::pick::Pick;
 use crate::problem::Problem;
 use crate::rejection::Rejection;
+use crate::retry::RetryPolicy;
 use crate::spans::{AttemptSpan, Open};
 use crate::stage_times::StageTimes;
+use crate::target_upload::{Finished, TargetUpload};
+use crate::{
+    CheckOutError, OpenAttempt, OutboundRequest, Target, Upstream, UpstreamBody, failed_check,
+};
+use hedge::Hedge;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_telemetry::stage_times::stage;
-use weir_wire::{Known, Method, ResponseHead};
+use weir_wire::{Known, ResponseHead};
 
 /// Most targets that are connected to for one attempt.
 const MAX_CONNECTS: usize = 3;
@@ -73,17 +75,7 @@ impl SendReport {
 }
 
 /// What an upstream has responded with.
-pub enum Outcome<'a> {
-    /// A response, with its body.
-    Response(UpstreamBody<'a>),
-    /// 101: the connection speaks another protocol, if the request `is_complete`.
-    Switched {
-        /// The connection.
-        connection: Box<Connection>,
-        /// The entire request was sent.
-        is_complete: bool,
-    },
-}
+pub type Outcome<'a> = Finished<UpstreamBody<'a>>;
 
 /// An attempt without a usable response.
 pub(super) struct FailedAttempt {
@@ -96,74 +88,6 @@ pub(super) struct FailedAttempt {
     is_unsent: bool,
 }
 
-/// A request to a target. The differences between the protocols are here.
-#[expect(async_fn_in_trait, reason = "a worker is one thread")]
-pub trait TargetUpload<'a>: Upload + Sized {
-    /// Instead of a stale connection a fresh one to the same target is used; otherwise a target is
-    /// picked again. With it goes that a retry connects to one target only.
-    const REOPENS: bool;
-
-    /// Waits for a connection, or a stream on one.
-    async fn check_out(
-        target: &Rc<Target>,
-        deadline: &Deadline,
-    ) -> Result<Self::Channel, CheckOutError>;
-
-    /// A channel over a connection that has carried no request.
-    async fn reopen(
-        target: &Rc<Target>,
-        deadline: &Deadline,
-    ) -> Result<Self::Channel, CheckOutError>;
-
-    /// The connection has carried requests before.
-    fn is_reused(channel: &Self::Channel) -> bool;
-
-    /// Encodes the head for a target; starts again if it was sent before. `None` if the request has
-    /// no valid head.
-    fn address(
-        &mut self,
-        channel: &mut Self::Channel,
-        request: &OutboundRequest<'_>,
-        target: &Target,
-        span: Option<&AttemptSpan>,
-    ) -> Option<()>;
-
-    /// Whether a failure over a reused connection means that it was closed meanwhile, and the request
-    /// may be sent again.
-    fn is_stale(&self, failure: &Failure, method: Method) -> bool;
-
-    /// Whether the request can be sent again; `may_process_twice` if both may be processed.
-    fn may_retry(&self, reason: RetryReason, may_process_twice: bool) -> bool;
-
-    /// The same request once more, if all of it is buffered.
-    fn duplicate(&self) -> Option<Self>;
-
-    /// The status that decides about retries.
-    fn retry_status(response: &ResponseHead) -> u16;
-
-    /// Discards a response.
-    fn discard(
-        &self,
-        channel: Self::Channel,
-        arrived: Self::Arrived,
-        response: &ResponseHead,
-        scope: &Scope<'_>,
-    );
-
-    /// The final response, whose body takes over the rest of the request.
-    fn finish(
-        self,
-        channel: Self::Channel,
-        arrived: Self::Arrived,
-        response: &ResponseHead,
-        idle: Duration,
-        is_grpc: bool,
-    ) -> Outcome<'a>;
-
-    /// Nobody gets the request. What has come of its body is recorded all the same.
-    fn give_up(&mut self);
-}
-
 /// A channel on which the head of a response has come, or why there is none.
 pub(super) type Attempted<U> =
     Result<(<U as Upload>::Channel, <U as Upload>::Arrived), FailedAttempt>;
@@ -172,7 +96,7 @@ pub(super) type Attempted<U> =
 ///
 /// # Errors
 /// The failure of the last attempt.
-pub async fn send<'a, U: TargetUpload<'a>>(
+pub async fn send<'a, U: TargetUpload<Body: Into<UpstreamBody<'a>>>>(
     plan: Plan<'_>,
     mut upload: U,
     response: &mut ResponseHead,
@@ -206,7 +130,12 @@ pub async fn send<'a, U: TargetUpload<'a>>(
             times.responded(open.started(), clock::now());
         }
     }
-    Ok(upload.finish(channel, arrived, response, idle, is_grpc))
+    Ok(match upload.finish(channel, arrived, response, idle, is_grpc) {
+        Finished::Response(body) => Outcome::Response(body.into()),
+        Finished::Switched { connection, is_complete } => {
+            Outcome::Switched { connection, is_complete }
+        }
+    })
 }
 
 /// A request being sent.
@@ -248,7 +177,7 @@ impl<'p> Sender<'p> {
     }
 
     /// One attempt, at the next target that can be connected to.
-    async fn attempt<'a, U: TargetUpload<'a>>(
+    async fn attempt<U: TargetUpload>(
         &mut self,
         upload: &mut U,
         response: &mut ResponseHead,
@@ -289,7 +218,7 @@ impl<'p> Sender<'p> {
     }
 
     /// Picks targets until one can be connected to.
-    async fn connect<'a, U: TargetUpload<'a>>(
+    async fn connect<U: TargetUpload>(
         &mut self,
         started: Instant,
     ) -> Result<(&'p Rc<Target>, U::Channel), FailedAttempt> {
@@ -319,7 +248,7 @@ impl<'p> Sender<'p> {
     }
 
     /// Whether there is another attempt, why, and after which pause.
-    fn retry<'a, U: TargetUpload<'a>>(
+    fn retry<U: TargetUpload>(
         &self,
         upload: &U,
         attempted: &Attempted<U>,
@@ -375,7 +304,7 @@ impl SendContext<'_> {
 
     /// Sends the request over `channel`; once more over a fresh one to the same target if a reused one
     /// turns out to be closed, and that does no harm.
-    pub(super) async fn attempt_on<'a, U: TargetUpload<'a>>(
+    pub(super) async fn attempt_on<U: TargetUpload>(
         &self,
         target: &Rc<Target>,
         mut channel: U::Channel,
@@ -424,7 +353,7 @@ impl SendContext<'_> {
     }
 
     /// Ends an attempt whose result nobody gets.
-    pub(super) fn discard<'a, U: TargetUpload<'a>>(
+    pub(super) fn discard<U: TargetUpload>(
         &self,
         open: Option<OpenAttempt>,
         upload: &U,

@@ -6,10 +6,10 @@ use crate::body::RequestBody;
 use crate::deadline::{Deadline, Wait};
 use crate::labels::RetryReason;
 use crate::outgoing::Outgoing;
-use crate::send::{Outcome, TargetUpload};
 use crate::spans::AttemptSpan;
 use crate::stream::Stream;
-use crate::{CheckOutError, Connection, Http1Response, OutboundRequest, Target, UpstreamBody};
+use crate::target_upload::{Finished, TargetUpload};
+use crate::{CheckOutError, Connection, Http1Response, OutboundRequest, Target};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -196,7 +196,8 @@ impl Upload for Http1Upload<'_> {
     }
 }
 
-impl<'a> TargetUpload<'a> for Http1Upload<'a> {
+impl<'a> TargetUpload for Http1Upload<'a> {
+    type Body = Http1Response<'a>;
     const REOPENS: bool = true;
 
     async fn check_out(
@@ -275,12 +276,11 @@ impl<'a> TargetUpload<'a> for Http1Upload<'a> {
         response: &ResponseHead,
         idle: Duration,
         _: bool,
-    ) -> Outcome<'a> {
+    ) -> Finished<Self::Body> {
         if response.status == 101 {
-            return Outcome::Switched { connection, is_complete: self.is_complete() };
+            return Finished::Switched { connection, is_complete: self.is_complete() };
         }
-        let body = Http1Response::new(connection, self, response, idle);
-        Outcome::Response(UpstreamBody::Http1(body))
+        Finished::Response(Http1Response::new(connection, self, response, idle))
     }
 
     fn give_up(&mut self) {

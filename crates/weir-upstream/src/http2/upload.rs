@@ -7,9 +7,9 @@ use crate::deadline::{Deadline, Expired, Wait};
 use crate::grpc;
 use crate::headers::filter_trailers;
 use crate::labels::RetryReason;
-use crate::send::{Outcome, TargetUpload};
 use crate::spans::AttemptSpan;
-use crate::{CheckOutError, OutboundRequest, Target, UpstreamBody};
+use crate::target_upload::{Finished, TargetUpload};
+use crate::{CheckOutError, OutboundRequest, Target};
 use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream};
 use std::future::Future as _;
@@ -238,7 +238,8 @@ impl Upload for Http2Upload<'_> {
     }
 }
 
-impl<'a> TargetUpload<'a> for Http2Upload<'a> {
+impl<'a> TargetUpload for Http2Upload<'a> {
+    type Body = Box<Http2Response<'a>>;
     const REOPENS: bool = false;
 
     async fn check_out(
@@ -314,7 +315,7 @@ impl<'a> TargetUpload<'a> for Http2Upload<'a> {
         response: &ResponseHead,
         idle: Duration,
         is_grpc: bool,
-    ) -> Outcome<'a> {
+    ) -> Finished<Self::Body> {
         let framing = response.framing;
         if is_grpc
             && framing == Framing::None
@@ -323,7 +324,7 @@ impl<'a> TargetUpload<'a> for Http2Upload<'a> {
             channel.permit.target().stats.grpc[code].add(1);
         }
         let body = Http2Response::new(channel.permit, self, incoming, framing, idle, is_grpc);
-        Outcome::Response(UpstreamBody::Http2(Box::new(body)))
+        Finished::Response(Box::new(body))
     }
 
     fn give_up(&mut self) {

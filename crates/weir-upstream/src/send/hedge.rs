@@ -8,12 +8,14 @@
 //! The client's own task polls both. The one that loses is dropped: its connection is closed, or its
 //! stream reset.
 
-use super::pick::Pick;
-use super::retry::RetryPolicy;
-use super::send::{Attempted, FailedAttempt, SendContext, Sender, TargetUpload};
-use super::{OpenAttempt, Target};
+use super::{Attempted, FailedAttempt, SendContext, Sender};
+use crate::attempt::Upload;
 use crate::clock;
 use crate::labels::{Hedged, RetryDenied, RetryReason};
+use crate::pick::Pick;
+use crate::retry::RetryPolicy;
+use crate::target_upload::TargetUpload;
+use crate::{OpenAttempt, Target};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -64,7 +66,7 @@ impl Drop for SecondAttempt {
 }
 
 /// How an attempt ended.
-struct Ended<U: super::attempt::Upload> {
+struct Ended<U: Upload> {
     attempted: Attempted<U>,
     /// It has a response that is not retried.
     is_good: bool,
@@ -85,7 +87,7 @@ impl<'u> Hedge<'u> {
 
     /// Sends a request to a target, and `spare` to another one when the first takes too long. The
     /// request and the head of the response are then in `upload` and `response`.
-    pub(super) async fn race<'a, U: TargetUpload<'a>>(
+    pub(super) async fn race<U: TargetUpload>(
         self,
         sender: &mut Sender<'_>,
         (target, channel): (&Rc<Target>, U::Channel),
@@ -215,7 +217,7 @@ impl<'u> Hedge<'u> {
 }
 
 /// Checks out a channel for the second attempt, and addresses the request.
-async fn begin_second<'a, U: TargetUpload<'a>>(
+async fn begin_second<U: TargetUpload>(
     context: &SendContext<'_>,
     target: &Rc<Target>,
     upload: &mut U,
