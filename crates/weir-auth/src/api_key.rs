@@ -32,7 +32,7 @@ impl KeyRing {
         Self { by_hash, names: consumers.iter().map(|consumer| consumer.name.clone()).collect() }
     }
 
-    /// The consumer whose key the request carries; `None` when it carries none.
+    /// The consumer of the key in the request; `None` without a key.
     pub(super) fn find(
         &self,
         source: &ApiKeySource,
@@ -65,10 +65,10 @@ impl KeyRing {
 
     /// Looks the key up by its hash.
     ///
-    /// The time of a look-up depends on the hash of what was sent, not on the key: to learn
-    /// anything of a stored hash somebody would have to find keys whose SHA-256 approaches it, and
-    /// a hash does not open the door, only its preimage does. The final comparison is in constant
-    /// time, so that nothing hangs on the map's own.
+    /// The time of a lookup depends on the hash of the key that was sent. An attacker who wants to learn
+    /// a stored hash from it has to find keys whose SHA-256 approaches that hash, and the hash is no
+    /// credential, only its preimage is. The final comparison is in constant time, so that the comparison
+    /// of the map does not matter.
     fn consumer(&self, key: &[u8]) -> Option<ConsumerId> {
         if key.len() > LONGEST {
             return None;
@@ -98,7 +98,7 @@ fn parameters<'q>(query: &'q [u8], name: &'q str) -> impl Iterator<Item = Cow<'q
     })
 }
 
-/// Percent-decoding; `+` is a space, as forms write it.
+/// Percent-decoding; `+` is a space, as in forms.
 fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr2(b'%', b'+', text).is_none() {
         return Cow::Borrowed(text);

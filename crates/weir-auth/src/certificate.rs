@@ -1,7 +1,7 @@
-//! Certificates that clients show, taken apart once a connection (RFC 5280).
+//! Client certificates, parsed once a connection (RFC 5280).
 //!
-//! That a certificate is good is for the handshake (the listener's verifier) to say; here is who its
-//! owner is. Its validity is looked at again with every request: connections outlive certificates.
+//! The TLS handshake (the verifier of the listener) verifies a certificate; this module finds its owner.
+//! Validity is checked again with every request: connections outlive certificates.
 
 use super::FailureKind;
 use aws_lc_rs::digest;
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use weir_config::CertificateName;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Most names of a kind that are looked at.
+/// Most names of a kind that are read.
 const NAMES: usize = 64;
 
-/// What a certificate says of its owner.
+/// The owner of a client certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificate {
     /// SHA-256 of the whole certificate.
     pub(super) fingerprint: [u8; 32],
     /// An object: see [`Certificate::read`].
     pub(super) claims: Value,
-    /// The first second since 1970 at which it holds no longer.
+    /// The first second since 1970 at which it is no longer valid.
     expires: u64,
 }
 
 impl Certificate {
-    /// Takes a certificate (DER) apart; `None` if it is none.
+    /// Parses a certificate (DER); `None` if it is malformed.
     pub fn read(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let subject = certificate.subject();
@@ -65,7 +65,7 @@ impl Certificate {
         Some(Self { fingerprint, claims, expires })
     }
 
-    /// Its owner's name, and until when it holds.
+    /// The name of the owner, and the second at which the certificate expires.
     pub(super) fn owner(
         &self,
         name: CertificateName,

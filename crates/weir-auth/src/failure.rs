@@ -1,27 +1,27 @@
-//! Why somebody is not admitted, and what the client is told about it.
+//! Authentication failures, and the response to them.
 
 use weir_config::config::Config;
 use weir_config::{Access, ApiKeySource, AuthId, AuthKind};
 use weir_http::problem::Problem;
 
-/// What is wrong with a credential; a later one came closer to being admitted.
+/// The reason of a failure; a later one came closer to success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
-    /// There is none.
+    /// There is no credential.
     Missing,
-    /// Another scheme than the one asked for, or no token at all.
+    /// Another scheme than the required one, or no token at all.
     Malformed,
     /// The credential is sent more than once.
     Repeated,
-    /// The client's certificate has no name of the kind asked for.
+    /// The client's certificate has no name of the required kind.
     CertificateName,
-    /// The client's certificate has expired since it was shown.
+    /// The client's certificate has expired since the handshake.
     CertificateExpired,
     /// No consumer has this API key.
     UnknownApiKey,
     /// The algorithm is `none` or not among those accepted.
     Algorithm,
-    /// The keys are to be fetched, and cannot be.
+    /// The keys cannot be fetched.
     NoKeys,
     /// No key fits the token's `kid` and algorithm.
     UnknownKey,
@@ -37,21 +37,19 @@ pub enum FailureKind {
     NotYetValid,
     /// `exp` lies in the past.
     Expired,
-    /// The authorization server says it is none, or none any more.
+    /// The authorization server reports the token as not active.
     Inactive,
-    /// All is well but the scopes granted.
+    /// A required scope is not granted.
     InsufficientScope,
-    /// Nothing is known of the token before the authorization server has been asked. Last, because
-    /// it says least: the answer may be anything.
+    /// The token was not introspected yet. Late in the order: the result may be anything.
     NotIntrospected,
-    /// The credential was not verified: too many from the client's address have failed. Behind
-    /// everything, as what it would be is not known.
+    /// The credential was not verified: too many from the client's address have failed. Last, as the
+    /// result is unknown.
     Throttled,
 }
 
 impl FailureKind {
-    /// Whether it counts as a failed authentication of the client's: a credential was there, and
-    /// is not good.
+    /// Whether it counts as a failed authentication of the client: a credential was there and is wrong.
     pub fn is_counted(self) -> bool {
         !matches!(
             self,
@@ -64,7 +62,7 @@ impl FailureKind {
     }
 }
 
-/// Nobody is admitted.
+/// Authentication has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("authentication failed: {kind:?}")]
 pub struct AuthFailure {
@@ -101,7 +99,7 @@ impl AuthFailure {
         Self { kind, auth: Some(auth) }
     }
 
-    /// What is wrong.
+    /// The reason.
     pub fn kind(self) -> FailureKind {
         self.kind
     }
@@ -111,7 +109,7 @@ impl AuthFailure {
         self.auth
     }
 
-    /// The problem to answer with: 403 for scopes, 503 if it is not the client's fault, else 401.
+    /// The problem of the response: 403 for scopes, 503 if it is not the client's fault, else 401.
     pub fn problem(self) -> Problem {
         match self.kind {
             FailureKind::Missing => Problem::MissingCredential,
@@ -136,10 +134,10 @@ impl AuthFailure {
     }
 
     /// The value of `WWW-Authenticate` (RFC 9110 section 11.6.1, RFC 6750 section 3): a challenge
-    /// for each way in when there was no credential, else one that says what failed. API keys
-    /// and certificates have no registered scheme; `ApiKey` names the place the key belongs.
+    /// for each method when there was no credential, else one for the method that failed. API keys
+    /// and certificates have no registered scheme; `ApiKey` names the header or parameter of the key.
     ///
-    /// Made of the configuration and fixed words only, never of what was sent.
+    /// Built from the configuration and fixed words only, never from the request.
     pub fn challenge(self, config: &Config, access: &Access) -> String {
         let mut out = String::new();
         for rule in &access.any_of {

@@ -25,10 +25,10 @@ pub const MAX_BYTES: u64 = 64 << 10;
 
 type Hash = [u8; 32];
 
-/// What is known of the tokens of one auth.
+/// The introspected tokens of one auth.
 #[derive(Debug)]
 pub struct Introspection {
-    /// What tells it apart from others, over reloads.
+    /// Identifies it over reloads.
     name: String,
     settings: IntrospectAuth,
     state: Mutex<State>,
@@ -45,7 +45,7 @@ struct State {
     in_flight: HashMap<Hash, watch::Receiver<()>, foldhash::fast::RandomState>,
 }
 
-/// A bounded map; what came first goes first.
+/// A bounded map; the oldest entry is evicted.
 #[derive(Debug)]
 struct BoundedCache<T> {
     entries: HashMap<Hash, (u64, T), foldhash::fast::RandomState>,
@@ -106,7 +106,7 @@ pub struct IntrospectionSeries {
     pub crowded: u64,
 }
 
-/// Those of a Config by auth; what `before` knows under the same settings is known on.
+/// Those of a Config by auth; those of `before` with the same settings are kept.
 pub fn all(
     config: &Config,
     before: Option<&[Option<Arc<Introspection>>]>,
@@ -139,7 +139,7 @@ impl Introspection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a token at `now`, seconds since 1970.
+    /// The cached result for a token at `now`, seconds since 1970.
     pub(super) fn known(&self, key: &token_cache::Key, now: u64) -> Option<Introspected> {
         let state = self.state();
         if let Some((until, claims)) = state.active.get(key.hash(), now) {
@@ -202,12 +202,12 @@ fn read(text: &[u8]) -> Option<Response> {
 pub struct InFlight {
     source: Arc<Introspection>,
     hash: Hash,
-    /// Those who wait see it go.
+    /// Its end wakes those who wait.
     _sender: watch::Sender<()>,
 }
 
 impl InFlight {
-    /// Where the token is introspected, and how.
+    /// The settings of the introspection.
     pub fn settings(&self) -> &IntrospectAuth {
         &self.source.settings
     }

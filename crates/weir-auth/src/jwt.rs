@@ -11,23 +11,23 @@ use weir_config::{
 };
 use weir_wire::{Headers, Known};
 
-/// Longest token that is looked at, in bytes.
+/// Longest token that is parsed, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// A token that holds.
+/// A verified token.
 pub(super) struct Verified {
     /// Its claims, an object.
     pub(super) claims: Value,
     /// `sub`, if it is text.
     pub(super) subject: Option<String>,
-    /// What `scope` and `scp` grant.
+    /// The scopes of `scope` and `scp`.
     pub(super) scopes: Vec<String>,
-    /// The first second since 1970 at which it no longer holds, leeway included.
+    /// The first second since 1970 at which it is no longer valid, leeway included.
     pub(super) expires: Option<u64>,
 }
 
-/// The part of the JOSE header that verification needs. What else it says (`jwk`, `jku`, `x5u`) is
-/// never followed: keys come from the configuration only.
+/// The part of the JOSE header that verification needs. `jwk`, `jku` and `x5u` are never followed: keys
+/// come from the configuration only.
 #[derive(Deserialize)]
 struct Header<'a> {
     #[serde(borrow)]
@@ -57,8 +57,8 @@ pub fn bearer(headers: &Headers) -> Result<Option<&[u8]>, FailureKind> {
     Ok(Some(token))
 }
 
-/// Verifies a token against an auth and its keys at `now`, seconds since 1970. Scopes are not looked at: they
-/// are the route's business, too.
+/// Verifies a token against an auth and its keys at `now`, seconds since 1970. Scopes are not checked
+/// here: routes require scopes, too.
 pub(super) fn verify(
     auth: &JwtAuth,
     keys: &[VerificationKey],
@@ -78,7 +78,7 @@ pub(super) fn verify(
     accept(&auth.rules, claims, now)
 }
 
-/// Holds what a token says, or what is said of it, against the rules.
+/// Checks the claims of a token or of an introspection against the rules.
 pub(super) fn accept(
     rules: &TokenRules,
     claims: Map<String, Value>,
@@ -177,7 +177,7 @@ fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
     items.iter().filter_map(Value::as_str)
 }
 
-/// Checks `exp` and `nbf`; gives the second from which the token no longer holds.
+/// Checks `exp` and `nbf`; gives the second from which the token is no longer valid.
 ///
 /// Both are NumericDates, which may have a fraction (RFC 7519 section 2). Anything else in their
 /// place makes the token malformed, rather than one without a limit.

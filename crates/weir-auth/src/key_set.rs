@@ -1,10 +1,10 @@
 //! Key sets (RFC 7517) that are fetched from URLs, shared by all workers. The caller fetches.
 //!
-//! A set is fetched when it is due, by whichever worker notices first, and at once for a token with
-//! an unknown `kid`, at most every 30 s. Requests that need a key that is not there wait for a fetch
-//! in flight, as long as one may take. A set that cannot be fetched stays as it was, for a day; each
-//! failure doubles the wait for the next attempt. Each new set has another number, which tokens in
-//! the cache are remembered under: what a dropped key has signed is verified anew, and so refused.
+//! A set is fetched when it is due, by the first worker that notices, and at once for a token with an
+//! unknown `kid`, at most every 30 s. Requests that need a missing key wait for the fetch in flight,
+//! at most its timeout. A set that cannot be fetched again is used for another day; each failure
+//! doubles the wait for the next attempt. Each new set has another number, which is part of the key in
+//! the token cache: tokens signed by a removed key are verified again, and rejected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -26,7 +26,7 @@ pub const MAX_BYTES: u64 = 512 << 10;
 /// One set.
 #[derive(Debug)]
 pub struct KeySet {
-    /// What tells it apart from others, over reloads.
+    /// Identifies it over reloads.
     identity: String,
     settings: RemoteKeys,
     algorithms: Vec<Algorithm>,
@@ -42,18 +42,18 @@ pub struct KeySet {
     failed: AtomicU64,
 }
 
-/// What is known now.
+/// The current keys.
 #[derive(Clone, Default)]
 pub struct Current {
     /// The keys; none before the first fetch, or after a day without one.
     pub keys: Arc<Vec<VerificationKey>>,
-    /// Another with each set that differs in whatever way.
+    /// Changes with each different set.
     pub number: u64,
-    /// Fetches that are over, whether anything came of them or not.
+    /// Fetches that have ended, successfully or not.
     attempts: u64,
     /// When the keys came, in milliseconds after the start.
     came: u64,
-    /// The text of the set, to see whether another one differs.
+    /// The text of the set, to detect changes.
     text: Arc<Vec<u8>>,
 }
 
@@ -64,20 +64,20 @@ impl std::fmt::Debug for Current {
     }
 }
 
-/// What a set has been through.
+/// Statistics of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeySetSeries {
     /// Name of the auth.
     pub auth: String,
-    /// Fetches that brought a set.
+    /// Successful fetches.
     pub fetched: u64,
-    /// Fetches that did not.
+    /// Failed fetches.
     pub failed: u64,
     /// Keys in use.
     pub keys: u64,
 }
 
-/// The sets of a Config by auth; those that `before` has as well go on.
+/// The sets of a Config by auth; those of `before` with the same settings are kept.
 pub fn all(config: &Config, before: Option<&[Option<Arc<KeySet>>]>) -> Vec<Option<Arc<KeySet>>> {
     let known = || before.unwrap_or_default().iter().flatten();
     let set =
@@ -110,7 +110,7 @@ impl KeySet {
         }
     }
 
-    /// The keys of this moment.
+    /// The current keys.
     pub fn current(&self) -> Current {
         let current = self.current.borrow().clone();
         let age = self.now().saturating_sub(current.came);
@@ -120,7 +120,7 @@ impl KeySet {
         current
     }
 
-    /// What it has been through, for metrics.
+    /// Statistics, for metrics.
     pub fn series(&self, auth: &str) -> KeySetSeries {
         KeySetSeries {
             auth: auth.to_owned(),
@@ -141,12 +141,12 @@ impl KeySet {
         now >= quiet && self.quiet.compare_exchange(quiet, next, Relaxed, Relaxed).is_ok()
     }
 
-    /// Where it is fetched from, and how.
+    /// The settings of its fetches.
     pub fn settings(&self) -> &RemoteKeys {
         &self.settings
     }
 
-    /// Whether it is time to fetch it.
+    /// Whether a fetch is due.
     pub fn is_due(&self) -> bool {
         self.now() >= self.due.load(Relaxed)
     }
@@ -157,8 +157,8 @@ impl KeySet {
         (!taken).then(|| Lease(Arc::clone(self)))
     }
 
-    /// Waits for a fetch, if one may begin or is under way, at most until `deadline`; `start` begins
-    /// one. Says whether one has ended.
+    /// Waits for a fetch, if one may start or is in flight, at most until `deadline`; `start` starts one.
+    /// Whether one has ended.
     pub async fn wait(
         self: &Arc<Self>,
         deadline: Option<Instant>,
@@ -186,7 +186,7 @@ impl KeySet {
         tokio::time::timeout_at(latest.into(), over).await.is_ok()
     }
 
-    /// Takes what a fetch has brought.
+    /// Takes the result of a fetch.
     pub fn take(&self, brought: Result<Vec<u8>, ()>) {
         let parsed = brought.and_then(|text| {
             let keys = key_set::parse(&text, &self.algorithms, Origin::Url).map_err(|_| ())?;
@@ -220,7 +220,7 @@ impl KeySet {
     }
 }
 
-/// The right to fetch a set; given back when dropped, also if the task ends on its way.
+/// The right to fetch a set, until dropped: also if its task ends early.
 pub struct Lease(Arc<KeySet>);
 
 impl Lease {

@@ -6,8 +6,8 @@
 //!
 //! A credential that weir has checked is still passed on to the upstream, as other gateways do:
 //! upstreams read claims themselves. It is replaced where the upstream has a credential of weir's
-//! own, and removed by a header edit on the route. `AuthKind::carrier` says where credentials stand:
-//! they are never stored.
+//! own, and removed by a header edit on the route. `AuthKind::carrier` names the header or parameter of
+//! a credential: credentials are never stored.
 
 mod api_key;
 pub mod certificate;
@@ -42,7 +42,7 @@ use weir_config::{
 };
 use weir_wire::Headers;
 
-/// Who calls, as proved; or nobody in particular.
+/// The authenticated caller, or an anonymous one.
 #[derive(Debug, PartialEq)]
 pub struct Principal {
     auth: Option<AuthId>,
@@ -52,7 +52,7 @@ pub struct Principal {
     scopes: Vec<String>,
     /// The same with spaces between, as it is recorded.
     granted: String,
-    /// See [`Principal::fingerprint`]; made when it is asked for.
+    /// See [`Principal::fingerprint`]; computed at the first use.
     fingerprint: OnceCell<[u8; 32]>,
 }
 
@@ -82,7 +82,7 @@ impl Principal {
         self.subject.as_deref()
     }
 
-    /// The consumer recognised by the credential.
+    /// The consumer that the credential matches.
     pub fn consumer(&self) -> Option<ConsumerId> {
         self.consumer
     }
@@ -92,7 +92,7 @@ impl Principal {
         self.claims.as_ref()
     }
 
-    /// What the token's `scope` and `scp` grant.
+    /// The granted scopes: `scope` and `scp` of the token.
     pub fn scopes(&self) -> &[String] {
         &self.scopes
     }
@@ -123,7 +123,7 @@ impl Principal {
         })
     }
 
-    /// The first scope that is wanted and not granted.
+    /// Whether a required scope is not granted.
     fn lacks<'s>(&self, mut wanted: impl Iterator<Item = &'s String>) -> bool {
         wanted.any(|scope| !self.scopes.contains(scope))
     }
@@ -141,21 +141,20 @@ pub struct PresentedCredentials<'a> {
     pub headers: &'a Headers,
     /// The raw query without its question mark.
     pub query: Option<&'a [u8]>,
-    /// What the client showed in the handshake.
+    /// Certificate of the client, from the TLS handshake.
     pub certificate: Option<&'a Certificate>,
-    /// Whether what costs something may be done for the client: verifying a signature, asking an
-    /// authorization server.
+    /// Whether expensive checks are allowed for the client: verification of a signature, introspection.
     pub may_verify: &'a dyn Fn() -> bool,
 }
 
 /// Counters of authentication, of all workers. Each only grows.
 #[derive(Debug, Default)]
 pub struct AuthCounters {
-    /// Tokens found verified.
+    /// Tokens found in the cache.
     pub cache_hits: AtomicU64,
     /// Tokens that had to be verified, successfully or not.
     pub cache_misses: AtomicU64,
-    /// Verified tokens dropped for room before their time.
+    /// Verified tokens evicted before they expired.
     pub cache_evictions: AtomicU64,
 }
 
@@ -165,12 +164,12 @@ fn count(counter: &AtomicU64) {
 
 /// Authenticates for one worker and one Config.
 ///
-/// It is made anew with each Config, which empties the cache of verified tokens: keys, audiences
-/// and consumers may have changed.
+/// Each Config has a new one, with an empty cache of verified tokens: keys, audiences and consumers may
+/// have changed.
 #[derive(Debug)]
 pub struct Authenticator {
     keys: KeyRing,
-    /// For each auth the consumers that its tokens may belong to, in order.
+    /// The consumers that tokens of each auth may match, in order.
     candidates: Vec<Vec<ConsumerId>>,
     tokens: RefCell<TokenCache>,
     anonymous: Rc<Principal>,
@@ -191,14 +190,14 @@ pub struct Remote {
 pub enum MethodOutcome {
     /// The request has no credential of this kind.
     Absent,
-    /// It is one of this principal.
+    /// The credential of this principal.
     Granted(Rc<Principal>),
-    /// It has one that does not do.
+    /// A credential that is rejected.
     Refused(FailureKind),
 }
 
 impl Authenticator {
-    /// Ready for the auths and consumers of this Config.
+    /// For the auths and consumers of this Config.
     pub fn new(config: &Config, counters: Arc<AuthCounters>, remote: Remote) -> Self {
         let mut candidates = vec![Vec::new(); config.auths.len()];
         for (index, consumer) in config.consumers.iter().enumerate() {
@@ -216,14 +215,14 @@ impl Authenticator {
         }
     }
 
-    /// Finds out who calls, or why the request is refused.
+    /// The principal of a request.
     ///
-    /// `config` is the one given to [`Authenticator::new`], `now` seconds since 1970. The ways in are tried in order and the first that
-    /// succeeds is it. A wrong credential is refused even where anonymous callers are admitted, so
-    /// that nobody is silently taken for somebody else.
+    /// `config` is the one given to [`Authenticator::new`], `now` seconds since 1970. The methods are tried
+    /// in order; the first that succeeds decides. A wrong credential is rejected even where anonymous
+    /// callers are admitted, so that no caller is silently taken for another.
     ///
     /// # Errors
-    /// Nobody is admitted; of several failures the one that came closest is told.
+    /// No method succeeds; of several failures the one that came closest.
     pub fn authenticate(
         &self,
         config: &Config,
@@ -356,7 +355,7 @@ impl Authenticator {
         Ok(self.cache_principal(config, id, key, verified, now))
     }
 
-    /// The principal of a token, verified now or lately.
+    /// The principal of a token, verified now or cached.
     fn token(
         &self,
         config: &Config,

@@ -1,12 +1,12 @@
-//! Who was verified once stands in for a credential, which is never replayed; what is asked of him is
-//! what is asked now.
+//! The recorded principal of a resubmission takes the place of a credential, which is never replayed.
+//! The requirements are those of the current configuration.
 
 use super::Principal;
 use std::rc::Rc;
 use weir_config::config::Config;
 use weir_config::{Access, AuthId, ConsumerId};
 
-/// Who sent a request, as it was recorded. Empty text means nobody in particular.
+/// The principal of a request as it was recorded; all empty if it was anonymous.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedPrincipal<'a> {
     /// Name of the auth that proved it.
@@ -19,22 +19,22 @@ pub struct RecordedPrincipal<'a> {
     pub scopes: &'a str,
 }
 
-/// Why nobody stands in.
+/// Why the recorded principal is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdmitted {
-    /// The consumer is none any more.
+    /// The consumer does not exist any more.
     ConsumerGone,
-    /// A scope is asked for that was not granted.
+    /// A required scope was not granted.
     ScopeMissing,
-    /// Whoever it was proved it in a way that does not open this route now.
+    /// The route does not accept the auth method of the principal any more.
     NoWayIn,
 }
 
-/// The principal that a request has which is sent again. The claims of a token are not recorded, so
-/// expressions do not have them.
+/// The principal of a resubmission. The claims of a token are not recorded, so expressions do not have
+/// them.
 ///
 /// # Errors
-/// The route would not let him in now, whatever it did then.
+/// The route would not admit the principal now.
 pub fn recorded_principal(
     config: &Config,
     access: &Access,

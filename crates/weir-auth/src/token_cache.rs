@@ -1,4 +1,4 @@
-//! Verified tokens of one worker, so that a signature is checked once in a while, not every time.
+//! Cache of verified tokens of one worker: signatures are not verified with every request.
 
 use super::Principal;
 use aws_lc_rs::digest;
@@ -6,14 +6,14 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use weir_config::AuthId;
 
-/// Most tokens kept.
+/// Most cached tokens.
 const CAPACITY: usize = 4096;
 
 /// Longest time in seconds until a cached token is verified again.
 const MAX_SECONDS: u64 = 300;
 
-/// An auth, the number of its key set, and the SHA-256 of the whole token, signature included: whoever has another signature
-/// under the same claims has another token, and so does whoever's key set has changed.
+/// An auth, the number of its key set, and the SHA-256 of the whole token: another signature of the same
+/// claims is another token, and so is the same token after a change of the key set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(AuthId, u64, [u8; 32]);
 
@@ -38,9 +38,9 @@ impl Key {
 #[derive(Debug)]
 struct Entry {
     principal: Rc<Principal>,
-    /// The second from which it is no longer believed.
+    /// The second at which the entry expires.
     until: u64,
-    /// Its place in the order of insertion.
+    /// Its number in the order of insertion.
     number: u64,
 }
 
@@ -55,14 +55,14 @@ pub(super) struct TokenCache {
 }
 
 impl TokenCache {
-    /// The principal of a token verified lately.
+    /// The principal of a cached token.
     pub(super) fn get(&self, key: &Key, now: u64) -> Option<Rc<Principal>> {
         let entry = self.entries.get(key)?;
         (now < entry.until).then(|| Rc::clone(&entry.principal))
     }
 
-    /// Remembers a token until `expires` (seconds since 1970, leeway included), five minutes at
-    /// most. Says whether one that was still good had to go.
+    /// Caches a token until `expires` (seconds since 1970, leeway included), five minutes at most.
+    /// Whether one that was still valid was evicted.
     pub(super) fn insert(
         &mut self,
         key: Key,
