@@ -1,7 +1,6 @@
 //! Authentication and authorization of the admin API: token or session of a request, and the role
 //! that an endpoint requires.
 
-use crate::audit::Audit;
 use crate::denials::Denials;
 use crate::problem::{Denied, Problem};
 use crate::role::Role;
@@ -14,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_store::audit::AuditLog;
 
 /// Path of the admin API; its own paths go on from there.
 pub(crate) const BASE: &str = "/v1";
@@ -31,12 +31,12 @@ pub struct Access {
     /// The tokens.
     pub tokens: Arc<Tokens>,
     /// The audit.
-    pub audit: Arc<Audit>,
+    pub audit: Arc<AuditLog>,
 }
 
 /// Authenticates requests; limits wrong tokens.
 pub(crate) struct Guard {
-    audit: Arc<Audit>,
+    audit: Arc<AuditLog>,
     tokens: Arc<Tokens>,
     sessions: Arc<Sessions>,
     denials: Denials,
@@ -123,9 +123,9 @@ impl Guard {
     /// Audits a denied call, within the rate limit of such entries. An audit error does not matter:
     /// the call is denied in any case.
     async fn denied(&self, caller: Option<&Caller>, request: &str, reason: &str) {
-        if let Some(entry) = self.denials.entry(caller, request, reason, Instant::now()) {
+        if let Some(event) = self.denials.event(caller, request, reason, Instant::now()) {
             let audit = Arc::clone(&self.audit);
-            let _ = tokio::task::spawn_blocking(move || (audit.note)(&entry)).await;
+            let _ = tokio::task::spawn_blocking(move || audit.record(&event)).await;
         }
     }
 }

@@ -20,15 +20,13 @@ mod trial;
 mod usage;
 
 use crate::access::{self, Access, Grant, Guard, needs};
-use crate::audit::{self as noted, Action};
-use crate::failure::Failure;
+use crate::audit::{Action, event as audit_event};
 use crate::live::Live;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::session::Sessions;
 use crate::sources::Sources;
 use crate::tokens::Caller;
-use crate::tracker::Tracker;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -38,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use utoipa::OpenApi;
+use weir_tracker::{Tracker, TrackerError};
 
 /// Concurrent queries; further ones wait for [`PATIENCE`].
 const AT_ONCE: usize = 4;
@@ -264,10 +263,11 @@ impl Api {
 
     /// Writes an audit entry, before the action.
     async fn audit(&self, caller: &Caller, action: Action) -> Result<(), Problem> {
-        let (audit, entry) = (Arc::clone(&self.access()?.audit), noted::entry(caller, action));
-        let noted = tokio::task::spawn_blocking(move || (audit.note)(&entry));
-        let noted = noted.await.unwrap_or_else(|_| Err("the task was aborted".to_owned()));
-        noted.map_err(|error| Problem {
+        let (log, event) = (Arc::clone(&self.access()?.audit), audit_event(caller, action));
+        let record = move || log.record(&event).map_err(|error| error.to_string());
+        let recorded = tokio::task::spawn_blocking(record).await;
+        let recorded = recorded.unwrap_or_else(|_| Err("the task was aborted".to_owned()));
+        recorded.map_err(|error| Problem {
             status: StatusCode::SERVICE_UNAVAILABLE,
             kind: "not-audited",
             title: "The audit log cannot be written",
@@ -279,7 +279,7 @@ impl Api {
     /// Runs a query of the Tracker, which may block.
     async fn ask<T, E>(
         &self,
-        question: impl FnOnce(&Tracker) -> Result<T, E> + Send + 'static,
+        question: impl FnOnce(&Arc<Tracker>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Problem>
     where
         T: Send + 'static,
@@ -312,23 +312,23 @@ impl Api {
         match asked.await {
             Ok(Some(answer)) => answer.map_err(Into::into),
             Ok(None) => Err(without()),
-            Err(_) => Err(Failure::Unreadable("the query was aborted".to_owned()).into()),
+            Err(_) => Err(TrackerError::unreadable("the query was aborted").into()),
         }
     }
 }
 
-impl From<Failure> for Problem {
-    fn from(failure: Failure) -> Self {
-        let (status, kind, title) = match failure {
-            Failure::Unreadable(_) => {
+impl From<TrackerError> for Problem {
+    fn from(error: TrackerError) -> Self {
+        let (status, kind, title) = match error {
+            TrackerError::Unreadable(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "Recorded data cannot be read")
             }
-            Failure::NotIndexed => (StatusCode::CONFLICT, "not-indexed", "Indexing is off"),
-            Failure::Behind => {
+            TrackerError::NotIndexed => (StatusCode::CONFLICT, "not-indexed", "Indexing is off"),
+            TrackerError::Behind => {
                 (StatusCode::SERVICE_UNAVAILABLE, "index-behind", "The index lags behind")
             }
         };
-        Self { status, kind, title, place: None, detail: format!("{failure}.") }
+        Self { status, kind, title, place: None, detail: format!("{error}.") }
     }
 }
 

@@ -1,11 +1,9 @@
-//! Audit log of payload access and changes.
-//!
-//! An action that cannot be audited is not performed. The storage is injected, like the backends of
-//! [`crate::tracker`].
+//! Audit events of payload access and changes. An action that cannot be audited is not performed.
 
 use crate::tokens::Caller;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use weir_model::UnixMicros;
+use weir_store::audit::AuditEvent;
+use weir_store::clock::now_us;
 
 /// An audited action.
 #[derive(Clone, Debug)]
@@ -78,61 +76,12 @@ impl Action {
     }
 }
 
-/// An entry of the audit log.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AuditEntry {
-    /// Number; 0 in an entry to be written.
-    pub number: i64,
-    /// Time (RFC 3339, UTC); empty in an entry to be written.
-    pub time: String,
-    /// Id of the token, never the token itself.
-    pub token: String,
-    /// Actor: name of the token.
-    pub name: String,
-    /// Role of the token.
-    pub role: String,
-    /// The action.
-    pub action: String,
-    /// Type of the object: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`,
-    /// `suite`, `configuration`, `journal` or `session`.
-    pub about: String,
-    /// The object.
-    pub subject: String,
-    /// Details of the action.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub details: String,
-}
-
-/// Filter of the audit log; an absent field matches everything.
-#[derive(Clone, Debug, Default)]
-pub struct AuditWanted {
-    /// Only entries before the one with this number.
-    pub before: Option<i64>,
-    /// Actor: name or id of the token.
-    pub who: Option<String>,
-    /// The action.
-    pub action: Option<String>,
-    /// The object.
-    pub subject: Option<String>,
-}
-
-/// Writes an entry, durable when the process ends.
-type Note = dyn Fn(&AuditEntry) -> Result<(), String> + Send + Sync;
-/// Returns the last entries, at most the given number.
-type Last = dyn Fn(usize, &AuditWanted) -> Result<Vec<AuditEntry>, String> + Send + Sync;
-
-/// The audit log. Its functions may block.
-pub struct Audit {
-    /// Writes an entry, durable when the process ends.
-    pub note: Box<Note>,
-    /// The last entries that match, newest first.
-    pub last: Box<Last>,
-}
-
-/// The entry for an action of a caller.
-pub(crate) fn entry(caller: &Caller, action: Action) -> AuditEntry {
+/// The event of an action of a caller.
+pub(crate) fn event(caller: &Caller, action: Action) -> AuditEvent {
     let (action, about, subject, details) = action.fields();
-    AuditEntry {
+    AuditEvent {
+        number: 0,
+        time: UnixMicros(now_us()),
         token: caller.id.clone(),
         name: caller.name.clone(),
         role: caller.role.name().to_owned(),
@@ -140,6 +89,5 @@ pub(crate) fn entry(caller: &Caller, action: Action) -> AuditEntry {
         about: about.to_owned(),
         subject,
         details,
-        ..AuditEntry::default()
     }
 }

@@ -3,11 +3,13 @@
 //! A denied caller may repeat the call at will. Therefore the entries of each caller are
 //! rate-limited; further denials are counted, and the next entry contains their number.
 
-use crate::audit::AuditEntry;
 use crate::tokens::Caller;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_model::UnixMicros;
+use weir_store::audit::AuditEvent;
+use weir_store::clock::now_us;
 
 /// Denials of a caller that are audited individually in a burst.
 const BURST: u32 = 20;
@@ -30,22 +32,24 @@ struct Budget {
 }
 
 impl Denials {
-    /// The entry for a denied call (method and path, without query), unless it is rate-limited;
+    /// The audit event of a denied call (method and path, without query), unless it is rate-limited;
     /// `caller` is `None` if the credential is unknown.
-    pub(crate) fn entry(
+    pub(crate) fn event(
         &self,
         caller: Option<&Caller>,
         request: &str,
         reason: &str,
         now: Instant,
-    ) -> Option<AuditEntry> {
+    ) -> Option<AuditEvent> {
         let id = caller.map(|caller| caller.id.clone()).unwrap_or_default();
         let suppressed = self.take(&id, now)?;
         let others = match suppressed {
             0 => String::new(),
             n => format!(" ({n} further denials before were not audited)"),
         };
-        Some(AuditEntry {
+        Some(AuditEvent {
+            number: 0,
+            time: UnixMicros(now_us()),
             token: id,
             name: caller.map_or("unknown", |caller| &caller.name).to_owned(),
             role: caller.map_or("none", |caller| caller.role.name()).to_owned(),
@@ -53,7 +57,6 @@ impl Denials {
             about: "request".to_owned(),
             subject: request.chars().take(LONGEST).collect(),
             details: format!("{reason}{others}"),
-            ..AuditEntry::default()
         })
     }
 
@@ -109,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_line_says_who_was_denied_what() {
-        let entry = Denials::default().entry(None, &"GET /".repeat(200), "r", Instant::now());
-        let entry = entry.unwrap();
-        assert_eq!((entry.name.as_str(), entry.action.as_str()), ("unknown", "denied"));
-        assert_eq!((entry.subject.len(), entry.details.as_str()), (LONGEST, "r"));
+        let event = Denials::default().event(None, &"GET /".repeat(200), "r", Instant::now());
+        let event = event.unwrap();
+        assert_eq!((event.name.as_str(), event.action.as_str()), ("unknown", "denied"));
+        assert_eq!((event.subject.len(), event.details.as_str()), (LONGEST, "r"));
     }
 }

@@ -10,7 +10,6 @@ mod rates;
 mod rejections;
 mod traffic;
 
-use crate::gap::Missing;
 use crate::sources::{Readiness, Sources};
 use axum::body::Bytes;
 use history::Past;
@@ -23,6 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use utoipa::ToSchema;
 use weir_limit::LimitStatuses;
+use weir_store::gaps::Gap;
 
 pub(crate) use history::{History, LONGEST};
 pub(crate) use pools::PoolHistory;
@@ -81,7 +81,7 @@ pub(crate) struct Pulse {
     pub(crate) lost: Lost,
     /// Gaps of the last 24 hours, including the time before the start.
     #[serde(default)]
-    pub(crate) missing: Missing,
+    pub(crate) missing: Gap,
     /// The journal, if recording is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) journal: Option<JournalPulse>,
@@ -190,7 +190,7 @@ struct Before {
     totals: Totals,
     refused: HashMap<String, u64>,
     journal: Option<JournalPulse>,
-    missing: Missing,
+    missing: Gap,
     seconds: u32,
 }
 
@@ -271,13 +271,15 @@ impl Live {
         before.totals = totals;
     }
 
-    fn missing(&self, now: u64) -> Missing {
+    /// Recent gaps; none if they cannot be read.
+    fn missing(&self, now: u64) -> Gap {
         let gaps = self.sources.gaps.as_ref();
-        gaps.map_or_else(Missing::default, |gaps| gaps(now.saturating_sub(RECENT), now + 60))
+        let recent = gaps.map(|gaps| gaps.between(now.saturating_sub(RECENT), now + 60));
+        recent.and_then(Result::ok).unwrap_or_default()
     }
 
     fn journal(&self) -> Option<JournalPulse> {
-        let state = (self.sources.tracker.as_ref()?.journal)(&()).ok()?;
+        let state = self.sources.tracker.as_ref()?.journal_state().ok()?;
         Some(JournalPulse {
             disk_bytes: state.disk_bytes,
             refused: state.refused,

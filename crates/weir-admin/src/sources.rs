@@ -2,16 +2,15 @@
 
 use crate::access::Access;
 use crate::configuration::Configuration;
-use crate::events::Events;
-use crate::gap::Gaps;
-use crate::invoice::Billing;
 use crate::lab::Lab;
 use crate::metrics::Family;
-use crate::monitor::Monitor;
-use crate::resubmit::Resubmission;
-use crate::tracker::Tracker;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use weir_events::delivery::SinkQueues;
 use weir_gateway::Gateway;
+use weir_monitor::{CounterCommand, Monitor};
+use weir_resubmit::Resubmitter;
+use weir_store::gaps::Gaps;
+use weir_tracker::Tracker;
 
 /// Readiness for traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,20 +33,26 @@ pub struct Sources {
     pub configuration: Configuration,
     /// Tokens and audit; the admin API is off without them.
     pub access: Option<Access>,
-    /// Invoices, if calls are metered.
-    pub billing: Option<Billing>,
     /// Queues of event sinks, if there can be events.
-    pub events: Option<Events>,
+    pub events: Option<SinkQueues>,
     /// The Lab, if there is a folder for its results.
     pub lab: Option<Lab>,
     /// The Tracker, if transactions are recorded.
-    pub tracker: Option<Tracker>,
-    /// The Monitor, if calls are metered.
-    pub monitor: Option<Monitor>,
+    pub tracker: Option<Arc<Tracker>>,
+    /// Usage and its counter, if calls are metered.
+    pub metering: Option<Metering>,
     /// Gaps in records and counts, if there are any records.
     pub gaps: Option<Gaps>,
     /// Resubmission, if transactions are recorded.
-    pub resubmission: Option<Resubmission>,
+    pub resubmitter: Option<Resubmitter>,
+}
+
+/// Usage, and commands to its counter.
+pub struct Metering {
+    /// Usage and invoices.
+    pub monitor: Monitor,
+    /// Commands to the thread that meters.
+    pub commands: mpsc::SyncSender<CounterCommand>,
 }
 
 impl Sources {

@@ -9,12 +9,15 @@
 //! up neither the events of other sinks nor the journal.
 
 use rusqlite::{Connection, TransactionBehavior, params};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
+use utoipa::ToSchema;
+use weir_model::UnixMicros;
 use weir_store::StoreError;
-use weir_store::clock::rfc3339;
+use weir_store::clock::now_us;
 
 /// Most events that wait for a sink.
 pub const MAX_WAITING: u64 = 100_000;
@@ -90,19 +93,45 @@ pub enum EventError {
     Journal(#[source] std::io::Error),
 }
 
-/// The queue of a sink, and its dropped events since the database was created.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Delivery queue of a sink.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Sink)]
 pub struct SinkQueue {
     /// Name of the upstream.
     pub sink: String,
-    /// Events that wait.
+    /// Waiting events.
     pub waiting: u64,
-    /// Time at which the oldest of them was queued, in microseconds since 1970; 0 if there is none.
+    /// Age of the oldest waiting event in seconds; 0 if none waits.
+    // The field is the time at which it was queued, in microseconds since 1970.
+    #[serde(rename = "oldest_seconds", serialize_with = "age")]
+    #[schema(value_type = f64)]
     pub oldest_us: u64,
     /// Events dropped because the queue was full.
+    #[serde(rename = "overtaken")]
     pub overflowed: u64,
-    /// Events dropped because they were older than [`MAX_AGE`].
+    /// Events dropped because they could not be delivered for a week.
     pub expired: u64,
+}
+
+/// The queues of all sinks, for other threads.
+pub type SinkQueues = Arc<Mutex<Vec<SinkQueue>>>;
+
+impl SinkQueue {
+    /// Age of the oldest waiting event in seconds; 0 if none waits.
+    #[must_use]
+    pub fn oldest_seconds(&self) -> f64 {
+        seconds_since(self.oldest_us)
+    }
+}
+
+fn seconds_since(us: u64) -> f64 {
+    let age = if us == 0 { 0 } else { now_us().saturating_sub(us) };
+    age as f64 / 1e6
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn age<S: Serializer>(us: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(seconds_since(*us))
 }
 
 /// The delivery queue, on its own connection.
@@ -295,7 +324,7 @@ impl EventTransaction<'_> {
             "source": format!("urn:weir:{}:{}", self.source, event.part),
             "type": event.kind,
             "subject": event.subject,
-            "time": rfc3339(event.time_us),
+            "time": UnixMicros(event.time_us),
             "datacontenttype": "application/json",
             "data": event.data,
         })

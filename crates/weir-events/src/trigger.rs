@@ -12,7 +12,7 @@ use weir_config::{BusinessKeys, EndState, Trigger};
 use weir_journal::{Follower, Journal, Outcome, Position, Reader, Transaction, failpoint};
 
 use crate::delivery::{Deliveries, Destination, Event, EventError};
-use weir_store::clock::rfc3339;
+use weir_model::UnixMicros;
 use weir_tracker::read_keys;
 
 /// Name of its follower of the journal.
@@ -252,7 +252,7 @@ fn event(
         "status": transaction.status,
         "problem": transaction.problem,
         "consumer": transaction.consumer,
-        "received": rfc3339(transaction.received_us),
+        "received": UnixMicros(transaction.received_us),
     });
     if let Some((name, value)) = key {
         data["key"] = json!({"name": name, "value": value});

@@ -10,7 +10,7 @@ use serde_json::json;
 use weir_config::amount::Amount;
 use weir_config::{Alert, AlertRule, Sink};
 use weir_journal::failpoint;
-use weir_store::clock::rfc3339;
+use weir_model::UnixSeconds;
 
 use crate::delivery::{Deliveries, Destination, Event, EventError};
 
@@ -181,7 +181,7 @@ fn bucket_event(bucket: &Bucket) -> Event {
         data: json!({
             "bucket": format!("{start}-{series}"),
             "revision": revision,
-            "start": rfc3339(start * 1_000_000),
+            "start": UnixSeconds(*start),
             "seconds": MINUTE,
             "consumer": consumer,
             "api": api,
@@ -278,8 +278,8 @@ fn alert_event(alert: &Alert, from: u64, to: u64, calls: u64, errors: u64) -> Ev
         data: json!({
             "alert": alert.name,
             "above": rule,
-            "from": rfc3339(from * 1_000_000),
-            "to": rfc3339(to * 1_000_000),
+            "from": UnixSeconds(from),
+            "to": UnixSeconds(to),
             "apis": alert.apis,
             "consumers": alert.consumers,
             "calls": calls,

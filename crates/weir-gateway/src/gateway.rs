@@ -7,9 +7,7 @@ use crate::clock::Wall;
 use crate::descriptors::Descriptors;
 use crate::explain::Desk;
 use crate::explanation::Explanation;
-use crate::injection::{
-    self, Injected, OnDone, PendingReplay, Refused, Resubmission, TestOutcome, TestRequest,
-};
+use crate::injection::{self, Injected, PendingReplay, TestOutcome, TestRequest};
 use crate::limit::{LimitStatuses, Limiter};
 use crate::listen::{self, BindError};
 use crate::request_text::{RequestText, RequestTextError};
@@ -33,6 +31,7 @@ use tokio::sync::{mpsc, watch};
 use weir_broker::{Broker, Log, PoolSnapshot};
 use weir_config::Config;
 use weir_journal::Lane;
+use weir_model::{OnDone, RejectionReason, ReplayRequest};
 
 /// Why the gateway cannot start, or cannot take over a Config.
 #[derive(Debug, thiserror::Error)]
@@ -189,26 +188,26 @@ impl Gateway {
         Arc::clone(&self.control.borrow().site.config)
     }
 
-    /// Whether a recorded request would be made again, limits aside.
+    /// Checks whether a replay would be accepted, limits aside.
     ///
     /// # Errors
-    /// Why not.
-    pub fn would_resubmit(&self, request: &Resubmission) -> Result<(), Refused> {
+    /// The reason for which it is rejected.
+    pub fn would_resubmit(&self, request: &ReplayRequest) -> Result<(), RejectionReason> {
         let site = Arc::clone(&self.control.borrow().site);
         injection::check(&site, request)
     }
 
-    /// Makes a recorded request again; `tell` is called once with how that ended, on any thread,
-    /// and must not block.
+    /// Sends a recorded request again; `on_done` is called once with the outcome, on any thread, and
+    /// must not block.
     ///
     /// # Errors
-    /// Every worker has as many as it takes, or weir is stopping: nothing was done, and request and
-    /// `tell` come back.
+    /// The queues of all workers are full, or weir is stopping: nothing was sent, and both arguments
+    /// are returned.
     pub fn resubmit(
         &self,
-        request: Box<Resubmission>,
+        request: Box<ReplayRequest>,
         on_done: OnDone,
-    ) -> Result<(), (Box<Resubmission>, OnDone)> {
+    ) -> Result<(), (Box<ReplayRequest>, OnDone)> {
         if self.control.borrow().phase >= Phase::Draining {
             return Err((request, on_done));
         }

@@ -11,19 +11,39 @@ pub use invoice::{Invoice, Line, TierLine, Total};
 pub use period::{PeriodError, period};
 pub use price_list::{Rule, record_prices};
 
-use crate::{Call, Group, Monitor, MonitorError, Usage, UsageError};
+use crate::{Call, Group, Monitor, MonitorError, Settings, Usage, UsageError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use weir_config::Config;
-use weir_config::amount::Amount;
 use weir_config::expr::CallFacts;
 use weir_config::price::Price;
+use weir_model::UnixSeconds;
+use weir_store::StoreError;
+use weir_store::gaps::Gaps;
+
+/// Selects invoices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InvoiceQuery {
+    /// Consumer; `None`: all.
+    pub consumer: Option<String>,
+    /// Month (`2026-11`), year or day.
+    pub period: String,
+    /// Time zone of the period.
+    pub zone: String,
+}
 
 /// Why an invoice cannot be given.
 #[derive(Debug, thiserror::Error)]
 pub enum BillingError {
+    /// The period is invalid.
+    #[error(transparent)]
+    Period(#[from] PeriodError),
+    /// The gaps cannot be read.
+    #[error(transparent)]
+    Gaps(#[from] StoreError),
     /// The counts cannot be read, or are too many.
     #[error(transparent)]
     Usage(#[from] UsageError),
@@ -55,10 +75,35 @@ pub enum BillingError {
     },
 }
 
+/// Time that a call may exceed its limit.
+const CALL_TIME_MARGIN: Duration = Duration::from_secs(5);
+
+/// Prices of calls, independent of the current Config, and the number of calls without a price.
+#[derive(Clone, Debug, Default)]
+pub struct Prices(Arc<AtomicU64>);
+
+impl Prices {
+    /// Metering rules of a Config.
+    #[must_use]
+    pub fn settings(&self, config: &Config) -> Settings {
+        let price = pricing(config, &self.0);
+        let routes = config.apis.iter().flat_map(|api| &api.routes);
+        // A call without a time limit may last forever, and no invoice waits for it.
+        let longest = routes.filter_map(|route| route.timeout).max().unwrap_or_default();
+        let max_call_time = longest.saturating_add(CALL_TIME_MARGIN);
+        Settings { price, max_call_time, ..Settings::new(&config.monitor) }
+    }
+
+    /// Calls without a price because the expression of their plan failed.
+    #[must_use]
+    pub fn unpriced(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The price of single calls, for the counter; `None` if no plan has one. Calls whose expression
 /// gives no price are counted in `unpriced`.
-#[must_use]
-pub fn pricing(config: &Config, unpriced: &Arc<AtomicU64>) -> Option<Arc<crate::Price>> {
+fn pricing(config: &Config, unpriced: &Arc<AtomicU64>) -> Option<Arc<crate::Price>> {
     let priced =
         config.plans.iter().filter_map(|plan| Some((plan.name.clone(), plan.price.clone()?)));
     let prices: HashMap<String, Price> = priced.collect();
@@ -88,6 +133,24 @@ fn facts(call: &Call<'_>) -> CallFacts {
     }
 }
 
+/// The invoices that a query selects, with the gaps of its period.
+///
+/// # Errors
+/// [`BillingError`].
+pub fn find_invoices(
+    monitor: &Monitor,
+    gaps: &Gaps,
+    query: &InvoiceQuery,
+) -> Result<Vec<Invoice>, BillingError> {
+    let InvoiceQuery { consumer, period: text, zone } = query;
+    let range = period(text, zone)?;
+    let found = invoices(monitor, consumer.as_deref(), &range)?;
+    let uncounted = gaps.between(range.start, range.end)?.uncounted;
+    let complete =
+        |invoice| Invoice { period: text.clone(), zone: zone.clone(), uncounted, ..invoice };
+    Ok(found.into_iter().map(complete).collect())
+}
+
 /// The invoices of a period, in seconds since 1970: of one consumer, or of all with calls of a plan
 /// that has a price. They are provisional while calls of the period may still be counted.
 ///
@@ -102,9 +165,7 @@ pub fn invoices(
     // Before the counts are read, so that they include all calls before `complete`.
     let (complete, purged) = monitor.complete_and_purged().map_err(UsageError::Monitor)?;
     if period.start < purged {
-        return Err(BillingError::Dropped {
-            until: weir_store::clock::rfc3339(purged * 1_000_000),
-        });
+        return Err(BillingError::Dropped { until: UnixSeconds(purged).to_string() });
     }
     let usage = Usage {
         from: period.start,
@@ -114,7 +175,7 @@ pub fn invoices(
         ..Usage::default()
     };
     let report = monitor.usage(&usage)?;
-    let fits = report.span.start >= period.start && report.span.end <= period.end;
+    let fits = report.from.0 >= period.start && report.to.0 <= period.end;
     if !report.rows.is_empty() && !fits {
         return Err(BillingError::NotKept);
     }
@@ -122,7 +183,7 @@ pub fn invoices(
     for row in report.rows {
         let consumer = row.consumer.unwrap_or_default();
         let plan = row.plan.unwrap_or_default();
-        let units = row.amounts.get(&plan).copied().unwrap_or(0);
+        let amount = row.amounts.get(&plan).copied().unwrap_or_default();
         counted.entry(consumer).or_default().push(Line {
             plan,
             api: row.api.unwrap_or_default(),
@@ -130,12 +191,14 @@ pub fn invoices(
             calls: row.calls,
             bytes: row.request_bytes.saturating_add(row.response_bytes),
             currency: String::new(),
-            amount: Amount::from_units(units),
+            amount,
         });
     }
     let invoices = counted.into_iter().map(|(consumer, lines)| Invoice {
+        from: UnixSeconds(period.start),
+        to: UnixSeconds(period.end),
         provisional: complete < period.end,
-        ..invoice::invoice(&consumer, period, lines, &rules)
+        ..invoice::invoice(&consumer, lines, &rules)
     });
     // Calls without a consumer are not billed.
     Ok(invoices

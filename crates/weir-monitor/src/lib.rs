@@ -23,7 +23,7 @@
 //! let (monitor, mut counter) = Monitor::open("data".as_ref(), Arc::new(journal), settings)?;
 //! counter.catch_up()?; // in a thread, with a pause when nothing is left
 //! for row in monitor.usage(&Usage::default())?.rows {
-//!     println!("{} {}", row.calls, row.percentiles[1]);
+//!     println!("{} {}", row.calls, row.p90_us);
 //! }
 //! # Ok(()) }
 //! ```
@@ -44,9 +44,9 @@ pub use counter::{Counter, Settings, Statistics};
 pub use error::MonitorError;
 pub use monitor::Monitor;
 pub use quota::QuotaUse;
-pub use rebuild::Rebuilt;
+pub use rebuild::{CounterCommand, RebuildReport, Rebuilt};
 pub use tally::{Call, Price};
-pub use usage::{Group, MAX_ROWS, Report, Row, Usage, UsageError};
+pub use usage::{Group, MAX_ROWS, Report, Row, StatusClass, Usage, UsageError, UsageQuery};
 
 #[cfg(test)]
 mod tests;

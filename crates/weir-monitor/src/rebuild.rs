@@ -9,14 +9,18 @@ use crate::counter::{self, Counter, REBUILD_PIN};
 use crate::error::MonitorError;
 use crate::tally::{MINUTE, Tally};
 use rusqlite::{Connection, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::sync::mpsc;
+use utoipa::ToSchema;
 use weir_journal::{Position, failpoint};
+use weir_model::UnixSeconds;
 use weir_store::clock;
 
 /// Calls that are added up before they are written.
 const BATCH_CALLS: usize = 100_000;
 
-/// Result of a rebuild.
+/// The counts of a rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
     /// Start of the range, a minute in seconds since 1970; 0 if nothing was ever dropped.
@@ -29,6 +33,46 @@ pub struct Rebuilt {
     pub before: u64,
     /// Calls of the range now.
     pub after: u64,
+}
+
+/// Result of a rebuild.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Rebuilt)]
+pub struct RebuildReport {
+    /// Start of the rebuilt period (RFC 3339, UTC): a minute. Older data was not changed.
+    pub from: String,
+    /// End of the rebuilt period.
+    pub to: String,
+    /// Transactions read.
+    pub read: u64,
+    /// Calls metered in the period before.
+    pub before: u64,
+    /// Calls metered in the period now.
+    pub after: u64,
+    /// Why a failed rebuild changed nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl From<Result<Rebuilt, MonitorError>> for RebuildReport {
+    fn from(result: Result<Rebuilt, MonitorError>) -> Self {
+        match result {
+            Ok(Rebuilt { from, to, read, before, after }) => {
+                let [from, to] = [from, to].map(|time| UnixSeconds(time).to_string());
+                Self { from, to, read, before, after, failed: None }
+            }
+            Err(error) => Self { failed: Some(error.to_string()), ..Self::default() },
+        }
+    }
+}
+
+/// A command to the thread that runs a [`Counter`].
+#[derive(Debug)]
+pub enum CounterCommand {
+    /// Rebuild the counts, and send the result.
+    Rebuild(mpsc::Sender<RebuildReport>),
+    /// End a pause.
+    Wake,
 }
 
 impl Counter {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::Counts;
+use weir_config::amount::Amount;
 use weir_journal::{BodyMetadata, Completed, Journal, Lane, Outcome, Received, counted, stage};
 use weir_store::clock;
 
@@ -97,7 +98,7 @@ impl Bench {
 
 /// Calls by the begin of a step.
 fn by_step(rows: &[Row]) -> BTreeMap<u64, u64> {
-    rows.iter().map(|row| (row.start.unwrap(), row.calls)).collect()
+    rows.iter().map(|row| (row.time.unwrap().0, row.calls)).collect()
 }
 
 #[test]
@@ -113,7 +114,10 @@ fn calls_are_added_up_by_what_is_asked_for() {
     let all = bench.usage(&Usage::default());
     assert_eq!(all.len(), 1);
     assert_eq!((all[0].calls, all[0].request_bytes, all[0].response_bytes), (92, 276, 3680));
-    assert_eq!(all[0].percentiles.map(|p| p.abs_diff(1000) <= 10), [true; 3]);
+    assert_eq!(
+        [all[0].p50_us, all[0].p90_us, all[0].p99_us].map(|p| p.abs_diff(1000) <= 10),
+        [true; 3]
+    );
 
     let by = |by: &[Group]| bench.usage(&Usage { by: by.to_vec(), ..Usage::default() });
     let consumers = by(&[Group::Consumer]);
@@ -320,12 +324,12 @@ fn what_was_dropped_is_never_counted_again() {
     database.execute("UPDATE bucket SET calls = calls + 1000", []).unwrap();
     let rebuilt = bench.open().1.rebuild().unwrap();
     assert!(
-        rebuilt.from > before[0].start.unwrap() && rebuilt.after < rebuilt.before,
+        rebuilt.from > before[0].time.unwrap().0 && rebuilt.after < rebuilt.before,
         "{rebuilt:?}"
     );
     for (row, was) in bench.usage(&Usage { step: Some(60), ..Usage::default() }).iter().zip(&before)
     {
-        let spoilt = if row.start.unwrap() < rebuilt.from { 1000 } else { 0 };
+        let spoilt = if row.time.unwrap().0 < rebuilt.from { 1000 } else { 0 };
         assert_eq!(row.calls, was.calls + spoilt, "{rebuilt:?} {row:?}");
     }
     // Hours and days are what their minutes are.
@@ -501,6 +505,9 @@ fn prices_are_added_up_by_plan() {
     bench.record((received, end));
     bench.record((Received { plan: "tin", ..received }, end));
     let rows = bench.usage(&Usage::default());
-    let expected = BTreeMap::from([("gold".to_owned(), 86 << 70), ("tin".to_owned(), 43)]);
+    let expected = BTreeMap::from([
+        ("gold".to_owned(), Amount::from_units(86 << 70)),
+        ("tin".to_owned(), Amount::from_units(43)),
+    ]);
     assert_eq!(rows[0].amounts, expected);
 }

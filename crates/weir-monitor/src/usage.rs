@@ -3,15 +3,26 @@
 //! A range of time is read from the longest buckets that fit: days, then hours at both ends, then
 //! minutes. A report in steps is read from buckets that are not longer than a step.
 
+mod query;
+
 use crate::bucket::{DAY, HOUR, MINUTE_RETENTION, add_latency, amount};
 use crate::error::MonitorError;
 use crate::monitor::Monitor;
 use crate::sketch::Sums;
 use crate::tally::{MINUTE, Series};
+use jiff::Timestamp;
 use rusqlite::{Connection, params};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
-use weir_store::clock;
+use utoipa::ToSchema;
+use weir_config::amount::Amount;
+use weir_model::UnixSeconds;
+use weir_store::gaps::{Gap, Gaps};
+use weir_store::{StoreError, clock};
+
+pub use query::UsageQuery;
 
 /// Most rows of a report.
 pub const MAX_ROWS: usize = 10_000;
@@ -46,53 +57,109 @@ pub struct Usage {
     pub operation: Option<String>,
     /// Only calls of this plan; empty: without one.
     pub plan: Option<String>,
-    /// Only this class of status: 1 to 5, or 0 for no response.
-    pub status: Option<u8>,
+    /// Only this class of status.
+    pub status: Option<StatusClass>,
     /// The groupings.
     pub by: Vec<Group>,
     /// Length of the steps in seconds: 60, 3600 or 86,400.
     pub step: Option<u64>,
 }
 
-/// A row of a report.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Class of a status: the first digit, or 0 for calls without a response. As text: `2xx`, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StatusClass(pub u8);
+
+/// Names of the classes.
+pub(crate) const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+impl Display for StatusClass {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(CLASSES[usize::from(self.0).min(5)])
+    }
+}
+
+impl Serialize for StatusClass {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StatusClass {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let class = CLASSES.iter().position(|class| *class == text);
+        class
+            .map(|class| Self(class as u8))
+            .ok_or_else(|| de::Error::custom("no class of a status"))
+    }
+}
+
+/// Calls of a group. Fields outside the grouping are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = UsageRow)]
 pub struct Row {
-    /// Start of its step, in seconds since 1970, in a report with steps.
-    pub start: Option<u64>,
-    /// Consumer, if grouped by it; empty if there is none.
+    /// Start of the step (RFC 3339, UTC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub time: Option<UnixSeconds>,
+    /// Consumer; empty: none. `(other)` is the overflow beyond the cardinality limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer: Option<String>,
-    /// API, likewise.
+    /// API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
-    /// Operation, likewise.
+    /// Operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Plan, likewise.
+    /// Plan; empty: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Class of the status, likewise.
-    pub status: Option<u8>,
+    /// Class of the status: `2xx`, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub status: Option<StatusClass>,
     /// Calls.
     pub calls: u64,
     /// Bytes of request bodies.
     pub request_bytes: u64,
     /// Bytes of response bodies.
     pub response_bytes: u64,
-    /// Sums of the prices of single calls by plan, in units of 10⁻¹⁸ of the currency of the plan.
-    pub amounts: BTreeMap<String, i128>,
-    /// Durations in microseconds, within 1 %: 50th, 90th and 99th percentile; zeros if unknown.
-    pub percentiles: [u64; 3],
+    /// Costs by plan: a decimal in the plan's currency, without tiers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub amounts: BTreeMap<String, Amount>,
+    /// Median duration in microseconds, within 1 %.
+    pub p50_us: u64,
+    /// 90th percentile of the durations.
+    pub p90_us: u64,
+    /// 99th percentile of the durations.
+    pub p99_us: u64,
 }
 
-/// A report, with rows in the order of time and names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Usage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = UsageReport)]
 pub struct Report {
-    /// Its range, in seconds since 1970: whole minutes, or hours where minutes are purged.
-    pub span: Range<u64>,
-    /// The rows.
+    /// Start of the period (RFC 3339, UTC).
+    // Whole minutes, or hours where minutes are purged.
+    #[schema(value_type = String)]
+    pub from: UnixSeconds,
+    /// End of the period.
+    #[schema(value_type = String)]
+    pub to: UnixSeconds,
+    /// Rows by time and names, at most 10,000.
     pub rows: Vec<Row>,
+    /// Gaps of the period, of all consumers.
+    #[serde(default)]
+    pub missing: Gap,
 }
 
 /// Why a report cannot be given.
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
+    /// The query is invalid; the text says why.
+    #[error("{0}")]
+    Query(String),
     /// There are too many rows.
     #[error("more than {MAX_ROWS} rows; ask for a shorter time, longer steps or fewer groups")]
     Rows,
@@ -102,6 +169,9 @@ pub enum UsageError {
     /// The counts could not be read.
     #[error(transparent)]
     Monitor(#[from] MonitorError),
+    /// The gaps could not be read.
+    #[error(transparent)]
+    Gaps(#[from] StoreError),
 }
 
 impl From<rusqlite::Error> for UsageError {
@@ -111,7 +181,18 @@ impl From<rusqlite::Error> for UsageError {
 }
 
 impl Monitor {
-    /// Reports usage, up to the last write.
+    /// Executes a query, and adds the gaps of its period.
+    ///
+    /// # Errors
+    /// [`UsageError`].
+    pub fn report(&self, query: &UsageQuery, gaps: &Gaps) -> Result<Report, UsageError> {
+        let usage = query.parse(Timestamp::now()).map_err(UsageError::Query)?;
+        let report = self.usage(&usage)?;
+        let missing = gaps.between(report.from.0, report.to.0)?;
+        Ok(Report { missing, ..report })
+    }
+
+    /// Reports usage, up to the last write, without the gaps.
     ///
     /// # Errors
     /// [`UsageError`].
@@ -142,7 +223,7 @@ impl RowSum {
         row.response_bytes = row.response_bytes.saturating_add(bucket.get(4)?);
         if let Some(text) = bucket.get_ref(5).and_then(|value| Ok(value.as_str_or_null()?))? {
             let all = row.amounts.entry(plan.to_owned()).or_default();
-            *all = all.saturating_add(amount(Some(text)));
+            *all = all.plus(Amount::from_units(amount(Some(text))));
         }
         let latency = bucket.get_ref(6).and_then(|value| Ok(value.as_blob()?))?;
         add_latency(&mut self.latency, latency);
@@ -184,28 +265,38 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
     }
     let rows = sums.into_iter().map(|sums| {
         let sketch = sums.latency.finish();
-        let percentiles = [50, 90, 99].map(|percent| sketch.percentile(percent).unwrap_or(0));
-        let start = usage.step.map(|_| sums.slot);
-        let Row { calls, request_bytes, response_bytes, amounts, .. } = sums.row;
-        let names = groups.rows[sums.group].clone();
-        Row { start, calls, request_bytes, response_bytes, amounts, percentiles, ..names }
+        let percentile = |percent| sketch.percentile(percent).unwrap_or(0);
+        let Row { consumer, api, operation, plan, status, .. } = groups.rows[sums.group].clone();
+        Row {
+            time: usage.step.map(|_| UnixSeconds(sums.slot)),
+            consumer,
+            api,
+            operation,
+            plan,
+            status,
+            p50_us: percentile(50),
+            p90_us: percentile(90),
+            p99_us: percentile(99),
+            ..sums.row
+        }
     });
     let mut rows: Vec<Row> = rows.collect();
     rows.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
-    Ok(Report { span, rows })
+    let (from, to) = (UnixSeconds(span.start), UnixSeconds(span.end));
+    Ok(Report { from, to, rows, missing: Gap::default() })
 }
 
 type SortKey<'r> = (
-    Option<u64>,
+    Option<UnixSeconds>,
     &'r Option<String>,
     &'r Option<String>,
     &'r Option<String>,
     &'r Option<String>,
-    Option<u8>,
+    Option<StatusClass>,
 );
 
 fn sort_key(row: &Row) -> SortKey<'_> {
-    (row.start, &row.consumer, &row.api, &row.operation, &row.plan, row.status)
+    (row.time, &row.consumer, &row.api, &row.operation, &row.plan, row.status)
 }
 
 /// The row to which each selected series is added, and the names of rows and plans.
@@ -251,7 +342,7 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
             named(by(Group::Api) || by(Group::Operation), series.api),
             named(by(Group::Operation), series.operation),
             named(by(Group::Plan), series.plan),
-            by(Group::Status).then_some(series.status),
+            by(Group::Status).then_some(StatusClass(series.status)),
         );
         let group = *rows_known.entry(names.clone()).or_insert_with(|| {
             let (consumer, api, operation, plan, status) = names;
@@ -269,7 +360,7 @@ fn is_selected(usage: &Usage, series: &Series) -> bool {
         && is(&usage.api, &series.api)
         && is(&usage.operation, &series.operation)
         && is(&usage.plan, &series.plan)
-        && usage.status.is_none_or(|status| status == series.status)
+        && usage.status.is_none_or(|status| status.0 == series.status)
 }
 
 /// The requested range, in whole minutes, or in whole hours where minutes are purged.

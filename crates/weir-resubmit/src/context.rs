@@ -1,19 +1,16 @@
 //! The context that single resubmissions and the runner share.
 
-use crate::request::ResubmitRequest;
 use crate::statistics::Counters;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use weir_config::Config;
+use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::clock::now_us;
-use weir_store::ledger::{AttemptOutcome, Ledger, Reason};
+use weir_store::ledger::Ledger;
 use weir_tracker::Index;
 
-/// Called once with the outcome of an attempt; must not block.
-pub type OnDone = Box<dyn FnOnce(AttemptOutcome) + Send>;
-
-type Check = dyn Fn(&ResubmitRequest) -> Result<(), Reason> + Send + Sync;
+type Check = dyn Fn(&ReplayRequest) -> Result<(), RejectionReason> + Send + Sync;
 type Submit =
-    dyn Fn(ResubmitRequest, OnDone) -> Result<(), Box<(ResubmitRequest, OnDone)>> + Send + Sync;
+    dyn Fn(Box<ReplayRequest>, OnDone) -> Result<(), (Box<ReplayRequest>, OnDone)> + Send + Sync;
 
 /// Access to the data path.
 pub struct GatewayClient {
@@ -38,7 +35,7 @@ pub(crate) struct Context {
     pub(crate) gateway: GatewayClient,
     pub(crate) counters: Counters,
     /// Outcomes that the runner has not persisted yet: at most as many as attempts in flight.
-    pub(crate) outcomes: Mutex<Vec<(u128, AttemptOutcome)>>,
+    pub(crate) outcomes: Mutex<Vec<(u128, ReplayOutcome)>>,
     /// Whether the runner has to look at jobs.
     pub(crate) work: Mutex<bool>,
     pub(crate) waker: Condvar,
@@ -64,7 +61,7 @@ impl Context {
     }
 
     /// Leaves the outcome of an attempt to the runner, which persists it.
-    pub(crate) fn push_outcome(&self, attempt: u128, outcome: AttemptOutcome) {
+    pub(crate) fn push_outcome(&self, attempt: u128, outcome: ReplayOutcome) {
         let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         outcomes.push((attempt, outcome));
     }

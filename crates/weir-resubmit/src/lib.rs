@@ -16,8 +16,8 @@ mod runner;
 mod single;
 mod statistics;
 
-pub use context::{GatewayClient, OnDone};
-pub use request::{Edit, MAX_BODY_BYTES, ResubmitRequest};
+pub use context::GatewayClient;
+pub use request::{Edit, MAX_BODY_BYTES};
 pub use runner::Runner;
 pub use single::{Options, ResubmitError, Resubmitter};
 pub use statistics::Statistics;

@@ -1,11 +1,10 @@
 //! The request that is sent for a recorded transaction: as it was, or edited.
 
 use percent_encoding::percent_decode_str;
-use std::net::IpAddr;
 use weir_config::redaction::{self, MASKED};
 use weir_config::{CaptureLevel, Config};
 use weir_journal::{BodyMetadata, Outcome, Transaction};
-use weir_store::ledger::Reason;
+use weir_model::{RejectionReason, ReplayRequest};
 
 /// Longest edited body, in bytes.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
@@ -172,51 +171,6 @@ fn is_reserved(name: &str) -> bool {
     NAMES.contains(&lower.as_str()) || PREFIXES.iter().any(|prefix| lower.starts_with(prefix))
 }
 
-/// A request to send. Empty text means absent.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct ResubmitRequest {
-    /// Its transaction id.
-    pub id: u128,
-    /// The transaction that is sent again.
-    pub original: u128,
-    /// Name of its API.
-    pub api: String,
-    /// Operation of another route to send it to.
-    pub destination: Option<String>,
-    /// Method.
-    pub method: String,
-    /// Path and query.
-    pub target: String,
-    /// Header lines, without credentials.
-    pub headers: Vec<(String, Vec<u8>)>,
-    /// The whole body.
-    pub body: Vec<u8>,
-    /// Whether it differs from the original.
-    pub edited: bool,
-    /// Address of the client.
-    pub client: Option<IpAddr>,
-    /// Whether the client used HTTPS.
-    pub https: bool,
-    /// Name of the auth by which the client was authenticated.
-    pub auth: String,
-    /// Subject of the credential.
-    pub principal: String,
-    /// Name of the consumer.
-    pub consumer: String,
-    /// Granted scopes, separated by spaces.
-    pub scopes: String,
-}
-
-impl std::fmt::Debug for ResubmitRequest {
-    /// Without payload.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ResubmitRequest")
-            .field("id", &self.id)
-            .field("original", &self.original)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Builds the request for a transaction, with this transaction id.
 ///
 /// # Errors
@@ -227,9 +181,9 @@ pub(crate) fn build(
     destination: Option<&str>,
     config: &Config,
     id: u128,
-) -> Result<ResubmitRequest, Reason> {
+) -> Result<ReplayRequest, RejectionReason> {
     if transaction.resubmission_of != [0; 16] {
-        return Err(Reason::Attempt);
+        return Err(RejectionReason::Attempt);
     }
     if let Some(reason) = head_reason(transaction).or_else(|| body_reason(transaction, config))
         && edit.body.is_none()
@@ -239,7 +193,7 @@ pub(crate) fn build(
     let differs = destination.is_some() || edit.query.is_some() || edit.body.is_some();
     let headers = headers(&transaction.request_head, edit, differs, config)?;
     let target = target(&transaction.target, edit, config)?;
-    Ok(ResubmitRequest {
+    Ok(ReplayRequest {
         id,
         original: u128::from_be_bytes(transaction.id),
         api: transaction.api.clone(),
@@ -264,42 +218,42 @@ pub(crate) fn has_succeeded(transaction: &Transaction) -> bool {
 }
 
 /// Why the recorded head cannot be sent.
-fn head_reason(transaction: &Transaction) -> Option<Reason> {
+fn head_reason(transaction: &Transaction) -> Option<RejectionReason> {
     if transaction.damaged || transaction.missing {
-        Some(Reason::Damaged)
+        Some(RejectionReason::Damaged)
     } else if transaction.expired {
-        Some(Reason::Expired)
+        Some(RejectionReason::Expired)
     } else if transaction.discarded || transaction.level < CaptureLevel::Headers as u8 {
-        Some(Reason::Unrecorded)
+        Some(RejectionReason::Unrecorded)
     } else {
         None
     }
 }
 
 /// Why the recorded body cannot be sent.
-fn body_reason(transaction: &Transaction, config: &Config) -> Option<Reason> {
+fn body_reason(transaction: &Transaction, config: &Config) -> Option<RejectionReason> {
     let (facts, body) = (&transaction.request, &transaction.request_body);
     if transaction.outcome == Outcome::Interrupted && *facts == BodyMetadata::default() {
         // The end of the body is not recorded: the head has to declare its length.
         if declared(transaction) != Some(body.len() as u64) {
-            return Some(Reason::Aborted);
+            return Some(RejectionReason::Aborted);
         }
         let masks = !config.tracker.masked_bodies.is_empty() && !body.is_empty();
-        return masks.then_some(Reason::Masked(None));
+        return masks.then_some(RejectionReason::Masked(None));
     }
     if facts.masked {
         let path = redaction::in_body(body);
-        Some(Reason::Masked(path.map(|path| format!("`{path}` of the body"))))
+        Some(RejectionReason::Masked(path.map(|path| format!("`{path}` of the body"))))
     } else if facts.withheld.is_some() {
-        Some(Reason::Withheld)
+        Some(RejectionReason::Withheld)
     } else if facts.aborted {
-        Some(Reason::Aborted)
+        Some(RejectionReason::Aborted)
     } else if facts.length > 0 && transaction.level < CaptureLevel::Body as u8 {
-        Some(Reason::Unrecorded)
+        Some(RejectionReason::Unrecorded)
     } else if facts.truncated || facts.stored != facts.length {
-        Some(Reason::Truncated)
+        Some(RejectionReason::Truncated)
     } else if body.len() as u64 != facts.stored {
-        Some(Reason::Damaged)
+        Some(RejectionReason::Damaged)
     } else {
         None
     }
@@ -336,7 +290,7 @@ fn headers(
     edit: &Edit,
     differs: bool,
     config: &Config,
-) -> Result<Vec<(String, Vec<u8>)>, Reason> {
+) -> Result<Vec<(String, Vec<u8>)>, RejectionReason> {
     let mut headers = Vec::new();
     for (name, value) in lines(head) {
         let name = String::from_utf8_lossy(name).into_owned();
@@ -352,7 +306,7 @@ fn headers(
             if name.eq_ignore_ascii_case("referer") {
                 continue;
             }
-            return Err(Reason::Masked(Some(format!("the header `{name}`"))));
+            return Err(RejectionReason::Masked(Some(format!("the header `{name}`"))));
         }
         headers.push((name, value.to_vec()));
     }
@@ -362,7 +316,7 @@ fn headers(
 }
 
 /// The path and query to send, without parameters that carry credentials.
-fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, Reason> {
+fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, RejectionReason> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if let Some(query) = &edit.query {
         return Ok(if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") });
@@ -371,7 +325,7 @@ fn target(target: &str, edit: &Edit, config: &Config) -> Result<String, Reason> 
     let kept: Vec<&str> = query.split('&').filter(|part| !carries(part)).collect();
     if let Some(part) = kept.iter().find(|part| is_masked(part)) {
         let location = format!("the query parameter `{}`", parameter(part));
-        return Err(Reason::Masked(Some(location)));
+        return Err(RejectionReason::Masked(Some(location)));
     }
     if kept.len() == query.split('&').count() {
         return Ok(target.to_owned());

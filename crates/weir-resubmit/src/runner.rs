@@ -3,18 +3,18 @@
 //! Each pass writes one transaction of the database: the outcomes that came in, and the intents of
 //! the next attempts. These are sent once it is committed.
 
-use crate::context::{Context, OnDone, new_id};
+use crate::context::{Context, new_id};
 use crate::pace::Pace;
-use crate::request::{self, Edit, ResubmitRequest};
+use crate::request::{self, Edit};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use weir_config::Config;
 use weir_journal::{Outcome, Transaction, failpoint};
+use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::ledger::{
-    self, AttemptOutcome, Intent, Job, JobItem, JobState, PreviewItem, Reason, record_intent,
-    set_item, withdraw_intent,
+    self, Intent, Job, JobItem, JobState, PreviewItem, record_intent, set_item, withdraw_intent,
 };
 use weir_tracker::{Error, Page, Query, payload_bytes};
 
@@ -49,7 +49,7 @@ enum RunnerError {
 }
 
 /// The next transactions of a job, each with its request or the reason why there is none.
-type Prepared = Vec<(JobItem, Result<ResubmitRequest, Reason>)>;
+type Prepared = Vec<(JobItem, Result<ReplayRequest, RejectionReason>)>;
 
 /// Runs jobs.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct Runner {
     /// Mean bytes of the transactions that were read last.
     mean_bytes: usize,
     /// Intent recorded, not accepted by the gateway yet.
-    unsent: Vec<ResubmitRequest>,
+    unsent: Vec<ReplayRequest>,
     /// Attempts of unknown state whose outcome the journal may have.
     unknown: Vec<u128>,
     started: bool,
@@ -173,8 +173,8 @@ impl Runner {
             if let Some(one) = ended {
                 // A failure with a status below 500 is a response that the upstream aborted.
                 let outcome = match one.outcome == Outcome::Failed && one.status < 500 {
-                    true => AttemptOutcome::Aborted(one.status),
-                    false => AttemptOutcome::Response(one.status, None),
+                    true => ReplayOutcome::Aborted(one.status),
+                    false => ReplayOutcome::Response(one.status, None),
                 };
                 let state =
                     self.shared.ledger.write(|db| ledger::finish(db, *attempt, &outcome))?;
@@ -199,7 +199,7 @@ impl Runner {
     fn preview(&self, job: &Job) -> Result<(), RunnerError> {
         let shared = &self.shared;
         // It was parsed when the job was created; `now` in it is that moment.
-        let Ok(query) = Query::parse(&job.query, job.created) else {
+        let Ok(query) = Query::parse(&job.query, job.created.0) else {
             return Ok(shared.ledger.persist_page(job, &[], None, true)?);
         };
         let after = job.cursor.parse().ok();
@@ -208,7 +208,7 @@ impl Runner {
         let config = (shared.gateway.config)();
         let items = hits.hits.iter().map(|hit| {
             let reason = match &hit.transaction {
-                None => Some(Reason::Expired),
+                None => Some(RejectionReason::Expired),
                 Some(transaction) => self.prepare(transaction, job, &config).err(),
             };
             let address = hit.transaction.as_ref().and_then(|one| one.address);
@@ -225,11 +225,11 @@ impl Runner {
         transaction: &Transaction,
         job: &Job,
         config: &Config,
-    ) -> Result<ResubmitRequest, Reason> {
+    ) -> Result<ReplayRequest, RejectionReason> {
         let destination = Some(job.destination.as_str()).filter(|name| !name.is_empty());
         let request = request::build(transaction, &Edit::default(), destination, config, new_id())?;
         if !job.again && request::has_succeeded(transaction) {
-            return Err(Reason::Succeeded);
+            return Err(RejectionReason::Succeeded);
         }
         (self.shared.gateway.check)(&request)?;
         Ok(request)
@@ -298,7 +298,7 @@ impl Runner {
             };
             let request = match found {
                 Some(transaction) => self.prepare(&transaction, job, &config),
-                None => Err(Reason::NotKept),
+                None => Err(RejectionReason::NotKept),
             };
             prepared.push((*item, request));
         }
@@ -356,8 +356,8 @@ impl Runner {
         for request in unsent.by_ref() {
             let (shared, attempt) = (Arc::clone(&self.shared), request.id);
             let on_done: OnDone = Box::new(move |outcome| shared.push_outcome(attempt, outcome));
-            if let Err(returned) = (self.shared.gateway.send)(request, on_done) {
-                self.unsent.push(returned.0);
+            if let Err((returned, _)) = (self.shared.gateway.send)(Box::new(request), on_done) {
+                self.unsent.push(*returned);
                 break;
             }
         }
@@ -386,7 +386,7 @@ fn record_intents(
     db: &rusqlite::Transaction<'_>,
     job: &Job,
     prepared: Prepared,
-    recorded: &mut Vec<ResubmitRequest>,
+    recorded: &mut Vec<ReplayRequest>,
 ) -> rusqlite::Result<()> {
     let current = ledger::find_job(db, job.number)?;
     if current.is_none_or(|job| job.state != JobState::Running) {

@@ -1,6 +1,6 @@
 //! Single resubmissions and resolutions, on request of an operator.
 
-use crate::context::{Context, GatewayClient, OnDone, new_id};
+use crate::context::{Context, GatewayClient, new_id};
 use crate::request::{self, Edit};
 use crate::runner::Runner;
 use crate::statistics::Statistics;
@@ -8,9 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weir_journal::{Outcome, failpoint};
-use weir_store::ledger::{
-    self, Attempt, AttemptOutcome, Intent, Ledger, Reason, Resolution, record_intent,
-};
+use weir_model::{OnDone, RejectionReason, ReplayOutcome};
+use weir_store::ledger::{self, Attempt, Intent, Ledger, Resolution, record_intent};
 use weir_tracker::{Error, Index};
 
 /// How a transaction is to be sent again.
@@ -35,7 +34,7 @@ pub enum ResubmitError {
     Edit(String),
     /// It cannot be sent.
     #[error("{}", .0.words())]
-    Rejected(Reason),
+    Rejected(RejectionReason),
     /// It did not fail, so there is nothing to resolve.
     #[error("it did not fail, so there is nothing to resolve")]
     NotFailed,
@@ -106,7 +105,7 @@ impl Resubmitter {
         let request = request::build(&transaction, &options.edit, destination, &config, new_id())
             .map_err(ResubmitError::Rejected)?;
         if !options.again && request::has_succeeded(&transaction) {
-            return Err(ResubmitError::Rejected(Reason::Succeeded));
+            return Err(ResubmitError::Rejected(RejectionReason::Succeeded));
         }
         (shared.gateway.check)(&request).map_err(ResubmitError::Rejected)?;
         let attempt = request.id;
@@ -123,7 +122,7 @@ impl Resubmitter {
         recorded.map_err(ResubmitError::Rejected)?;
         failpoint::pass("resubmit.marked");
         let (report, outcome) = mpsc::sync_channel(1);
-        if (shared.gateway.send)(request, self.on_done(attempt, report)).is_err() {
+        if (shared.gateway.send)(Box::new(request), self.on_done(attempt, report)).is_err() {
             shared.ledger.write(|db| ledger::withdraw_intent(db, attempt))?;
             return Err(ResubmitError::Busy);
         }
@@ -137,7 +136,7 @@ impl Resubmitter {
     }
 
     /// Reports the outcome to the caller, and to the runner in case the caller no longer waits.
-    fn on_done(&self, attempt: u128, report: mpsc::SyncSender<AttemptOutcome>) -> OnDone {
+    fn on_done(&self, attempt: u128, report: mpsc::SyncSender<ReplayOutcome>) -> OnDone {
         let shared = Arc::clone(&self.shared);
         Box::new(move |outcome| {
             shared.push_outcome(attempt, outcome.clone());

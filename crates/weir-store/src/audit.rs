@@ -7,9 +7,12 @@
 
 use crate::StoreError;
 use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use utoipa::ToSchema;
+use weir_model::UnixMicros;
 
 /// How long events are kept.
 pub const RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
@@ -17,26 +20,30 @@ pub const RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// Events after which old ones are purged.
 const PURGE_EVERY: u32 = 1000;
 
-/// An action of an operator.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// An entry of the audit log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditEntry)]
 pub struct AuditEvent {
-    /// Number of the row; 0 in a new event.
+    /// Number; 0 in an entry to be written.
     pub number: i64,
-    /// Microseconds since 1970.
-    pub at: u64,
-    /// Id of the token.
+    /// Time (RFC 3339, UTC); empty in an entry to be written.
+    #[schema(value_type = String)]
+    pub time: UnixMicros,
+    /// Id of the token, never the token itself.
     pub token: String,
-    /// Name of the operator.
+    /// Actor: name of the token.
     pub name: String,
     /// Role of the token.
     pub role: String,
     /// The action.
     pub action: String,
-    /// Kind of the subject: `transaction`, `query`, `subject`, `job`.
+    /// Type of the object: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`,
+    /// `suite`, `configuration`, `journal` or `session`.
     pub about: String,
-    /// The subject of the action.
+    /// The object.
     pub subject: String,
-    /// Further details as JSON, or empty.
+    /// Details of the action.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub details: String,
 }
 
@@ -81,7 +88,8 @@ impl AuditLog {
             "INSERT INTO audit (at, token, name, role, action, about, subject, details)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
-        let AuditEvent { at, token, name, role, action, about, subject, details, .. } = event;
+        let AuditEvent { time, token, name, role, action, about, subject, details, .. } = event;
+        let at = time.0;
         insert.execute(params![at, token, name, role, action, about, subject, details])?;
         if connection.last_insert_rowid() % i64::from(PURGE_EVERY) == 0 {
             let oldest = at.saturating_sub(RETENTION.as_micros() as u64);
@@ -108,7 +116,7 @@ impl AuditLog {
             select.query_map(params![before, who, action, subject, limit as i64], |row| {
                 Ok(AuditEvent {
                     number: row.get(0)?,
-                    at: row.get(1)?,
+                    time: UnixMicros(row.get(1)?),
                     token: row.get(2)?,
                     name: row.get(3)?,
                     role: row.get(4)?,
@@ -129,18 +137,21 @@ mod tests {
     #[test]
     fn events_are_read_back_newest_first_and_page_by_page() {
         let data = tempfile::tempdir().unwrap();
-        let event =
-            |at| AuditEvent { at, subject: format!("body:a\nb {at}"), ..AuditEvent::default() };
+        let event = |at| AuditEvent {
+            time: UnixMicros(at),
+            subject: format!("body:a\nb {at}"),
+            ..AuditEvent::default()
+        };
         let log = AuditLog::open(data.path()).unwrap();
         (1..=5).for_each(|at| log.record(&event(at)).unwrap());
         drop(log);
         let log = AuditLog::open(data.path()).unwrap();
         let last = log.latest(2, &AuditQuery::default()).unwrap();
-        assert_eq!(last.iter().map(|event| event.at).collect::<Vec<_>>(), [5, 4]);
+        assert_eq!(last.iter().map(|event| event.time.0).collect::<Vec<_>>(), [5, 4]);
         assert_eq!(last[0].subject, "body:a\nb 5");
         let older = AuditQuery { before: Some(last[1].number), ..AuditQuery::default() };
         let before = log.latest(9, &older).unwrap();
-        assert_eq!(before.iter().map(|event| event.at).collect::<Vec<_>>(), [3, 2, 1]);
+        assert_eq!(before.iter().map(|event| event.time.0).collect::<Vec<_>>(), [3, 2, 1]);
     }
 
     #[test]
@@ -153,14 +164,15 @@ mod tests {
             let text = str::to_owned;
             let (token, name) = (format!("id-{name}"), text(name));
             let (action, subject) = (text(action), text(subject));
-            log.record(&AuditEvent { at, token, name, action, subject, ..AuditEvent::default() })
+            let time = UnixMicros(at);
+            log.record(&AuditEvent { time, token, name, action, subject, ..AuditEvent::default() })
                 .unwrap();
         }
         let found = |who: Option<&str>, action: Option<&str>, subject: Option<&str>| {
             let owned = |text: Option<&str>| text.map(str::to_owned);
             let (who, action, subject) = (owned(who), owned(action), owned(subject));
             let rows = log.latest(9, &AuditQuery { before: None, who, action, subject }).unwrap();
-            rows.iter().map(|event| event.at).collect::<Vec<_>>()
+            rows.iter().map(|event| event.time.0).collect::<Vec<_>>()
         };
         assert_eq!(found(Some("ann"), None, None), [3, 1]);
         assert_eq!(found(Some("id-bob"), None, None), [2]);
@@ -173,15 +185,15 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let log = AuditLog::open(data.path()).unwrap();
         let now = 2 * RETENTION.as_micros() as u64;
-        log.record(&AuditEvent { at: 1, ..AuditEvent::default() }).unwrap();
+        log.record(&AuditEvent { time: UnixMicros(1), ..AuditEvent::default() }).unwrap();
         for _ in 1..PURGE_EVERY {
-            log.record(&AuditEvent { at: now, ..AuditEvent::default() }).unwrap();
+            log.record(&AuditEvent { time: UnixMicros(now), ..AuditEvent::default() }).unwrap();
         }
         assert!(
             log.latest(usize::MAX >> 1, &AuditQuery::default())
                 .unwrap()
                 .iter()
-                .all(|event| event.at == now)
+                .all(|event| event.time.0 == now)
         );
     }
 }

@@ -2,24 +2,31 @@
 
 use crate::{StoreError, clock};
 use rusqlite::{Connection, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use utoipa::ToSchema;
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
 /// Retention in seconds: longer than the age of any period that is billed.
 const RETENTION: u64 = 800 * 24 * 60 * 60;
 
-/// What is missing from a range of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Transactions and calls of a period that could not be recorded or metered because the journal was
+/// full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Missing)]
 pub struct Gap {
-    /// Requests without a recorded transaction. Their calls are counted, unless they are among
+    /// Requests without a recorded transaction. Their calls are metered, unless they are among
     /// `uncounted`.
+    #[serde(default)]
     pub unrecorded: u64,
-    /// Transactions recorded without all of their headers and bodies, as the journal was full.
+    /// Transactions recorded without all of their headers and bodies.
+    #[serde(default)]
     pub shortened: u64,
-    /// Calls that are not counted.
+    /// Calls that are not metered: usage, quotas and invoices are too low by this number.
+    #[serde(default)]
     pub uncounted: u64,
 }
 
@@ -28,6 +35,29 @@ impl Gap {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// A sentence about unrecorded transactions; `None` without any.
+    #[must_use]
+    pub fn record_note(&self) -> Option<String> {
+        let Self { unrecorded, shortened, .. } = *self;
+        let text = match (unrecorded, shortened) {
+            (0, 0) => return None,
+            (0, _) => format!("{shortened} transactions without all of their headers and bodies"),
+            (_, 0) => format!("{unrecorded} requests were not recorded"),
+            _ => format!(
+                "{unrecorded} requests were not recorded, {shortened} without all of their headers \
+                 and bodies"
+            ),
+        };
+        Some(format!("{text}: the journal was full"))
+    }
+
+    /// A sentence about unmetered calls; `None` without any.
+    #[must_use]
+    pub fn count_note(&self) -> Option<String> {
+        let uncounted = self.uncounted;
+        (uncounted > 0).then(|| format!("{uncounted} calls are not included: the journal was full"))
     }
 
     fn add(&mut self, other: Self) {

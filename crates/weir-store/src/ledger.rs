@@ -6,16 +6,12 @@
 
 mod attempt;
 mod job;
-mod reason;
 
-pub use attempt::{
-    Attempt, AttemptOutcome, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent,
-};
+pub use attempt::{Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent};
 pub use job::{
     Job, JobAction, JobChange, JobItem, JobState, NewJob, PreviewItem, StateCount, find_job,
     set_item,
 };
-pub use reason::Reason;
 
 use crate::StoreError;
 use crate::clock::now_us;
@@ -23,6 +19,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weir_model::UnixMicros;
 
 /// What was done about a transaction that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
@@ -55,8 +52,8 @@ impl Resolution {
 /// A change of a resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolutionChange {
-    /// Microseconds since 1970.
-    pub at: u64,
+    /// Its time.
+    pub at: UnixMicros,
     /// The new resolution.
     pub state: Resolution,
     /// Name of the operator or job owner.
@@ -149,7 +146,7 @@ impl Ledger {
         let changes = select.query_map(params![original.to_be_bytes(), MAX_HISTORY], |row| {
             let state: String = row.get(1)?;
             Ok(ResolutionChange {
-                at: row.get(0)?,
+                at: UnixMicros(row.get(0)?),
                 state: Resolution::from_name(&state).unwrap_or(Resolution::Open),
                 who: row.get(2)?,
                 comment: row.get(3)?,

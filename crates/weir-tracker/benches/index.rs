@@ -200,13 +200,13 @@ fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
         let begun = Instant::now();
-        let summary = index.summary(&query, Duration::from_secs(1), false)?;
+        let counts = index.count(&query, Duration::from_secs(1), false)?;
         println!(
             "  {what}: {:.2} ms for {hits}; counted {} in {:.0} ms{}",
             median(times),
-            summary.matched,
+            counts.matched,
             begun.elapsed().as_secs_f64() * 1e3,
-            if summary.cut { ", cut" } else { "" }
+            if counts.cut { ", cut" } else { "" }
         );
     }
     Ok(())

@@ -99,21 +99,20 @@ pub(crate) fn decoded<'a>(kind: BodyType<'_>, body: &'a [u8]) -> Option<Cow<'a, 
 
 /// A body to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodedBody<'a> {
+pub(crate) struct DecodedBody<'a> {
     /// The body without its content codings, or as it was sent.
-    pub bytes: Cow<'a, [u8]>,
+    pub(crate) bytes: Cow<'a, [u8]>,
     /// The content codings that its head declares, if any.
-    pub codings: String,
+    pub(crate) codings: String,
     /// Whether they were removed.
-    pub decoded: bool,
+    pub(crate) decoded: bool,
     /// Whether the body is longer than the limit.
-    pub truncated: bool,
+    pub(crate) truncated: bool,
 }
 
 /// Removes the content codings of a recorded body. Gives at most `limit` bytes: a small compressed
 /// body may be very large. A truncated body gives its beginning.
-#[must_use]
-pub fn decode_body<'a>(head: &[u8], body: &'a [u8], limit: usize) -> DecodedBody<'a> {
+pub(crate) fn decode_body<'a>(head: &[u8], body: &'a [u8], limit: usize) -> DecodedBody<'a> {
     let codings = String::from_utf8_lossy(BodyType::from_head(head).codings).into_owned();
     let plain = matches!(codings.to_ascii_lowercase().as_str(), "" | "identity");
     let inflated = if plain { None } else { decode(codings.as_bytes(), body, limit + 1) };

@@ -23,26 +23,37 @@
 //! ```
 
 mod content;
+pub mod document;
 mod error;
 mod field;
 mod index;
+mod journal_state;
 mod keys;
 mod part;
 pub mod query;
 mod search;
 mod tokenizer;
+mod tracker;
+mod verification;
 
-pub use content::{DecodedBody, decode_body, payload_bytes};
+pub use content::payload_bytes;
 pub use error::Error;
 pub use field::Name;
 pub use index::{Index, Indexer, Settings, Statistics, stored_depth};
+pub use journal_state::JournalState;
 pub use keys::read_keys;
 pub use part::block::Depth;
-pub use part::row::{Row, transaction_type};
+pub use part::row::Row;
 pub use query::{Query, QueryError};
 pub use search::{
-    Cursor, Facet, Highlight, Hit, Hits, InvalidCursor, MAX_PAGE_HITS, Page, Summary, Tail,
+    Bucket, Counted, Counts, Cursor, Facet, Highlight, Hit, Hits, InvalidCursor, MAX_PAGE_HITS,
+    Page, Tail,
 };
+pub use tracker::{
+    Export, ExportStep, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError, Side, Tracker,
+    TrackerError,
+};
+pub use verification::{Verification, Verified};
 
 #[cfg(test)]
 mod tests;

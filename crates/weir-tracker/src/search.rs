@@ -1,11 +1,11 @@
 //! Search: hits newest first, page by page.
 
 pub(crate) mod check;
+mod count;
 mod evaluate;
-mod summary;
 mod tail;
 
-pub use summary::{Facet, Summary};
+pub use count::{Bucket, Counted, Counts, Facet};
 pub use tail::Tail;
 
 use std::collections::{BinaryHeap, HashMap, VecDeque};

@@ -2,6 +2,7 @@
 
 mod audit;
 mod check;
+pub(crate) mod cli;
 mod completions;
 mod data_source;
 mod echo;

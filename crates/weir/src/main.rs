@@ -3,24 +3,18 @@
 //! This crate is the command line. It connects the other crates.
 
 mod admin_client;
-mod audit;
-mod billing;
-mod cli;
 mod commands;
+mod data_folder;
 mod descriptors;
 mod duration;
 mod echo;
 mod exit;
 mod findings;
-mod gaps;
-mod monitor;
 mod neutral;
 mod output;
-mod resubmit;
 mod serve;
 mod source;
 mod table;
-mod tracker;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -37,7 +31,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     small_pages();
-    match commands::run(cli::Cli::parse().command) {
+    match commands::run(commands::cli::Cli::parse().command) {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::error(&format!("{error:#}"));

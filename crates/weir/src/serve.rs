@@ -15,6 +15,7 @@ mod messages;
 mod metrics;
 mod monitor;
 mod post;
+mod recording;
 mod resubmit;
 mod telemetry;
 mod tracker;
@@ -23,13 +24,13 @@ mod watch;
 use crate::exit::Exit;
 use crate::{descriptors, findings};
 use anyhow::Context;
-use control::{Control, Recorded};
+use control::Control;
 use events::{Events, Listening};
 use messages::Messages;
+use recording::Recording;
 use std::sync::Arc;
 use weir_config::Source;
 use weir_gateway::Gateway;
-use weir_store::gaps::Gaps;
 
 /// Serves until stopped.
 ///
@@ -67,68 +68,37 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         first_token: None,
     };
     let config = Arc::new(config);
-    let journal::Opened { journal, lanes, recovery } = journal::open(&config)?;
+    let journal = journal::open(&config)?;
     let messages = Messages::start().context("cannot start a thread")?;
-    let log = messages.clone();
-    bound.log_to(Arc::new(move |line| log.err(line)));
-    let tracker = match &journal {
-        Some(journal) => tracker::start(&config, journal, &messages)?,
-        None => None,
-    };
-    // Counts first: what is told of them is of all that was recorded before.
-    let counting = match &journal {
-        Some(journal) => monitor::open(&config, journal, bound.limiter())?,
-        None => None,
-    };
-    let delivery = match &journal {
-        Some(journal) => Some(delivery::start(&config, journal, &messages)?),
-        None => None,
-    };
-    let counting = counting.map(|opened| opened.start(&messages)).transpose()?;
+    bound.log_to(log(&messages));
+    let (mut recording, lanes) = Recording::start(&config, journal, bound.limiter(), &messages)?;
     let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
-    let gaps = Gaps::new(&config.data);
-    let watching = match &journal {
-        Some(journal) => Some(
-            gaps::start(gaps.clone(), &gateway, journal, &messages)
-                .context("cannot start a thread")?,
-        ),
-        None => None,
-    };
+    recording.connect(&config, &gateway, &messages)?;
     let access = access::open(&config.data, &messages).map(|opened| {
         listening.first_token = opened.first_token;
         opened.access
     });
-    let resubmit = tracker
-        .as_ref()
-        .and_then(|tracker| resubmit::start(&config.data, &tracker.index, &gateway, &messages));
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(source, (config, &warnings), gateway, events, messages.clone())
         .context("cannot handle signals")?;
     control.events().ready(&listening);
-    let index = tracker.as_ref().map(|tracker| tracker.index.clone());
-    control.deliver_by(delivery.as_ref().map(delivery::Delivery::handle));
-    let resubmitter = resubmit.as_ref().map(|resubmit| &resubmit.resubmitter);
-    let recorded = Recorded { journal: journal.clone(), index, recovery, gaps };
-    // Somebody waits for what the admin listener is asked, as for any request. Threads that were
-    // started before have longer turns.
+    // Clients of the admin listener wait for responses, as those of a worker do. Threads that were
+    // started before have longer time slices.
     weir_journal::use_short_time_slices();
-    let listeners: Vec<_> = listening.addrs.iter().copied().zip(listening.tls).collect();
-    let mut sources = control.sources(access, recorded, counting.as_ref(), resubmitter);
-    sources.lab = Some(control.lab(&listeners));
-    control.tell_by(&sources.metrics);
-    let log = messages.clone();
-    runtime.spawn(admin.serve(sources, Arc::new(move |line| log.err(line))));
+    let sources = control.sources(access, &recording, &listening);
+    control.start_telemetry(&sources.metrics);
+    runtime.spawn(admin.serve(sources, log(&messages)));
     let exit = runtime.block_on(control.run());
-    control.finish_telling();
-    // The journal's lock is given up when everything is written and read.
-    drop(watching);
-    drop(resubmit);
-    drop(delivery);
-    drop(tracker);
-    drop(counting);
-    drop(journal);
+    control.finish_telemetry();
+    drop(recording);
     messages.finish();
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
     Ok(exit)
+}
+
+/// Writes log lines of the gateway and the admin listener as messages.
+fn log(messages: &Messages) -> weir_gateway::pools::Log {
+    let messages = messages.clone();
+    Arc::new(move |line| messages.err(line))
 }

@@ -2,24 +2,24 @@
 
 use super::transaction::{bad, limit};
 use super::{Api, not_recording};
-use crate::audit::{AuditEntry, AuditWanted};
-use crate::failure::Failure;
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
+use weir_store::audit::{AuditEvent, AuditQuery};
+use weir_tracker::TrackerError;
 
 /// Default and largest number of lines.
 const LINES: usize = 100;
-const MOST_LINES: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 /// Filter and limit of the audit log.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct AuditParams {
     /// Maximum number of lines, 1 to 1000; default 100.
     limit: Option<usize>,
     /// Only lines before the line with this number.
@@ -33,22 +33,22 @@ pub(super) struct Wanted {
 }
 
 /// Query the audit log: payload access and changes, newest first
-#[utoipa::path(get, path = "/v1/audit", tag = "audit", params(Wanted),
+#[utoipa::path(get, path = "/v1/audit", tag = "audit", params(AuditParams),
     extensions(("x-weir-role" = json!("admin"))),
     responses(
-        (status = 200, description = "The entries.", body = Vec<AuditEntry>),
+        (status = 200, description = "The entries.", body = Vec<AuditEvent>),
         (status = 400, description = "The limit is invalid.")))]
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
-) -> Result<Json<Vec<AuditEntry>>, Problem> {
-    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let limit = limit(wanted.limit, LINES, MOST_LINES)?;
-    let Wanted { before, who, action, subject, .. } = wanted;
-    let wanted = AuditWanted { before, who, action, subject };
-    let asked = api.asked(&api.turns, not_recording, move |sources| {
+    params: Result<Query<AuditParams>, QueryRejection>,
+) -> Result<Json<Vec<AuditEvent>>, Problem> {
+    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
+    let limit = limit(params.limit, LINES, MAX_LINES)?;
+    let AuditParams { before, who, action, subject, .. } = params;
+    let query = AuditQuery { before, who, action, subject };
+    let events = api.asked(&api.turns, not_recording, move |sources| {
         let access = sources.access.as_ref()?;
-        Some((access.audit.last)(limit, &wanted).map_err(Failure::Unreadable))
+        Some(access.audit.latest(limit, &query).map_err(TrackerError::unreadable))
     });
-    asked.await.map(Json)
+    events.await.map(Json)
 }

@@ -5,7 +5,6 @@ use crate::audit::Action;
 use crate::configuration::{
     ApiInfo, Checked, ConfigurationState, FindingInfo, Reload, ReloadCommand, apis,
 };
-use crate::failure::Failure;
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::extract::{Path, State};
@@ -15,6 +14,7 @@ use axum::{Extension, Json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use weir_tracker::TrackerError;
 
 /// Longest draft in bytes.
 const LONGEST: usize = 1 << 20;
@@ -82,7 +82,7 @@ pub(super) async fn check(
             Ok((_, found)) => (true, found),
             Err(found) => (false, found),
         };
-        Some(Ok::<_, Failure>(Checked { usable, findings: FindingInfo::all(&found) }))
+        Some(Ok::<_, TrackerError>(Checked { usable, findings: FindingInfo::all(&found) }))
     });
     checked.await.map(Json)
 }

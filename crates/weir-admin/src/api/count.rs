@@ -7,18 +7,18 @@ use crate::audit::Action;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::Caller;
-use crate::tracker::{Counts, Search};
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
+use weir_tracker::{Counts, Search};
 
 /// Query and options of the counts.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct CountParams {
     /// The query; empty: all transactions.
     #[serde(default)]
     q: String,
@@ -30,7 +30,7 @@ pub(super) struct Wanted {
 }
 
 /// Count transactions by field and over time
-#[utoipa::path(get, path = "/v1/transactions/summary", tag = "transactions", params(Wanted),
+#[utoipa::path(get, path = "/v1/transactions/summary", tag = "transactions", params(CountParams),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Number of transactions, by field and over time.", body = Counts),
@@ -40,17 +40,17 @@ pub(super) struct Wanted {
 pub(super) async fn summary(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    params: Result<Query<CountParams>, QueryRejection>,
 ) -> Result<Json<Counts>, Problem> {
-    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
+    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let payload = caller.role >= Role::PayloadViewer;
-    if wanted.keys && !payload {
+    if params.keys && !payload {
         return Err(forbidden(Role::PayloadViewer, "Counting business keys"));
     }
-    let (query, keys) = (wanted.q.clone(), wanted.keys);
-    let timeout = timeout(wanted.timeout)?;
-    let search = Search { query: wanted.q, limit: 0, cursor: None, payload, timeout };
-    let counts = api.ask(move |tracker| (tracker.count)(&(search, keys))).await?;
+    let (query, keys) = (params.q.clone(), params.keys);
+    let timeout = timeout(params.timeout)?;
+    let search = Search { query: params.q, limit: 0, cursor: None, payload, timeout };
+    let counts = api.ask(move |tracker| tracker.count(&search, keys)).await?;
     if counts.payload {
         api.audit(&caller, Action::Count(query)).await?;
     }

@@ -1,10 +1,19 @@
 //! Delivery queues of event sinks.
 
 use super::Api;
-use crate::events::Sinks;
 use axum::Json;
 use axum::extract::State;
-use std::sync::Arc;
+use serde::Serialize;
+use std::sync::{Arc, PoisonError};
+use utoipa::ToSchema;
+use weir_events::delivery::{SinkQueue, SinkQueues};
+
+/// Access to event sinks.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub(super) struct Sinks {
+    /// All sinks that ever had an event, by name.
+    sinks: Vec<SinkQueue>,
+}
 
 /// List delivery queues by sink
 #[utoipa::path(get, path = "/v1/events", tag = "events",
@@ -12,5 +21,6 @@ use std::sync::Arc;
     responses((status = 200, description = "Waiting and dropped events of each sink.", body = Sinks)))]
 pub(super) async fn sinks(State(api): State<Arc<Api>>) -> Json<Sinks> {
     let events = api.sources.events.as_ref();
-    Json(Sinks { sinks: events.map(|events| events()).unwrap_or_default() })
+    let read = |queues: &SinkQueues| queues.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Json(Sinks { sinks: events.map(read).unwrap_or_default() })
 }

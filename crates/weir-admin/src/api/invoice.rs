@@ -2,21 +2,24 @@
 
 use super::transaction::bad;
 use super::{Api, busy};
-use crate::invoice::{self, Invoice, InvoiceFailure, csv, html};
+use crate::invoice::{csv, html};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use std::fmt::Display;
 use std::sync::Arc;
 use utoipa::IntoParams;
+use weir_monitor::UsageError;
+use weir_monitor::billing::{BillingError, Invoice, InvoiceQuery, find_invoices};
 
 /// Period, consumer and format of invoices.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct InvoiceParams {
     /// Month (`2026-11`), year (`2026`) or day (`2026-11-21`).
     period: String,
     /// Time zone of the period; default UTC.
@@ -44,7 +47,7 @@ fn utc() -> String {
 }
 
 /// Create invoices
-#[utoipa::path(get, path = "/v1/invoices", tag = "usage", params(Wanted),
+#[utoipa::path(get, path = "/v1/invoices", tag = "usage", params(InvoiceParams),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "The invoices as JSON, CSV (RFC 4180) or a printable page.", body = Vec<Invoice>),
@@ -52,42 +55,59 @@ fn utc() -> String {
         (status = 409, description = "Metering is off.")))]
 pub(super) async fn invoices(
     State(api): State<Arc<Api>>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    params: Result<Query<InvoiceParams>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let Wanted { period, zone, consumer, format } = wanted;
-    let Ok(turn) = Arc::clone(&api.turns).try_acquire_owned() else {
+    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
+    let InvoiceParams { period, zone, consumer, format } = params;
+    let Ok(permit) = Arc::clone(&api.turns).try_acquire_owned() else {
         return Err(busy("queries"));
     };
     let sources = Arc::clone(&api.sources);
-    let asked = tokio::task::spawn_blocking(move || {
-        let billing = sources.billing.as_ref();
-        let made = billing.map(|b| (b.invoices)(&invoice::Wanted { consumer, period, zone }));
-        drop(turn);
-        made
+    let found = tokio::task::spawn_blocking(move || {
+        let (metering, gaps) = (sources.metering.as_ref()?, sources.gaps.as_ref()?);
+        let query = InvoiceQuery { consumer, period, zone };
+        let found = find_invoices(&metering.monitor, gaps, &query);
+        drop(permit);
+        Some(found)
     });
-    let made = match asked.await {
-        Ok(Some(made)) => made.map_err(Problem::from)?,
+    let invoices = match found.await {
+        Ok(Some(found)) => found.map_err(Problem::from)?,
         Ok(None) => return Err(not_counting()),
-        Err(_) => return Err(InvoiceFailure::Unreadable("the query was aborted".to_owned()).into()),
+        Err(_) => return Err(unreadable("the query was aborted")),
     };
     let typed = |kind: &'static str, text: String| ([(header::CONTENT_TYPE, kind)], text);
     Ok(match format {
-        Format::Json => Json(made).into_response(),
-        Format::Csv => typed("text/csv; charset=utf-8; header=present", csv(&made)).into_response(),
-        Format::Html => typed("text/html; charset=utf-8", html(&made)).into_response(),
+        Format::Json => Json(invoices).into_response(),
+        Format::Csv => {
+            typed("text/csv; charset=utf-8; header=present", csv(&invoices)).into_response()
+        }
+        Format::Html => typed("text/html; charset=utf-8", html(&invoices)).into_response(),
     })
 }
 
-impl From<InvoiceFailure> for Problem {
-    fn from(failure: InvoiceFailure) -> Self {
-        let (status, kind, title) = match failure {
-            InvoiceFailure::Wanted(_) => (StatusCode::BAD_REQUEST, "bad-request", "Invalid period"),
-            InvoiceFailure::Unreadable(_) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "Metering data cannot be read")
-            }
-        };
-        Self { status, kind, title, place: None, detail: format!("{failure}.") }
+impl From<BillingError> for Problem {
+    fn from(error: BillingError) -> Self {
+        match error {
+            BillingError::Gaps(error) => unreadable(error),
+            BillingError::Usage(UsageError::Monitor(error)) => unreadable(error),
+            error => Self {
+                status: StatusCode::BAD_REQUEST,
+                kind: "bad-request",
+                title: "Invalid period",
+                place: None,
+                detail: format!("{error}."),
+            },
+        }
+    }
+}
+
+fn unreadable(error: impl Display) -> Problem {
+    Problem {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        kind: "unreadable",
+        title: "Metering data cannot be read",
+        place: None,
+        detail: format!("{error}."),
     }
 }
 

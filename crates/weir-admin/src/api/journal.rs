@@ -2,14 +2,13 @@
 
 use super::stream::{Pace, lines, respond};
 use super::{Api, busy};
-use crate::failure::Failure;
 use crate::problem::Problem;
 use crate::tokens::Caller;
-use crate::tracker::{JournalState, Verified};
 use axum::extract::State;
 use axum::response::Response;
 use axum::{Extension, Json};
 use std::sync::Arc;
+use weir_tracker::{JournalState, TrackerError, Verified};
 
 /// Show the state of the journal
 #[utoipa::path(get, path = "/v1/journal", tag = "journal",
@@ -18,7 +17,7 @@ use std::sync::Arc;
         (status = 200, description = "Activity, recovery and backlogs.", body = JournalState),
         (status = 409, description = "Recording is off.")))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<JournalState>, Problem> {
-    api.ask(|tracker| (tracker.journal)(&())).await.map(Json)
+    api.ask(|tracker| tracker.journal_state()).await.map(Json)
 }
 
 /// Verify all checksums of the journal
@@ -40,7 +39,7 @@ pub(super) async fn verify(
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
         return Err(busy("long queries"));
     };
-    let mut verify = api.ask(|tracker| Ok::<_, Failure>((tracker.verify)())).await?;
-    let source = move || verify().ok().flatten().map(|found| lines(&found));
-    Ok(respond(Box::new(source), Pace::Steady, api.grant(&caller)?, permit))
+    let mut verification = api.ask(|tracker| Ok::<_, TrackerError>(tracker.verify())).await?;
+    let source = move || verification.next().ok().flatten().map(|found| lines(&found));
+    Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
 }

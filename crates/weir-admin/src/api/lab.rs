@@ -3,7 +3,6 @@
 use super::Api;
 use super::transaction::bad;
 use crate::audit::Action;
-use crate::failure::Failure;
 use crate::lab::{
     Lab, LabComparison, LabProgress, LabRefusal, LabRun, LabStart, LabState, MOST_RATE,
     MOST_SECONDS,
@@ -18,6 +17,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
+use weir_tracker::TrackerError;
 
 /// Restrictions of a report: it may draw. It has no origin, so it has no session and cannot send
 /// requests.
@@ -176,8 +176,9 @@ async fn with<T: Send + 'static>(
     api: &Arc<Api>,
     question: impl FnOnce(&Lab) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let ask =
-        |sources: &crate::Sources| sources.lab.as_ref().map(|lab| Ok::<T, Failure>(question(lab)));
+    let ask = |sources: &crate::Sources| {
+        sources.lab.as_ref().map(|lab| Ok::<T, TrackerError>(question(lab)))
+    };
     api.asked(&api.turns, super::no_access, ask).await
 }
 

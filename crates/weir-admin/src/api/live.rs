@@ -12,6 +12,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
+use weir_tracker::TrackerError;
 
 /// Stream live metrics, one event per second
 ///
@@ -71,7 +72,7 @@ pub(super) async fn history(
     responses((status = 200, description = "Routes that had requests, at most 2000.", body = Traffic)))]
 pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>, Problem> {
     let told = api.asked(&api.turns, super::no_access, |sources| {
-        Some(Ok::<_, crate::failure::Failure>(Traffic::of(&sources.gateway.stats())))
+        Some(Ok::<_, TrackerError>(Traffic::of(&sources.gateway.stats())))
     });
     told.await.map(Json)
 }
@@ -85,7 +86,7 @@ pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>
     responses((status = 200, description = "At most 2000 consumers.", body = Rejections)))]
 pub(super) async fn rejections(State(api): State<Arc<Api>>) -> Result<Json<Rejections>, Problem> {
     let told = api.asked(&api.turns, super::no_access, |sources| {
-        Some(Ok::<_, crate::failure::Failure>(Rejections::of(&sources.gateway.stats())))
+        Some(Ok::<_, TrackerError>(Rejections::of(&sources.gateway.stats())))
     });
     told.await.map(Json)
 }

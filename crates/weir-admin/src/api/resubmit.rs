@@ -3,11 +3,8 @@
 use super::transaction::{bad, none, transaction_id};
 use super::{Api, not_recording};
 use crate::audit::Action;
-use crate::failure::{Failure, SearchFailure};
 use crate::problem::Problem;
-use crate::resubmit::{
-    Attempt, Job, JobAction, NewJob, Refusal, Resolve, Resubmission, RunJob, Wish,
-};
+use crate::resubmit::{Resolve, ResubmitBody, RunJob};
 use crate::tokens::Caller;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
@@ -18,8 +15,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use utoipa::IntoParams;
+use weir_resubmit::{ResubmitError, Resubmitter};
+use weir_store::clock::now_us;
+use weir_store::ledger::{Attempt, Job, JobAction, NewJob, Resolution};
+use weir_tracker::{Error, Query as TransactionQuery, SearchError, TrackerError};
 
 /// Longest request body of the admin API.
 pub(super) const LONGEST: usize = 8 << 20;
@@ -32,7 +34,10 @@ const LONGEST_QUERY: usize = 4096;
 const LONGEST_NAME: usize = 1024;
 /// Default and largest number of listed jobs.
 const JOBS: usize = 50;
-const MOST_JOBS: usize = 1000;
+const MAX_JOBS: usize = 1000;
+
+/// Longest wait for the response to a single resubmission.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Parses a JSON body; an empty body is the default value.
 pub(super) fn read<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {
@@ -57,7 +62,7 @@ fn kind(error: &serde_json::Error) -> &'static str {
 /// Unchanged, edited, or to another route, on behalf of its recorded principal. Waits up to a
 /// minute for the response; after that the state remains `sending`.
 #[utoipa::path(post, path = "/v1/transactions/{id}/resubmit", tag = "resubmission",
-    extensions(("x-weir-role" = json!("operator"))), request_body = Wish,
+    extensions(("x-weir-role" = json!("operator"))), request_body = ResubmitBody,
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
         (status = 200, description = "The transaction was sent, or rejected by a current policy.", body = Attempt),
@@ -72,60 +77,65 @@ pub(super) async fn resubmit(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let id = transaction_id(&id)?;
-    let wish: Wish = read(&body)?;
-    let how = told(&wish);
-    if how.len() > LONGEST_EDIT {
+    let body: ResubmitBody = read(&body)?;
+    let details = edits(&body);
+    if details.len() > LONGEST_EDIT {
         return Err(bad("Too many header edits, or header names that are too long.".to_owned()));
     }
-    api.audit(&caller, Action::Resubmit(id.to_string(), how)).await?;
-    let asked = (id.as_u128(), wish, caller.name.clone());
-    let turns = &api.resubmissions;
-    let done = api.resubmission(turns, move |doors| Ok::<_, Failure>((doors.resubmit)(&asked)));
-    let done = done.await?;
-    Ok(match done {
+    api.audit(&caller, Action::Resubmit(id.to_string(), details)).await?;
+    let options = body.options().map_err(bad)?;
+    let resubmit = move |resubmitter: &Resubmitter| {
+        let id = id.as_u128();
+        Ok::<_, TrackerError>(resubmitter.resubmit(id, &options, &caller.name, RESPONSE_TIMEOUT))
+    };
+    let attempt = api.resubmission(&api.resubmissions, resubmit).await?;
+    Ok(match attempt {
         Ok(attempt) => Json(attempt).into_response(),
-        Err(refusal) => refused(refusal),
+        Err(error) => rejected(error),
     })
 }
 
 /// The description of edits for the audit log, without payload.
-fn told(wish: &Wish) -> String {
-    let set: Vec<&str> = wish.headers.set.iter().map(|line| line.name.as_str()).collect();
+fn edits(body: &ResubmitBody) -> String {
+    let set: Vec<&str> = body.headers.set.iter().map(|line| line.name.as_str()).collect();
     let edited = json!({
-        "query": wish.query.is_some(),
+        "query": body.query.is_some(),
         "headers_set": set,
-        "headers_removed": wish.headers.remove,
-        "body": wish.body.is_some() || wish.body_base64.is_some(),
-        "to": wish.to,
-        "again": wish.again,
+        "headers_removed": body.headers.remove,
+        "body": body.body.is_some() || body.body_base64.is_some(),
+        "to": body.to,
+        "again": body.again,
     });
-    if *wish == Wish::default() { String::new() } else { edited.to_string() }
+    if *body == ResubmitBody::default() { String::new() } else { edited.to_string() }
 }
 
-fn refused(refusal: Refusal) -> Response {
-    let problem =
-        |status, kind, title, detail: String| Problem { status, kind, title, place: None, detail };
-    match refusal {
-        Refusal::NotFound => none().into_response(),
-        Refusal::Bad(detail) => bad(detail).into_response(),
-        Refusal::Failed(failure) => Problem::from(failure).into_response(),
-        Refusal::Busy => super::busy("requests").into_response(),
-        Refusal::Cannot(code, words) => {
-            let title = "The transaction cannot be resubmitted";
-            let status = StatusCode::CONFLICT;
-            let detail = format!("{words} ({code})");
-            let document = json!({
-                "type": "urn:weir:problem:not-resubmittable",
-                "title": title,
-                "status": status.as_u16(),
-                "detail": detail,
-                "reason": code,
-            });
-            let mut response = problem(status, "not-resubmittable", title, detail).into_response();
-            *response.body_mut() = document.to_string().into();
-            response
+fn rejected(error: ResubmitError) -> Response {
+    let (code, text) = match &error {
+        ResubmitError::Rejected(reason) => (reason.code(), reason.words()),
+        ResubmitError::NotFailed => ("not-failed".to_owned(), error.to_string()),
+        ResubmitError::NotFound => return none().into_response(),
+        ResubmitError::Edit(detail) => return bad(format!("{detail}.")).into_response(),
+        ResubmitError::Busy => return super::busy("requests").into_response(),
+        ResubmitError::Index(Error::Behind) => {
+            return Problem::from(TrackerError::Behind).into_response();
         }
-    }
+        ResubmitError::Index(_) | ResubmitError::Database(_) => {
+            return Problem::from(TrackerError::unreadable(error)).into_response();
+        }
+    };
+    let title = "The transaction cannot be resubmitted";
+    let (status, kind) = (StatusCode::CONFLICT, "not-resubmittable");
+    let detail = format!("{text} ({code})");
+    let document = json!({
+        "type": format!("urn:weir:problem:{kind}"),
+        "title": title,
+        "status": status.as_u16(),
+        "detail": detail,
+        "reason": code,
+    });
+    let mut response = Problem { status, kind, title, place: None, detail }.into_response();
+    *response.body_mut() = document.to_string().into();
+    response
 }
 
 /// Set the resolution of a transaction
@@ -144,21 +154,24 @@ pub(super) async fn resolve(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let id = transaction_id(&id)?;
-    let wanted: Resolve = read(&body)?;
-    if !["open", "resolved", "dismissed"].contains(&wanted.state.as_str()) {
+    let Resolve { state, comment } = read(&body)?;
+    let resolution =
+        Resolution::from_name(&state).filter(|state| *state != Resolution::Resubmitted);
+    let Some(resolution) = resolution else {
         return Err(bad("`state` must be `resolved`, `dismissed` or `open`.".to_owned()));
-    }
-    if wanted.comment.len() > COMMENT || wanted.comment.chars().any(char::is_control) {
+    };
+    if comment.len() > COMMENT || comment.chars().any(char::is_control) {
         return Err(bad(format!("`comment` must be one line of at most {COMMENT} bytes.")));
     }
-    let details = json!({"state": wanted.state, "comment": wanted.comment}).to_string();
+    let details = json!({"state": state, "comment": comment}).to_string();
     api.audit(&caller, Action::Resolve(id.to_string(), details)).await?;
-    let asked = (id.as_u128(), wanted, caller.name.clone());
-    let done = api.resubmission(&api.jobs, move |doors| Ok::<_, Failure>((doors.resolve)(&asked)));
-    let done = done.await?;
-    Ok(match done {
+    let resolve = move |resubmitter: &Resubmitter| {
+        let id = id.as_u128();
+        Ok::<_, TrackerError>(resubmitter.resolve(id, resolution, &caller.name, &comment))
+    };
+    Ok(match api.resubmission(&api.jobs, resolve).await? {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(refusal) => refused(refusal),
+        Err(error) => rejected(error),
     })
 }
 
@@ -186,24 +199,28 @@ pub(super) async fn make(
     Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Job>), Problem> {
-    let wanted: NewJob = read(&body)?;
-    check_rate(wanted.rate)?;
-    if wanted.query.trim().is_empty() {
+    let new: NewJob = read(&body)?;
+    check_rate(new.rate)?;
+    if new.query.trim().is_empty() {
         return Err(bad("`query` is required: it selects the transactions.".to_owned()));
     }
-    let name = wanted.to.as_ref().map_or(0, String::len);
-    if wanted.query.len() > LONGEST_QUERY || name > LONGEST_NAME {
+    let name = new.destination.as_ref().map_or(0, String::len);
+    if new.query.len() > LONGEST_QUERY || name > LONGEST_NAME {
         return Err(bad(format!(
             "`query` has at most {LONGEST_QUERY} bytes, `to` {LONGEST_NAME}."
         )));
     }
-    let details = json!({"rate": wanted.rate, "to": wanted.to, "again": wanted.again,
-        "run": wanted.run});
-    let action = Action::MakeJob(wanted.query.clone(), details.to_string());
+    let details = json!({"rate": new.rate, "to": new.destination, "again": new.again,
+        "run": new.run});
+    let action = Action::MakeJob(new.query.clone(), details.to_string());
     api.audit(&caller, action).await?;
-    let asked = (wanted, caller.name.clone());
-    let job = api.resubmission::<_, SearchFailure>(&api.jobs, move |doors| (doors.make)(&asked));
-    let job = job.await?;
+    let create = move |resubmitter: &Resubmitter| {
+        TransactionQuery::parse(&new.query, now_us())?;
+        let job = resubmitter.new_job(&new, &caller.name);
+        let job = job.and_then(|job| resubmitter.ledger().with_counts(job));
+        Ok::<_, SearchError>(job.map_err(TrackerError::unreadable)?)
+    };
+    let job = api.resubmission(&api.jobs, create).await?;
     Ok((StatusCode::CREATED, Json(job)))
 }
 
@@ -211,22 +228,28 @@ pub(super) async fn make(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Listed {
+pub(super) struct JobListParams {
     /// Maximum number of jobs, 1 to 1000; default 50.
     limit: Option<usize>,
 }
 
 /// List jobs, newest first
-#[utoipa::path(get, path = "/v1/jobs", tag = "resubmission", params(Listed),
+#[utoipa::path(get, path = "/v1/jobs", tag = "resubmission", params(JobListParams),
     extensions(("x-weir-role" = json!("operator"))),
     responses((status = 200, description = "The jobs.", body = Vec<Job>)))]
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
-    wanted: Result<Query<Listed>, QueryRejection>,
+    params: Result<Query<JobListParams>, QueryRejection>,
 ) -> Result<Json<Vec<Job>>, Problem> {
-    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let limit = super::transaction::limit(wanted.limit, JOBS, MOST_JOBS)?;
-    api.resubmission::<_, Failure>(&api.jobs, move |doors| (doors.jobs)(&limit)).await.map(Json)
+    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
+    let limit = super::transaction::limit(params.limit, JOBS, MAX_JOBS)?;
+    let list = move |resubmitter: &Resubmitter| {
+        let ledger = resubmitter.ledger();
+        let jobs = ledger.jobs(limit).map_err(TrackerError::unreadable)?.into_iter();
+        let counted = jobs.map(|job| ledger.with_counts(job).map_err(TrackerError::unreadable));
+        counted.collect::<Result<Vec<_>, _>>()
+    };
+    api.resubmission(&api.jobs, list).await.map(Json)
 }
 
 fn number(text: &str) -> Result<i64, Problem> {
@@ -255,8 +278,13 @@ pub(super) async fn show(
     Path(text): Path<String>,
 ) -> Result<Json<Job>, Problem> {
     let number = number(&text)?;
-    let found =
-        api.resubmission::<_, Failure>(&api.jobs, move |doors| (doors.job)(&number)).await?;
+    let find = move |resubmitter: &Resubmitter| {
+        let ledger = resubmitter.ledger();
+        let found =
+            ledger.job(number).and_then(|job| job.map(|job| ledger.with_counts(job)).transpose());
+        found.map_err(TrackerError::unreadable)
+    };
+    let found = api.resubmission(&api.jobs, find).await?;
     found.map(Json).ok_or_else(no_job)
 }
 
@@ -279,18 +307,28 @@ pub(super) async fn act(
     body: Bytes,
 ) -> Result<Json<Job>, Problem> {
     let number = number(&text)?;
-    let (action, noted) = match action.as_str() {
-        "run" => (JobAction::Run, "run-job"),
-        "pause" => (JobAction::Pause, "pause-job"),
-        "cancel" => (JobAction::Cancel, "cancel-job"),
+    let audited = match action.as_str() {
+        "run" => "run-job",
+        "pause" => "pause-job",
+        "cancel" => "cancel-job",
         _ => return Err(no_job()),
     };
-    let how: RunJob = read(&body)?;
-    check_rate(how.rate)?;
-    let details = json!({"rate": how.rate, "again": how.again}).to_string();
-    api.audit(&caller, Action::RunJob(noted, number, details)).await?;
-    let asked = (number, action, how);
-    let found = api.resubmission::<_, Failure>(&api.jobs, move |doors| (doors.act)(&asked)).await?;
+    let RunJob { rate, again } = read(&body)?;
+    check_rate(rate)?;
+    let action = match action.as_str() {
+        "run" => JobAction::Run { rate, again },
+        "pause" => JobAction::Pause,
+        _ => JobAction::Cancel,
+    };
+    let details = json!({"rate": rate, "again": again}).to_string();
+    api.audit(&caller, Action::RunJob(audited, number, details)).await?;
+    let act = move |resubmitter: &Resubmitter| {
+        let found = resubmitter.act(number, action).map_err(TrackerError::unreadable)?;
+        let Some((job, done)) = found else { return Ok::<_, TrackerError>(None) };
+        let job = resubmitter.ledger().with_counts(job).map_err(TrackerError::unreadable)?;
+        Ok(Some((job, done)))
+    };
+    let found = api.resubmission(&api.jobs, act).await?;
     match found {
         None => Err(no_job()),
         Some((job, true)) => Ok(Json(job)),
@@ -299,7 +337,7 @@ pub(super) async fn act(
             kind: "job-over",
             title: "The job has ended",
             place: None,
-            detail: format!("Its state is {}.", job.state),
+            detail: format!("Its state is {}.", job.state.name()),
         }),
     }
 }
@@ -309,13 +347,13 @@ impl Api {
     async fn resubmission<T, E>(
         &self,
         turns: &Arc<Semaphore>,
-        question: impl FnOnce(&Resubmission) -> Result<T, E> + Send + 'static,
+        question: impl FnOnce(&Resubmitter) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Problem>
     where
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        let find = move |sources: &crate::Sources| sources.resubmission.as_ref().map(question);
+        let find = move |sources: &crate::Sources| sources.resubmitter.as_ref().map(question);
         self.asked(turns, not_recording, find).await
     }
 }

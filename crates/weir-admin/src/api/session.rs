@@ -62,7 +62,7 @@ fn session(api: &Api, caller: Caller, csrf_token: Option<String>) -> Json<Sessio
         token: caller.id,
         version: env!("CARGO_PKG_VERSION"),
         recording: api.sources.tracker.is_some(),
-        counting: api.sources.monitor.is_some(),
+        counting: api.sources.metering.is_some(),
         csrf_token,
     })
 }

@@ -27,9 +27,6 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Interval of checking the grant of a response.
 const GRANTED: Duration = Duration::from_millis(500);
 
-/// Returns the next lines, possibly empty, or `None` at the end. It may block.
-pub(super) type Source = Box<dyn FnMut() -> Option<String> + Send>;
-
 /// When the next lines are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
@@ -45,9 +42,10 @@ struct Lines {
     grant: Arc<Grant>,
 }
 
-/// A response of lines, until their end, the reader leaves, or the grant ends.
+/// A response of lines, until their end, the reader leaves, or the grant ends. `source` returns the
+/// next lines, possibly empty, or `None` at the end; it may block.
 pub(super) fn respond(
-    source: Source,
+    source: impl FnMut() -> Option<String> + Send + 'static,
     pace: Pace,
     grant: Grant,
     permit: OwnedSemaphorePermit,
@@ -72,7 +70,11 @@ async fn revoked(grant: &Grant) {
     }
 }
 
-async fn send(mut source: Source, pace: Pace, sender: Sender<Bytes>) {
+async fn send(
+    mut source: impl FnMut() -> Option<String> + Send + 'static,
+    pace: Pace,
+    sender: Sender<Bytes>,
+) {
     let mut quiet_since = tokio::time::Instant::now();
     // So that the response head is sent immediately.
     let mut lines = Bytes::from_static(b"\n");

@@ -1,18 +1,13 @@
 //! Search, display, export and tail of transactions.
 
-use super::stream::{Pace, line, lines, respond};
+use super::stream::{Pace, line, respond};
 use super::{Api, busy};
 use crate::access::forbidden;
 use crate::audit::Action;
 use crate::explain::RecordedExplanation;
-use crate::failure::SearchFailure;
 use crate::problem::Problem;
 use crate::role::Role;
 use crate::tokens::Caller;
-use crate::tracker::{
-    Export, ExportEnd, Exporting, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, Side, TIMEOUT,
-    Transaction,
-};
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -22,6 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use utoipa::IntoParams;
 use uuid::Uuid;
+use weir_tracker::document::{ExportEnd, Page, Summary, Transaction};
+use weir_tracker::{
+    Export, ExportStep, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError,
+    Side,
+};
 
 /// Default number of transactions on a page.
 const PAGE: usize = 50;
@@ -30,7 +30,7 @@ const PAGE: usize = 50;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct SearchParams {
     /// The query; empty: all transactions.
     #[serde(default)]
     q: String,
@@ -46,22 +46,24 @@ pub(super) struct Wanted {
 /// The timeout of a search.
 pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
     match seconds.map(Duration::from_secs) {
-        None => Ok(TIMEOUT),
-        Some(wanted) if (Duration::from_secs(1)..=LONGEST_TIMEOUT).contains(&wanted) => Ok(wanted),
+        None => Ok(SEARCH_TIMEOUT),
+        Some(timeout) if (Duration::from_secs(1)..=MAX_SEARCH_TIMEOUT).contains(&timeout) => {
+            Ok(timeout)
+        }
         Some(_) => {
-            let longest = LONGEST_TIMEOUT.as_secs();
-            Err(bad(format!("`timeout` must be a number of seconds from 1 to {longest}.")))
+            let max = MAX_SEARCH_TIMEOUT.as_secs();
+            Err(bad(format!("`timeout` must be a number of seconds from 1 to {max}.")))
         }
     }
 }
 
-/// The number of transactions: default `usual`, at most `longest`.
-pub(super) fn limit(wanted: Option<usize>, usual: usize, longest: usize) -> Result<usize, Problem> {
-    let wanted = wanted.unwrap_or(usual);
-    if (1..=longest).contains(&wanted) {
-        return Ok(wanted);
+/// The number of transactions: at most `max`, by default `default`.
+pub(super) fn limit(limit: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
+    let limit = limit.unwrap_or(default);
+    if (1..=max).contains(&limit) {
+        return Ok(limit);
     }
-    Err(bad(format!("`limit` must be a number from 1 to {longest}.")))
+    Err(bad(format!("`limit` must be a number from 1 to {max}.")))
 }
 
 pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
@@ -69,7 +71,7 @@ pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
 }
 
 /// Search transactions, newest first
-#[utoipa::path(get, path = "/v1/transactions", tag = "transactions", params(Wanted),
+#[utoipa::path(get, path = "/v1/transactions", tag = "transactions", params(SearchParams),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "A page of transactions.", body = Page),
@@ -80,15 +82,15 @@ pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
 pub(super) async fn search(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    params: Result<Query<SearchParams>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
-    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let limit = limit(wanted.limit, PAGE, LONGEST_PAGE)?;
+    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
+    let limit = limit(params.limit, PAGE, MAX_PAGE_HITS)?;
     let payload = caller.role >= Role::PayloadViewer;
-    let timeout = timeout(wanted.timeout)?;
-    let search = Search { query: wanted.q, limit, cursor: wanted.cursor, payload, timeout };
+    let timeout = timeout(params.timeout)?;
+    let search = Search { query: params.q, limit, cursor: params.cursor, payload, timeout };
     let query = search.query.clone();
-    let page = api.ask(move |tracker| (tracker.search)(&search)).await?;
+    let page = api.ask(move |tracker| tracker.search(&search)).await?;
     if page.payload {
         api.audit(&caller, Action::Search(query)).await?;
     }
@@ -103,7 +105,7 @@ pub(super) async fn search(
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "An endless stream of summaries, one per line.",
-            content_type = "application/x-ndjson", body = crate::tracker::Summary),
+            content_type = "application/x-ndjson", body = Summary),
         (status = 409, description = "Recording or indexing is off."),
         (status = 503, description = "Too many concurrent tails.")))]
 pub(super) async fn tail(
@@ -113,20 +115,23 @@ pub(super) async fn tail(
     let Ok(permit) = Arc::clone(&api.tails).try_acquire_owned() else {
         return Err(busy("tails"));
     };
-    let mut tail = api.ask(|tracker| (tracker.tail)()).await?;
-    let source = move || tail().ok().map(|list| lines(&list));
-    Ok(respond(Box::new(source), Pace::Waiting, api.grant(&caller)?, permit))
+    let mut tail = api.ask(|tracker| tracker.tail()).await?;
+    let source = move || {
+        let ended = tail.next(MAX_PAGE_HITS).ok()?;
+        Some(ended.iter().map(|transaction| line(&Summary::from(transaction))).collect())
+    };
+    Ok(respond(source, Pace::Waiting, api.grant(&caller)?, permit))
 }
 
 /// Default and largest number of exported transactions.
 const EXPORT: usize = 10_000;
-const LONGEST_EXPORT: usize = 1_000_000;
+const MAX_EXPORT: usize = 1_000_000;
 
 /// Query and options of an export.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Exported {
+pub(super) struct ExportParams {
     /// The query; empty: all transactions.
     #[serde(default)]
     q: String,
@@ -141,7 +146,7 @@ pub(super) struct Exported {
 /// One JSON object per line, as in `GET /v1/transactions/{id}`; with `payload` for the role
 /// `payload-viewer`. The last line has `end`: the number of transactions, and whether there are
 /// more. An export without that line was aborted. Empty lines are keep-alives.
-#[utoipa::path(get, path = "/v1/transactions/export", tag = "transactions", params(Exported),
+#[utoipa::path(get, path = "/v1/transactions/export", tag = "transactions", params(ExportParams),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Transactions, one per line.",
@@ -153,23 +158,22 @@ pub(super) struct Exported {
 pub(super) async fn export(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
-    wanted: Result<Query<Exported>, QueryRejection>,
+    params: Result<Query<ExportParams>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
-    let limit = limit(wanted.limit, EXPORT, LONGEST_EXPORT)?;
+    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
+    let limit = limit(params.limit, EXPORT, MAX_EXPORT)?;
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
         return Err(busy("long queries"));
     };
     let payload = caller.role >= Role::PayloadViewer;
-    let query = wanted.q.clone();
-    let (cursor, timeout) = (wanted.cursor, TIMEOUT);
-    let search = Search { query: wanted.q, limit, cursor, payload, timeout };
-    let mut export = api.ask(move |tracker| (tracker.export)(&search)).await?;
+    let query = params.q.clone();
+    let (cursor, timeout) = (params.cursor, SEARCH_TIMEOUT);
+    let search = Search { query: params.q, limit, cursor, payload, timeout };
+    let mut export = api.ask(move |tracker| tracker.export(search)).await?;
     if payload {
         api.audit(&caller, Action::Export(query)).await?;
     }
-    let source = Box::new(move || batch(&mut export));
-    Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
+    Ok(respond(move || batch(&mut export), Pace::Steady, api.grant(&caller)?, permit))
 }
 
 /// Bytes of one batch: the next transactions wait until it is sent.
@@ -179,12 +183,12 @@ const BATCH: usize = 256 << 10;
 fn batch(export: &mut Export) -> Option<String> {
     let mut text = String::new();
     while text.len() < BATCH {
-        match export() {
+        match export.next() {
             // The first line, which may be long, is not copied.
-            Ok(Some(Exporting::Found(one))) if text.is_empty() => text = line(&*one),
-            Ok(Some(Exporting::Found(one))) => text.push_str(&line(&*one)),
-            Ok(Some(Exporting::Later)) => break,
-            Ok(Some(Exporting::End(end))) => text.push_str(&line(&ExportEnd { end })),
+            Ok(Some(ExportStep::Found(one))) if text.is_empty() => text = line(&*one),
+            Ok(Some(ExportStep::Found(one))) => text.push_str(&line(&*one)),
+            Ok(Some(ExportStep::Pending)) => break,
+            Ok(Some(ExportStep::End(end))) => text.push_str(&line(&ExportEnd { end })),
             Ok(None) | Err(_) => return (!text.is_empty()).then_some(text),
         }
     }
@@ -210,10 +214,10 @@ pub(super) async fn show(
 ) -> Result<Json<Transaction>, Problem> {
     let id = transaction_id(&id)?;
     let payload = caller.role >= Role::PayloadViewer;
-    let found = api.ask(move |tracker| (tracker.show)(&(id.as_u128(), payload))).await?;
+    let found = api.ask(move |tracker| tracker.show(id.as_u128(), payload)).await?;
     let transaction = found.ok_or_else(none)?;
     if transaction.payload.is_some() {
-        api.audit(&caller, Action::Show(transaction.summary.id.clone())).await?;
+        api.audit(&caller, Action::Show(transaction.summary.id.to_string())).await?;
     }
     Ok(Json(transaction))
 }
@@ -236,7 +240,7 @@ pub(super) async fn explanation(
     Path(id): Path<String>,
 ) -> Result<Json<RecordedExplanation>, Problem> {
     let id = transaction_id(&id)?;
-    let found = api.ask(move |tracker| (tracker.show)(&(id.as_u128(), false))).await?;
+    let found = api.ask(move |tracker| tracker.show(id.as_u128(), false)).await?;
     Ok(Json(RecordedExplanation::of(found.ok_or_else(none)?)))
 }
 
@@ -264,7 +268,7 @@ pub(super) async fn body(
         "response-body" => Side::Response,
         _ => return Err(none()),
     };
-    let found = api.ask(move |tracker| (tracker.body)(&(id.as_u128(), side))).await?;
+    let found = api.ask(move |tracker| tracker.body(id.as_u128(), side)).await?;
     let bytes = found.ok_or_else(none)?;
     api.audit(&caller, Action::Show(id.to_string())).await?;
     let headers = [
@@ -284,21 +288,21 @@ pub(super) fn none() -> Problem {
     }
 }
 
-impl From<SearchFailure> for Problem {
-    fn from(failure: SearchFailure) -> Self {
-        match failure {
-            SearchFailure::Query { place, message } => Self {
+impl From<SearchError> for Problem {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Query(error) => Self {
                 status: StatusCode::BAD_REQUEST,
                 kind: "bad-query",
                 title: "Invalid query",
-                place: Some(place),
-                detail: format!("at {}: {message}", place[0] + 1),
+                place: Some([error.at, error.end]),
+                detail: error.to_string(),
             },
-            SearchFailure::Cursor => {
+            SearchError::Cursor => {
                 bad("`cursor` must be the cursor of a previous page.".to_owned())
             }
-            SearchFailure::NeedsPayload => forbidden(Role::PayloadViewer, "Searching payloads"),
-            SearchFailure::Failed(failure) => failure.into(),
+            SearchError::NeedsPayload => forbidden(Role::PayloadViewer, "Searching payloads"),
+            SearchError::Tracker(error) => error.into(),
         }
     }
 }

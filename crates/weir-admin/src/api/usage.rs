@@ -1,33 +1,40 @@
 //! Usage, and rebuild of the metering.
 
-use super::stream::{Pace, lines, respond};
+use super::stream::{Pace, line, respond};
 use super::transaction::bad;
 use super::{Api, busy};
+use crate::Metering;
 use crate::audit::Action;
-use crate::monitor::{Monitor, Rebuilt, UsageFailure, UsageQuery, UsageReport};
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use weir_monitor::{CounterCommand, RebuildReport, Report, UsageError, UsageQuery};
+use weir_tracker::TrackerError;
+
+/// Longest wait for the end of a rebuild between keep-alive lines.
+const REBUILD_POLL: Duration = Duration::from_secs(1);
 
 /// Query usage by consumer, API, operation, plan, status and time
 #[utoipa::path(get, path = "/v1/usage", tag = "monitor", params(UsageQuery),
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Usage up to about a second ago.",
-            body = UsageReport),
+            body = Report),
         (status = 400, description = "The query is invalid, or its result has too many rows."),
         (status = 409, description = "Metering is off.")))]
 pub(super) async fn usage(
     State(api): State<Arc<Api>>,
-    wanted: Result<Query<UsageQuery>, QueryRejection>,
-) -> Result<Json<UsageReport>, Problem> {
-    let Query(wanted) = wanted.map_err(|rejection| bad(rejection.body_text()))?;
+    query: Result<Query<UsageQuery>, QueryRejection>,
+) -> Result<Json<Report>, Problem> {
+    let Query(query) = query.map_err(|rejection| bad(rejection.body_text()))?;
     api.asked(&api.turns, not_counting, move |sources| {
-        sources.monitor.as_ref().map(|monitor| (monitor.usage)(&wanted))
+        let Metering { monitor, .. } = sources.metering.as_ref()?;
+        Some(monitor.report(&query, sources.gaps.as_ref()?))
     })
     .await
     .map(Json)
@@ -40,28 +47,37 @@ pub(super) async fn usage(
     extensions(("x-weir-role" = json!("operator"))),
     responses(
         (status = 200, description = "The rebuilt period and its changes.",
-            content_type = "application/x-ndjson", body = Rebuilt),
+            content_type = "application/x-ndjson", body = RebuildReport),
         (status = 409, description = "Metering is off."),
         (status = 503, description = "Too many long queries are running.")))]
 pub(super) async fn rebuild(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    let Some(Monitor { rebuild, .. }) = &api.sources.monitor else { return Err(not_counting()) };
+    let Some(Metering { commands, .. }) = &api.sources.metering else { return Err(not_counting()) };
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
         return Err(busy("long queries"));
     };
     api.audit(&caller, Action::Rebuild).await?;
-    let mut rebuild = rebuild();
-    let source = Box::new(move || rebuild().map(|found| lines(&found)));
+    let (report, reported) = mpsc::channel();
+    let is_queued = commands.try_send(CounterCommand::Rebuild(report)).is_ok();
+    let mut pending = Some(reported).filter(|_| is_queued);
+    let source = move || match pending.as_ref()?.recv_timeout(REBUILD_POLL) {
+        Ok(report) => {
+            pending = None;
+            Some(line(&report))
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => Some(String::new()),
+        Err(mpsc::RecvTimeoutError::Disconnected) => None,
+    };
     Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
 }
 
-impl From<UsageFailure> for Problem {
-    fn from(failure: UsageFailure) -> Self {
-        match failure {
-            UsageFailure::Question(what) => bad(format!("{what}.")),
-            UsageFailure::Failed(failure) => failure.into(),
+impl From<UsageError> for Problem {
+    fn from(error: UsageError) -> Self {
+        match error {
+            UsageError::Query(_) | UsageError::Rows | UsageError::Step => bad(format!("{error}.")),
+            UsageError::Monitor(_) | UsageError::Gaps(_) => TrackerError::unreadable(error).into(),
         }
     }
 }

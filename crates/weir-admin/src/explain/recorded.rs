@@ -1,18 +1,21 @@
 //! Explanation of a recorded transaction. No policy is evaluated again: the record is sufficient,
 //! even if the request was masked, its token has expired or the configuration has changed.
 
-use crate::tracker::{Stage, Transaction};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_http::problem::Problem;
+use weir_model::{TransactionId, UnixMicros};
+use weir_tracker::document::{Stage, Transaction};
 
 /// Explanation of a recorded transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct RecordedExplanation {
     /// Transaction id.
-    id: String,
+    #[schema(value_type = String)]
+    id: TransactionId,
     /// Time of receipt (RFC 3339, UTC).
-    time: String,
+    #[schema(value_type = String)]
+    time: UnixMicros,
     /// Outcome.
     outcome: RecordedOutcome,
     /// Status of the response, 0 without a response.
@@ -133,7 +136,7 @@ fn problem(code: &str, detail: String) -> RecordedProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracker::Summary;
+    use weir_tracker::document::Summary;
 
     fn recorded(summary: Summary, detail: &str) -> RecordedExplanation {
         let detail = detail.to_owned();

@@ -1,6 +1,6 @@
 //! Invoices as CSV (RFC 4180).
 
-use super::Invoice;
+use weir_monitor::billing::Invoice;
 
 const HEADER: &str = "kind,consumer,period,from,to,provisional,plan,api,operation,first_call,\
                       last_call,calls,bytes,price,currency,amount";
@@ -12,25 +12,34 @@ pub fn csv(invoices: &[Invoice]) -> String {
     let mut out = format!("{HEADER}\r\n");
     for invoice in invoices {
         for line in &invoice.lines {
-            let numbers = ["", "", &line.calls.to_string(), &line.bytes.to_string(), ""];
+            let (calls, bytes) = (line.calls.to_string(), line.bytes.to_string());
+            let numbers = ["", "", &calls, &bytes, ""];
             let names = [line.plan.as_str(), &line.api, &line.operation];
-            row(&mut out, "calls", invoice, names, numbers, [&line.currency, &line.amount]);
+            row(
+                &mut out,
+                "calls",
+                invoice,
+                names,
+                numbers,
+                [&line.currency, &line.amount.to_string()],
+            );
         }
         for tier in &invoice.tiers {
             let calls = (tier.last + 1).saturating_sub(tier.first).to_string();
             let (first, last) = (tier.first.to_string(), tier.last.to_string());
-            let numbers = [first.as_str(), &last, &calls, "", &tier.per_call];
+            let price = tier.per_call.to_string();
+            let numbers = [first.as_str(), &last, &calls, "", &price];
             row(
                 &mut out,
                 "tier",
                 invoice,
                 [&tier.plan, "", ""],
                 numbers,
-                [&tier.currency, &tier.amount],
+                [&tier.currency, &tier.amount.to_string()],
             );
         }
         for total in &invoice.totals {
-            for (kind, amount) in [("exact", &total.exact), ("due", &total.due)] {
+            for (kind, amount) in [("exact", &total.exact.to_string()), ("due", &total.due)] {
                 row(&mut out, kind, invoice, [""; 3], [""; 5], [&total.currency, amount]);
             }
         }
@@ -48,7 +57,8 @@ fn row(
 ) {
     let provisional = if invoice.provisional { "yes" } else { "no" };
     let Invoice { consumer, period, from, to, .. } = invoice;
-    let head = [kind, consumer, period, from, to, provisional];
+    let (from, to) = (from.to_string(), to.to_string());
+    let head = [kind, consumer, period, &from, &to, provisional];
     let fields = head.into_iter().chain(names).chain(numbers).chain(money);
     let fields: Vec<String> = fields.map(field).collect();
     out.push_str(&fields.join(","));
@@ -67,7 +77,7 @@ fn field(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invoice::{Line, Tier, Total};
+    use weir_monitor::billing::{Line, TierLine, Total};
 
     #[test]
     fn each_line_tier_and_total_is_a_row() {
@@ -77,18 +87,27 @@ mod tests {
             lines: vec![Line {
                 operation: "=cmd(\"x\"), y".to_owned(),
                 calls: 7,
-                amount: "0.5".to_owned(),
+                amount: "0.5".parse().unwrap(),
                 ..Line::default()
             }],
-            tiers: vec![Tier { first: 11, last: 15, ..Tier::default() }],
+            tiers: vec![TierLine { first: 11, last: 15, ..TierLine::default() }],
             totals: vec![Total { due: "0.50".to_owned(), ..Total::default() }],
             ..Invoice::default()
         };
         let text = csv(&[invoice]);
         let rows: Vec<&str> = text.split("\r\n").collect();
-        assert_eq!(rows[1], "calls,acme,2026-11,,,no,,,\"'=cmd(\"\"x\"\"), y\",,,7,0,,,0.5");
-        assert_eq!(rows[2], "tier,acme,2026-11,,,no,,,,11,15,5,,,,");
-        assert_eq!(rows[4], "due,acme,2026-11,,,no,,,,,,,,,,0.50");
+        assert_eq!(
+            rows[1],
+            "calls,acme,2026-11,1970-01-01T00:00:00Z,1970-01-01T00:00:00Z,no,,,\"'=cmd(\"\"x\"\"), y\",,,7,0,,,0.5"
+        );
+        assert_eq!(
+            rows[2],
+            "tier,acme,2026-11,1970-01-01T00:00:00Z,1970-01-01T00:00:00Z,no,,,,11,15,5,,0,,0"
+        );
+        assert_eq!(
+            rows[4],
+            "due,acme,2026-11,1970-01-01T00:00:00Z,1970-01-01T00:00:00Z,no,,,,,,,,,,0.50"
+        );
         let columns = |row: &str| row.matches(',').count();
         assert_eq!(columns(rows[0]), columns(rows[4]));
     }

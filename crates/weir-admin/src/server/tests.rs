@@ -30,13 +30,12 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
             reload: mpsc::channel(1).0,
         },
         access: None,
-        billing: None,
         events: None,
         lab: None,
         tracker: None,
-        monitor: None,
+        metering: None,
         gaps: None,
-        resubmission: None,
+        resubmitter: None,
     };
     tokio::spawn(bound.serve(sources, Arc::new(|_| ())));
     (addr, gateway)

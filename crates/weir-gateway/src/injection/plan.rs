@@ -1,6 +1,5 @@
 //! Where a request goes that is made again, and on whose behalf.
 
-use super::{Refused, Resubmission};
 use crate::auth::{NotAdmitted, RecordedPrincipal, recorded_principal};
 use crate::forwarded::Client;
 use crate::headers::strip_hop_by_hop;
@@ -11,6 +10,7 @@ use crate::route::Found;
 use crate::site::Site;
 use std::net::{IpAddr, Ipv4Addr};
 use weir_config::{Api, PathPattern, Route, Segment};
+use weir_model::{RejectionReason, ReplayRequest};
 use weir_wire::{Headers, Known};
 
 /// A request as a worker serves it.
@@ -24,7 +24,7 @@ pub(super) struct Planned {
 }
 
 /// Finds the route and who stands in.
-pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refused> {
+pub(super) fn plan(site: &Site, request: &ReplayRequest) -> Result<Planned, RejectionReason> {
     let (headers, authority, client) = head(site, request);
     let mut host = String::new();
     crate::exchange::push_host(&mut host, client.host.as_deref().unwrap_or(&authority));
@@ -32,22 +32,22 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
         Some((path, query)) => (path, Some(query)),
         None => (request.target.as_str(), None),
     };
-    let own_path = path::normalise(own_path).map_err(|_| Refused::RouteGone)?;
+    let own_path = path::normalise(own_path).map_err(|_| RejectionReason::RouteGone)?;
     let (api, own) = find(site, &host, &own_path, &request.method, &request.api)?;
     let path = own_path.path.into_owned();
     let mut to = Destination { route: own, method: request.method.clone(), path };
-    if let Some(name) = &request.to {
+    if let Some(name) = &request.destination {
         if !own.resubmit.targets.contains(name) {
-            return Err(Refused::TargetNotListed);
+            return Err(RejectionReason::TargetNotListed);
         }
         let other = api.routes.iter().find(|route| route.operation == *name);
-        let other = other.ok_or(Refused::TargetNotListed)?;
-        to = redirect(api, own, other, &to).ok_or(Refused::TargetUnfit)?;
+        let other = other.ok_or(RejectionReason::TargetNotListed)?;
+        to = redirect(api, own, other, &to).ok_or(RejectionReason::TargetUnfit)?;
         // Another route may stand before it.
-        let path = path::normalise(&to.path).map_err(|_| Refused::TargetUnfit)?;
+        let path = path::normalise(&to.path).map_err(|_| RejectionReason::TargetUnfit)?;
         let found = find(site, &host, &path, &to.method, &request.api);
         if !found.is_ok_and(|(_, found)| std::ptr::eq(found, other)) {
-            return Err(Refused::TargetUnfit);
+            return Err(RejectionReason::TargetUnfit);
         }
     }
     let stored = RecordedPrincipal {
@@ -58,12 +58,12 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
     };
     let principal =
         recorded_principal(&site.config, &to.route.access, &stored).map_err(|why| match why {
-            NotAdmitted::ConsumerGone => Refused::ConsumerGone,
-            NotAdmitted::ScopeMissing => Refused::ScopeMissing,
-            NotAdmitted::NoWayIn => Refused::NotAdmitted,
+            NotAdmitted::ConsumerGone => RejectionReason::ConsumerGone,
+            NotAdmitted::ScopeMissing => RejectionReason::ScopeMissing,
+            NotAdmitted::NoWayIn => RejectionReason::NotAdmitted,
         })?;
     if !to.route.clients.iter().all(|clients| clients.admits(client.address)) {
-        return Err(Refused::Rejected(Problem::AddressRefused));
+        return Err(RejectionReason::Rejected(Problem::AddressRefused.slug().to_owned()));
     }
     let mut target = to.path;
     let is_credential = |part: &&str| {
@@ -75,8 +75,12 @@ pub(super) fn plan(site: &Site, request: &Resubmission) -> Result<Planned, Refus
         target.push(if index == 0 { '?' } else { '&' });
         target.push_str(part);
     }
-    let Resubmission { of, edited, .. } = *request;
-    let replay = Replay { of, principal, to: request.to.clone(), edited };
+    let replay = Replay {
+        of: request.original.to_be_bytes(),
+        principal,
+        to: request.destination.clone(),
+        edited: request.edited,
+    };
     Ok(Planned { method: to.method, target, authority, headers, client, replay })
 }
 
@@ -87,15 +91,15 @@ fn find<'s>(
     path: &Normal<'_>,
     method: &str,
     name: &str,
-) -> Result<(&'s Api, &'s Route), Refused> {
+) -> Result<(&'s Api, &'s Route), RejectionReason> {
     let Found::Route { api, route } = site.router.find(host, &path.path, method) else {
-        return Err(Refused::RouteGone);
+        return Err(RejectionReason::RouteGone);
     };
     (site.router.admit_path(&site.config, (host, method), path, (api, route)))
-        .map_err(|_| Refused::RouteGone)?;
+        .map_err(|_| RejectionReason::RouteGone)?;
     let api = &site.config.apis[api];
     if api.name != name {
-        return Err(Refused::RouteGone);
+        return Err(RejectionReason::RouteGone);
     }
     Ok((api, &api.routes[route]))
 }
@@ -158,7 +162,7 @@ fn parameter<'p>(pattern: &PathPattern, below: &[&'p str], name: &str) -> Option
 
 /// The header lines that go on, the authority, and who the client is. What only trusted proxies say
 /// was recorded only if one said it, but the way from here is a new one.
-fn head(site: &Site, request: &Resubmission) -> (Headers, String, Client) {
+fn head(site: &Site, request: &ReplayRequest) -> (Headers, String, Client) {
     let named = |name: &str| {
         let found = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
         found.and_then(|(_, value)| std::str::from_utf8(value).ok()).map(str::to_owned)

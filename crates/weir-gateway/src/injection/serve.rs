@@ -1,7 +1,7 @@
-//! A worker's side of the door.
+//! Replays as a worker serves them.
 
 use super::plan::{Planned, plan};
-use super::{Ended, Injected, MAX_CONCURRENT, PendingReplay, Refused, Resubmission, test_request};
+use super::{Injected, MAX_CONCURRENT, PendingReplay, test_request};
 use crate::body::{RequestBody, ResponseError};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{ClientClosed, flow};
@@ -14,9 +14,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::sync::{Semaphore, mpsc};
+use weir_model::{RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_wire::{Method, Version};
 
-/// Serves what comes through the door until nobody can send any more.
+/// Serves injected requests until the channel closes.
 pub(crate) async fn receive(worker: &'static Worker, mut injected: mpsc::Receiver<Injected>) {
     let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
     while let Some(injected) = injected.recv().await {
@@ -30,17 +31,17 @@ pub(crate) async fn receive(worker: &'static Worker, mut injected: mpsc::Receive
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            let ended = serve(worker, &pending).await;
-            pending.ended(ended);
+            let outcome = serve(worker, &pending).await;
+            pending.finish(outcome);
         });
     }
 }
 
-async fn serve(worker: &'static Worker, pending: &PendingReplay) -> Ended {
+async fn serve(worker: &'static Worker, pending: &PendingReplay) -> ReplayOutcome {
     let live = worker.live();
     let planned = match plan(&live.site, &pending.request) {
         Ok(planned) => planned,
-        Err(refused) => return Ended::Refused(refused),
+        Err(reason) => return ReplayOutcome::Rejected(reason),
     };
     drop(live);
     let Planned { method, target, authority, headers, client, replay } = planned;
@@ -51,30 +52,30 @@ async fn serve(worker: &'static Worker, pending: &PendingReplay) -> Ended {
     request.set_line(&method, &target, &authority);
     request.version = Version::Http11;
     request.headers = headers;
-    exchange.begin_replay(pending.request.id, client, replay);
+    exchange.begin_replay(pending.request.id.to_be_bytes(), client, replay);
     let body = body(&pending.request);
-    let ended = match flow(&mut exchange, body).await {
+    let outcome = match flow(&mut exchange, body).await {
         Ok(response) => take(&mut exchange, response).await,
         Err(ClientClosed) => {
             exchange.abort(None);
-            Ended::Lost
+            ReplayOutcome::Unknown
         }
     };
     exchange.give_back();
-    ended
+    outcome
 }
 
-/// Its body. An empty one has a length if it had one: there are servers that insist on it.
-fn body(request: &Resubmission) -> RequestBody<'static> {
-    let result = |(name, _): &(String, Vec<u8>)| name.eq_ignore_ascii_case("content-length");
-    if request.body.is_empty() && !request.headers.iter().any(result) {
+/// The body. An empty one has a length if the recorded one had: some servers require it.
+fn body(request: &ReplayRequest) -> RequestBody<'static> {
+    let is_length = |(name, _): &(String, Vec<u8>)| name.eq_ignore_ascii_case("content-length");
+    if request.body.is_empty() && !request.headers.iter().any(is_length) {
         return RequestBody::empty();
     }
     RequestBody::whole(request.body.clone())
 }
 
-/// Reads an response to its end; nobody wants it but the journal.
-async fn take(exchange: &mut Exchange, mut body: ResponseBody<'_>) -> Ended {
+/// Reads a response to its end; only the journal keeps it.
+async fn take(exchange: &mut Exchange, mut body: ResponseBody<'_>) -> ReplayOutcome {
     let status = exchange.response.status;
     if exchange.request.method == Method::Head || matches!(status, 204 | 304) {
         body = ResponseBody::Empty;
@@ -82,13 +83,13 @@ async fn take(exchange: &mut Exchange, mut body: ResponseBody<'_>) -> Ended {
     exchange.deadline.progress();
     if let Err(error) = poll_fn(|cx| poll_take(exchange, &mut body, cx)).await {
         exchange.abort(Some(&error));
-        return Ended::Broken { status };
+        return ReplayOutcome::Aborted(status);
     }
-    // The record is as durable as that of any other response before it is told.
+    // The record is as durable as that of any other response before the outcome is reported.
     let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
     match exchange.problem {
-        Some(problem) if !exchange.admitted => Ended::Refused(refused(problem)),
-        problem => Ended::Answered { status, problem },
+        Some(problem) if !exchange.admitted => ReplayOutcome::Rejected(reason(problem)),
+        problem => ReplayOutcome::Response(status, problem.map(Problem::slug)),
     }
 }
 
@@ -112,12 +113,14 @@ fn poll_take(
     Poll::Ready(Ok(()))
 }
 
-/// Why weir did not take it.
-fn refused(problem: Problem) -> Refused {
+/// The reason for which the current Config rejected a replay.
+fn reason(problem: Problem) -> RejectionReason {
     match problem {
-        Problem::RateLimited | Problem::QuotaExhausted => Refused::LimitReached,
-        Problem::NoRoute | Problem::UnknownHost | Problem::MethodNotAllowed => Refused::RouteGone,
-        Problem::InsufficientScope => Refused::ScopeMissing,
-        other => Refused::Rejected(other),
+        Problem::RateLimited | Problem::QuotaExhausted => RejectionReason::LimitReached,
+        Problem::NoRoute | Problem::UnknownHost | Problem::MethodNotAllowed => {
+            RejectionReason::RouteGone
+        }
+        Problem::InsufficientScope => RejectionReason::ScopeMissing,
+        other => RejectionReason::Rejected(other.slug().to_owned()),
     }
 }

@@ -6,30 +6,43 @@
 //! of its currency. So the lines add up to the exact total.
 
 use super::price_list::Rule;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use utoipa::ToSchema;
 use weir_config::amount::Amount;
 use weir_config::price::{Price, Tier};
+use weir_model::UnixSeconds;
 
-/// The invoice of a consumer for a period.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Amounts that a consumer owes for a period.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Invoice {
     /// The consumer.
     pub consumer: String,
-    /// The period, in seconds since 1970.
-    pub period: Range<u64>,
-    /// The period is not over, or not all of its calls are counted.
+    /// The period as requested.
+    pub period: String,
+    /// Time zone.
+    pub zone: String,
+    /// Start of the period (RFC 3339, UTC).
+    #[schema(value_type = String)]
+    pub from: UnixSeconds,
+    /// End of the period, exclusive.
+    #[schema(value_type = String)]
+    pub to: UnixSeconds,
+    /// The period has not ended, or some of its calls are not metered yet.
     pub provisional: bool,
-    /// Prices of single calls.
+    /// Calls of all consumers in the period that could not be metered and are in no invoice.
+    #[serde(default)]
+    pub uncounted: u64,
+    /// Exact costs of calls by operation.
     pub lines: Vec<Line>,
-    /// Prices by volume.
+    /// Exact costs of calls by tier.
     pub tiers: Vec<TierLine>,
-    /// Totals, by currency.
+    /// Totals by currency.
     pub totals: Vec<Total>,
 }
 
 /// Calls of an operation with a plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Line {
     /// The plan.
     pub plan: String,
@@ -41,53 +54,52 @@ pub struct Line {
     pub calls: u64,
     /// Bytes of request and response bodies.
     pub bytes: u64,
-    /// Code of the currency.
+    /// Code of the currency (ISO 4217).
     pub currency: String,
-    /// Their exact price.
+    /// Costs: a decimal with all digits.
+    #[schema(value_type = String)]
     pub amount: Amount,
 }
 
-/// Calls of a plan that fall into a tier of its prices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Calls of a plan in a tier of its prices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Tier)]
 pub struct TierLine {
     /// The plan.
     pub plan: String,
-    /// Number of the first of these calls in the period, from 1.
+    /// Number of the first call of the tier in the period, from 1.
     pub first: u64,
-    /// Number of the last one.
+    /// Number of the last call.
     pub last: u64,
-    /// For each of them.
+    /// Price per call.
+    #[schema(value_type = String)]
     pub per_call: Amount,
     /// Code of the currency.
     pub currency: String,
-    /// Their exact price.
+    /// Costs: a decimal with all digits.
+    #[schema(value_type = String)]
     pub amount: Amount,
 }
 
-/// The sum in a currency.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The total in a currency.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Total {
     /// Code of the currency.
     pub currency: String,
-    /// The sum of all lines.
+    /// Sum of all lines, with all digits.
+    #[schema(value_type = String)]
     pub exact: Amount,
-    /// Decimals that it is rounded to.
+    /// Amount due: rounded once, half up.
+    pub due: String,
+    /// Decimals of the amount due.
+    #[serde(skip)]
     pub decimals: u32,
 }
 
-impl Total {
-    /// The amount to pay.
-    #[must_use]
-    pub fn due(&self) -> Amount {
-        self.exact.rounded(self.decimals)
-    }
-}
-
-/// The invoice of a consumer, from lines without a currency and the prices of their plans. Calls of
-/// plans without a price are omitted.
+/// The invoice of a consumer, from lines without a currency and the prices of their plans; without
+/// its period. Calls of plans without a price are omitted.
 pub(super) fn invoice(
     consumer: &str,
-    period: &Range<u64>,
     counted: Vec<Line>,
     rules: &BTreeMap<String, Rule>,
 ) -> Invoice {
@@ -105,14 +117,7 @@ pub(super) fn invoice(
         );
     }
     let totals = totals(&lines, &tiers, rules);
-    Invoice {
-        consumer: consumer.to_owned(),
-        period: period.clone(),
-        provisional: false,
-        lines,
-        tiers,
-        totals,
-    }
+    Invoice { consumer: consumer.to_owned(), lines, tiers, totals, ..Invoice::default() }
 }
 
 fn tier_lines(plan: &str, rule: &Rule, calls: u64) -> Vec<TierLine> {
@@ -152,7 +157,8 @@ fn totals(lines: &[Line], tiers: &[TierLine], rules: &BTreeMap<String, Rule>) ->
         let decimals = rules.get(plan).map_or(0, |rule| rule.decimals);
         total.decimals = total.decimals.max(decimals);
     }
-    totals.into_values().collect()
+    let rounded = |total: Total| Total { due: total.exact.fixed(total.decimals), ..total };
+    totals.into_values().map(rounded).collect()
 }
 
 #[cfg(test)]
@@ -183,9 +189,9 @@ mod tests {
     fn a_total_is_rounded_once() {
         let rules = BTreeMap::from([("gold".to_owned(), rule("EUR", 2, vec![]))]);
         let lines = (0..3).map(|n| line("gold", &n.to_string(), 1, "0.005")).collect();
-        let invoice = invoice("acme", &(0..60), lines, &rules);
+        let invoice = invoice("acme", lines, &rules);
         let [total] = &invoice.totals[..] else { panic!("{invoice:?}") };
-        assert_eq!((total.exact, total.due()), (amount("0.015"), amount("0.02")));
+        assert_eq!((total.exact, total.due.as_str()), (amount("0.015"), "0.02"));
         assert_eq!(invoice.lines[0].currency, "EUR");
     }
 
@@ -207,15 +213,12 @@ mod tests {
             line("pro+", "a", 1, "1"),
             line("free", "a", 99, "0"),
         ];
-        let invoice = invoice("acme", &(0..60), counted, &rules);
+        let invoice = invoice("acme", counted, &rules);
         assert_eq!(invoice.lines.len(), 4, "without the plan that has no price");
         let tiers: Vec<_> = invoice.tiers.iter().map(|t| (t.first, t.last, t.amount)).collect();
         assert_eq!(tiers, [(1, 10, amount("10")), (11, 15, amount("2.5"))]);
-        let totals: Vec<_> = invoice
-            .totals
-            .iter()
-            .map(|t| (t.currency.as_str(), t.due().fixed(t.decimals)))
-            .collect();
-        assert_eq!(totals, [("EUR", "12.75".to_owned()), ("USD", "2.235".to_owned())]);
+        let totals: Vec<_> =
+            invoice.totals.iter().map(|t| (t.currency.as_str(), t.due.as_str())).collect();
+        assert_eq!(totals, [("EUR", "12.75"), ("USD", "2.235")]);
     }
 }

@@ -57,7 +57,7 @@ mod tests {
 
     fn bounds(text: &str, zone: &str) -> (String, String) {
         let period = period(text, zone).expect(text);
-        let time = |second: u64| weir_store::clock::rfc3339(second * 1_000_000);
+        let time = |second: u64| weir_model::UnixSeconds(second).to_string();
         (time(period.start), time(period.end))
     }
 

@@ -28,7 +28,7 @@ fn recorded() -> Transaction {
     }
 }
 
-fn built(transaction: &Transaction, edit: &Edit) -> Result<ResubmitRequest, Reason> {
+fn built(transaction: &Transaction, edit: &Edit) -> Result<ReplayRequest, RejectionReason> {
     build(transaction, edit, None, &config(""), 1)
 }
 
@@ -49,18 +49,18 @@ fn it_is_what_was_recorded_without_credentials() {
 #[test]
 fn every_gap_in_a_record_has_its_reason_and_a_body_fills_it() {
     type Change = fn(&mut Transaction);
-    let cases: [(Change, Reason); 11] = [
-        (|one| one.damaged = true, Reason::Damaged),
-        (|one| one.expired = true, Reason::Expired),
-        (|one| one.discarded = true, Reason::Unrecorded),
-        (|one| one.level = CaptureLevel::Meta as u8, Reason::Unrecorded),
-        (|one| one.level = CaptureLevel::Headers as u8, Reason::Unrecorded),
-        (|one| one.request.masked = true, Reason::Masked(None)),
-        (|one| one.request.withheld = Some(Withheld::Long), Reason::Withheld),
-        (|one| one.request.aborted = true, Reason::Aborted),
-        (|one| one.request.truncated = true, Reason::Truncated),
-        (|one| one.request.stored = 6, Reason::Truncated),
-        (|one| one.request_body.truncate(6), Reason::Damaged),
+    let cases: [(Change, RejectionReason); 11] = [
+        (|one| one.damaged = true, RejectionReason::Damaged),
+        (|one| one.expired = true, RejectionReason::Expired),
+        (|one| one.discarded = true, RejectionReason::Unrecorded),
+        (|one| one.level = CaptureLevel::Meta as u8, RejectionReason::Unrecorded),
+        (|one| one.level = CaptureLevel::Headers as u8, RejectionReason::Unrecorded),
+        (|one| one.request.masked = true, RejectionReason::Masked(None)),
+        (|one| one.request.withheld = Some(Withheld::Long), RejectionReason::Withheld),
+        (|one| one.request.aborted = true, RejectionReason::Aborted),
+        (|one| one.request.truncated = true, RejectionReason::Truncated),
+        (|one| one.request.stored = 6, RejectionReason::Truncated),
+        (|one| one.request_body.truncate(6), RejectionReason::Damaged),
     ];
     for (change, reason) in cases {
         let mut one = recorded();
@@ -71,14 +71,14 @@ fn every_gap_in_a_record_has_its_reason_and_a_body_fills_it() {
         assert_eq!(built(&one, &with_body()).unwrap().body, b"new", "{reason:?}");
     }
     let attempt = Transaction { resubmission_of: [1; 16], ..recorded() };
-    assert_eq!(built(&attempt, &with_body()), Err(Reason::Attempt));
+    assert_eq!(built(&attempt, &with_body()), Err(RejectionReason::Attempt));
 }
 
 #[test]
 fn what_was_masked_has_to_be_edited_itself() {
     let mut one = recorded();
     one.request_head.extend_from_slice(b"X-Secret: ***\r\n");
-    let masked = |location: &str| Err(Reason::Masked(Some(location.to_owned())));
+    let masked = |location: &str| Err(RejectionReason::Masked(Some(location.to_owned())));
     assert_eq!(built(&one, &with_body()), masked("the header `X-Secret`"));
     let set = vec![("x-secret".to_owned(), "b".to_owned())];
     let request = built(&one, &Edit { set, ..Edit::default() }).unwrap();
@@ -146,21 +146,24 @@ fn after_a_crash_the_head_says_whether_the_body_is_whole() {
     let whole =
         |method, framing, body| built(&interrupted(method, framing, body), &Edit::default()).err();
     assert_eq!(whole("POST", "Content-Length: 3\r\n", b"abc"), None);
-    assert_eq!(whole("POST", "Content-Length: 4\r\n", b"abc"), Some(Reason::Aborted));
-    assert_eq!(whole("POST", "Content-Length: x\r\n", b""), Some(Reason::Aborted));
-    assert_eq!(whole("POST", "Transfer-Encoding: chunked\r\n", b"abc"), Some(Reason::Aborted));
-    assert_eq!(whole("POST", "", b""), Some(Reason::Aborted));
+    assert_eq!(whole("POST", "Content-Length: 4\r\n", b"abc"), Some(RejectionReason::Aborted));
+    assert_eq!(whole("POST", "Content-Length: x\r\n", b""), Some(RejectionReason::Aborted));
+    assert_eq!(
+        whole("POST", "Transfer-Encoding: chunked\r\n", b"abc"),
+        Some(RejectionReason::Aborted)
+    );
+    assert_eq!(whole("POST", "", b""), Some(RejectionReason::Aborted));
     assert_eq!(whole("GET", "", b""), None);
     let masks = config("tracker: {enabled: true, mask: {body: [\"$.card\"]}}");
     let one = interrupted("POST", "Content-Length: 3\r\n", b"abc");
-    assert_eq!(build(&one, &Edit::default(), None, &masks, 1), Err(Reason::Masked(None)));
+    assert_eq!(build(&one, &Edit::default(), None, &masks, 1), Err(RejectionReason::Masked(None)));
 }
 
 #[test]
 fn an_edited_body_is_in_no_coding() {
     let mut one = recorded();
     one.request_head.extend_from_slice(b"Content-Encoding: gzip\r\n");
-    let coded = |request: &ResubmitRequest| {
+    let coded = |request: &ReplayRequest| {
         request.headers.iter().any(|(name, _)| name == "Content-Encoding")
     };
     assert!(coded(&built(&one, &Edit::default()).unwrap()));

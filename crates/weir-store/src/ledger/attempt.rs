@@ -1,12 +1,25 @@
 //! Attempts: the intent before a request is sent, and its outcome.
 
-use super::reason::Reason;
 use super::{Resolution, id, resolution, set_resolution};
 use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weir_model::{RejectionReason, ReplayOutcome, TransactionId, UnixMicros};
 
 /// State of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum AttemptState {
     /// It is about to be sent, or was sent and has no response yet.
@@ -29,46 +42,49 @@ impl AttemptState {
     }
 }
 
-/// How an attempt ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AttemptOutcome {
-    /// There was a response: its status, and the problem if weir itself responded.
-    Response(u16, Option<&'static str>),
-    /// The response, of this status, was aborted.
-    Aborted(u16),
-    /// It was rejected and not sent.
-    Rejected(Reason),
-    /// It was not finished: it is not known whether it was sent.
-    Unknown,
-}
-
-/// An attempt to send a transaction again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A resubmission of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Attempt {
-    /// Its transaction id in the journal.
-    pub id: u128,
-    /// The transaction that is sent again.
-    pub original: u128,
-    /// Its number among the attempts of the original, from 1.
+    /// Transaction id of the attempt.
+    #[schema(value_type = String)]
+    pub id: TransactionId,
+    /// The resubmitted transaction.
+    #[schema(value_type = String)]
+    pub original: TransactionId,
+    /// Number of the attempt, from 1.
     pub number: u32,
-    /// The job that made it.
-    pub job: Option<i64>,
-    /// Name of the operator who asked for it.
-    pub who: String,
-    /// Its state.
+    /// `sending`, `succeeded`, `failed`, `refused` or `unknown`: weir ended before the attempt did,
+    /// so it may have been sent.
+    #[schema(value_type = String)]
     pub state: AttemptState,
-    /// Status of the response, 0 if there was none.
+    /// Status of the response, 0 without a response.
     pub status: u16,
-    /// Code of the reason for which it was rejected, or the problem with which weir responded.
+    /// Rejection reason, or code of the problem that weir returned.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Operation of another route that it was sent to.
+    /// Description of the rejection reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
+    /// Name of the token.
+    pub who: String,
+    /// Number of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<i64>,
+    /// Operation of the other route, if it was sent there.
+    #[serde(default, rename = "to", skip_serializing_if = "String::is_empty")]
     pub destination: String,
-    /// What was edited, without values, as JSON.
-    pub difference: String,
-    /// Microseconds since 1970.
-    pub started: u64,
-    /// When the response came or it was rejected, in microseconds since 1970.
-    pub ended: Option<u64>,
+    /// Description of the edits, for the role `payload-viewer`; the values are in both records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub difference: Option<serde_json::Value>,
+    /// Start (RFC 3339, UTC).
+    #[serde(rename = "began")]
+    #[schema(value_type = String)]
+    pub started: UnixMicros,
+    /// End.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub ended: Option<UnixMicros>,
 }
 
 /// The intent to send an attempt.
@@ -108,20 +124,23 @@ pub(super) fn get(db: &Connection, attempt: u128) -> rusqlite::Result<Option<Att
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Attempt> {
-    let state: String = row.get(5)?;
+    let state = row.get::<_, String>(5)?.parse().unwrap_or(AttemptState::Unknown);
+    let (reason, difference): (String, String) = (row.get(7)?, row.get(9)?);
+    let rejected = RejectionReason::from_code(&reason).filter(|_| state == AttemptState::Refused);
     Ok(Attempt {
-        id: id(row, 0)?,
-        original: id(row, 1)?,
+        id: TransactionId(id(row, 0)?),
+        original: TransactionId(id(row, 1)?),
         number: row.get(2)?,
         job: row.get(3)?,
         who: row.get(4)?,
-        state: state.parse().unwrap_or(AttemptState::Unknown),
+        state,
         status: row.get(6)?,
-        reason: row.get(7)?,
+        reason,
+        words: rejected.map(|reason| reason.words()).unwrap_or_default(),
         destination: row.get(8)?,
-        difference: row.get(9)?,
-        started: row.get(10)?,
-        ended: row.get(11)?,
+        difference: serde_json::from_str(&difference).ok(),
+        started: UnixMicros(row.get(10)?),
+        ended: row.get::<_, Option<u64>>(11)?.map(UnixMicros),
     })
 }
 
@@ -129,30 +148,37 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Attempt> {
 ///
 /// # Errors
 /// The database fails.
-pub fn blocker(db: &Connection, original: u128, again: bool) -> rusqlite::Result<Option<Reason>> {
+pub fn blocker(
+    db: &Connection,
+    original: u128,
+    again: bool,
+) -> rusqlite::Result<Option<RejectionReason>> {
     let mut select = db.prepare_cached(
         "SELECT state FROM attempt WHERE original = ? AND state IN ('sending', 'unknown')",
     )?;
     let states = select.query_map([original.to_be_bytes()], |row| row.get::<_, String>(0))?;
     let states: Vec<String> = states.collect::<rusqlite::Result<_>>()?;
     if states.iter().any(|state| state == "sending") {
-        return Ok(Some(Reason::Sending));
+        return Ok(Some(RejectionReason::Sending));
     }
     if again {
         return Ok(None);
     }
     if !states.is_empty() {
-        return Ok(Some(Reason::Unknown));
+        return Ok(Some(RejectionReason::Unknown));
     }
     let settled = resolution(db, original)?.is_some_and(|state| state != Resolution::Open);
-    Ok(settled.then_some(Reason::Settled))
+    Ok(settled.then_some(RejectionReason::Settled))
 }
 
 /// Stores an attempt as `sending`, unless there is a [`blocker`].
 ///
 /// # Errors
 /// The database fails.
-pub fn record_intent(db: &Connection, intent: &Intent<'_>) -> rusqlite::Result<Result<(), Reason>> {
+pub fn record_intent(
+    db: &Connection,
+    intent: &Intent<'_>,
+) -> rusqlite::Result<Result<(), RejectionReason>> {
     if let Some(reason) = blocker(db, intent.original, intent.again)? {
         return Ok(Err(reason));
     }
@@ -201,17 +227,17 @@ fn is_success(status: u16) -> bool {
 pub fn finish(
     db: &Connection,
     attempt: u128,
-    outcome: &AttemptOutcome,
+    outcome: &ReplayOutcome,
 ) -> rusqlite::Result<Option<AttemptState>> {
     let (state, status, reason) = match outcome {
-        AttemptOutcome::Response(status, problem) => {
+        ReplayOutcome::Response(status, problem) => {
             let state =
                 if is_success(*status) { AttemptState::Succeeded } else { AttemptState::Failed };
             (state, *status, problem.unwrap_or_default().to_owned())
         }
-        AttemptOutcome::Aborted(status) => (AttemptState::Failed, *status, "broken-off".to_owned()),
-        AttemptOutcome::Rejected(reason) => (AttemptState::Refused, 0, reason.code()),
-        AttemptOutcome::Unknown => (AttemptState::Unknown, 0, String::new()),
+        ReplayOutcome::Aborted(status) => (AttemptState::Failed, *status, "broken-off".to_owned()),
+        ReplayOutcome::Rejected(reason) => (AttemptState::Refused, 0, reason.code()),
+        ReplayOutcome::Unknown => (AttemptState::Unknown, 0, String::new()),
     };
     let mut update = db.prepare_cached(
         "UPDATE attempt SET state = ?, status = ?, reason = ?, ended = ? WHERE id = ?

@@ -4,14 +4,28 @@
 //! for each that cannot. These are sent, the oldest first; transactions that are recorded later are
 //! not part of the job. So a job continues after a restart where it was.
 
+use super::Ledger;
 use super::attempt::blocker;
-use super::{Ledger, Reason};
 use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use weir_journal::{Address, Position};
+use weir_model::{RejectionReason, UnixMicros};
 
 /// State of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum JobState {
     /// The query is being read.
@@ -36,18 +50,21 @@ impl JobState {
     }
 }
 
-/// Settings of a new job.
-#[derive(Clone, Debug)]
+/// A job to be created, initially as a preview.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct NewJob {
-    /// Query that finds its transactions.
+    /// Query for the transactions.
     pub query: String,
-    /// Operation of another route to send to; empty for their own.
-    pub destination: String,
-    /// Also transactions with a resolution or an attempt of unknown state.
+    /// Requests per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Send to another route of their API: the operation.
+    #[serde(rename = "to", skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// Include transactions that are settled or whose last attempt is `unknown`.
     pub again: bool,
-    /// Transactions a second.
-    pub rate: f64,
-    /// Run it once it is previewed.
+    /// Run after the preview.
     pub run: bool,
 }
 
@@ -68,34 +85,45 @@ pub enum JobAction {
     Cancel,
 }
 
-/// A job.
-#[derive(Clone, Debug, PartialEq)]
+/// A job: bulk resubmission of the result of a query at a given rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
-    /// Its number.
+    /// Number.
     pub number: i64,
-    /// Query that finds its transactions.
+    /// Query.
     pub query: String,
-    /// Operation of another route it sends to.
-    pub destination: String,
-    /// Also transactions with a resolution or an attempt of unknown state.
-    pub again: bool,
-    /// Transactions a second.
-    pub rate: f64,
-    /// Name of the operator who made it.
-    pub who: String,
-    /// Its state.
+    /// `previewing`, `previewed`, `running`, `paused`, `cancelled` or `finished`.
+    #[schema(value_type = String)]
     pub state: JobState,
-    /// It runs once it is previewed.
+    /// Requests per second.
+    pub rate: f64,
+    /// Operation of the other route, if it sends there.
+    #[serde(default, rename = "to", skip_serializing_if = "String::is_empty")]
+    pub destination: String,
+    /// Includes transactions that are settled or whose last attempt is `unknown`.
+    pub again: bool,
+    /// Runs after the preview.
     pub run: bool,
-    /// Transactions may be missing from it.
+    /// Name of the token.
+    pub who: String,
+    /// Transactions may be missing: the index was not complete, or there are too many.
     pub incomplete: bool,
-    /// When it was created, in microseconds since 1970.
-    pub created: u64,
-    /// When it started to send, in microseconds since 1970.
-    pub started: Option<u64>,
-    /// When nothing was left to send, in microseconds since 1970.
-    pub ended: Option<u64>,
+    /// Numbers of transactions by state and reason.
+    // Empty until `Ledger::with_counts`.
+    pub transactions: Vec<StateCount>,
+    /// Created (RFC 3339, UTC).
+    #[schema(value_type = String)]
+    pub created: UnixMicros,
+    /// Start of sending.
+    #[serde(default, rename = "began", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub started: Option<UnixMicros>,
+    /// End of sending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub ended: Option<UnixMicros>,
     /// Cursor of the next page of the preview; empty before the first and after the last.
+    #[serde(skip)]
     pub cursor: String,
 }
 
@@ -110,17 +138,25 @@ pub struct JobChange {
     pub before: JobState,
 }
 
-/// Transactions of a job that are in one state for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Number of transactions of a job with the same state and reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = JobCount)]
 pub struct StateCount {
-    /// `pending`, `cannot`, `sending`, `succeeded`, `failed`, `refused`, `unknown` or `cancelled`.
+    /// `pending`, `cannot` (rejected), `sending`, `succeeded`, `failed`, `refused`, `unknown` or
+    /// `cancelled`.
     pub state: String,
-    /// Code of the reason; empty if there is none.
+    /// Code of the reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Description of the reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
     /// Number of transactions.
     pub count: u64,
 }
 
+/// Default rate of a job, in requests per second.
+const DEFAULT_RATE: f64 = 10.0;
 /// Rates that a job can have, in transactions a second.
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
 
@@ -139,9 +175,10 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         state: state.parse().unwrap_or(JobState::Cancelled),
         run: row.get(7)?,
         incomplete: row.get(8)?,
-        created: row.get(9)?,
-        started: row.get(10)?,
-        ended: row.get(11)?,
+        transactions: Vec::new(),
+        created: UnixMicros(row.get(9)?),
+        started: row.get::<_, Option<u64>>(10)?.map(UnixMicros),
+        ended: row.get::<_, Option<u64>>(11)?.map(UnixMicros),
         cursor: row.get(12)?,
     })
 }
@@ -174,19 +211,23 @@ impl Ledger {
         db.prepare_cached(&sql)?.query_map([limit as i64], job)?.collect()
     }
 
-    /// Numbers of a job's transactions by state and reason.
+    /// A job with the numbers of its transactions by state and reason.
     ///
     /// # Errors
     /// The database fails.
-    pub fn state_counts(&self, number: i64) -> rusqlite::Result<Vec<StateCount>> {
+    pub fn with_counts(&self, job: Job) -> rusqlite::Result<Job> {
         let db = self.lock();
         let mut select = db.prepare_cached(
             "SELECT state, reason, count(*) FROM job_item WHERE job = ? GROUP BY state, reason",
         )?;
-        let row = |row: &Row<'_>| {
-            Ok(StateCount { state: row.get(0)?, reason: row.get(1)?, count: row.get(2)? })
+        let count = |row: &Row<'_>| {
+            let (state, reason, count): (_, String, _) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let known = RejectionReason::from_code(&reason);
+            let words = known.map(|reason| reason.words()).unwrap_or_default();
+            Ok(StateCount { state, reason, words, count })
         };
-        select.query_map([number], row)?.collect()
+        let counts = select.query_map([job.number], count)?.collect::<rusqlite::Result<_>>()?;
+        Ok(Job { transactions: counts, ..job })
     }
 
     /// Persists a page of a preview and the cursor of the next one; without a cursor the preview
@@ -259,12 +300,13 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn new_job(&self, new: &NewJob, who: &str) -> rusqlite::Result<Job> {
-        let rate = new.rate.clamp(*RATES.start(), *RATES.end());
+        let rate = new.rate.unwrap_or(DEFAULT_RATE).clamp(*RATES.start(), *RATES.end());
+        let destination = new.destination.as_deref().unwrap_or_default();
         let created = self.write(|db| {
             db.execute(
                 "INSERT INTO job (query, destination, again, rate, who, state, run, cursor,
                  incomplete, created) VALUES (?, ?, ?, ?, ?, 'previewing', ?, '', 0, ?)",
-                params![new.query, new.destination, new.again, rate, who, new.run, now_us()],
+                params![new.query, destination, new.again, rate, who, new.run, now_us()],
             )?;
             find_job(db, db.last_insert_rowid())
         })?;
@@ -374,7 +416,7 @@ pub struct PreviewItem {
     /// Its address in the journal.
     pub address: Option<Address>,
     /// Why it cannot be sent, if it cannot.
-    pub reason: Option<Reason>,
+    pub reason: Option<RejectionReason>,
 }
 
 fn persist_page(

@@ -1,4 +1,5 @@
 use super::*;
+use weir_model::{RejectionReason, ReplayOutcome};
 
 fn open() -> (tempfile::TempDir, Ledger) {
     let data = tempfile::tempdir().unwrap();
@@ -10,11 +11,11 @@ fn intent(id: u128, original: u128, again: bool) -> Intent<'static> {
     Intent { id, original, job: None, who: "ops", destination: "", difference: "", again }
 }
 
-fn start(ledger: &Ledger, id: u128, original: u128, again: bool) -> Result<(), Reason> {
+fn start(ledger: &Ledger, id: u128, original: u128, again: bool) -> Result<(), RejectionReason> {
     ledger.write(|db| record_intent(db, &intent(id, original, again))).unwrap()
 }
 
-fn finish(ledger: &Ledger, id: u128, outcome: &AttemptOutcome) -> AttemptState {
+fn finish(ledger: &Ledger, id: u128, outcome: &ReplayOutcome) -> AttemptState {
     ledger.write(|db| super::finish(db, id, outcome)).unwrap().expect("it had not ended")
 }
 
@@ -22,16 +23,16 @@ fn finish(ledger: &Ledger, id: u128, outcome: &AttemptOutcome) -> AttemptState {
 fn an_attempt_is_under_way_alone_and_settles_its_original() {
     let (_data, ledger) = open();
     assert_eq!(start(&ledger, 11, 1, false), Ok(()));
-    assert_eq!(start(&ledger, 12, 1, true), Err(Reason::Sending), "not even when told to");
-    assert_eq!(finish(&ledger, 11, &AttemptOutcome::Response(503, None)), AttemptState::Failed);
+    assert_eq!(start(&ledger, 12, 1, true), Err(RejectionReason::Sending), "not even when told to");
+    assert_eq!(finish(&ledger, 11, &ReplayOutcome::Response(503, None)), AttemptState::Failed);
     assert_eq!(start(&ledger, 12, 1, false), Ok(()));
-    assert_eq!(finish(&ledger, 12, &AttemptOutcome::Response(204, None)), AttemptState::Succeeded);
+    assert_eq!(finish(&ledger, 12, &ReplayOutcome::Response(204, None)), AttemptState::Succeeded);
     // What is told twice counts once.
-    let twice = ledger.write(|db| super::finish(db, 12, &AttemptOutcome::Response(500, None)));
+    let twice = ledger.write(|db| super::finish(db, 12, &ReplayOutcome::Response(500, None)));
     assert_eq!(twice, Ok(None));
-    assert_eq!(start(&ledger, 13, 1, false), Err(Reason::Settled));
+    assert_eq!(start(&ledger, 13, 1, false), Err(RejectionReason::Settled));
     assert_eq!(start(&ledger, 13, 1, true), Ok(()));
-    finish(&ledger, 13, &AttemptOutcome::Rejected(Reason::LimitReached));
+    finish(&ledger, 13, &ReplayOutcome::Rejected(RejectionReason::LimitReached));
     let history = ledger.history(1).unwrap();
     let states: Vec<_> = history.attempts.iter().map(|a| (a.number, a.state, a.status)).collect();
     assert_eq!(
@@ -56,11 +57,11 @@ fn what_was_being_sent_is_unknown_after_a_crash() {
     let ledger = Ledger::open(data.path()).unwrap();
     ledger.recover().unwrap();
     assert_eq!(ledger.unknown().unwrap(), [11]);
-    assert_eq!(start(&ledger, 12, 1, false), Err(Reason::Unknown));
+    assert_eq!(start(&ledger, 12, 1, false), Err(RejectionReason::Unknown));
     assert_eq!(start(&ledger, 12, 1, true), Ok(()));
-    finish(&ledger, 12, &AttemptOutcome::Unknown);
+    finish(&ledger, 12, &ReplayOutcome::Unknown);
     // The journal may know better.
-    finish(&ledger, 11, &AttemptOutcome::Response(200, None));
+    finish(&ledger, 11, &ReplayOutcome::Response(200, None));
     assert_eq!(ledger.resolution(1).unwrap(), Some(Resolution::Resubmitted));
     assert_eq!(ledger.attempt(11).unwrap().unwrap().state, AttemptState::Succeeded);
 }
@@ -83,7 +84,7 @@ fn what_is_said_by_hand_is_kept_in_order() {
 fn what_is_older_than_transactions_are_kept_goes() {
     let (_data, ledger) = open();
     assert_eq!(start(&ledger, 11, 1, false), Ok(()));
-    finish(&ledger, 11, &AttemptOutcome::Response(200, None));
+    finish(&ledger, 11, &ReplayOutcome::Response(200, None));
     ledger.purge(Duration::from_secs(3600)).unwrap();
     assert_eq!(ledger.history(1).unwrap().attempts.len(), 1);
     std::thread::sleep(Duration::from_millis(2));

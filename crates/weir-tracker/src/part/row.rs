@@ -31,8 +31,7 @@ pub(crate) fn elapsed(stages: &[(u8, u32)], total_stage: u8) -> u64 {
 }
 
 /// Its type; the default `http` is not recorded.
-#[must_use]
-pub fn transaction_type(transaction: &Transaction) -> &str {
+pub(crate) fn transaction_type(transaction: &Transaction) -> &str {
     match transaction.transaction_type.as_str() {
         "" => "http",
         other => other,
@@ -53,6 +52,14 @@ pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
             Name::Problem => &transaction.problem,
         })
     })
+}
+
+pub(crate) fn state_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::Failed => "failed",
+        Outcome::Interrupted => "interrupted",
+    }
 }
 
 pub(crate) fn state_code(outcome: Outcome) -> u64 {
@@ -93,11 +100,7 @@ impl Row {
     /// `completed`, `failed` or `interrupted`.
     #[must_use]
     pub fn state(&self) -> &'static str {
-        match self.outcome {
-            Outcome::Completed => "completed",
-            Outcome::Failed => "failed",
-            Outcome::Interrupted => "interrupted",
-        }
+        state_name(self.outcome)
     }
 
     pub(crate) fn number(&self, number: Number) -> u64 {

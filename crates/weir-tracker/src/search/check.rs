@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use weir_journal::{Outcome, Transaction};
 
 use crate::content::{self, BodyType};
@@ -18,16 +20,17 @@ const MAX_HIGHLIGHTS: usize = 8;
 /// Bytes shown on each side of a highlight.
 const CONTEXT_BYTES: usize = 60;
 
-/// An occurrence of words of the query.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A match of words of the query. It is untrusted data: escape it before it is displayed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Highlight {
     /// `target`, `request.header`, `response.header`, `request.body`, `response.body`, `key`,
     /// `property` or `log`.
-    pub location: &'static str,
-    /// The text around it. It is data of clients: escape it for display.
+    #[serde(rename = "place")]
+    pub location: String,
+    /// The surrounding text.
     pub text: String,
-    /// Ranges of the words in `text`, in bytes.
-    pub marks: Vec<Range<usize>>,
+    /// Positions of the words in the text: pairs of start and end (exclusive) in bytes.
+    pub marks: Vec<[usize; 2]>,
 }
 
 /// A transaction that is checked, with its decoded bodies.
@@ -210,14 +213,14 @@ fn is_name(name: &[u8], expected: &str) -> bool {
     name.eq_ignore_ascii_case(expected.as_bytes())
 }
 
-fn excerpt(location: &'static str, text: &[u8], found: Range<usize>) -> Highlight {
+fn excerpt(location: &str, text: &[u8], found: Range<usize>) -> Highlight {
     // A phrase may span many separators: a long one is truncated.
     let end = found.end.min(found.start + 4 * CONTEXT_BYTES);
     let before =
         String::from_utf8_lossy(&text[found.start.saturating_sub(CONTEXT_BYTES)..found.start]);
     let inside = String::from_utf8_lossy(&text[found.start..end]);
     let after = String::from_utf8_lossy(&text[end..text.len().min(end + CONTEXT_BYTES)]);
-    let mark = before.len()..before.len() + inside.len();
+    let mark = [before.len(), before.len() + inside.len()];
     let text = [before, inside, after].concat();
-    Highlight { location, text, marks: vec![mark] }
+    Highlight { location: location.to_owned(), text, marks: vec![mark] }
 }

@@ -1,5 +1,6 @@
 //! Business keys that are read out of what was recorded.
 
+use crate::Counted;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,9 +52,10 @@ fn found_by_key(bench: &Bench) {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(shown.keys, [pair("order", "A-1"), pair("customer", "acme")]);
     let all = Query::parse("", NOON).unwrap();
-    let summary = bench.index.summary(&all, Duration::from_secs(60), true).unwrap();
-    let facet = summary.facets.iter().find(|facet| facet.field == "key.order").unwrap();
-    assert_eq!(facet.values, [pair("A-1", ""), pair("A-2", "")].map(|(value, _)| (value, 1)));
+    let counts = bench.index.count(&all, Duration::from_secs(60), true).unwrap();
+    let facet = counts.facets.iter().find(|facet| facet.field == "key.order").unwrap();
+    let one = |value: &str| Counted { value: value.to_owned(), count: 1 };
+    assert_eq!(facet.values, [one("A-1"), one("A-2")]);
 }
 
 #[test]
@@ -126,11 +128,11 @@ fn a_key_and_a_word_together_find_what_the_index_has_whatever_is_a_key_now() {
         assert_eq!(bench.numbers("key.order:A-17 body:acme", 50), [117, 17]);
         assert_eq!(bench.numbers("-key.order:A-17 body:acme", 50).len(), 198);
         let query = Query::parse("key.order:A-17 body:acme", NOON).unwrap();
-        let summary = bench.index.summary(&query, Duration::from_secs(60), true).unwrap();
-        assert_eq!(summary.matched, 2);
-        let facet = summary.facets.iter().find(|facet| facet.field == "key.order").unwrap();
-        assert_eq!(facet.values, [("A-17".to_owned(), 2)]);
-        let without = bench.index.summary(&query, Duration::from_secs(60), false).unwrap();
+        let counts = bench.index.count(&query, Duration::from_secs(60), true).unwrap();
+        assert_eq!(counts.matched, 2);
+        let facet = counts.facets.iter().find(|facet| facet.field == "key.order").unwrap();
+        assert_eq!(facet.values, [Counted { value: "A-17".to_owned(), count: 2 }]);
+        let without = bench.index.count(&query, Duration::from_secs(60), false).unwrap();
         assert_eq!(without.matched, 2);
     }
 }
@@ -152,9 +154,9 @@ fn very_many_different_keys_are_bounded_in_memory_and_all_are_found() {
         assert_eq!(bench.numbers(&format!("key.order:{number}-{padding}"), 50), [number]);
     }
     let all = Query::parse("", NOON).unwrap();
-    let summary = bench.index.summary(&all, Duration::from_secs(60), true).unwrap();
-    assert_eq!(summary.matched, 100_000);
-    let facet = summary.facets.iter().find(|facet| facet.field == "key.order").unwrap();
+    let counts = bench.index.count(&all, Duration::from_secs(60), true).unwrap();
+    assert_eq!(counts.matched, 100_000);
+    let facet = counts.facets.iter().find(|facet| facet.field == "key.order").unwrap();
     assert!(facet.more && facet.values.len() == 20, "{facet:?}");
 }
 

@@ -7,9 +7,9 @@ use crate::{neutral, output};
 use anyhow::ensure;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::PathBuf;
-use weir_admin::{AuditEntry, AuditWanted};
+use weir_store::audit::{AuditEvent, AuditLog, AuditQuery};
 
-/// Maximum number of lines that are asked for at once.
+/// Maximum number of lines of a request.
 const PAGE: usize = 1000;
 
 /// Arguments of `weir audit`.
@@ -46,29 +46,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(data) => {
             let there = weir_store::exists(data);
             ensure!(there, "{} has no database", data.display());
-            let audit = crate::audit::open(data)?;
             let (who, action) = (args.who.clone(), args.action.clone());
-            let wanted = AuditWanted { before: None, who, action, subject: args.subject.clone() };
-            (audit.last)(args.limit, &wanted).map_err(anyhow::Error::msg)?
+            let query = AuditQuery { before: None, who, action, subject: args.subject.clone() };
+            AuditLog::open(data)?.latest(args.limit, &query)?
         }
-        None => ask(args)?,
+        None => request(args)?,
     };
     if args.json {
         output::json_lines(&entries)?;
         return Ok(Exit::Success);
     }
-    let row = |entry: &AuditEntry| {
-        [&entry.time, &entry.name, &entry.role, &entry.action, &entry.subject, &entry.details]
-            .map(|text| neutral::line(text))
+    let row = |entry: &AuditEvent| {
+        let AuditEvent { time, name, role, action, subject, details, .. } = entry;
+        [&time.to_string(), name, role, action, subject, details].map(|text| neutral::line(text))
     };
     let rows: Vec<_> = entries.iter().map(row).collect();
     output::text(&table(["TIME", "WHO", "ROLE", "WHAT", "SUBJECT", "DETAILS"], &rows));
     Ok(Exit::Success)
 }
 
-fn ask(args: &Args) -> anyhow::Result<Vec<AuditEntry>> {
+fn request(args: &Args) -> anyhow::Result<Vec<AuditEvent>> {
     let client = args.server.client()?;
-    let (mut entries, mut before): (Vec<AuditEntry>, _) = (Vec::new(), String::new());
+    let (mut entries, mut before): (Vec<AuditEvent>, _) = (Vec::new(), String::new());
     let mut only = String::new();
     for (key, value) in [("who", &args.who), ("action", &args.action), ("subject", &args.subject)] {
         if let Some(value) = value {
@@ -77,7 +76,7 @@ fn ask(args: &Args) -> anyhow::Result<Vec<AuditEntry>> {
     }
     while entries.len() < args.limit {
         let limit = (args.limit - entries.len()).min(PAGE);
-        let page: Vec<AuditEntry> =
+        let page: Vec<AuditEvent> =
             client.get(&format!("/v1/audit?limit={limit}{only}{before}"))?;
         let Some(last) = page.last() else { break };
         before = format!("&before={}", last.number);

@@ -1,6 +1,6 @@
 //! `weir completions`: a completion script for a shell.
 
-use crate::cli::Cli;
+use super::cli::Cli;
 use crate::exit::Exit;
 use crate::output;
 use clap::CommandFactory;

@@ -1,14 +1,14 @@
 //! Data source of commands: a running server, or a data folder.
 
 use crate::admin_client::{AdminClient, Trusted};
-use crate::output;
-use crate::tracker::Tracker;
+use crate::{data_folder, output};
 use anyhow::{Context, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_config::{Config, Source, Tls, secret_file};
 use weir_net::tls::self_signed_certificate;
+use weir_tracker::Tracker;
 
 /// Arguments of a running server.
 #[derive(Clone, Debug, clap::Args)]
@@ -81,14 +81,14 @@ impl DataSourceArgs {
     /// # Errors
     /// The folder cannot be opened.
     pub(crate) fn read(&self, data: &Path) -> anyhow::Result<Arc<Tracker>> {
-        Tracker::read(data, self.config_of(data).as_ref())
+        data_folder::tracker(data, self.config_of(data).as_ref())
     }
 
     /// The configuration, if it belongs to a data folder.
     pub(crate) fn config_of(&self, data: &Path) -> Option<Config> {
         let loaded = self.server.config.exists().then(|| self.server.load());
         let config = loaded.and_then(|loaded| {
-            // Most likely it is another folder's; if not, the index says how it was made.
+            // Probably it belongs to another folder; otherwise the index has its settings.
             let note = |error: &anyhow::Error| {
                 output::note(&format!("weir: configuration not used: {error}"))
             };

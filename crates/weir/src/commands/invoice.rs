@@ -3,9 +3,11 @@
 use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{billing, neutral, output};
+use crate::{data_folder, neutral, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use weir_admin::invoice::{self, Invoice, Wanted};
+use weir_admin::invoice;
+use weir_monitor::billing::{Invoice, InvoiceQuery, find_invoices};
+use weir_store::gaps::Gaps;
 
 /// Arguments of `weir invoice`.
 #[derive(Debug, clap::Args)]
@@ -54,7 +56,7 @@ enum Format {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let mut invoices = made(args)?;
+    let mut invoices = invoices(args)?;
     invoices.truncate(args.limit.unwrap_or(usize::MAX));
     match args.format {
         format if args.json || format == Format::Json => output::json_lines(&invoices)?,
@@ -65,11 +67,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn made(args: &Args) -> anyhow::Result<Vec<Invoice>> {
+fn invoices(args: &Args) -> anyhow::Result<Vec<Invoice>> {
     let Args { period, zone, consumer, .. } = args;
     if let Some(data) = args.source.data() {
         let (period, zone, consumer) = (period.clone(), zone.clone(), consumer.clone());
-        return billing::read(data, &Wanted { consumer, period, zone });
+        let query = InvoiceQuery { consumer, period, zone };
+        return Ok(find_invoices(&data_folder::monitor(data)?, &Gaps::new(data), &query)?);
     }
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let mut path = format!("/v1/invoices?period={}&zone={}", encoded(period), encoded(zone));

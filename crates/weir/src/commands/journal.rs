@@ -3,12 +3,12 @@
 use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{output, tracker};
+use crate::{data_folder, output};
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use weir_admin::tracker::{JournalState, Verified};
+use weir_tracker::{JournalState, Verification, Verified};
 
 /// Commands on the journal.
 #[derive(Debug, clap::Subcommand)]
@@ -50,7 +50,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 
 fn inspect(args: &Args) -> anyhow::Result<Exit> {
     let state: JournalState = match args.source.data() {
-        Some(data) => args.source.read(data)?.state()?,
+        Some(data) => args.source.read(data)?.journal_state()?,
         None => args.source.server()?.get("/v1/journal")?,
     };
     let Value::Object(mut whole) = serde_json::to_value(&state)? else {
@@ -110,10 +110,10 @@ fn ask(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
 fn read(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
     let data =
         source.data().map_or_else(|| source.configured_data(), |data| Ok(data.to_owned()))?;
-    let (journal, recovery) = tracker::journal(&data)?;
-    let mut steps = tracker::verify(Arc::new(journal), &recovery);
+    let (journal, recovery) = data_folder::journal(&data)?;
+    let mut verification = Verification::new(Arc::new(journal), &recovery);
     let mut found = Vec::new();
-    while let Some(some) = steps()? {
+    while let Some(some) = verification.next()? {
         found.extend(some);
     }
     Ok(found)

@@ -2,14 +2,14 @@
 
 use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
-use crate::{billing::Prices, monitor, output, tracker};
+use crate::{data_folder, output};
 use anyhow::Context;
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use weir_admin::monitor::Rebuilt;
-use weir_monitor::Monitor;
+use weir_monitor::billing::Prices;
+use weir_monitor::{Monitor, RebuildReport};
 
 /// Commands on metering.
 #[derive(Debug, clap::Subcommand)]
@@ -41,7 +41,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     let Command::Rebuild(args) = command;
     let rebuilt = match args.source.data() {
         Some(data) => read(&args.source, data)?,
-        None => ask(&args.source)?,
+        None => request(&args.source)?,
     };
     if let Some(failed) = &rebuilt.failed {
         anyhow::bail!("nothing was changed: {failed}");
@@ -52,7 +52,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     if args.json {
         output::line(&Value::Object(whole).to_string());
     } else {
-        let Rebuilt { from, to, read, before, after, .. } = rebuilt;
+        let RebuildReport { from, to, read, before, after, .. } = rebuilt;
         output::line(&format!(
             "rebuilt: {from} to {to}, {read} transactions read; calls before {before}, now {after}"
         ));
@@ -60,7 +60,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn ask(source: &DataSourceArgs) -> anyhow::Result<Rebuilt> {
+fn request(source: &DataSourceArgs) -> anyhow::Result<RebuildReport> {
     let mut found = None;
     source.server()?.post_lines("/v1/monitor/rebuild", |line| {
         found = serde_json::from_str(line).context("unexpected response")?;
@@ -69,11 +69,11 @@ fn ask(source: &DataSourceArgs) -> anyhow::Result<Rebuilt> {
     found.context("the rebuild was aborted, or waits for other requests")
 }
 
-fn read(source: &DataSourceArgs, data: &Path) -> anyhow::Result<Rebuilt> {
+fn read(source: &DataSourceArgs, data: &Path) -> anyhow::Result<RebuildReport> {
     let config = source.config_of(data).context("the configuration is required: --config")?;
-    let (journal, _) = tracker::journal(data)?;
-    // With what calls cost, as a server counts them.
+    let (journal, _) = data_folder::journal(data)?;
+    // With prices, as a server meters.
     let settings = Prices::default().settings(&config);
     let (_, mut counter) = Monitor::open(data, Arc::new(journal), settings)?;
-    Ok(monitor::rebuilt(counter.rebuild().map_err(|error| error.to_string())))
+    Ok(counter.rebuild().into())
 }

@@ -2,11 +2,14 @@
 //! missing files of the journal.
 
 use crate::exit::Exit;
-use crate::{audit, output, tracker};
+use crate::{data_folder, output};
 use anyhow::{Context, ensure};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use weir_model::UnixMicros;
+use weir_store::audit::{AuditEvent, AuditLog};
+use weir_store::clock::now_us;
 
 /// Arguments of `weir repair`.
 #[derive(Debug, clap::Args)]
@@ -63,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Accepts the loss of files. The audit event is written before.
 fn accept_missing(data: &Path) -> anyhow::Result<()> {
-    let (journal, recovery) = tracker::journal(data)?;
+    let (journal, recovery) = data_folder::journal(data)?;
     let missing: Vec<_> = recovery.missing.iter().filter(|file| !file.accepted).collect();
     if missing.is_empty() {
         output::line("no journal files are missing");
@@ -72,13 +75,31 @@ fn accept_missing(data: &Path) -> anyhow::Result<()> {
     let transactions: u64 = missing.iter().map(|file| file.transactions).sum();
     let files: Vec<String> = missing.iter().map(ToString::to_string).collect();
     let what = format!("{} files, {transactions} transactions", files.len());
-    audit::note_repair(data, "accept-missing", &what, &files)
+    audit_acceptance(data, &what, &files)
         .context("the audit log cannot be written; nothing is accepted")?;
     journal.accept_missing().context("the acceptance cannot be recorded")?;
     output::line(&format!("missing journal files accepted: {what}"));
     files.iter().for_each(|file| output::line(&format!("  {file}")));
     output::line("their transactions stay `missing`; `weir journal verify` ignores the files");
     Ok(())
+}
+
+/// Maximum number of files in the audit event.
+const MAX_AUDITED_FILES: usize = 100;
+
+/// Writes the audit event of an acceptance.
+fn audit_acceptance(data: &Path, subject: &str, files: &[String]) -> anyhow::Result<()> {
+    let files = &files[..files.len().min(MAX_AUDITED_FILES)];
+    let event = AuditEvent {
+        time: UnixMicros(now_us()),
+        name: "weir repair".to_owned(),
+        action: "accept-missing".to_owned(),
+        about: "journal".to_owned(),
+        subject: subject.to_owned(),
+        details: serde_json::json!({"files": files}).to_string(),
+        ..AuditEvent::default()
+    };
+    Ok(AuditLog::open(data)?.record(&event)?)
 }
 
 /// Returns whether the database was damaged.

@@ -14,7 +14,8 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
-use weir_admin::resubmit::{Attempt, HeaderLine, HeaderWish, Wish};
+use weir_admin::resubmit::{HeaderEdits, HeaderLine, ResubmitBody};
+use weir_store::ledger::{Attempt, AttemptState};
 
 /// Arguments of `weir resubmit`.
 #[derive(Debug, clap::Args)]
@@ -99,13 +100,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Resubmits one after the other, each once. A rejection does not stop the others.
 fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
-    let body = serde_json::to_value(wish(args)?)?;
+    let body = serde_json::to_value(request_body(args)?)?;
     let (mut attempts, mut all) = (Vec::new(), true);
     let mut seen = HashSet::new();
     for id in args.ids.iter().filter(|id| seen.insert(**id)) {
         match client.post::<Attempt>(&format!("/v1/transactions/{id}/resubmit"), &body) {
             Ok(attempt) => {
-                all &= attempt.state == "succeeded";
+                all &= attempt.state == AttemptState::Succeeded;
                 if !attempt.words.is_empty() {
                     output::error(&format!("{id}: {}", neutral::line(&attempt.words)));
                 }
@@ -130,16 +131,16 @@ fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
 
 fn row(attempt: &Attempt) -> [String; 6] {
     [
-        neutral::line(&attempt.original),
+        attempt.original.to_string(),
         attempt.number.to_string(),
-        neutral::line(&attempt.state),
+        attempt.state.name().to_owned(),
         if attempt.status == 0 { "-".to_owned() } else { attempt.status.to_string() },
         neutral::line(&attempt.reason),
-        neutral::line(&attempt.id),
+        attempt.id.to_string(),
     ]
 }
 
-fn wish(args: &Args) -> anyhow::Result<Wish> {
+fn request_body(args: &Args) -> anyhow::Result<ResubmitBody> {
     let bytes = args.body.as_deref().map(read).transpose()?;
     let text = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
     let (body, body_base64) = match (text, &bytes) {
@@ -147,9 +148,9 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         (None, Some(bytes)) => (None, Some(STANDARD.encode(bytes))),
         (None, None) => (None, None),
     };
-    Ok(Wish {
+    Ok(ResubmitBody {
         query: args.set_query.clone(),
-        headers: HeaderWish { set: args.header.clone(), remove: args.without_header.clone() },
+        headers: HeaderEdits { set: args.header.clone(), remove: args.without_header.clone() },
         body,
         body_base64,
         to: args.to.clone(),

@@ -6,14 +6,14 @@ pub(super) mod tail;
 
 use crate::table::table;
 use crate::{neutral, output};
-use weir_admin::tracker::Summary;
+use weir_tracker::document::Summary;
 
 const COLUMNS: [&str; 8] = ["TIME", "ID", "STATE", "STATUS", "TOOK", "REQUEST", "API", "CONSUMER"];
 
 fn row(summary: &Summary) -> [String; COLUMNS.len()] {
     [
-        neutral::line(&summary.time),
-        neutral::line(&summary.id),
+        summary.time.to_string(),
+        summary.id.to_string(),
         neutral::line(&summary.state),
         if summary.status == 0 { "-".to_owned() } else { summary.status.to_string() },
         took(summary.took_us),

@@ -2,9 +2,9 @@
 
 use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
-use crate::{monitor, neutral, output};
+use crate::{data_folder, neutral, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use weir_admin::monitor::{UsageQuery, UsageReport, UsageRow};
+use weir_monitor::{Report, Row, UsageQuery};
 use weir_store::gaps::Gaps;
 
 /// Arguments of `weir usage`.
@@ -69,10 +69,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         status: args.status.clone(),
     };
     let report = match args.source.data() {
-        Some(data) => monitor::usage(&monitor::read(data)?, &Gaps::new(data), &query)?,
-        None => args.source.server()?.get::<UsageReport>(&path(&query)?)?,
+        Some(data) => data_folder::monitor(data)?.report(&query, &Gaps::new(data))?,
+        None => args.source.server()?.get::<Report>(&path(&query)?)?,
     };
-    let rows: Vec<&UsageRow> = report.rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
+    let rows: Vec<&Row> = report.rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     if args.json {
         for row in rows {
             output::line(&serde_json::to_string(row)?);
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         output::text(&table(&rows));
     }
-    if let Some(missing) = report.missing.of_counts() {
+    if let Some(missing) = report.missing.count_note() {
         output::note(&missing);
     }
     Ok(Exit::Success)
@@ -96,16 +96,16 @@ fn path(query: &UsageQuery) -> anyhow::Result<String> {
 }
 
 /// Columns of the result; numbers to the right.
-fn table(rows: &[&UsageRow]) -> String {
-    type Cell = fn(&UsageRow) -> Option<String>;
-    type Figure = fn(&UsageRow) -> String;
+fn table(rows: &[&Row]) -> String {
+    type Cell = fn(&Row) -> Option<String>;
+    type Figure = fn(&Row) -> String;
     let names: [(&str, Cell); 6] = [
-        ("TIME", |row| row.time.clone()),
+        ("TIME", |row| row.time.map(|time| time.to_string())),
         ("CONSUMER", |row| row.consumer.clone()),
         ("API", |row| row.api.clone()),
         ("OPERATION", |row| row.operation.clone()),
         ("PLAN", |row| row.plan.clone()),
-        ("STATUS", |row| row.status.clone()),
+        ("STATUS", |row| row.status.map(|class| class.to_string())),
     ];
     let numbers: [(&str, Figure); 6] = [
         ("CALLS", |row| row.calls.to_string()),
@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn columns_are_those_that_were_asked_for() {
-        let row = |consumer: &str, calls| UsageRow {
+        let row = |consumer: &str, calls| Row {
             consumer: Some(consumer.to_owned()),
             calls,
             p50_us: 1500,
-            ..UsageRow::default()
+            ..Row::default()
         };
         let text = table(&[&row("acme", 12), &row("", 7)]);
         let lines: Vec<&str> = text.lines().collect();

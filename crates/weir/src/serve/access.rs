@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_admin::{Access, Tokens};
+use weir_store::audit::AuditLog;
 
 /// Tokens and audit log of a data folder.
 pub(super) struct Opened {
@@ -29,6 +30,6 @@ fn try_open(data: &Path) -> anyhow::Result<Opened> {
     let folder = |error: io::Error| anyhow::anyhow!("{}: {error}", data.display());
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
     let (tokens, first_token) = Tokens::open(data)?;
-    let audit = crate::audit::open(data)?;
+    let audit = AuditLog::open(data)?;
     Ok(Opened { access: Access { tokens: Arc::new(tokens), audit: Arc::new(audit) }, first_token })
 }

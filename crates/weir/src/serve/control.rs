@@ -1,16 +1,14 @@
 //! The control loop: signals, file changes, reload, stop.
 
-use super::delivery::Handle;
-use super::events::Events;
+use super::delivery::{Delivery, Handle};
+use super::events::{Events, Listening};
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
+use super::recording::Recording;
 use super::telemetry::{Counters, Families, Telemetry};
 use super::watch::{State, Watch};
-use crate::billing::{self, Prices};
 use crate::exit::Exit;
-use crate::tracker::Tracker;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -19,12 +17,10 @@ use weir_admin::{Access, Sources};
 use weir_config::{Config, Source};
 use weir_document::finding::{Finding, Findings};
 use weir_gateway::Gateway;
-use weir_journal::{Journal, RecoveryReport};
 use weir_monitor::Monitor;
-use weir_resubmit::Resubmitter;
-use weir_store::gaps::Gaps;
+use weir_monitor::billing::Prices;
 use weir_store::ledger::Ledger;
-use weir_tracker::Index;
+use weir_tracker::Tracker;
 
 /// State of the control thread.
 pub(crate) struct Control {
@@ -43,17 +39,9 @@ pub(crate) struct Control {
     delivery: Option<Handle>,
     /// Telemetry export and its counters.
     telemetry: Option<Arc<Telemetry>>,
-    told: Arc<Counters>,
+    exports: Arc<Counters>,
     /// Metering of the current Config.
     counts: Option<(Monitor, Prices)>,
-}
-
-/// The Tracker, if enabled.
-pub(crate) struct Recorded {
-    pub(crate) journal: Option<Arc<Journal>>,
-    pub(crate) index: Option<Index>,
-    pub(crate) recovery: RecoveryReport,
-    pub(crate) gaps: Gaps,
 }
 
 struct Signals {
@@ -106,25 +94,20 @@ impl Control {
             watch,
             delivery: None,
             telemetry: None,
-            told: Arc::default(),
+            exports: Arc::default(),
             counts: None,
         })
     }
 
-    /// Connects the event delivery: notifies it of reloads and exports its metrics.
-    pub(crate) fn deliver_by(&mut self, delivery: Option<Handle>) {
-        self.delivery = delivery;
-    }
-
     /// Starts the telemetry export if configured, with these additional metrics.
-    pub(crate) fn tell_by(&mut self, families: &Families) {
+    pub(crate) fn start_telemetry(&mut self, families: &Families) {
         let from = (Arc::clone(&self.gateway), Arc::clone(families));
-        let (told, messages) = (Arc::clone(&self.told), self.messages.clone());
-        self.telemetry = Some(Telemetry::start(&self.config, told, from, messages));
+        let (counters, messages) = (Arc::clone(&self.exports), self.messages.clone());
+        self.telemetry = Some(Telemetry::start(&self.config, counters, from, messages));
     }
 
     /// Flushes telemetry at the end.
-    pub(crate) fn finish_telling(&self) {
+    pub(crate) fn finish_telemetry(&self) {
         if let Some(telemetry) = &self.telemetry {
             telemetry.finish();
         }
@@ -135,42 +118,41 @@ impl Control {
         &self.events
     }
 
-    /// Data of the admin listener: journal, index and usage, where enabled.
-    pub(crate) fn sources(
+    /// Data of the admin listener; from now on reloads apply to these parts.
+    pub(super) fn sources(
         &mut self,
         access: Option<Access>,
-        recorded: Recorded,
-        counting: Option<&Counting>,
-        resubmitter: Option<&Resubmitter>,
+        recording: &Recording,
+        listening: &Listening,
     ) -> Sources {
-        let Recorded { journal, index, recovery, gaps } = recorded;
-        let counts = |counting: &Counting| (counting.monitor().clone(), counting.prices().clone());
-        self.counts = counting.map(counts);
-        let billing =
-            self.counts.as_ref().map(|(monitor, _)| billing::doors(monitor.clone(), gaps.clone()));
-        let (monitor, counts) =
-            (counting.map(|counting| counting.doors(&gaps)), self.counts.clone());
-        let journal_is_open = journal.is_some();
-        let resubmission = resubmitter.map(crate::resubmit::doors);
-        let resubmitter = resubmitter.cloned();
-        // What it is told with; it has been opened before, so this does not fail.
+        let journal = recording.journal.clone();
+        let index = recording.tracker.as_ref().map(|tracker| tracker.index.clone());
+        let resubmitter = recording.resubmit.as_ref().map(|one| one.resubmitter.clone());
+        let counting = recording.counting.as_ref();
+        self.counts = counting.map(|one| (one.monitor().clone(), one.prices().clone()));
+        self.delivery = recording.delivery.as_ref().map(Delivery::handle);
+        // The database has been opened before, so this does not fail.
         let ledger = resubmitter.as_ref().and_then(|_| Ledger::open(&self.config.data).ok());
-        let tracker = journal.as_ref().filter(|_| self.config.tracker.enabled).map(|journal| {
-            Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger, gaps.clone()).doors()
+        let has_records = journal.as_ref().filter(|_| self.config.tracker.enabled);
+        let tracker = has_records.map(|journal| {
+            let (recovery, gaps) = (recording.recovery.clone(), recording.gaps.clone());
+            Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger, gaps)
         });
+        let gaps = journal.as_ref().map(|_| recording.gaps.clone());
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
-        let events = delivery.clone().map(Handle::doors);
-        let told = Arc::clone(&self.told);
+        let events = delivery.as_ref().map(Handle::queues);
+        let exports = Arc::clone(&self.exports);
+        let (attempts, counts) = (resubmitter.clone(), self.counts.clone());
         let metrics = move || {
             let stats = gateway.stats();
             let mut families = weir_admin::metrics::gateway(&stats);
-            families.extend(metrics::telemetry(&told, &stats));
+            families.extend(metrics::telemetry(&exports, &stats));
             families.extend(weir_admin::metrics::pools(&gateway.pools()));
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
-            families.extend(resubmitter.iter().flat_map(metrics::resubmission));
+            families.extend(attempts.iter().flat_map(metrics::resubmission));
             families.extend(
                 counts.iter().flat_map(|(counts, prices)| metrics::monitor(counts, prices)),
             );
@@ -186,19 +168,13 @@ impl Control {
                 reload: self.commands.0.clone(),
             },
             access,
-            billing,
-            lab: None,
+            lab: Some(super::lab::doors(&self.config.data, listening, &self.gateway)),
             events,
             tracker,
-            monitor,
-            gaps: journal_is_open.then(|| crate::gaps::doors(gaps)),
-            resubmission,
+            metering: counting.map(Counting::metering),
+            gaps,
+            resubmitter,
         }
-    }
-
-    /// The Lab for listeners at these addresses, and whether they use TLS.
-    pub(crate) fn lab(&self, listening: &[(SocketAddr, bool)]) -> weir_admin::lab::Lab {
-        super::lab::doors(&self.config.data, listening, &self.gateway)
     }
 
     /// Runs until stopped. Returns the result.

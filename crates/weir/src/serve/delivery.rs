@@ -6,7 +6,7 @@
 mod sender;
 
 use super::messages::Messages;
-use super::tracker::tell_panics;
+use super::tracker::report_panics;
 use anyhow::Context;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_config::Config;
-use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, retry_delay};
+use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, SinkQueues, retry_delay};
 use weir_events::{Triggers, UsageEvents};
 use weir_journal::{Journal, failpoint};
 use weir_monitor::billing::record_prices;
@@ -45,7 +45,7 @@ const CLEANING: Duration = Duration::from_secs(60);
 pub(crate) struct Counters {
     delivered: AtomicU64,
     failed: AtomicU64,
-    sinks: Mutex<Vec<SinkQueue>>,
+    sinks: SinkQueues,
 }
 
 /// Counters and waiting events.
@@ -92,16 +92,9 @@ impl Handle {
         Statistics { delivered, failed, sinks }
     }
 
-    /// Access for the admin API.
-    pub(crate) fn doors(self) -> weir_admin::events::Events {
-        let shown = |sink: SinkQueue| weir_admin::events::Sink {
-            oldest_seconds: waited(&sink),
-            sink: sink.sink,
-            waiting: sink.waiting,
-            overtaken: sink.overflowed,
-            expired: sink.expired,
-        };
-        Box::new(move || self.statistics().sinks.into_iter().map(shown).collect())
+    /// Waiting and dropped events of each sink, updated by the thread.
+    pub(crate) fn queues(&self) -> SinkQueues {
+        Arc::clone(&self.0.counters.sinks)
     }
 
     fn config(&self) -> Arc<Config> {
@@ -145,7 +138,7 @@ pub(super) fn start(
     // Before anything is recorded: what ends from now on is looked at.
     worker.take_config(Arc::clone(config)).context("cannot follow the journal")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tell_panics(messages.clone(), THREAD);
+    report_panics(messages.clone(), THREAD);
     let run = move || {
         // Where that is not allowed, nothing changes.
         let _ = rustix::process::nice(POLITE);
@@ -175,7 +168,7 @@ impl Drop for Delivery {
         self.handle.0.stop.store(true, Ordering::Relaxed);
         self.handle.0.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic has been told already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -363,10 +356,4 @@ impl Worker {
 /// Dropped events of a sink.
 fn lost(sink: &SinkQueue) -> u64 {
     sink.overflowed.saturating_add(sink.expired)
-}
-
-/// Age of the oldest waiting event of a sink, in seconds.
-pub(super) fn waited(sink: &SinkQueue) -> f64 {
-    let waited = if sink.oldest_us == 0 { 0 } else { now_us().saturating_sub(sink.oldest_us) };
-    waited as f64 / 1e6
 }

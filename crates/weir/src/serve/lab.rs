@@ -6,6 +6,7 @@
 
 mod results;
 
+use super::events::Listening;
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::fs;
@@ -50,11 +51,12 @@ struct Load {
     input: Option<ChildStdin>,
 }
 
-/// The doors of the admin listener.
-pub(super) fn doors(data: &Path, listening: &[(SocketAddr, bool)], gateway: &Arc<Gateway>) -> Lab {
+/// The Lab for the admin listener.
+pub(super) fn doors(data: &Path, listening: &Listening, gateway: &Arc<Gateway>) -> Lab {
+    let listeners = listening.addrs.iter().zip(&listening.tls);
     let desk = Arc::new(Desk {
         folder: data.join("lab"),
-        targets: listening.iter().map(|(addr, tls)| url(*addr, *tls)).collect(),
+        targets: listeners.map(|(addr, tls)| url(*addr, *tls)).collect(),
         gateway: Arc::clone(gateway),
         requests: OnceLock::new(),
         load: Mutex::default(),

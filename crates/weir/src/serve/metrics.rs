@@ -1,8 +1,7 @@
 //! Metrics of the control thread itself.
 
-use super::delivery::{Handle, waited};
+use super::delivery::Handle;
 use super::telemetry::Counters;
-use crate::billing::Prices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_admin::metrics::Kind::{Counter, Gauge};
 use weir_admin::metrics::{Family, Row, Sample};
@@ -10,6 +9,7 @@ use weir_events::delivery::SinkQueue;
 use weir_gateway::snapshot::Snapshot;
 use weir_journal::{Journal, Lag};
 use weir_monitor::Monitor;
+use weir_monitor::billing::Prices;
 use weir_resubmit::Resubmitter;
 use weir_store::clock;
 use weir_tracker::Index;
@@ -78,7 +78,7 @@ const INDEX: &[Row<weir_tracker::Statistics>] = &[
 const SINKS: &[Row<SinkQueue>] = &[
     (Gauge, "weir_events_waiting", |sink| sink.waiting as f64,
         "Events that wait for delivery."),
-    (Gauge, "weir_events_oldest_seconds", waited,
+    (Gauge, "weir_events_oldest_seconds", SinkQueue::oldest_seconds,
         "Age of the oldest event that waits."),
 ];
 
@@ -145,14 +145,14 @@ pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
 }
 
 /// Metrics of the export of telemetry.
-pub(crate) fn telemetry(told: &Counters, stats: &Snapshot) -> Vec<Family> {
+pub(crate) fn telemetry(exports: &Counters, stats: &Snapshot) -> Vec<Family> {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let dropped = [
-        ("room", get(&told.overtaken) + stats.spans_lost),
-        ("refused", get(&told.refused)),
-        ("failed", get(&told.given_up)),
+        ("room", get(&exports.overtaken) + stats.spans_lost),
+        ("refused", get(&exports.refused)),
+        ("failed", get(&exports.given_up)),
     ];
-    let posts = told.posts.iter().zip(["traces", "metrics"]).flat_map(|(counts, signal)| {
+    let posts = exports.posts.iter().zip(["traces", "metrics"]).flat_map(|(counts, signal)| {
         counts.iter().zip(["taken", "failed"]).map(move |(count, result)| {
             let labels = vec![("signal", signal.to_owned()), ("result", result.to_owned())];
             Sample::new(labels, get(count))
@@ -163,7 +163,7 @@ pub(crate) fn telemetry(told: &Counters, stats: &Snapshot) -> Vec<Family> {
             Counter,
             "weir_telemetry_spans_exported_total",
             "Spans that a collector accepted.",
-            get(&told.exported) as f64,
+            get(&exports.exported) as f64,
         ),
         Family::counters(
             "weir_telemetry_spans_dropped_total",
@@ -175,7 +175,7 @@ pub(crate) fn telemetry(told: &Counters, stats: &Snapshot) -> Vec<Family> {
             Gauge,
             "weir_telemetry_spans_waiting",
             "Spans that wait for export.",
-            get(&told.waiting) as f64,
+            get(&exports.waiting) as f64,
         ),
         Family::single(
             Counter,

@@ -5,21 +5,19 @@
 
 use super::burst::Burst;
 use super::messages::Messages;
-use super::tracker::tell_panics;
-use crate::billing::Prices;
-use crate::monitor as shown;
+use super::tracker::report_panics;
 use anyhow::Context;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_admin::monitor::Rebuilt;
+use weir_admin::Metering;
 use weir_config::Config;
 use weir_journal::Journal;
 use weir_limit::{Limiter, QuotaCount, quota_span};
-use weir_monitor::{Counter, Monitor};
-use weir_store::gaps::Gaps;
+use weir_monitor::billing::Prices;
+use weir_monitor::{Counter, CounterCommand, Monitor};
 
 /// Name of the thread.
 const THREAD: &str = "monitor";
@@ -30,17 +28,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Pause after a failure: a full disk takes time to clear.
 const RETRY: Duration = Duration::from_secs(5);
 /// Nice value relative to a worker.
-const POLITE: i32 = 5;
-/// Largest number of waiting commands.
-const ORDERS: usize = 4;
-
-/// Commands besides metering.
-enum Order {
-    /// Rebuild usage and report the result.
-    Rebuild(mpsc::Sender<Rebuilt>),
-    /// End a pause.
-    Wake,
-}
+const NICE: i32 = 5;
+/// Largest number of queued commands.
+const MAX_COMMANDS: usize = 4;
 
 /// Complete usage before the start of serving.
 pub(super) struct Opened {
@@ -66,8 +56,8 @@ pub(super) fn open(
     let (monitor, mut counter) = Monitor::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the metering data in {}", config.data.display()))?;
     let quotas_are_kept = config.plans.iter().any(|plan| plan.quota.is_some());
-    let told = config.monitor.events.is_some() || !config.monitor.alerts.is_empty();
-    if quotas_are_kept || told {
+    let are_reported = config.monitor.events.is_some() || !config.monitor.alerts.is_empty();
+    if quotas_are_kept || are_reported {
         counter.catch_up().context("cannot update the metering data")?;
     }
     if quotas_are_kept {
@@ -85,7 +75,7 @@ fn quotas(config: &Config, counter: &Counter, now: u64) -> anyhow::Result<Vec<Qu
         let span = quota_span(quota, now);
         for used in counter.quota_used(&plan.name, &span)? {
             let rolling = quota.rolling.then_some(quota.per);
-            // When it was is known to a second or a minute: it was at the end of that.
+            // The time is known to a second or a minute; its end is assumed.
             let begin = if quota.rolling { (used.at.end - 1).min(now) } else { span.start };
             match counts.last_mut() {
                 Some(last)
@@ -111,7 +101,7 @@ fn quotas(config: &Config, counter: &Counter, now: u64) -> anyhow::Result<Vec<Qu
 pub(super) struct Counting {
     monitor: Monitor,
     prices: Prices,
-    orders: mpsc::SyncSender<Order>,
+    commands: mpsc::SyncSender<CounterCommand>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
 }
@@ -124,13 +114,18 @@ impl Opened {
     pub(super) fn start(self, messages: &Messages) -> anyhow::Result<Counting> {
         let Self { monitor, counter, burst, prices } = self;
         let stop = Arc::new(AtomicBool::new(false));
-        let (orders, ordered) = mpsc::sync_channel(ORDERS);
-        let mut worker =
-            Worker { counter, burst, stop: Arc::clone(&stop), ordered, messages: messages.clone() };
-        tell_panics(messages.clone(), THREAD);
+        let (commands, received) = mpsc::sync_channel(MAX_COMMANDS);
+        let mut worker = Worker {
+            counter,
+            burst,
+            stop: Arc::clone(&stop),
+            commands: received,
+            messages: messages.clone(),
+        };
+        report_panics(messages.clone(), THREAD);
         let run = move || worker.run();
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
-        Ok(Counting { monitor, prices, orders, thread: Some(thread), stop })
+        Ok(Counting { monitor, prices, commands, thread: Some(thread), stop })
     }
 }
 
@@ -145,36 +140,19 @@ impl Counting {
         &self.prices
     }
 
-    /// Access for the admin API.
-    pub(super) fn doors(&self, gaps: &Gaps) -> weir_admin::monitor::Monitor {
-        let (monitor, orders) = (self.monitor.clone(), self.orders.clone());
-        let gaps = gaps.clone();
-        weir_admin::monitor::Monitor {
-            usage: Box::new(move |query| shown::usage(&monitor, &gaps, query)),
-            rebuild: Box::new(move || {
-                let (tell, told) = mpsc::channel();
-                let sent = orders.try_send(Order::Rebuild(tell)).is_ok();
-                let mut waiting = Some(told).filter(|_| sent);
-                Box::new(move || match waiting.as_ref()?.recv_timeout(Duration::from_secs(1)) {
-                    Ok(rebuilt) => {
-                        waiting = None;
-                        Some(vec![rebuilt])
-                    }
-                    Err(mpsc::RecvTimeoutError::Timeout) => Some(Vec::new()),
-                    Err(mpsc::RecvTimeoutError::Disconnected) => None,
-                })
-            }),
-        }
+    /// Usage and commands for the admin API.
+    pub(super) fn metering(&self) -> Metering {
+        Metering { monitor: self.monitor.clone(), commands: self.commands.clone() }
     }
 }
 
 impl Drop for Counting {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It wakes up by itself if there are so many.
-        let _ = self.orders.try_send(Order::Wake);
+        // If the queue is full, the thread is awake.
+        let _ = self.commands.try_send(CounterCommand::Wake);
         if let Some(thread) = self.thread.take() {
-            // A panic has been told already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -185,15 +163,15 @@ struct Worker {
     counter: Counter,
     burst: Burst,
     stop: Arc<AtomicBool>,
-    ordered: mpsc::Receiver<Order>,
+    commands: mpsc::Receiver<CounterCommand>,
     messages: Messages,
 }
 
 impl Worker {
     /// Meters, also after each panic.
     fn run(&mut self) {
-        // Where that is not allowed, nothing changes.
-        let _ = rustix::process::nice(POLITE);
+        // Without permission the priority stays.
+        let _ = rustix::process::nice(NICE);
         loop {
             let ended = catch_unwind(AssertUnwindSafe(|| self.follow()));
             if ended.is_ok() || self.stop.load(Ordering::Relaxed) {
@@ -218,32 +196,31 @@ impl Worker {
                 Ok(0) => PAUSE,
                 Ok(read) => {
                     failing = false;
-                    // What comes in little by little is read in larger pieces.
+                    // Few records at a time are read in larger batches.
                     if read < STEP { PAUSE } else { Duration::ZERO }
                 }
                 Err(error) => {
-                    // Once, until it works again.
+                    // Once, until the next success.
                     if !std::mem::replace(&mut failing, true) {
                         self.messages.err(format!("weir: monitor: {error}"));
                     }
                     RETRY
                 }
             };
-            let mut order = self.ordered.recv_timeout(pause);
-            while pause == PAUSE && order.is_err() && self.burst.goes_on() {
-                order = self.ordered.recv_timeout(PAUSE);
+            let mut command = self.commands.recv_timeout(pause);
+            while pause == PAUSE && command.is_err() && self.burst.goes_on() {
+                command = self.commands.recv_timeout(PAUSE);
             }
-            match order {
-                Ok(Order::Rebuild(tell)) => {
-                    let ended = self.counter.rebuild().map_err(|error| error.to_string());
-                    // Who asked may be gone.
-                    let _ = tell.send(shown::rebuilt(ended));
+            match command {
+                Ok(CounterCommand::Rebuild(report)) => {
+                    // The client may have disconnected.
+                    let _ = report.send(self.counter.rebuild().into());
                 }
-                // Who gives orders lives longer.
-                Ok(Order::Wake) | Err(_) => {}
+                // The sender outlives this thread.
+                Ok(CounterCommand::Wake) | Err(_) => {}
             }
         }
-        // What came last is not left to the next start.
+        // The last records do not wait for the next start.
         if let Err(error) = self.counter.catch_up() {
             self.messages.err(format!("weir: monitor: {error}"));
         }

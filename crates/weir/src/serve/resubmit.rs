@@ -1,4 +1,4 @@
-//! The thread that resubmits what jobs find, and writes down how attempts ended.
+//! The thread that runs resubmission jobs and persists the outcomes of attempts.
 
 use super::messages::Messages;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_gateway::Gateway;
-use weir_resubmit::{Resubmitter, Runner};
+use weir_resubmit::{GatewayClient, Resubmitter, Runner};
 use weir_store::ledger::Ledger;
 use weir_tracker::Index;
 
-/// Its name.
+/// Name of the thread.
 const THREAD: &str = "resubmit";
 /// Pause after a panic.
 const RETRY: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ pub(super) struct Resubmit {
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Opens it. Without its database traffic is served all the same, and nothing can be resubmitted.
+/// Starts the thread. If its database cannot be opened, traffic is served and resubmission is off.
 pub(super) fn start(
     data: &Path,
     index: &Index,
@@ -47,7 +47,7 @@ fn try_start(
     gateway: &Arc<Gateway>,
     messages: &Messages,
 ) -> anyhow::Result<Resubmit> {
-    let client = crate::resubmit::gateway_client(gateway);
+    let client = gateway_client(gateway);
     index.set_ledger(Ledger::open(data)?);
     let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), client)?;
     let (stop, wake) = (Arc::new(AtomicBool::new(false)), runner.waker());
@@ -59,16 +59,26 @@ fn try_start(
     Ok(Resubmit { resubmitter, thread: Some(thread), stop, wake })
 }
 
-/// Works on jobs, again after each panic.
+/// Access to the data path.
+fn gateway_client(gateway: &Arc<Gateway>) -> GatewayClient {
+    let (config, check, send) = (Arc::clone(gateway), Arc::clone(gateway), Arc::clone(gateway));
+    GatewayClient {
+        config: Box::new(move || config.config()),
+        check: Box::new(move |request| check.would_resubmit(request)),
+        send: Box::new(move |request, on_done| send.resubmit(request, on_done)),
+    }
+}
+
+/// Runs jobs; restarts after a panic.
 fn run(mut runner: Runner, stop: &AtomicBool, messages: &Messages) {
-    let tell = |trouble: &str| messages.err(format!("weir: resubmission: {trouble}"));
+    let report = |error: &str| messages.err(format!("weir: resubmission: {error}"));
     loop {
-        let work = || runner.run(stop, &tell);
+        let work = || runner.run(stop, &report);
         let ended = catch_unwind(AssertUnwindSafe(work));
         if ended.is_ok() || stop.load(Ordering::Relaxed) {
             return;
         }
-        tell("panicked; restarting");
+        report("panicked; restarting");
         std::thread::sleep(RETRY);
     }
 }
@@ -78,7 +88,7 @@ impl Drop for Resubmit {
         self.stop.store(true, Ordering::Relaxed);
         (self.wake)();
         if let Some(thread) = self.thread.take() {
-            // A panic has been told already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }

@@ -9,7 +9,7 @@ mod points;
 mod spans;
 
 use super::messages::Messages;
-use super::tracker::tell_panics;
+use super::tracker::report_panics;
 use bytes::Bytes;
 use collector::{Outcome, Signal};
 use std::collections::VecDeque;
@@ -151,7 +151,7 @@ impl Telemetry {
             failing: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        tell_panics(self.messages.clone(), THREAD);
+        report_panics(self.messages.clone(), THREAD);
         let run = move || {
             // Where that is not allowed, nothing changes.
             let _ = rustix::process::nice(POLITE);

@@ -1,11 +1,10 @@
-//! The thread that keeps the Tracker's index up to date.
+//! The thread that updates the Tracker's index.
 //!
-//! If it stops, the journal keeps all it has not read, until it is full. So nothing that it tells
-//! may hold it up, and a panic does not end it.
+//! If the thread stops, the journal keeps all unread records until it is full. Therefore messages
+//! must not block the thread, and a panic does not end it.
 
 use super::burst::Burst;
 use super::messages::Messages;
-use crate::tracker::index_settings;
 use anyhow::Context;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,15 +16,15 @@ use weir_config::Config;
 use weir_journal::Journal;
 use weir_tracker::{Index, Indexer, Settings};
 
-/// Its name.
+/// Name of the thread.
 const THREAD: &str = "tracker";
-/// Transactions indexed at a time, between looks at whether to stop.
+/// Transactions of one step, between checks for a stop.
 const STEP: usize = 4096;
-/// Pause when there is nothing to index.
+/// Pause without new records.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The same while somebody searches: what is not indexed, each search reads itself.
+/// Pause while there are searches: a search reads unindexed records itself.
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
-/// Pause after a failure: a full disk does not empty itself in a moment.
+/// Pause after a failure: a full disk takes time to clear.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The index of a running server, and the thread that writes it.
@@ -37,8 +36,8 @@ pub(super) struct Tracker {
     wake: Option<mpsc::Sender<()>>,
 }
 
-/// Opens the index and starts its thread, unless nothing is to be indexed. A journal that is only
-/// there to count keeps nothing for it.
+/// Opens the index and starts its thread, if indexing is enabled. A journal for metering only keeps
+/// no records for it.
 pub(super) fn start(
     config: &Config,
     journal: &Arc<Journal>,
@@ -48,7 +47,7 @@ pub(super) fn start(
         Index::remove_checkpoint(journal)?;
         return Ok(None);
     }
-    let Some(settings) = index_settings(config) else { return Ok(None) };
+    let Some(settings) = Settings::from_config(config) else { return Ok(None) };
     let settings = Settings { in_idle_time: true, ..settings };
     let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the index in {}", config.data.display()))?;
@@ -59,25 +58,25 @@ pub(super) fn start(
         let burst = Burst::new(Arc::clone(journal), PAUSE);
         move || run(indexer, burst, &stop, &woken, &messages)
     };
-    tell_panics(messages.clone(), THREAD);
+    report_panics(messages.clone(), THREAD);
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
     Ok(Some(Tracker { index, thread: Some(thread), stop, wake: Some(wake) }))
 }
 
-/// Has panics of a thread told as everything else, and only where they were: their text may have a
-/// part of a payload in it.
-pub(super) fn tell_panics(messages: Messages, thread: &'static str) {
-    let others = std::panic::take_hook();
+/// Reports panics of a thread as messages, with their location only: their text may contain a part of
+/// a payload.
+pub(super) fn report_panics(messages: Messages, thread: &'static str) {
+    let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let place = panic.location().filter(|_| std::thread::current().name() == Some(thread));
-        match place {
-            Some(place) => messages.err(format!("weir: {thread} panicked at {place}")),
-            None => others(panic),
+        let location = panic.location().filter(|_| std::thread::current().name() == Some(thread));
+        match location {
+            Some(location) => messages.err(format!("weir: {thread} panicked at {location}")),
+            None => default(panic),
         }
     }));
 }
 
-/// Follows the journal, again after each panic.
+/// Follows the journal; restarts after a panic.
 fn run(
     mut indexer: Indexer,
     mut burst: Burst,
@@ -107,10 +106,10 @@ fn follow(
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
         match indexer.step(STEP) {
-            Ok(0) => rest(indexer, burst, woken),
+            Ok(0) => pause(indexer, burst, woken),
             Ok(_) => failing = false,
             Err(error) => {
-                // Once, until it works again.
+                // Once, until the next success.
                 if !std::mem::replace(&mut failing, true) {
                     messages.err(format!("weir: tracker: {error}"));
                 }
@@ -118,17 +117,17 @@ fn follow(
             }
         }
     }
-    // What came last is not left to the next start.
+    // The last records do not wait for the next start.
     let last = indexer.step(STEP).and_then(|_| indexer.seal());
     if let Err(error) = last {
         messages.err(format!("weir: tracker: {error}"));
     }
 }
 
-/// Pauses, and goes on pausing while a burst comes in, unless somebody searches.
-fn rest(indexer: &Indexer, burst: &mut Burst, woken: &mpsc::Receiver<()>) {
-    let pause = || if indexer.was_searched_recently() { SHORT_PAUSE } else { PAUSE };
-    while let Err(RecvTimeoutError::Timeout) = woken.recv_timeout(pause()) {
+/// Pauses until the end of a burst, unless there are searches.
+fn pause(indexer: &Indexer, burst: &mut Burst, woken: &mpsc::Receiver<()>) {
+    let interval = || if indexer.was_searched_recently() { SHORT_PAUSE } else { PAUSE };
+    while let Err(RecvTimeoutError::Timeout) = woken.recv_timeout(interval()) {
         if indexer.was_searched_recently() || !burst.goes_on() {
             return;
         }
@@ -141,7 +140,7 @@ impl Drop for Tracker {
         self.stop.store(true, Ordering::Relaxed);
         self.wake = None;
         if let Some(thread) = self.thread.take() {
-            // A panic has been told already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }

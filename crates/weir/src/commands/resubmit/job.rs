@@ -8,10 +8,10 @@ use crate::{neutral, output};
 use anyhow::{Context, bail};
 use serde_json::json;
 use std::time::Duration;
-use weir_admin::resubmit::Job;
+use weir_store::ledger::{Job, JobState};
 
-/// How often a job is looked at while it is waited for.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval of polling a job.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Action on a job.
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     let row = |job: &Job| {
         [
             job.number.to_string(),
-            neutral::line(&job.state),
+            job.state.name().to_owned(),
             format!("{}/s", job.rate),
             count(job, &["pending", "sending"]),
             count(job, &["succeeded"]),
@@ -112,29 +112,29 @@ fn found(args: &Args, client: &AdminClient) -> anyhow::Result<Option<Job>> {
     }
     let query = args.query.as_deref().context("--query is required")?;
     let jobs: Vec<Job> = client.get("/v1/jobs?limit=1000")?;
-    let open = |job: &Job| !matches!(job.state.as_str(), "finished" | "cancelled");
+    let open = |job: &Job| !matches!(job.state, JobState::Finished | JobState::Cancelled);
     let to = args.to.as_deref().unwrap_or_default();
-    Ok(jobs.into_iter().find(|job| job.query == query && job.to == to && open(job)))
+    Ok(jobs.into_iter().find(|job| job.query == query && job.destination == to && open(job)))
 }
 
 /// Waits until it is known what it sends; or, if that is wanted, until it has ended or is paused.
 fn wait(args: &Args, client: &AdminClient, mut job: Job) -> anyhow::Result<Job> {
-    let mut told = String::new();
+    let mut shown = String::new();
     loop {
-        let goes_on = match job.state.as_str() {
-            "previewing" => true,
-            "running" => args.wait,
+        let goes_on = match job.state {
+            JobState::Previewing => true,
+            JobState::Running => args.wait,
             _ => false,
         };
         if !goes_on {
             return Ok(job);
         }
         let now = progress(&job);
-        if args.wait && !args.json && now != told {
+        if args.wait && !args.json && now != shown {
             output::note(&now);
-            told = now;
+            shown = now;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
         job = client.get(&format!("/v1/jobs/{}", job.number))?;
     }
 }
@@ -146,11 +146,11 @@ fn progress(job: &Job) -> String {
         of.map(|one| one.count).sum()
     };
     let left = of(["pending", "sending"]);
-    format!("job {}: {}, {} of {all} left", job.number, neutral::line(&job.state), left)
+    format!("job {}: {}, {} of {all} left", job.number, job.state.name(), left)
 }
 
 fn text(job: &Job) -> String {
-    let state = neutral::line(&job.state);
+    let state = job.state.name();
     let mut out = format!("job {}: {state}, {}/s\n", job.number, job.rate);
     if job.incomplete {
         out.push_str(

@@ -5,11 +5,10 @@ use crate::admin_client::Refused;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::{duration, neutral, output};
-use anyhow::anyhow;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::{Duration, Instant};
-use weir_admin::failure::SearchFailure;
-use weir_admin::tracker::{Highlight, Hit, LONGEST_PAGE, LONGEST_TIMEOUT, Page, Search, Summary};
+use weir_tracker::document::{Hit, Page, Summary};
+use weir_tracker::{Highlight, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, Search, SearchError};
 
 mod count;
 mod export;
@@ -64,27 +63,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Ok(()) => Ok(Exit::Success),
         Err(error) => {
             let span = error.downcast_ref::<Refused>().and_then(|refused| refused.place);
-            let span = span.or_else(|| error.downcast_ref::<BadQuery>().map(|bad| bad.span));
+            let span = span.or_else(|| match error.downcast_ref::<SearchError>() {
+                Some(SearchError::Query(invalid)) => Some([invalid.at, invalid.end]),
+                _ => None,
+            });
             if let Some(span) = span {
                 output::note(&pointed(&args.query, span));
             }
             Err(error)
         }
-    }
-}
-
-/// A query that is not understood.
-#[derive(Debug)]
-struct BadQuery {
-    span: [usize; 2],
-    said: String,
-}
-
-impl std::error::Error for BadQuery {}
-
-impl std::fmt::Display for BadQuery {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.said)
     }
 }
 
@@ -106,12 +93,12 @@ fn list(args: &Args) -> anyhow::Result<()> {
     let mut hits = Vec::new();
     while left > 0 {
         let timeout = ends.saturating_duration_since(Instant::now());
-        let found = page(&source, &args.query, left.min(LONGEST_PAGE), cursor.clone(), timeout)?;
+        let found = page(&source, &args.query, left.min(MAX_PAGE_HITS), cursor.clone(), timeout)?;
         left = left.saturating_sub(found.transactions.len());
         for hit in found.transactions {
             if args.json { output::json(&hit)? } else { hits.push(hit) }
         }
-        if let (true, Some(missing)) = (cursor.is_none(), found.missing.of_records()) {
+        if let (true, Some(missing)) = (cursor.is_none(), found.missing.record_note()) {
             output::note(&missing);
         }
         if found.incomplete && !found.cut {
@@ -142,8 +129,8 @@ fn print(hits: Vec<Hit>) {
     let marks = if output::bold() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["«", "»"] };
     for (summary, highlights) in summaries.iter().zip(highlights) {
         for highlight in highlights {
-            let (field, text) = (neutral::line(&highlight.place), marked(&highlight, marks));
-            output::line(&format!("{} {field}: {text}", neutral::line(&summary.id)));
+            let (field, text) = (neutral::line(&highlight.location), marked(&highlight, marks));
+            output::line(&format!("{} {field}: {text}", summary.id));
         }
     }
 }
@@ -180,26 +167,14 @@ pub(super) fn page(
     match source {
         DataSource::Server(client) => {
             let after = cursor.map(|c| format!("&cursor={}", encode(&c))).unwrap_or_default();
-            let seconds = timeout.min(LONGEST_TIMEOUT).as_secs_f64().ceil().max(1.0);
+            let seconds = timeout.min(MAX_SEARCH_TIMEOUT).as_secs_f64().ceil().max(1.0);
             let limits = format!("limit={limit}&timeout={seconds}");
             client.get(&format!("/v1/transactions?q={}&{limits}{after}", encode(query)))
         }
         DataSource::Folder(tracker) => {
             let search = Search { query: query.to_owned(), limit, cursor, payload: true, timeout };
-            tracker.search(&search).map_err(failed)
+            Ok(tracker.search(&search)?)
         }
-    }
-}
-
-fn failed(failure: SearchFailure) -> anyhow::Error {
-    match failure {
-        SearchFailure::Query { place, message } => {
-            let said = format!("invalid query: at {}: {message}", place[0] + 1);
-            BadQuery { span: place, said }.into()
-        }
-        SearchFailure::Failed(failure) => failure.into(),
-        SearchFailure::Cursor => anyhow!("invalid cursor"),
-        SearchFailure::NeedsPayload => anyhow!("the query needs payload access"),
     }
 }
 
@@ -219,7 +194,8 @@ mod tests {
     fn words_that_were_found_are_marked_and_still_data() {
         let text = "a \u{1b}[1m ref\u{202e}und b".to_owned();
         let at = text.find("ref").unwrap();
-        let highlight = |marks| Highlight { place: "body".to_owned(), text: text.clone(), marks };
+        let highlight =
+            |marks| Highlight { location: "body".to_owned(), text: text.clone(), marks };
         let shown = marked(&highlight(vec![[at, at + 9]]), ["<", ">"]);
         assert_eq!(shown, "a \\u{1b}[1m <ref\\u{202e}und> b");
         let wrong = marked(&highlight(vec![[9, 3]]), ["<", ">"]);

@@ -7,8 +7,9 @@ use crate::{neutral, output};
 use anyhow::Context;
 use std::fmt::Write;
 use uuid::Uuid;
-use weir_admin::resubmit::Attempt;
-use weir_admin::tracker::{Body, BodyMetadata, Field, Side, Transaction};
+use weir_store::ledger::Attempt;
+use weir_tracker::Side;
+use weir_tracker::document::{Body, BodyMetadata, Field, Transaction};
 
 mod body;
 
@@ -66,10 +67,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn text(transaction: &Transaction, lines: usize) -> String {
     let summary = &transaction.summary;
     let mut out = String::new();
+    let (id, time) = (summary.id.to_string(), summary.time.to_string());
     let status = summary.status.to_string();
     let history: Vec<String> = (transaction.history.iter())
         .map(|change| {
-            let when = change.time.as_deref().unwrap_or("when weir ended");
+            let when = change.time.map_or("when weir ended".to_owned(), |time| time.to_string());
             let who = if change.who.is_empty() { "" } else { " by " };
             let why = if change.comment.is_empty() { "" } else { ": " };
             format!("{} {when}{who}{}{why}{}", change.state, change.who, change.comment)
@@ -87,8 +89,8 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     ];
     let flags: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
     for (name, value) in [
-        ("id", summary.id.as_str()),
-        ("time", &summary.time),
+        ("id", id.as_str()),
+        ("time", &time),
         ("state", &summary.state),
         ("history", &history.join(", ")),
         ("resolution", &summary.resolution),
@@ -109,9 +111,8 @@ fn text(transaction: &Transaction, lines: usize) -> String {
             let _ = writeln!(out, "{name:<10} {}", neutral::line(value));
         }
     }
-    if !transaction.resubmission_of.is_empty() {
-        let of = neutral::line(&transaction.resubmission_of);
-        let _ = writeln!(out, "{:<10} {of}", "attempt at");
+    if let Some(original) = transaction.resubmission_of {
+        let _ = writeln!(out, "{:<10} {original}", "attempt at");
     }
     for attempt in &transaction.attempts {
         let _ = writeln!(out, "{:<10} {}", "attempt", neutral::line(&attempted(attempt)));
@@ -138,18 +139,18 @@ fn text(transaction: &Transaction, lines: usize) -> String {
 
 /// `2 succeeded 200 by ops at 2026-11-21T10:00:00Z: 019a…`.
 fn attempted(attempt: &Attempt) -> String {
-    let Attempt { number, state, who, began, id, .. } = attempt;
-    let mut out = format!("{number} {state}");
+    let Attempt { number, state, who, started, id, .. } = attempt;
+    let mut out = format!("{number} {}", state.name());
     if attempt.status > 0 {
         let _ = write!(out, " {}", attempt.status);
     }
     if !attempt.reason.is_empty() {
         let _ = write!(out, " ({})", attempt.reason);
     }
-    if !attempt.to.is_empty() {
-        let _ = write!(out, " to {}", attempt.to);
+    if !attempt.destination.is_empty() {
+        let _ = write!(out, " to {}", attempt.destination);
     }
-    let _ = write!(out, " by {who} at {began}: {id}");
+    let _ = write!(out, " by {who} at {started}: {id}");
     if let Some(difference) = &attempt.difference {
         let _ = write!(out, ", edited {difference}");
     }
@@ -176,7 +177,7 @@ fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyMetadata, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_admin::tracker::Payload;
+    use weir_tracker::document::Payload;
 
     #[test]
     fn payloads_are_shown_as_data() {

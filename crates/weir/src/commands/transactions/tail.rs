@@ -6,9 +6,10 @@ use crate::exit::Exit;
 use crate::output;
 use anyhow::Context;
 use std::ops::ControlFlow;
-use weir_admin::tracker::{Summary, TIMEOUT};
+use weir_tracker::SEARCH_TIMEOUT;
+use weir_tracker::document::Summary;
 
-/// Newest transactions of a folder that are shown if nobody says how many.
+/// Default number of transactions of a data folder.
 const LAST: usize = 10;
 
 /// Arguments of `weir tail`.
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let source = args.source.open()?;
     let DataSource::Server(client) = &source else {
         let limit = args.limit.unwrap_or(LAST);
-        let found = super::search::page(&source, "", limit, None, TIMEOUT)?;
+        let found = super::search::page(&source, "", limit, None, SEARCH_TIMEOUT)?;
         let newest = found.transactions.iter().take(limit).rev();
         newest.map(|hit| &hit.summary).try_for_each(print)?;
         return Ok(Exit::Success);

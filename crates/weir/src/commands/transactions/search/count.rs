@@ -1,16 +1,16 @@
 //! `weir search --facets`: how many there are, by field and over time.
 
-use super::{Args, encode, failed};
+use super::{Args, encode};
 use crate::commands::data_source::DataSource;
 use crate::table::table;
 use crate::{neutral, output};
-use weir_admin::tracker::{Counts, LONGEST_TIMEOUT, Search};
+use weir_tracker::{Counts, MAX_SEARCH_TIMEOUT, Search};
 
 /// Characters of the longest bar.
 const BAR: u64 = 40;
 
 pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
-    let timeout = args.timeout.min(LONGEST_TIMEOUT);
+    let timeout = args.timeout.min(MAX_SEARCH_TIMEOUT);
     let counts = match args.source.open()? {
         DataSource::Server(client) => {
             let seconds = timeout.as_secs_f64().ceil().max(1.0);
@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
         DataSource::Folder(tracker) => {
             let query = args.query.clone();
             let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
-            tracker.count(&search, keys).map_err(failed)?
+            tracker.count(&search, keys)?
         }
     };
     if counts.cut {
@@ -81,7 +81,7 @@ fn text(counts: &Counts) -> String {
     let buckets: Vec<[String; 3]> = (counts.histogram.iter())
         .map(|bucket| {
             let length = (bucket.count * BAR).div_ceil(most) as usize;
-            [neutral::line(&bucket.time), bucket.count.to_string(), "#".repeat(length)]
+            [bucket.time.to_string(), bucket.count.to_string(), "#".repeat(length)]
         })
         .collect();
     if !buckets.is_empty() {
@@ -94,12 +94,13 @@ fn text(counts: &Counts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_admin::tracker::{Bucket, Counted, Facet};
+    use weir_model::UnixMicros;
+    use weir_tracker::{Bucket, Counted, Facet};
 
     #[test]
     fn counts_are_shown_as_data() {
         let value = "\u{1b}[2J".to_owned();
-        let bucket = |count| Bucket { time: "t".to_owned(), count };
+        let bucket = |count| Bucket { time: UnixMicros(0), count };
         let facet = Facet {
             field: "key.order".to_owned(),
             values: vec![Counted { value, count: 3 }],

@@ -1,13 +1,14 @@
-//! `weir search --export`: all of what was found, as far as it may be seen.
+//! `weir search --export`: exports the result of a query.
 
-use super::{Args, encode, failed};
+use super::{Args, encode};
 use crate::commands::data_source::DataSource;
 use crate::{neutral, output};
 use anyhow::{Context, bail};
 use std::ops::ControlFlow;
-use weir_admin::tracker::{ExportEnd, Exported, Exporting, Search, TIMEOUT};
+use weir_tracker::document::{ExportEnd, Exported};
+use weir_tracker::{ExportStep, SEARCH_TIMEOUT, Search};
 
-/// Most transactions if nobody says how many.
+/// Default number of transactions.
 const EXPORT: usize = 10_000;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -29,25 +30,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         DataSource::Folder(tracker) => {
             let (query, cursor) = (args.query.clone(), args.cursor.clone());
-            let search = Search { query, limit, cursor, payload: true, timeout: TIMEOUT };
-            let mut export = tracker.export(&search).map_err(failed)?;
+            let search = Search { query, limit, cursor, payload: true, timeout: SEARCH_TIMEOUT };
+            let mut export = tracker.export(search)?;
             loop {
-                match export()? {
-                    Some(Exporting::Found(transaction)) => output::json(&*transaction)?,
-                    Some(Exporting::Later) => {}
-                    Some(Exporting::End(end)) => break end,
+                match export.next()? {
+                    Some(ExportStep::Found(transaction)) => output::json(&*transaction)?,
+                    Some(ExportStep::Pending) => {}
+                    Some(ExportStep::End(end)) => break end,
                     None => bail!("the export ended early and is incomplete"),
                 }
             }
         }
     };
-    tell(&end);
+    print_notes(&end);
     Ok(())
 }
 
-/// Says what is not in it.
-fn tell(end: &Exported) {
-    if let Some(missing) = end.missing.of_records() {
+/// Prints notes about missing transactions.
+fn print_notes(end: &Exported) {
+    if let Some(missing) = end.missing.record_note() {
         output::note(&missing);
     }
     if end.incomplete {

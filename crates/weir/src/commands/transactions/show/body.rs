@@ -4,7 +4,7 @@ use crate::neutral;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
-use weir_admin::tracker::{Body, BodyMetadata, Field};
+use weir_tracker::document::{Body, BodyMetadata, Field};
 
 /// Bytes of a binary body that are shown.
 const BINARY: usize = 256;

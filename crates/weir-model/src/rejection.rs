@@ -3,7 +3,7 @@
 /// Why a transaction cannot be resubmitted as requested.
 #[derive(Clone, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::EnumIter)]
 #[strum(serialize_all = "kebab-case")]
-pub enum Reason {
+pub enum RejectionReason {
     /// The journal does not have it.
     NotKept,
     /// Headers and body were dropped because of their age.
@@ -48,7 +48,7 @@ pub enum Reason {
     Rejected(String),
 }
 
-impl Reason {
+impl RejectionReason {
     /// Its stable code; without details.
     #[must_use]
     pub fn code(&self) -> String {
@@ -134,14 +134,14 @@ mod tests {
     use strum::IntoEnumIterator;
 
     #[test]
-    fn codes_are_stable_different_and_read_back() {
+    fn codes_are_unique_and_are_read_back() {
         let mut seen = HashSet::new();
-        for reason in Reason::iter() {
-            assert_eq!(Reason::from_code(&reason.code()), Some(reason.clone()));
+        for reason in RejectionReason::iter() {
+            assert_eq!(RejectionReason::from_code(&reason.code()), Some(reason.clone()));
             assert!(seen.insert(reason.code()) && !reason.words().is_empty());
         }
-        let rejected = Reason::Rejected("body-too-large".to_owned());
-        assert_eq!(Reason::from_code(&rejected.code()), Some(rejected));
-        assert_eq!(Reason::from_code("none"), None);
+        let rejected = RejectionReason::Rejected("body-too-large".to_owned());
+        assert_eq!(RejectionReason::from_code(&rejected.code()), Some(rejected));
+        assert_eq!(RejectionReason::from_code("none"), None);
     }
 }

@@ -1,7 +1,9 @@
 //! The state of the journal.
 
+use crate::index::Statistics;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weir_journal as journal;
 
 /// The state of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -101,33 +103,71 @@ pub struct Lag {
     pub seconds: f64,
 }
 
-/// Result of the verification of a part of the journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Verified {
-    /// `lane/N`, `damage/LANE/SEGMENT/OFFSET` of a range found at the start,
-    /// `missing/LANE/SEGMENT/KIND` of a missing file, or `end`.
-    pub id: String,
-    /// Transactions read.
-    pub transactions: u64,
-    /// Transactions with losses.
-    pub damaged: u64,
-    /// Transactions whose headers and bodies were deleted because of their age.
-    pub expired: u64,
-    /// Damaged bytes.
-    pub damaged_bytes: u64,
-    /// Missing files, without those whose loss was accepted.
-    #[serde(default)]
-    pub missing_files: u64,
-    /// Transactions whose files are missing: completely, or headers and bodies.
-    #[serde(default)]
-    pub missing: u64,
-    /// Missing files whose loss was accepted with `weir repair --accept-missing`.
-    #[serde(default)]
-    pub accepted_files: u64,
-    /// Transactions in those files.
-    #[serde(default)]
-    pub accepted: u64,
-    /// The verification is complete.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub end: bool,
+impl JournalState {
+    /// The state from the statistics of journal and index.
+    pub(crate) fn new(
+        done: journal::Statistics,
+        recovery: &journal::RecoveryReport,
+        lags: &[journal::Lag],
+        index: Statistics,
+    ) -> Self {
+        let lag = |lag: &journal::Lag| Lag {
+            name: lag.name.clone(),
+            records: lag.records,
+            bytes: lag.bytes,
+            seconds: lag.age.as_secs_f64(),
+        };
+        Self {
+            records: done.records,
+            bytes: done.bytes,
+            refused: done.refused,
+            shortened: done.shortened,
+            errors: done.errors,
+            segments: done.segments,
+            sealed: done.sealed,
+            unsealed: done.unsealed,
+            dropped: done.dropped,
+            disk_bytes: done.disk_bytes,
+            recovery: Recovery {
+                segments: recovery.segments,
+                records: recovery.records,
+                interrupted: recovery.interrupted,
+                left_open: recovery.left_open,
+                damage: recovery.damage.iter().map(Damage::from).collect(),
+                missing: recovery.missing.iter().map(MissingFile::from).collect(),
+                damaged_checkpoints: recovery
+                    .checkpoints
+                    .iter()
+                    .map(|c| c.follower.clone())
+                    .collect(),
+            },
+            followers: lags.iter().map(lag).collect(),
+            indexed: index.transactions,
+            index_lag_records: index.lag_records,
+            index_lag_seconds: index.lag_us as f64 / 1e6,
+        }
+    }
+}
+
+impl From<&journal::MissingFile> for MissingFile {
+    fn from(file: &journal::MissingFile) -> Self {
+        Self {
+            lane: file.lane,
+            segment: file.segment,
+            kind: file.kind.to_owned(),
+            transactions: file.transactions,
+            accepted: file.accepted,
+        }
+    }
+}
+
+impl From<&journal::Damage> for Damage {
+    fn from(damage: &journal::Damage) -> Self {
+        Self {
+            lane: damage.lane,
+            segment: damage.position.segment(),
+            offset: damage.position.offset(),
+            bytes: damage.bytes,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::Command;
+use super::Command;
 use clap::Parser;
 
 /// Gateway that hosts, proxies, records, meters and load-tests REST traffic.

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use weir_journal::Address;
+use weir_model::UnixMicros;
 
 use crate::error::Error;
 use crate::field::{Name, Number};
@@ -45,34 +48,54 @@ const WIDTHS: [u64; 14] = [
     86_400_000_000,
 ];
 
-/// Number and distribution of hits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Number of hits.
+/// Number of transactions of a query, facets and histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counts {
+    /// Number of transactions.
     pub matched: u64,
-    /// Values of fields with numbers of hits, the most frequent first, at most 20 of each.
+    /// Facets.
     pub facets: Vec<Facet>,
-    /// Width of a bucket in microseconds.
-    pub width: u64,
-    /// Start of each bucket, in microseconds since 1970, and its hits, oldest first. Empty buckets
-    /// are omitted.
-    pub histogram: Vec<(u64, u64)>,
-    /// The budget ran out: only the newest hits were counted.
+    /// Width of a histogram bucket in milliseconds.
+    pub bucket_ms: u64,
+    /// Histogram, oldest first; empty buckets are omitted.
+    pub histogram: Vec<Bucket>,
+    /// The timeout was reached: only the newest transactions were counted.
     pub cut: bool,
-    /// As [`crate::Hits::incomplete`].
+    /// As in [`super::Page`].
     pub incomplete: bool,
+    /// The query searched payloads, or business keys were requested.
+    pub payload: bool,
 }
 
-/// The values of one field.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The values of a field, most frequent first, at most 20.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Facet {
-    /// Its name in queries: `api`, `operation`, `method`, `consumer`, `receiver`, `status` (by
-    /// class: `2xx`), `state`, or `key.NAME`.
+    /// `status` (by class: `5xx`), `state`, `api`, `operation`, `method`, `consumer`, `receiver`,
+    /// or `key.NAME`.
     pub field: String,
-    /// Values with numbers of hits.
-    pub values: Vec<(String, u64)>,
-    /// There are further values.
+    /// Values.
+    pub values: Vec<Counted>,
+    /// There are more values.
     pub more: bool,
+}
+
+/// A value with its number of transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counted {
+    /// Value.
+    pub value: String,
+    /// Number of transactions.
+    pub count: u64,
+}
+
+/// A bucket of the histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Bucket {
+    /// Start (RFC 3339, UTC).
+    #[schema(value_type = String)]
+    pub time: UnixMicros,
+    /// Transactions received in it.
+    pub count: u64,
 }
 
 /// The counters.
@@ -96,7 +119,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::search`].
-    pub fn summary(&self, query: &Query, budget: Duration, keys: bool) -> Result<Summary, Error> {
+    pub fn count(&self, query: &Query, budget: Duration, keys: bool) -> Result<Counts, Error> {
         let deadline = Instant::now() + budget;
         let keys = keys.then(HashMap::new);
         let mut counter = Counter { keys, ..Counter::default() };
@@ -262,7 +285,7 @@ impl Counter {
         Ok(())
     }
 
-    fn finish(self, cut: bool, incomplete: bool) -> Summary {
+    fn finish(self, cut: bool, incomplete: bool) -> Counts {
         let classes = self.classes.iter().enumerate().filter(|(_, count)| **count > 0);
         // No status: there was no response.
         let class = |class| if class == 0 { "none".to_owned() } else { format!("{class}xx") };
@@ -290,9 +313,11 @@ impl Counter {
         for (bucket, count) in self.times {
             *histogram.entry(bucket * WIDTHS[0] / width * width).or_default() += count;
         }
-        let mut histogram: Vec<_> = histogram.into_iter().collect();
-        histogram.sort_unstable();
-        Summary { matched: self.matched, facets, width, histogram, cut, incomplete }
+        let bucket = |(start, count)| Bucket { time: UnixMicros(start), count };
+        let mut histogram: Vec<Bucket> = histogram.into_iter().map(bucket).collect();
+        histogram.sort_unstable_by_key(|bucket| bucket.time);
+        let (matched, bucket_ms) = (self.matched, width / 1000);
+        Counts { matched, facets, bucket_ms, histogram, cut, incomplete, payload: false }
     }
 }
 
@@ -301,5 +326,6 @@ fn facet(field: &str, counts: impl Iterator<Item = (String, u64)>) -> Facet {
     counts.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
     let more = counts.len() > MAX_VALUES;
     counts.truncate(MAX_VALUES);
-    Facet { field: field.to_owned(), values: counts, more }
+    let values = counts.into_iter().map(|(value, count)| Counted { value, count });
+    Facet { field: field.to_owned(), values: values.collect(), more }
 }

@@ -1,16 +1,24 @@
-//! A transaction in the admin API.
+//! Transactions as documents: in the JSON of the admin API, and as the commands show them.
 
-use crate::resubmit::Attempt;
+mod build;
+mod result;
+
+pub use result::{ExportEnd, Exported, Hit, Page};
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weir_model::{TransactionId, UnixMicros};
+use weir_store::ledger::Attempt;
 
 /// Metadata of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Summary {
     /// The transaction id, a UUID.
-    pub id: String,
+    #[schema(value_type = String)]
+    pub id: TransactionId,
     /// Time of receipt (RFC 3339, UTC).
-    pub time: String,
+    #[schema(value_type = String)]
+    pub time: UnixMicros,
     /// Microseconds until the end of the response.
     pub took_us: u64,
     /// `completed`, `failed` or `interrupted`.
@@ -67,8 +75,9 @@ pub struct Transaction {
     #[serde(default)]
     pub retries: u8,
     /// The transaction that this one resubmits.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub resubmission_of: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub resubmission_of: Option<TransactionId>,
     /// Resubmissions of this transaction, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
@@ -105,7 +114,8 @@ pub struct Change {
     pub comment: String,
     /// Time (RFC 3339, UTC); unknown for transactions in flight when weir ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub time: Option<UnixMicros>,
 }
 
 /// Duration of a stage.

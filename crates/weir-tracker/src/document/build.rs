@@ -1,0 +1,263 @@
+//! Documents from records of the journal, rows of the index and the ledger.
+
+use super::{Body, BodyMetadata, Change, Field, Hit, Payload, Stage, Summary, Transaction};
+use crate::content::decode_body;
+use crate::field::Name;
+use crate::part::row::{Row, state_name, transaction_type};
+use crate::search;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use weir_journal::{self as journal, Absence, stage};
+use weir_model::{TransactionId, UnixMicros};
+use weir_store::ledger::History;
+
+/// Maximum bytes of a body in a document.
+const MAX_BODY_BYTES: usize = 8 << 20;
+/// Maximum bytes of a decoded body.
+const MAX_DECODED_BYTES: usize = 1 << 20;
+
+/// Without the payload.
+impl From<&journal::Transaction> for Summary {
+    fn from(transaction: &journal::Transaction) -> Self {
+        let total = transaction.stages.iter().find(|(code, _)| *code == stage::TOTAL);
+        let text = String::clone;
+        // The resolution is that of the original.
+        let is_attempt = transaction.resubmission_of != [0; 16];
+        Self {
+            id: id(transaction.id),
+            time: UnixMicros(transaction.received_us),
+            took_us: total.map_or(0, |(_, took)| u64::from(*took)),
+            state: state_name(transaction.outcome).to_owned(),
+            resolution: if is_attempt { String::new() } else { resolution(transaction.outcome) },
+            status: transaction.status,
+            method: text(&transaction.method),
+            path: path(&transaction.target),
+            api: text(&transaction.api),
+            operation: text(&transaction.operation),
+            transaction_type: transaction_type(transaction).to_owned(),
+            consumer: text(&transaction.consumer),
+            principal: text(&transaction.principal),
+            sender: text(&transaction.client),
+            receiver: text(&transaction.upstream),
+            problem: text(&transaction.problem),
+        }
+    }
+}
+
+fn id(bytes: [u8; 16]) -> TransactionId {
+    TransactionId(u128::from_be_bytes(bytes))
+}
+
+impl Transaction {
+    /// Adds attempts and resolutions, with descriptions of edits if `payload`.
+    pub(crate) fn add_history(&mut self, history: History, payload: bool) {
+        if let Some(last) = history.changes.last() {
+            self.summary.resolution = last.state.name().to_owned();
+        }
+        self.history.extend(history.changes.into_iter().map(|change| Change {
+            state: change.state.name().to_owned(),
+            time: Some(change.at),
+            who: change.who,
+            comment: change.comment,
+        }));
+        self.attempts = history.attempts;
+        if !payload {
+            self.attempts.iter_mut().for_each(|attempt| attempt.difference = None);
+        }
+    }
+}
+
+/// The initial resolution: a failed transaction is open.
+fn resolution(outcome: journal::Outcome) -> String {
+    let open = outcome == journal::Outcome::Failed;
+    if open { "open".to_owned() } else { String::new() }
+}
+
+fn history(transaction: &journal::Transaction) -> Vec<Change> {
+    let total = transaction.stages.iter().find(|(code, _)| *code == stage::TOTAL);
+    let ended = total.map(|(_, took)| transaction.received_us.saturating_add(u64::from(*took)));
+    vec![
+        Change {
+            state: "received".to_owned(),
+            time: Some(UnixMicros(transaction.received_us)),
+            ..Change::default()
+        },
+        Change {
+            state: state_name(transaction.outcome).to_owned(),
+            time: ended.map(UnixMicros),
+            ..Change::default()
+        },
+    ]
+}
+
+impl From<&Row> for Summary {
+    fn from(row: &Row) -> Self {
+        let name = |name| row.name(name).to_owned();
+        Self {
+            id: TransactionId(row.id),
+            time: UnixMicros(row.time),
+            took_us: row.elapsed,
+            state: row.state().to_owned(),
+            resolution: resolution(row.outcome),
+            status: row.status,
+            method: name(Name::Method),
+            path: String::new(),
+            api: name(Name::Api),
+            operation: name(Name::Operation),
+            transaction_type: name(Name::Type),
+            consumer: name(Name::Consumer),
+            principal: name(Name::Principal),
+            sender: name(Name::Sender),
+            receiver: name(Name::Receiver),
+            problem: name(Name::Problem),
+        }
+    }
+}
+
+impl From<search::Hit> for Hit {
+    fn from(hit: search::Hit) -> Self {
+        let absence = hit.transaction.is_none().then_some(hit.absence);
+        Self {
+            summary: hit.transaction.as_ref().map_or_else(|| (&hit.row).into(), Summary::from),
+            damaged: absence == Some(Absence::Damaged),
+            missing: absence == Some(Absence::Missing),
+            highlights: hit.highlights,
+        }
+    }
+}
+
+impl Transaction {
+    /// The complete transaction of a hit, with its payload if permitted.
+    pub(crate) fn of_hit(hit: search::Hit, payload: bool) -> Self {
+        let Some(whole) = hit.transaction else {
+            return Self {
+                summary: (&hit.row).into(),
+                expired: hit.absence == Absence::Dropped,
+                damaged: hit.absence == Absence::Damaged,
+                missing: hit.absence == Absence::Missing,
+                ..Self::default()
+            };
+        };
+        Self::new(whole, payload)
+    }
+
+    /// From a record. The payload is only built if permitted: bodies have to be decoded for it.
+    fn new(whole: journal::Transaction, payload: bool) -> Self {
+        let stages = whole.stages.iter().map(|(code, took)| Stage {
+            name: stage::name(*code).map_or_else(|| format!("stage-{code}"), str::to_owned),
+            took_us: u64::from(*took),
+        });
+        Self {
+            summary: (&whole).into(),
+            history: history(&whole),
+            stages: stages.collect(),
+            resubmission_of: Some(whole.resubmission_of).filter(|of| *of != [0; 16]).map(id),
+            attempts: Vec::new(),
+            detail: whole.detail,
+            retries: whole.retries,
+            request: metadata(&whole.request),
+            response: metadata(&whole.response),
+            shortened: whole.shortened,
+            damaged: whole.damaged,
+            expired: whole.expired,
+            missing: whole.missing,
+            discarded: whole.discarded,
+            payload: payload.then(|| Payload {
+                target: whole.target,
+                request_headers: headers(&whole.request_head),
+                request_body: body(&whole.request_head, &whole.request_body),
+                response_headers: headers(&whole.response_head),
+                response_body: body(&whole.response_head, &whole.response_body),
+                keys: fields(whole.keys),
+                properties: fields(whole.properties),
+                logs: whole.logs,
+            }),
+        }
+    }
+}
+
+fn metadata(body: &journal::BodyMetadata) -> BodyMetadata {
+    let journal::BodyMetadata { length, stored, truncated, withheld, aborted, masked, hash } =
+        *body;
+    let withheld = withheld.map_or("", journal::Withheld::as_str).to_owned();
+    let hash = match hash {
+        [0, ..] if hash.iter().all(|byte| *byte == 0) => String::new(),
+        hash => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    BodyMetadata { length, stored, truncated, withheld, aborted, masked, hash }
+}
+
+/// Header lines as recorded.
+fn headers(head: &[u8]) -> Vec<Field> {
+    let text = String::from_utf8_lossy(head);
+    let lines = text.split("\r\n").filter(|line| !line.is_empty());
+    let field = |line: &str| {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        Field { name: name.to_owned(), value: value.trim().to_owned() }
+    };
+    lines.map(field).collect()
+}
+
+fn fields(pairs: Vec<(String, String)>) -> Vec<Field> {
+    pairs.into_iter().map(|(name, value)| Field { name, value }).collect()
+}
+
+fn body(head: &[u8], recorded: &[u8]) -> Body {
+    let decoded = decode_body(head, recorded, MAX_DECODED_BYTES);
+    let cut = decoded.truncated || decoded.bytes.len() > MAX_BODY_BYTES;
+    let shown = &decoded.bytes[..decoded.bytes.len().min(MAX_BODY_BYTES)];
+    let (decoded_from, still_in) = match decoded.decoded {
+        true => (decoded.codings, String::new()),
+        false => (String::new(), decoded.codings),
+    };
+    let text = match std::str::from_utf8(shown) {
+        Ok(text) => Some(text),
+        // It may have been truncated in the middle of a character.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&shown[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    };
+    let (text, base64) = match text {
+        Some(text) => (Some(text.to_owned()), None),
+        None => (None, Some(STANDARD.encode(shown))),
+    };
+    Body { text, base64, decoded_from, still_in, cut }
+}
+
+/// The path of a target. The query belongs to the payload.
+fn path(target: &str) -> String {
+    target.split('?').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_has_no_payload() {
+        let whole = journal::Transaction {
+            target: "/a?pin=secret".to_owned(),
+            request_head: b"X-A: secret\r\n".to_vec(),
+            request_body: b"secret".to_vec(),
+            keys: vec![("k".to_owned(), "secret".to_owned())],
+            ..journal::Transaction::default()
+        };
+        let text = serde_json::to_string(&Summary::from(&whole)).unwrap();
+        assert!(text.contains("\"/a\"") && !text.contains("secret"), "{text}");
+        assert!(Transaction::new(whole.clone(), false).payload.is_none());
+        let shown = Transaction::new(whole, true);
+        let payload = shown.payload.unwrap();
+        assert_eq!(payload.request_headers[0].name, "X-A");
+        assert_eq!(payload.request_body.text.as_deref(), Some("secret"));
+    }
+
+    #[test]
+    fn bodies_are_text_where_they_can_be() {
+        assert_eq!(body(b"", "a€".as_bytes()).text.as_deref(), Some("a€"));
+        assert_eq!(body(b"", &"a€".as_bytes()[..3]).text.as_deref(), Some("a"));
+        assert_eq!(body(b"", b"\xffa").base64.as_deref(), Some("/2E="));
+        let long = body(b"", &vec![b'a'; MAX_BODY_BYTES + 1]);
+        assert!(long.cut && long.text.is_some_and(|text| text.len() == MAX_BODY_BYTES));
+    }
+}

@@ -1,0 +1,254 @@
+//! The Tracker of a data folder: the journal with its index, ledger and gaps. Its methods may block.
+
+mod export;
+
+pub use export::{Export, ExportStep};
+
+use crate::document::{Hit, Page, Summary, Transaction};
+use crate::index::Index;
+use crate::journal_state::JournalState;
+use crate::query::{Query, QueryError};
+use crate::search::{self, Counts, Tail};
+use crate::verification::Verification;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_journal::{Absence, Journal, RecoveryReport};
+use weir_store::clock::now_us;
+use weir_store::gaps::{Gap, Gaps};
+use weir_store::ledger::Ledger;
+
+/// Default timeout of a search.
+pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest timeout of a search.
+pub const MAX_SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Access to recorded transactions.
+#[derive(Debug)]
+pub struct Tracker {
+    journal: Arc<Journal>,
+    index: Option<Index>,
+    recovery: RecoveryReport,
+    /// Attempts and resolutions, if they can be read.
+    ledger: Option<Ledger>,
+    gaps: Gaps,
+}
+
+/// Direction of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// From the client.
+    Request,
+    /// To the client.
+    Response,
+}
+
+/// A search.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The query.
+    pub query: String,
+    /// Maximum number of transactions, 1 to [`MAX_PAGE_HITS`](crate::MAX_PAGE_HITS).
+    pub limit: usize,
+    /// The cursor of the previous page.
+    pub cursor: Option<String>,
+    /// Whether the query may search payloads.
+    pub payload: bool,
+    /// The timeout.
+    pub timeout: Duration,
+}
+
+/// Why recorded transactions cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrackerError {
+    /// Files cannot be read; the text says which and why.
+    #[error("{0}")]
+    Unreadable(String),
+    /// There is no index.
+    #[error("indexing is off: `tracker.index` is none")]
+    NotIndexed,
+    /// The index is too far behind, or is being rebuilt.
+    #[error("the index lags behind, so it is unknown whether the transaction exists")]
+    Behind,
+}
+
+impl TrackerError {
+    /// Files or the database cannot be read.
+    pub fn unreadable(error: impl Display) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+/// Why a search failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SearchError {
+    /// The query is invalid.
+    #[error("invalid query: {0}")]
+    Query(#[from] QueryError),
+    /// The cursor is invalid.
+    #[error("invalid cursor")]
+    Cursor,
+    /// The query searches payloads without permission.
+    #[error("the query needs payload access")]
+    NeedsPayload,
+    /// Data could not be read.
+    #[error(transparent)]
+    Tracker(#[from] TrackerError),
+}
+
+impl Search {
+    /// The query, if its sender may execute it.
+    fn parse(&self) -> Result<Query, SearchError> {
+        let query = Query::parse(&self.query, now_us())?;
+        if query.needs_payload() && !self.payload {
+            return Err(SearchError::NeedsPayload);
+        }
+        Ok(query)
+    }
+
+    /// The position to continue from.
+    fn position(&self) -> Result<Option<search::Cursor>, SearchError> {
+        let cursor = self.cursor.as_ref().map(|text| text.parse()).transpose();
+        cursor.map_err(|_| SearchError::Cursor)
+    }
+}
+
+impl Tracker {
+    /// Combines the parts; without an index there are no searches, without a ledger no attempts and
+    /// resolutions.
+    #[must_use]
+    pub fn new(
+        journal: Arc<Journal>,
+        index: Option<Index>,
+        recovery: RecoveryReport,
+        ledger: Option<Ledger>,
+        gaps: Gaps,
+    ) -> Arc<Self> {
+        Arc::new(Self { journal, index, recovery, ledger, gaps })
+    }
+
+    fn index(&self) -> Result<&Index, TrackerError> {
+        self.index.as_ref().ok_or(TrackerError::NotIndexed)
+    }
+
+    /// The state of the journal.
+    ///
+    /// # Errors
+    /// Checkpoints of followers cannot be read.
+    pub fn journal_state(&self) -> Result<JournalState, TrackerError> {
+        let lags = self.journal.lags().map_err(TrackerError::unreadable)?;
+        let index = self.index.as_ref().map(|index| index.statistics(now_us())).unwrap_or_default();
+        Ok(JournalState::new(self.journal.statistics(), &self.recovery, &lags, index))
+    }
+
+    fn find(&self, id: u128) -> Result<Option<search::Hit>, TrackerError> {
+        self.index()?.find(id).map_err(|error| match error {
+            crate::Error::Behind => TrackerError::Behind,
+            error => TrackerError::unreadable(error),
+        })
+    }
+
+    /// A transaction, with its payload if permitted; `None` if it is not stored.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn show(&self, id: u128, payload: bool) -> Result<Option<Transaction>, TrackerError> {
+        let Some(hit) = self.find(id)? else { return Ok(None) };
+        if hit.transaction.is_none() && hit.absence == Absence::Dropped {
+            return Ok(None);
+        }
+        let mut transaction = Transaction::of_hit(hit, payload);
+        if let Some(ledger) = &self.ledger {
+            let history = ledger.history(id).map_err(TrackerError::unreadable)?;
+            transaction.add_history(history, payload);
+        }
+        Ok(Some(transaction))
+    }
+
+    /// A page of the result of a query.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search(&self, search: &Search) -> Result<Page, SearchError> {
+        let query = search.parse()?;
+        let page = search::Page {
+            limit: search.limit,
+            after: search.position()?,
+            budget: search.timeout,
+            payload: false,
+        };
+        let found = self.index()?.search(&query, &page).map_err(TrackerError::unreadable)?;
+        let mut transactions = Vec::with_capacity(found.hits.len());
+        for hit in found.hits {
+            let mut hit = Hit::from(hit);
+            self.add_resolution(&mut hit.summary)?;
+            transactions.push(hit);
+        }
+        Ok(Page {
+            transactions,
+            next: found.next.map(|cursor| cursor.to_string()),
+            cut: found.cut,
+            incomplete: found.incomplete || found.cut,
+            payload: query.needs_payload(),
+            missing: self.missing(&query)?,
+        })
+    }
+
+    /// The gaps of the period of a query.
+    fn missing(&self, query: &Query) -> Result<Gap, TrackerError> {
+        let (from, to) = query.times();
+        let seconds = (from / 1_000_000, (to / 1_000_000).saturating_add(1));
+        self.gaps.between(seconds.0, seconds.1).map_err(TrackerError::unreadable)
+    }
+
+    /// Adds the resolution of a transaction, if it has one.
+    fn add_resolution(&self, summary: &mut Summary) -> Result<(), TrackerError> {
+        if let Some(ledger) = self.ledger.as_ref().filter(|_| summary.state != "completed")
+            && let Some(resolution) =
+                ledger.resolution(summary.id.0).map_err(TrackerError::unreadable)?
+        {
+            summary.resolution = resolution.name().to_owned();
+        }
+        Ok(())
+    }
+
+    /// The recorded bytes of a body; `None` if the transaction is not stored.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn body(&self, id: u128, side: Side) -> Result<Option<Vec<u8>>, TrackerError> {
+        Ok(self.find(id)?.and_then(|hit| hit.transaction).map(|transaction| match side {
+            Side::Request => transaction.request_body,
+            Side::Response => transaction.response_body,
+        }))
+    }
+
+    /// Counts the result of a query; with facets of business keys if `keys`.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn count(&self, search: &Search, keys: bool) -> Result<Counts, SearchError> {
+        let query = search.parse()?;
+        let counts = self.index()?.count(&query, search.timeout, keys);
+        let counts = counts.map_err(TrackerError::unreadable)?;
+        Ok(Counts {
+            incomplete: counts.incomplete || counts.cut,
+            payload: keys || query.needs_payload(),
+            ..counts
+        })
+    }
+
+    /// Verifies the journal.
+    #[must_use]
+    pub fn verify(&self) -> Verification {
+        Verification::new(Arc::clone(&self.journal), &self.recovery)
+    }
+
+    /// Follows transactions that end from now on.
+    ///
+    /// # Errors
+    /// There is no index.
+    pub fn tail(&self) -> Result<Tail, TrackerError> {
+        Ok(self.index()?.follow())
+    }
+}

@@ -1,0 +1,83 @@
+//! Data folders that no server uses, opened by commands.
+
+use crate::output;
+use anyhow::{Context, ensure};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_config::Config;
+use weir_journal::{Journal, RecoveryReport, stage};
+use weir_monitor::Monitor;
+use weir_store::gaps::Gaps;
+use weir_store::ledger::Ledger;
+use weir_tracker::{Index, Settings, Tracker};
+
+/// Longer than the retention of any journal: a command deletes no files.
+const UNLIMITED: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
+
+/// Opens the journal and recovers it.
+///
+/// # Errors
+/// There is none, a server uses it, or it cannot be read.
+pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> {
+    let at = || format!("cannot open the journal in {}", data.display());
+    ensure!(data.join("journal").is_dir(), "{} has no journal", data.display());
+    let settings = weir_journal::Settings {
+        lanes: 0,
+        disk_bytes: u64::MAX / 4,
+        seal_after: UNLIMITED,
+        keep_completed: UNLIMITED,
+        keep_failed: UNLIMITED,
+        ..weir_journal::Settings::default()
+    };
+    let (journal, _, recovery) = Journal::open(data, settings).map_err(hinted).with_context(at)?;
+    recovery.damaged_files().for_each(|message| output::note(&message));
+    Ok((journal, recovery))
+}
+
+fn hinted(error: weir_journal::Error) -> anyhow::Error {
+    let held = matches!(error, weir_journal::Error::InUse { .. });
+    let error = anyhow::Error::from(error);
+    if held { error.context("in use by a running weir; query it with --admin URL") } else { error }
+}
+
+/// Opens the Tracker: recovers the journal and completes the index, with the settings of the
+/// configuration. Without one the index keeps its depth, and new parts are provisional, without
+/// business keys.
+///
+/// # Errors
+/// There is none, a server uses it, or it cannot be read.
+pub(crate) fn tracker(data: &Path, config: Option<&Config>) -> anyhow::Result<Arc<Tracker>> {
+    let (journal, recovery) = journal(data)?;
+    let journal = Arc::new(journal);
+    let settings = match config {
+        Some(config) => Settings::from_config(config),
+        None => Some(Settings {
+            depth: weir_tracker::stored_depth(data).unwrap_or_default(),
+            total_stage: stage::TOTAL,
+            // Business keys are defined by the configuration.
+            provisional: true,
+            ..Settings::default()
+        }),
+    };
+    let ledger = weir_store::exists(data).then(|| Ledger::open(data)).transpose()?;
+    let Some(settings) = settings else {
+        return Ok(Tracker::new(journal, None, recovery, ledger, Gaps::new(data)));
+    };
+    let (index, mut indexer) = Index::open(data, Arc::clone(&journal), settings)
+        .with_context(|| format!("cannot open the index in {}", data.display()))?;
+    indexer.catch_up().context("cannot update the index")?;
+    if ledger.is_some() {
+        index.set_ledger(Ledger::open(data)?);
+    }
+    Ok(Tracker::new(journal, Some(index), recovery, ledger, Gaps::new(data)))
+}
+
+/// Opens the metered usage; a server may use the folder.
+///
+/// # Errors
+/// There is no metered usage.
+pub(crate) fn monitor(data: &Path) -> anyhow::Result<Monitor> {
+    ensure!(weir_store::exists(data), "{} has no metering data", data.display());
+    Ok(Monitor::read(data))
+}

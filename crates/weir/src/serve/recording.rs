@@ -1,0 +1,76 @@
+//! The journal of a running server, and the threads that follow it.
+
+use super::messages::Messages;
+use super::{delivery, gaps, journal, monitor, resubmit, tracker};
+use anyhow::Context;
+use std::sync::Arc;
+use weir_config::Config;
+use weir_gateway::Gateway;
+use weir_journal::{Journal, Lane, RecoveryReport};
+use weir_limit::Limiter;
+use weir_store::gaps::Gaps;
+
+/// The parts, as far as they are enabled. They end in the order of the fields: the lock of the
+/// journal is released last, when everything is written and read.
+pub(super) struct Recording {
+    watching: Option<gaps::Watching>,
+    pub(super) resubmit: Option<resubmit::Resubmit>,
+    pub(super) delivery: Option<delivery::Delivery>,
+    pub(super) tracker: Option<tracker::Tracker>,
+    pub(super) counting: Option<monitor::Counting>,
+    pub(super) journal: Option<Arc<Journal>>,
+    pub(super) recovery: RecoveryReport,
+    pub(super) gaps: Gaps,
+}
+
+impl Recording {
+    /// Starts the followers of an open journal; returns the lanes of the workers.
+    ///
+    /// # Errors
+    /// Their data cannot be opened.
+    pub(super) fn start(
+        config: &Arc<Config>,
+        opened: journal::Opened,
+        limiter: &Limiter,
+        messages: &Messages,
+    ) -> anyhow::Result<(Self, Vec<Lane>)> {
+        let journal::Opened { journal, lanes, recovery } = opened;
+        let mut recording = Self {
+            watching: None,
+            resubmit: None,
+            delivery: None,
+            tracker: None,
+            counting: None,
+            journal,
+            recovery,
+            gaps: Gaps::new(&config.data),
+        };
+        if let Some(journal) = &recording.journal {
+            recording.tracker = tracker::start(config, journal, messages)?;
+            // Counts first: events of counts include everything that was recorded before.
+            let counting = monitor::open(config, journal, limiter)?;
+            recording.delivery = Some(delivery::start(config, journal, messages)?);
+            recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
+        }
+        Ok((recording, lanes))
+    }
+
+    /// Starts the parts that use the gateway.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(super) fn connect(
+        &mut self,
+        config: &Config,
+        gateway: &Arc<Gateway>,
+        messages: &Messages,
+    ) -> anyhow::Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let watching = gaps::start(self.gaps.clone(), gateway, journal, messages);
+        self.watching = Some(watching.context("cannot start a thread")?);
+        let index = self.tracker.as_ref().map(|tracker| &tracker.index);
+        let start = |index| resubmit::start(&config.data, index, gateway, messages);
+        self.resubmit = index.and_then(start);
+        Ok(())
+    }
+}
