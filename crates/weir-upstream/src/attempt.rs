@@ -57,14 +57,8 @@ pub trait Upload {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::Arrived, Failure>>;
 
-    /// Nothing more will be sent.
-    fn is_over(&self) -> bool;
-
-    /// Bytes went out or came in since the last call.
-    fn take_moved(&mut self) -> bool;
-
-    /// The client, not the upstream, is awaited.
-    fn waits_for_client(&self) -> bool;
+    /// How far the request is.
+    fn progress(&mut self) -> &mut Progress;
 
     /// The limit on a client that sends nothing.
     fn client_limit(&self, timeouts: Timeouts) -> (Wait, Duration);
@@ -81,6 +75,54 @@ pub trait Upload {
 
     /// The response is not awaited any more.
     fn abort(&self, _: &Self::Channel) {}
+}
+
+/// How far a request is on its way.
+pub struct Progress {
+    pub(super) state: UploadState,
+    /// Bytes went out or came in since the last check.
+    pub(super) moved: bool,
+    /// The client, not the upstream, is awaited.
+    pub(super) waits_for_client: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum UploadState {
+    /// The body is still to be read.
+    Body,
+    /// All of the request is buffered.
+    Last,
+    /// All of the request was sent.
+    Complete,
+    /// The upstream reads no more.
+    Aborted,
+}
+
+impl Progress {
+    pub(super) fn new(state: UploadState) -> Self {
+        Self { state, moved: false, waits_for_client: false }
+    }
+
+    /// All of the request was sent.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state == UploadState::Complete
+    }
+
+    /// Nothing more will be sent.
+    pub(super) fn is_finished(&self) -> bool {
+        matches!(self.state, UploadState::Complete | UploadState::Aborted)
+    }
+
+    /// Bytes went out or came in since the last call.
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// The upstream reads no more.
+    pub(super) fn abort(&mut self) -> Poll<Result<(), UploadError>> {
+        self.state = UploadState::Aborted;
+        Poll::Ready(Err(UploadError::Upstream))
+    }
 }
 
 /// Why sending stopped.
@@ -130,7 +172,7 @@ pub(crate) async fn attempt<U: Upload>(
             Poll::Pending => (Wait::Connect, timeouts.first_byte),
             Poll::Ready(()) => {
                 let mut is_pending = false;
-                if !upload.is_over() {
+                if !upload.progress().is_finished() {
                     match upload.poll_send(channel, cx) {
                         Poll::Ready(Ok(())) => deadline.progress(),
                         Poll::Ready(Err(UploadError::Client(error))) => {
@@ -140,7 +182,7 @@ pub(crate) async fn attempt<U: Upload>(
                         Poll::Ready(Err(UploadError::Upstream)) => {}
                         Poll::Pending => is_pending = true,
                     }
-                    if upload.take_moved() {
+                    if upload.progress().take_moved() {
                         deadline.progress();
                     }
                 }
@@ -148,7 +190,7 @@ pub(crate) async fn attempt<U: Upload>(
                 if head.is_ready() {
                     return head;
                 }
-                match (is_pending, upload.waits_for_client()) {
+                match (is_pending, upload.progress().waits_for_client) {
                     (true, true) => upload.client_limit(timeouts),
                     (true, false) => (Wait::UpstreamBody, timeouts.idle),
                     (false, _) => (Wait::FirstByte, timeouts.first_byte),
@@ -199,7 +241,7 @@ pub enum Failed {
 }
 
 impl Failure {
-    pub(super) fn garbled(why: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn protocol_error(why: impl Into<Cow<'static, str>>) -> Self {
         Self::ProtocolError(why.into())
     }
 

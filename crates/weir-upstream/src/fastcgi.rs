@@ -53,7 +53,7 @@ impl Head {
         let Self { body: mut front, redirect, output } = self;
         let Some(mut output) = output else { return AgentOutcome::Buffered(Bytes::new()) };
         if let Some(location) = redirect {
-            settle(connection, output, upload.is_complete());
+            settle(connection, output, upload.progress.is_complete());
             return AgentOutcome::Redirect(location);
         }
         while front.len() < MAX_BUFFERED_BYTES
@@ -71,7 +71,7 @@ impl Head {
             Framing::Length(length) => front.len() as u64 == length,
             Framing::None | Framing::Chunked | Framing::UntilClose => true,
         };
-        if is_complete && fits && upload.is_complete() {
+        if is_complete && fits && upload.progress.is_complete() {
             settle(connection, output, true);
             return match framing {
                 Framing::None => AgentOutcome::Response(Box::new(FastCgiResponse::empty())),
@@ -108,7 +108,7 @@ impl HeadReader {
                     Failure::Closed(Reached::NoResponse)
                 }
                 OutputError::Closed => Failure::Closed(Reached::PartOfHead),
-                OutputError::ProtocolError(error) => Failure::garbled(error.to_string()),
+                OutputError::ProtocolError(error) => Failure::protocol_error(error.to_string()),
             })?;
             if !has_more {
                 return Poll::Ready(Err(self.ended(output)));
@@ -117,7 +117,7 @@ impl HeadReader {
             self.head.extend_from_slice(&connection.buffer.filled()[..count]);
             output.consume(connection, count);
             let parsed = self.scan.parse(&self.head, scope.method, response, &RESPONSE_LIMITS);
-            if let Some(length) = parsed.map_err(|error| Failure::garbled(text(error)))? {
+            if let Some(length) = parsed.map_err(|error| Failure::protocol_error(text(error)))? {
                 return Poll::Ready(Ok(self.head.split_off(length)));
             }
         }
@@ -133,9 +133,9 @@ impl HeadReader {
         match output.end() {
             Some(Some(end)) if end.protocol == ProtocolStatus::Overloaded => Failure::Overloaded,
             Some(Some(end)) if end.protocol != ProtocolStatus::Complete => {
-                Failure::garbled("the agent did not accept the request")
+                Failure::protocol_error("the agent did not accept the request")
             }
-            Some(Some(_)) => Failure::garbled("the response has no head"),
+            Some(Some(_)) => Failure::protocol_error("the response has no head"),
             _ if self.head.is_empty() => Failure::Closed(Reached::NoResponse),
             _ => Failure::Closed(Reached::PartOfHead),
         }

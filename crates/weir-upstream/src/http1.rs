@@ -40,7 +40,7 @@ impl HeadReader {
         loop {
             let bytes = connection.buffer.filled();
             match response.parse(bytes, scope.method, &mut self.scan, &RESPONSE_LIMITS) {
-                Err(error) => return Poll::Ready(Err(Failure::garbled(error.to_string()))),
+                Err(error) => return Poll::Ready(Err(Failure::protocol_error(error.to_string()))),
                 Ok(Some(length)) => {
                     connection.buffer.consume(length);
                     self.scan = Scan::new();
@@ -49,7 +49,9 @@ impl HeadReader {
                     }
                     self.interim += 1;
                     if response.status == 101 || self.interim > MAX_INTERIM {
-                        return Poll::Ready(Err(Failure::garbled("unexpected interim responses")));
+                        return Poll::Ready(Err(Failure::protocol_error(
+                            "unexpected interim responses",
+                        )));
                     }
                     // weir itself sends `100 (Continue)`.
                     if let Some(interim) = scope.interim.filter(|_| response.status != 100) {

@@ -40,7 +40,7 @@ impl Http2Channel {
             Some(Reason::NO_ERROR) if error.is_go_away() && error.is_remote() => {
                 Failure::Closed(Reached::Unprocessed)
             }
-            Some(reason) if is_local => Failure::garbled(reason.description().to_owned()),
+            Some(reason) if is_local => Failure::protocol_error(reason.description().to_owned()),
             _ => Failure::Closed(Reached::NoResponse),
         }
     }

@@ -3,7 +3,7 @@
 use super::FastCgiUpload;
 use super::output::{Output, OutputError};
 use crate::Connection;
-use crate::attempt::{Failed, Upload as _};
+use crate::attempt::Failed;
 use crate::body::ResponseError;
 use crate::deadline::{Deadline, Wait};
 use bytes::Bytes;
@@ -46,8 +46,8 @@ impl<'a> FastCgiResponse<'a> {
         let mut body = Self {
             front,
             connection: Some(connection),
-            is_sent: upload.is_complete(),
-            upload: (!upload.is_over()).then(|| Box::new(upload)),
+            is_sent: upload.progress.is_complete(),
+            upload: (!upload.progress.is_finished()).then(|| Box::new(upload)),
             output: Some(output),
             framing,
             left,
@@ -186,7 +186,7 @@ impl<'a> FastCgiResponse<'a> {
         if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
             && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
         {
-            self.is_sent = sent.is_ok() && upload.is_complete();
+            self.is_sent = sent.is_ok() && upload.progress.is_complete();
             self.upload = None;
         }
     }

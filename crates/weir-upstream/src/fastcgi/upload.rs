@@ -3,7 +3,7 @@
 use super::output::Output;
 use super::{Head, HeadReader};
 use crate::Connection;
-use crate::attempt::{Failure, Scope, Timeouts, Upload, UploadError};
+use crate::attempt::{Failure, Progress, Scope, Timeouts, Upload, UploadError, UploadState};
 use crate::body::RequestBody;
 use crate::buffer;
 use crate::deadline::Wait;
@@ -27,23 +27,11 @@ pub struct FastCgiUpload<'a> {
     body: RequestBody<'a>,
     /// In records.
     framed: bool,
-    state: State,
+    pub(super) progress: Progress,
     /// All of the request is in `out`: it can be sent again.
     is_buffered: bool,
-    /// Bytes went out or came in since the last call of `take_moved`.
-    moved: bool,
-    /// The client, not the agent, is awaited.
-    waits_for_client: bool,
     /// The output of the agent, until the head of the response has come.
     output: Option<Output>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Body,
-    Last,
-    Over,
-    Broken,
 }
 
 impl<'a> FastCgiUpload<'a> {
@@ -55,10 +43,8 @@ impl<'a> FastCgiUpload<'a> {
             written: 0,
             body,
             framed,
-            state: State::Body,
+            progress: Progress::new(UploadState::Body),
             is_buffered: false,
-            moved: false,
-            waits_for_client: false,
             output: Some(Output::new(framed, Arc::clone(pool))),
         };
         while upload.out.0.len() < FULL_BYTES && !upload.body.data().is_empty() {
@@ -80,19 +66,14 @@ impl<'a> FastCgiUpload<'a> {
             self.out.0.extend_from_slice(&data[..count]);
         }
         self.body.consume(count);
-        self.moved = true;
+        self.progress.moved = true;
     }
 
     fn end(&mut self) {
         if self.framed {
             request::stdin_end(&mut self.out.0);
         }
-        self.state = State::Last;
-    }
-
-    /// All of it has been sent.
-    pub(super) fn is_complete(&self) -> bool {
-        self.state == State::Over
+        self.progress.state = UploadState::Last;
     }
 
     /// Continues sending until everything is out.
@@ -102,8 +83,10 @@ impl<'a> FastCgiUpload<'a> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), UploadError>> {
         loop {
-            if self.state == State::Body && self.out.0.len() - self.written < FULL_BYTES {
-                self.waits_for_client = false;
+            if self.progress.state == UploadState::Body
+                && self.out.0.len() - self.written < FULL_BYTES
+            {
+                self.progress.waits_for_client = false;
                 match self.body.poll_data(cx, None) {
                     Poll::Ready(Ok(true)) => {
                         self.take();
@@ -114,7 +97,7 @@ impl<'a> FastCgiUpload<'a> {
                         return Poll::Ready(Err(UploadError::Client(error)));
                     }
                     Poll::Pending if self.written == self.out.0.len() => {
-                        self.waits_for_client = true;
+                        self.progress.waits_for_client = true;
                         return Poll::Pending;
                     }
                     Poll::Pending => {}
@@ -122,28 +105,23 @@ impl<'a> FastCgiUpload<'a> {
             }
             if self.written == self.out.0.len() {
                 if !self.framed && ready!(stream.poll_shutdown(cx)).is_err() {
-                    return self.broken();
+                    return self.progress.abort();
                 }
-                self.state = State::Over;
+                self.progress.state = UploadState::Complete;
                 return Poll::Ready(Ok(()));
             }
             match ready!(stream.poll_write(cx, &self.out.0[self.written..], b"")) {
                 Ok(count) if count > 0 => {
                     self.written += count;
-                    self.moved = true;
+                    self.progress.moved = true;
                     if self.written == self.out.0.len() && !self.is_buffered {
                         self.out.0.clear();
                         self.written = 0;
                     }
                 }
-                _ => return self.broken(),
+                _ => return self.progress.abort(),
             }
         }
-    }
-
-    fn broken(&mut self) -> Poll<Result<(), UploadError>> {
-        self.state = State::Broken;
-        Poll::Ready(Err(UploadError::Upstream))
     }
 }
 
@@ -178,16 +156,8 @@ impl Upload for FastCgiUpload<'_> {
         Poll::Ready(Ok(Head { body, redirect, output: self.output.take() }))
     }
 
-    fn is_over(&self) -> bool {
-        matches!(self.state, State::Over | State::Broken)
-    }
-
-    fn take_moved(&mut self) -> bool {
-        std::mem::take(&mut self.moved)
-    }
-
-    fn waits_for_client(&self) -> bool {
-        self.waits_for_client
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
     }
 
     fn client_limit(&self, _: Timeouts) -> (Wait, Duration) {
@@ -199,7 +169,7 @@ impl Upload for FastCgiUpload<'_> {
     }
 
     fn rewind(&mut self) {
-        (self.written, self.state) = (0, State::Last);
+        (self.written, self.progress.state) = (0, UploadState::Last);
         if let Some(output) = &mut self.output {
             output.reset();
         }

@@ -2,7 +2,7 @@
 
 use super::Http1Upload;
 use crate::Connection;
-use crate::attempt::{Failed, Scope, Upload as _};
+use crate::attempt::{Failed, Scope};
 use crate::body::ResponseError;
 use crate::deadline::{Deadline, Wait};
 use std::task::{Context, Poll, ready};
@@ -35,8 +35,8 @@ impl<'a> Http1Response<'a> {
         response: &ResponseHead,
         idle: Duration,
     ) -> Self {
-        let is_complete = !upload.is_over() || upload.is_complete();
-        let rest = (!upload.is_over()).then(|| Box::new(upload));
+        let is_complete = !upload.progress.is_finished() || upload.progress.is_complete();
+        let rest = (!upload.progress.is_finished()).then(|| Box::new(upload));
         Self::after(connection, rest, is_complete, response, idle)
     }
 
@@ -178,7 +178,7 @@ impl<'a> Http1Response<'a> {
         if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
             && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
         {
-            self.keep_alive &= sent.is_ok() && upload.is_complete();
+            self.keep_alive &= sent.is_ok() && upload.progress.is_complete();
             self.upload = None;
         }
     }

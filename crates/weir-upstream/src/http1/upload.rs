@@ -1,7 +1,9 @@
 //! A request on its way by HTTP/1.1.
 
 use super::HeadReader;
-use crate::attempt::{Failure, Reached, Scope, Timeouts, Upload, UploadError};
+use crate::attempt::{
+    Failure, Progress, Reached, Scope, Timeouts, Upload, UploadError, UploadState,
+};
 use crate::body::RequestBody;
 use crate::deadline::{Deadline, Wait};
 use crate::labels::RetryReason;
@@ -20,27 +22,11 @@ pub struct Http1Upload<'a> {
     out: Outgoing,
     body: RequestBody<'a>,
     framing: Framing,
-    state: State,
-    /// Length of the head, at the front of `out`.
-    head: usize,
+    pub(super) progress: Progress,
+    /// Length of the head, at the front of `out`, once there is one.
+    head: Option<usize>,
     /// All of the request is in `out`: it can be sent again.
     is_buffered: bool,
-    /// Bytes went out or came in since the last call of `take_moved`.
-    moved: bool,
-    /// The client, not the upstream, is awaited.
-    waits_for_client: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// It has no head yet.
-    New,
-    Body,
-    /// Everything is in `out`, or sent.
-    Last,
-    Over,
-    /// The upstream reads no more.
-    Broken,
 }
 
 impl<'a> Http1Upload<'a> {
@@ -50,26 +36,24 @@ impl<'a> Http1Upload<'a> {
             out: Outgoing::default(),
             framing: body.framing(),
             body,
-            state: State::New,
-            head: 0,
+            progress: Progress::new(UploadState::Body),
+            head: None,
             is_buffered: false,
-            moved: false,
-            waits_for_client: false,
         }
     }
 
     /// Sets the head, or replaces it for another target. A small body that is buffered goes with
     /// it.
     pub fn set_head(&mut self, head: Outgoing) {
-        if self.state != State::New {
+        let length = head.len();
+        if let Some(before) = self.head.replace(length) {
             if self.is_buffered {
                 self.rewind();
             }
-            self.out.replace_head(self.head, &head);
-            self.head = head.len();
+            self.out.replace_head(before, &head);
             return;
         }
-        (self.head, self.out) = (head.len(), head);
+        self.out = head;
         let (out, body) = (&mut self.out, &mut self.body);
         out.set_chunked(self.framing == Framing::Chunked);
         // A head may have taken all of it.
@@ -77,42 +61,36 @@ impl<'a> Http1Upload<'a> {
             let copied = out.take(body.data());
             body.consume(copied);
         }
-        self.state = State::Body;
         if body.is_done() {
             out.end();
             out.keep();
-            (self.state, self.is_buffered) = (State::Last, true);
+            (self.progress.state, self.is_buffered) = (UploadState::Last, true);
         }
-    }
-
-    /// All of it has been sent.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.state == State::Over
     }
 
     /// Continues sending until everything is out.
     pub fn poll(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
         loop {
-            if self.state == State::Body && self.out.has_room() {
-                self.waits_for_client = false;
+            if self.progress.state == UploadState::Body && self.out.has_room() {
+                self.progress.waits_for_client = false;
                 match self.body.poll_data(cx, None) {
                     Poll::Ready(Ok(true)) => {
                         let copied = self.out.take(self.body.data());
                         self.body.consume(copied);
-                        self.moved = true;
+                        self.progress.moved = true;
                         continue;
                     }
                     Poll::Ready(Ok(false)) => {
                         self.out.end();
-                        self.state = State::Last;
+                        self.progress.state = UploadState::Last;
                     }
                     Poll::Ready(Err(error)) => {
                         return Poll::Ready(Err(UploadError::Client(error)));
                     }
                     Poll::Pending if self.out.is_empty() => {
-                        self.waits_for_client = true;
+                        self.progress.waits_for_client = true;
                         if ready!(self.out.poll_flush(stream, cx)).is_err() {
-                            return self.broken();
+                            return self.progress.abort();
                         }
                         return Poll::Pending;
                     }
@@ -121,24 +99,19 @@ impl<'a> Http1Upload<'a> {
             }
             if self.out.is_empty() {
                 if ready!(self.out.poll_flush(stream, cx)).is_err() {
-                    return self.broken();
+                    return self.progress.abort();
                 }
-                self.state = State::Over;
+                self.progress.state = UploadState::Complete;
                 return Poll::Ready(Ok(()));
             }
             match ready!(self.out.poll_write(stream, cx, self.body.data())) {
                 Ok(direct) => {
                     self.body.consume(direct);
-                    self.moved = true;
+                    self.progress.moved = true;
                 }
-                Err(_) => return self.broken(),
+                Err(_) => return self.progress.abort(),
             }
         }
-    }
-
-    fn broken(&mut self) -> Poll<Result<(), UploadError>> {
-        self.state = State::Broken;
-        Poll::Ready(Err(UploadError::Upstream))
     }
 }
 
@@ -170,16 +143,8 @@ impl Upload for Http1Upload<'_> {
         reader.poll(connection, response, scope, cx)
     }
 
-    fn is_over(&self) -> bool {
-        matches!(self.state, State::Over | State::Broken)
-    }
-
-    fn take_moved(&mut self) -> bool {
-        std::mem::take(&mut self.moved)
-    }
-
-    fn waits_for_client(&self) -> bool {
-        self.waits_for_client
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
     }
 
     fn client_limit(&self, _: Timeouts) -> (Wait, Duration) {
@@ -192,7 +157,7 @@ impl Upload for Http1Upload<'_> {
 
     fn rewind(&mut self) {
         self.out.rewind();
-        self.state = State::Last;
+        self.progress.state = UploadState::Last;
     }
 }
 
@@ -235,23 +200,22 @@ impl<'a> TargetUpload for Http1Upload<'a> {
 
     fn may_retry(&self, _: RetryReason, may_process_twice: bool) -> bool {
         let untouched = self.out.is_untouched();
-        (untouched && self.state != State::Broken)
+        (untouched && self.progress.state != UploadState::Aborted)
             || (self.is_buffered && (may_process_twice || untouched))
     }
 
     fn duplicate(&self) -> Option<Self> {
         let mut out = Outgoing::default();
-        out.head().extend_from_slice(self.is_buffered.then(|| self.out.behind(self.head))?);
+        out.head()
+            .extend_from_slice(self.is_buffered.then(|| self.out.behind(self.head.unwrap_or(0)))?);
         out.keep();
         Some(Self {
             out,
             body: RequestBody::empty(),
             framing: self.framing,
-            state: State::Last,
-            head: 0,
+            progress: Progress::new(UploadState::Last),
+            head: Some(0),
             is_buffered: true,
-            moved: false,
-            waits_for_client: false,
         })
     }
 
@@ -266,7 +230,7 @@ impl<'a> TargetUpload for Http1Upload<'a> {
         response: &ResponseHead,
         scope: &Scope<'_>,
     ) {
-        Http1Response::discard(connection, self.is_complete(), response, scope);
+        Http1Response::discard(connection, self.progress.is_complete(), response, scope);
     }
 
     fn finish(
@@ -278,7 +242,7 @@ impl<'a> TargetUpload for Http1Upload<'a> {
         _: bool,
     ) -> Finished<Self::Body> {
         if response.status == 101 {
-            return Finished::Switched { connection, is_complete: self.is_complete() };
+            return Finished::Switched { connection, is_complete: self.progress.is_complete() };
         }
         Finished::Response(Http1Response::new(connection, self, response, idle))
     }

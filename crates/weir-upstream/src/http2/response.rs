@@ -1,7 +1,6 @@
 //! The body of a response that comes by HTTP/2.
 
 use super::{Http2Upload, StreamPermit};
-use crate::attempt::Upload as _;
 use crate::body::{BodyEnd, ResponseError};
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::grpc;
@@ -37,7 +36,7 @@ impl<'a> Http2Response<'a> {
         idle: Duration,
         is_grpc: bool,
     ) -> Self {
-        let upload = Some(upload).filter(|upload| !upload.is_over());
+        let upload = Some(upload).filter(|upload| !upload.progress.is_finished());
         let over = incoming.is_end_stream();
         let (data, trailers) = (Bytes::new(), None);
         Self { permit, upload, incoming, data, framing, trailers, over, idle, is_grpc }
@@ -138,7 +137,7 @@ impl<'a> Http2Response<'a> {
     pub fn poll_request(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(upload) = &mut self.upload else { return false };
         let over = upload.poll(cx).is_ready();
-        let moved = upload.take_moved();
+        let moved = upload.progress.take_moved();
         if over {
             self.upload = None;
         }

@@ -1,7 +1,9 @@
 //! A request on its way by HTTP/2.
 
 use super::{Http2Channel, Http2Response, read_head};
-use crate::attempt::{Failure, Reached, Scope, Timeouts, Upload, UploadError};
+use crate::attempt::{
+    Failure, Progress, Reached, Scope, Timeouts, Upload, UploadError, UploadState,
+};
 use crate::body::RequestBody;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::grpc;
@@ -37,27 +39,12 @@ pub struct Http2Upload<'a> {
     front: Bytes,
     /// The entire body, if it was buffered: it can be sent again.
     buffered: Option<Bytes>,
-    state: State,
-    /// Bytes went out or came in since the last call of `take_moved`.
-    moved: bool,
-    /// The client, not the upstream, is awaited.
-    waits_for_client: bool,
+    pub(super) progress: Progress,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Body,
-    /// `front` is the rest of the body.
-    Last,
-    Over,
-    /// The upstream reads no more.
-    Broken,
-}
-
-impl State {
-    fn of_buffered(body: &Bytes) -> Self {
-        if body.is_empty() { Self::Over } else { Self::Last }
-    }
+/// The state before a body that is buffered is sent.
+fn before(body: &Bytes) -> UploadState {
+    if body.is_empty() { UploadState::Complete } else { UploadState::Last }
 }
 
 impl<'a> Http2Upload<'a> {
@@ -72,26 +59,24 @@ impl<'a> Http2Upload<'a> {
             trailers: if is_buffered { None } else { filter() },
             framing,
             buffered: is_buffered.then(|| front.clone()),
-            state: if is_buffered { State::of_buffered(&front) } else { State::Body },
+            progress: Progress::new(if is_buffered { before(&front) } else { UploadState::Body }),
             front,
-            moved: false,
-            waits_for_client: false,
         }
     }
 
     /// Continues sending until everything is out.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
         loop {
-            if self.front.is_empty() && self.state == State::Body {
-                self.waits_for_client = true;
+            if self.front.is_empty() && self.progress.state == UploadState::Body {
+                self.progress.waits_for_client = true;
                 match self.body.poll_data(cx, None) {
                     Poll::Ready(Ok(true)) => {
                         self.front = self.body.take(CHUNK_BYTES);
-                        self.moved = true;
+                        self.progress.moved = true;
                     }
                     Poll::Ready(Ok(false)) => return self.finish(),
                     Poll::Ready(Err(error)) => {
-                        self.state = State::Broken;
+                        self.progress.state = UploadState::Aborted;
                         if let Some(stream) = &mut self.stream {
                             stream.send_reset(Reason::CANCEL);
                         }
@@ -100,26 +85,26 @@ impl<'a> Http2Upload<'a> {
                     Poll::Pending => return Poll::Pending,
                 }
                 if self.body.is_done() && !self.body.has_trailers() {
-                    self.state = State::Last;
+                    self.progress.state = UploadState::Last;
                 }
             }
-            self.waits_for_client = false;
-            let Some(stream) = &mut self.stream else { return self.broken() };
+            self.progress.waits_for_client = false;
+            let Some(stream) = &mut self.stream else { return self.progress.abort() };
             stream.reserve_capacity(self.front.len());
             while stream.capacity() == 0 {
                 match ready!(stream.poll_capacity(cx)) {
                     Some(Ok(_)) => {}
-                    Some(Err(_)) | None => return self.broken(),
+                    Some(Err(_)) | None => return self.progress.abort(),
                 }
             }
             let chunk = self.front.split_to(stream.capacity().min(self.front.len()));
-            let last = self.state == State::Last && self.front.is_empty();
+            let last = self.progress.state == UploadState::Last && self.front.is_empty();
             if stream.send_data(chunk, last).is_err() {
-                return self.broken();
+                return self.progress.abort();
             }
-            self.moved = true;
+            self.progress.moved = true;
             if last {
-                self.state = State::Over;
+                self.progress.state = UploadState::Complete;
                 return Poll::Ready(Ok(()));
             }
         }
@@ -133,21 +118,16 @@ impl<'a> Http2Upload<'a> {
             filter_trailers(trailers, |name| filter.is_none_or(|removes| removes(name)));
         }
         let trailers = trailers.filter(|trailers| !trailers.is_empty());
-        let Some(stream) = &mut self.stream else { return self.broken() };
+        let Some(stream) = &mut self.stream else { return self.progress.abort() };
         let sent = match trailers {
             Some(trailers) => stream.send_trailers(trailers),
             None => stream.send_data(Bytes::new(), true),
         };
         if sent.is_err() {
-            return self.broken();
+            return self.progress.abort();
         }
-        self.state = State::Over;
+        self.progress.state = UploadState::Complete;
         Poll::Ready(Ok(()))
-    }
-
-    fn broken(&mut self) -> Poll<Result<(), UploadError>> {
-        self.state = State::Broken;
-        Poll::Ready(Err(UploadError::Upstream))
     }
 }
 
@@ -171,7 +151,7 @@ impl Upload for Http2Upload<'_> {
             return Poll::Ready(Err(Failure::Closed(Reached::Unprocessed)));
         }
         if let Some(head) = channel.head.take() {
-            let sent = channel.send.send_request(head, self.is_over());
+            let sent = channel.send.send_request(head, self.progress.is_finished());
             let (response, stream) = sent.map_err(|error| channel.failed(&error))?;
             channel.response = Some(response);
             self.stream = Some(stream);
@@ -202,16 +182,8 @@ impl Upload for Http2Upload<'_> {
         Poll::Ready(Ok(incoming))
     }
 
-    fn is_over(&self) -> bool {
-        matches!(self.state, State::Over | State::Broken)
-    }
-
-    fn take_moved(&mut self) -> bool {
-        std::mem::take(&mut self.moved)
-    }
-
-    fn waits_for_client(&self) -> bool {
-        self.waits_for_client
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
     }
 
     /// A client that streams may wait for a response before it sends more.
@@ -233,7 +205,7 @@ impl Upload for Http2Upload<'_> {
     fn rewind(&mut self) {
         self.stream = None;
         if let Some(body) = &self.buffered {
-            (self.front, self.state) = (body.clone(), State::of_buffered(body));
+            (self.front, self.progress.state) = (body.clone(), before(body));
         }
     }
 }
@@ -294,10 +266,8 @@ impl<'a> TargetUpload for Http2Upload<'a> {
             trailers: None,
             framing: self.framing,
             front: body.clone(),
-            state: State::of_buffered(&body),
+            progress: Progress::new(before(&body)),
             buffered: Some(body),
-            moved: false,
-            waits_for_client: false,
         })
     }
 
