@@ -7,27 +7,29 @@ use crate::body::{BodyEnd, BodyTap, ResponseError};
 use crate::capture::{NotKept, Recording};
 use crate::client_request::{ClientRequest, StageInput};
 use crate::clock;
+use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::forwarded::Client;
 use crate::grpc;
+use crate::handler::{HandlerInput, Selection, destination};
 use crate::headers::{filter_trailers, is_edited};
+use crate::labels::UpgradeEnd;
 use crate::limit::LimitStatus;
 use crate::problem::{Fault, Problem};
-use crate::rejection::Rejection;
 use crate::replay::Replay;
 use crate::spans::Open;
-use crate::trace_context::TraceContext;
 use crate::transaction::Transaction;
 use crate::transaction_id::TransactionId;
+use crate::upgrade::TunnelReport;
 use crate::upstream::{SendReport, Upgraded};
 use crate::worker::{Live, Worker};
 use http::HeaderMap;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 use std::time::{Duration, Instant};
-use weir_config::{Api, ConsumerId, Handler, Proxy, Route, UpstreamId};
+use weir_config::{Api, ConsumerId, Route};
 use weir_wire::{Framing, RequestHead, ResponseHead, Version};
 
 /// One request in flight. Its memory serves request after request, of whatever connection: see
@@ -56,10 +58,8 @@ pub(crate) struct Exchange {
     /// Index of API and route.
     pub(crate) route: Option<(usize, usize)>,
     pub(crate) principal: Option<Rc<Principal>>,
-    /// The upstream it goes to, if that is another one than the route's.
-    pub(crate) instead: Option<UpstreamId>,
-    /// Mirrors of its proxy that it is meant for, by their place among them.
-    pub(crate) mirrors: Vec<usize>,
+    /// What its handler has selected for it.
+    pub(crate) selection: Selection,
     /// How the caller stands with its limits.
     pub(crate) limit_status: Option<LimitStatus>,
     pub(crate) recording: Recording,
@@ -169,8 +169,7 @@ impl Exchange {
             api: None,
             route: None,
             principal: None,
-            instead: None,
-            mirrors: Vec::new(),
+            selection: Selection::default(),
             limit_status: None,
             recording: Recording::new(&worker.recorder),
             span: None,
@@ -246,8 +245,7 @@ impl Exchange {
         self.api = None;
         self.route = None;
         self.principal = None;
-        self.instead = None;
-        self.mirrors.clear();
+        self.selection = Selection::default();
         self.limit_status = None;
         self.problem = None;
         self.reason = None;
@@ -290,6 +288,41 @@ impl Exchange {
         StageInput { request, response, deadline, started, unix }
     }
 
+    /// What the handler of the route works on.
+    pub(crate) fn handler_input(&mut self) -> HandlerInput<'_> {
+        let live = self.live.as_ref().expect("an exchange in flight has its Config");
+        let at = self.route.expect("a handler has a route");
+        let context = Context {
+            worker: self.worker,
+            live,
+            deadline: &self.deadline,
+            id: &self.id,
+            client: &self.client,
+            peer: &self.peer,
+            host: &self.host,
+            version: version_name(self.protocol, self.request.version),
+            is_http11: self.protocol == Protocol::Http1 && self.request.version == Version::Http11,
+            route: &live.site.config.apis[at.0].routes[at.1],
+            at,
+            split: self.selection.split,
+            mirrors: &self.selection.mirrors,
+            principal: self.principal.as_deref(),
+            replay: self.resubmission.as_deref(),
+            span: self.span.as_ref(),
+            interim: &self.interim,
+            started: self.started,
+            unix: self.unix,
+        };
+        HandlerInput {
+            context,
+            request: &mut self.request,
+            response: &mut self.response,
+            recording: &mut self.recording,
+            report: &mut self.report,
+            notes: &mut self.notes,
+        }
+    }
+
     /// The consumer who calls, if that is known.
     pub(crate) fn consumer(&self) -> Option<ConsumerId> {
         self.principal.as_deref().and_then(Principal::consumer)
@@ -304,15 +337,8 @@ impl Exchange {
         let principal = self.principal.as_deref();
         let head = (&self.request, self.host.as_str(), &self.client);
         let request = live.view(head, (self.api, self.route), principal);
-        let config = &live.site.config;
-        let upstream = match request.route.map(|route| &route.handler) {
-            Some(Handler::Proxy(proxy)) => {
-                let id = self.instead.unwrap_or(proxy.upstream);
-                &config.upstreams[id.0].name
-            }
-            Some(Handler::Pool(handler)) => &config.pools[handler.pool.0].name,
-            _ => "",
-        };
+        let (config, split) = (&live.site.config, self.selection.split);
+        let upstream = request.route.map(|route| destination(&route.handler, config, split));
         let transaction = Transaction {
             id: &self.id,
             received_us: self.received_us,
@@ -322,7 +348,7 @@ impl Exchange {
             sent: self.sent,
             problem: self.problem,
             reason: self.reason.as_deref(),
-            upstream,
+            upstream: upstream.unwrap_or_default(),
             retries: self.report.retries.get(),
             notes: self.notes.as_deref(),
             resubmission_of: self.resubmission.as_ref().map(|replay| replay.of),
@@ -358,56 +384,25 @@ impl Exchange {
         self.record(|recording, transaction, _| recording.pass(transaction, bytes));
     }
 
-    /// So many bytes have passed each way of a connection that became something else.
-    pub(crate) fn tunnelled(&mut self, up: u64, down: u64) {
-        self.record(|recording, transaction, _| recording.tunnelled(transaction, up, down));
+    /// Its connection was upgraded, and has ended.
+    pub(crate) fn end_upgrade(&mut self, report: TunnelReport) {
+        let TunnelReport { ended, bytes_in, bytes_out, properties, .. } = report;
+        self.notes.get_or_insert_default().properties.extend(properties);
+        self.sent = bytes_out;
+        self.record(|recording, transaction, _| {
+            recording.tunnelled(transaction, bytes_in, bytes_out);
+        });
+        match ended {
+            UpgradeEnd::ClientReset => self.abort(None),
+            UpgradeEnd::UpstreamReset => self.abort(Some(&ResponseError::UpstreamClosed)),
+            _ => self.complete(b""),
+        }
     }
 
     /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
-    pub(crate) fn poll_kept(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), NotKept>> {
+    pub(crate) fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotKept>> {
         let worker = self.worker;
         self.recording.poll_kept(|| worker.live().site.config.journal.when_full, cx)
-    }
-
-    /// The upstream that a proxy hands it to.
-    pub(crate) fn upstream_of(&self, proxy: &Proxy) -> UpstreamId {
-        self.instead.unwrap_or(proxy.upstream)
-    }
-
-    /// Protocol version as `Via` names it.
-    pub(crate) fn version_name(&self) -> &'static str {
-        version_name(self.protocol, self.request.version)
-    }
-
-    /// What the path leads to under another name must have no route that demands more than the one
-    /// that was found: weir itself would lead around that.
-    ///
-    /// # Errors
-    /// There is such a route.
-    pub(crate) fn admit_name(&self, name: &str) -> Result<(), Rejection> {
-        let Some(own) = self.route else { return Ok(()) };
-        let site = &self.live().site;
-        let asked = (self.host.as_str(), self.request.method_name());
-        Ok(site.router.admit_name(&site.config, asked, name, own)?)
-    }
-
-    /// Whether the client may get the interim responses of an upstream (RFC 9110 section 15.2). They
-    /// are kept as they stand on the wire of HTTP/1.1, so clients of HTTP/2 get none but
-    /// `100 (Continue)`, which weir sends itself.
-    pub(crate) fn takes_interim(&self) -> bool {
-        self.protocol == Protocol::Http1 && self.request.version == Version::Http11
-    }
-
-    /// Makes its headers say to which trace it belongs, for whoever is asked on its behalf.
-    pub(crate) fn announce_trace(&mut self) {
-        match &self.span {
-            Some(span) => span.announce(&mut self.request.headers),
-            None => {
-                // Whoever chooses what is traced has not chosen what has no span.
-                let sampled = self.live().traces().is_none();
-                TraceContext::establish(&mut self.request.headers, sampled);
-            }
-        }
     }
 
     /// Whether it is a call of gRPC, whose client reads answers by gRPC's rules.
@@ -415,32 +410,16 @@ impl Exchange {
         self.protocol == Protocol::Http2 && grpc::is_call(&self.request.headers)
     }
 
-    /// Notes the status code of a gRPC call as a property of its transaction.
-    pub(crate) fn note_grpc_status(&mut self, code: usize) {
-        if self.recording.is_shown() {
-            let notes = self.notes.get_or_insert_default();
-            notes.properties.push(("grpc_status".to_owned(), code.to_string()));
-        }
-    }
-
     /// The body of an upstream's response is over. Its trailers, without those that the client is
     /// not to get.
     pub(crate) fn end_body(&mut self, end: BodyEnd) -> Option<HeaderMap> {
         if let Some(code) = end.grpc_status {
-            self.end_grpc_call(code);
+            self.recording.end_grpc_call(code, &mut self.notes);
         }
         let mut trailers = end.trailers?;
         let edits = self.matched().map(|(_, route)| &route.response_headers);
         filter_trailers(&mut trailers, |name| edits.is_some_and(|edits| is_edited(edits, name)));
         Some(trailers).filter(|trailers| !trailers.is_empty())
-    }
-
-    /// An upstream has ended a gRPC call with this status code.
-    pub(crate) fn end_grpc_call(&mut self, code: usize) {
-        self.note_grpc_status(code);
-        if grpc::is_failure(code) {
-            self.recording.failed();
-        }
     }
 
     /// The status that goes to the client: a call of gRPC that weir refuses is 200, and its outcome

@@ -20,6 +20,7 @@ use crate::client_request::ClientRequest;
 use crate::exchange::{Exchange, Protocol};
 use crate::explanation::{Explanation, Stage, Text, Trace};
 use crate::flow::{self, Authentication, Effects, Handled};
+use crate::handler::{self, Served};
 use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Limiter, Moment, RouteLimits};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
@@ -135,14 +136,16 @@ impl Effects for Explain {
     async fn handle<'a>(
         &mut self,
         exchange: &mut Exchange,
-        live: &Live,
         route: &Route,
         body: RequestBody<'a>,
     ) -> Result<Handled<'a>, Rejection> {
         if Box::pin(sent::outline(exchange, route, &body, &mut self.trace)).await? {
             return Ok(Handled::Final(ResponseBody::Empty));
         }
-        flow::respond_locally(exchange, live, route, body).await.map(Handled::Response)
+        match handler::serve(&mut exchange.handler_input(), body).await? {
+            Served::Response(body) => Ok(Handled::Response(body)),
+            Served::Upgraded(_) => Err(Problem::Internal.into()),
+        }
     }
 }
 
@@ -192,8 +195,8 @@ impl<'x> Explained<'x> {
             now: exchange.worker.shared.limiter.moment(exchange.started, exchange.unix),
             problem: exchange.problem,
             logs: exchange.notes.as_deref().map(|notes| &*notes.logs).unwrap_or_default(),
-            upstream: exchange.instead,
-            mirrors: &exchange.mirrors,
+            upstream: exchange.selection.split,
+            mirrors: &exchange.selection.mirrors,
             capture: exchange.recording.capture(),
         }
     }

@@ -11,7 +11,6 @@ mod serve;
 
 pub(crate) use authentication::Authentication;
 pub(crate) use local_reply::reject;
-pub(crate) use serve::respond_locally;
 
 use crate::auth::{Missing, Principal};
 use crate::body::RequestBody;
@@ -20,24 +19,25 @@ use crate::console_cookie;
 use crate::cors;
 use crate::exchange::Exchange;
 use crate::explanation::Stage;
+use crate::handler;
+use crate::handler::script::{self, Mapped};
 use crate::headers::apply_edits;
 use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::script::Mapped;
 use crate::site::Site;
 use crate::stats::WorkerStats;
 use crate::validate::Findings;
 use crate::worker::Live;
-use crate::{proxy, script, transform, validate};
+use crate::{transform, validate};
 use routing::Destination;
 use serve::Serve;
 use std::net::IpAddr;
 use std::rc::Rc;
 use weir_config::expr::Scope;
 use weir_config::validation::{Enforcement, Validation};
-use weir_config::{BodyMap, Compression, Handler, Route};
+use weir_config::{BodyMap, Compression, Route};
 use weir_journal::stage;
 use weir_wire::{Headers, Method, RequestHead, ResponseHead};
 
@@ -104,7 +104,6 @@ pub(crate) trait Effects {
     async fn handle<'a>(
         &mut self,
         exchange: &mut Exchange,
-        live: &Live,
         route: &Route,
         body: RequestBody<'a>,
     ) -> Result<Handled<'a>, Rejection>;
@@ -153,24 +152,22 @@ pub(crate) async fn stages<'a, E: Effects>(
     if let Some(validation) = &route.validation {
         body = validate_request(exchange, validation, body).await?;
     }
-    if let Handler::Proxy(proxy) = &route.handler {
-        exchange.instead = proxy::instead(exchange, proxy);
-        exchange.mirrors = proxy::mirror::meant(exchange, proxy);
-    }
+    let is_replay = exchange.resubmission.is_some();
+    exchange.selection = handler::select(&route.handler, || exchange.view(), is_replay);
     fx.admit(exchange, route, &mut body)?;
     exchange.admitted = true;
     fx.reach(Stage::RequestMap);
     if let Some(map) = &route.request_map {
-        body = match map_request::<E>(exchange, route, map, body).await? {
+        body = match map_request::<E>(exchange, map, body).await? {
             Mapped::Request(body) => body,
-            Mapped::Answer(body) => {
+            Mapped::Response(body) => {
                 fx.reach(Stage::Over);
                 return Ok(finish(exchange, site, route, body));
             }
         };
     }
     fx.reach(Stage::Handler);
-    let mut body = match fx.handle(exchange, &live, route, body).await? {
+    let mut body = match fx.handle(exchange, route, body).await? {
         Handled::Response(body) => body,
         Handled::Final(body) => return Ok(body),
     };
@@ -325,7 +322,6 @@ fn note_findings(exchange: &mut Exchange, side: &'static str, found: Findings) {
 /// Maps a request on its way to the handler.
 async fn map_request<'a, E: Effects>(
     exchange: &mut Exchange,
-    route: &Route,
     map: &BodyMap,
     body: RequestBody<'a>,
 ) -> Result<Mapped<'a>, Rejection> {
@@ -341,7 +337,8 @@ async fn map_request<'a, E: Effects>(
         // It may send requests to upstreams.
         BodyMap::Script(_) if !E::CALLS_SCRIPTS => Mapped::Request(body),
         BodyMap::Script(script) => {
-            Box::pin(script::map_request(exchange, route, script, body)).await?
+            let mut input = exchange.handler_input();
+            Box::pin(script::map_request(&mut input, script, body)).await?
         }
     };
     exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
@@ -361,7 +358,8 @@ async fn map_response<'a, E: Effects>(
         }
         BodyMap::Script(_) if !E::CALLS_SCRIPTS => body,
         BodyMap::Script(script) => {
-            Box::pin(script::map_response(exchange, route, script, body)).await?
+            let mut input = exchange.handler_input();
+            Box::pin(script::map_response(&mut input, script, body)).await?
         }
     };
     exchange.recording.stage_ended(stage::RESPONSE_MAP, exchange.started);

@@ -4,27 +4,23 @@
 //! map → handler → map → compress) → client. `worker` is the thread all of it runs on.
 
 mod authorization_server;
-mod calls;
 pub mod configuration;
 mod connection;
+mod context;
 mod exchange;
 pub mod explain;
 pub mod explanation;
 mod fetch;
-mod files;
 mod flow;
 mod gateway;
+mod handler;
 pub mod injection;
-mod pool;
-mod proxy;
 mod replay;
-mod reply;
 pub mod request_text;
 mod response_body;
 mod response_cache;
 pub mod route;
 mod route_runtime;
-mod script;
 mod script_engine;
 mod script_path;
 mod server;

@@ -3,7 +3,7 @@
 
 mod circuit_breaker;
 mod plan;
-mod seat;
+mod slot;
 
 pub(crate) use plan::{Part, Place, Placement, RouteScripts, ScriptPlan};
-pub(crate) use seat::{Command, EngineSlot, Thread};
+pub(crate) use slot::{Command, EngineSlot, Thread};

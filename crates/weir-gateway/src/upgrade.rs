@@ -9,15 +9,15 @@
 mod frames;
 mod tunnel;
 
-pub(crate) use tunnel::run;
+pub(crate) use tunnel::{TunnelReport, run};
 
-use crate::exchange::Exchange;
+use crate::context::Context;
 use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::rejection::Rejection;
 use crate::upstream::{Connection, Upgraded};
 use weir_config::{Origins, Proxy, Upgrade};
-use weir_wire::{Headers, Known, Method, has_token};
+use weir_wire::{Headers, Known, Method, RequestHead, ResponseHead, has_token};
 
 /// The protocol whose frames weir knows, to tell messages and ends.
 const WEBSOCKET: &str = "websocket";
@@ -28,13 +28,14 @@ const WEBSOCKET: &str = "websocket";
 /// # Errors
 /// It asks for a WebSocket, without which there is nothing to answer, and may not have one; or it
 /// is no request that can become one.
-pub(crate) fn wanted(
-    exchange: &Exchange,
+pub(crate) fn requested(
+    context: &Context<'_>,
+    request: &RequestHead,
     proxy: &Proxy,
     bodiless: bool,
 ) -> Result<Option<String>, Rejection> {
-    let headers = &exchange.request.headers;
-    if !headers.may_have(Known::Upgrade) || !exchange.takes_interim() {
+    let headers = &request.headers;
+    if !headers.may_have(Known::Upgrade) || !context.is_http11 {
         return Ok(None);
     }
     if !has_token(headers.known_all(Known::Connection), "upgrade") {
@@ -46,14 +47,14 @@ pub(crate) fn wanted(
     let Some(chosen) = chosen else {
         return match offered(headers).any(|one| one == WEBSOCKET) {
             true => {
-                exchange.worker.stats.upgrades_refused.add(1);
+                context.worker.stats.upgrades_refused.add(1);
                 Err(Problem::UpgradeRefused.into())
             }
             false => Ok(None),
         };
     };
-    if chosen == WEBSOCKET && !is_admitted(exchange, proxy) {
-        exchange.worker.stats.upgrades_refused.add(1);
+    if chosen == WEBSOCKET && !is_admitted(context, request, proxy) {
+        context.worker.stats.upgrades_refused.add(1);
         let why = "WebSockets are not allowed from this origin (`origins`)";
         return Err(Rejection::new(Problem::UpgradeRefused).detail(why));
     }
@@ -61,7 +62,7 @@ pub(crate) fn wanted(
         let why = "an upgrade request must not have a body";
         return Err(Rejection::new(Problem::BadRequest).detail(why));
     }
-    if chosen == WEBSOCKET && exchange.request.method != Method::Get {
+    if chosen == WEBSOCKET && request.method != Method::Get {
         return Err(
             Rejection::new(Problem::BadRequest).detail("a WebSocket handshake requires GET")
         );
@@ -72,15 +73,15 @@ pub(crate) fn wanted(
 /// Whether whoever asks for a WebSocket may have one, by the page that does. The rule of other origins
 /// does not hold for WebSockets: browsers open them for any page, with the cookies of the host that
 /// they go to. Whoever is no browser sends no Origin.
-fn is_admitted(exchange: &Exchange, proxy: &Proxy) -> bool {
-    let mut origins = exchange.request.headers.known_all(Known::Origin);
+fn is_admitted(context: &Context<'_>, request: &RequestHead, proxy: &Proxy) -> bool {
+    let mut origins = request.headers.known_all(Known::Origin);
     let Some(origin) = origins.next() else { return true };
     let admitted = proxy.upgrade.as_ref().and_then(|upgrade| upgrade.origins.as_ref());
     if admitted == Some(&Origins::Any) {
         return true;
     }
     let Ok(origin) = std::str::from_utf8(origin) else { return false };
-    let authority = exchange.client.host.as_deref().unwrap_or(exchange.request.authority());
+    let authority = context.client.host.as_deref().unwrap_or(request.authority());
     let listed = match admitted {
         Some(Origins::List(list)) => list.iter().any(|one| one.eq_ignore_ascii_case(origin)),
         _ => false,
@@ -102,25 +103,23 @@ fn offered(headers: &Headers) -> impl Iterator<Item = String> {
     values.map(|one| String::from_utf8_lossy(one.trim_ascii()).to_ascii_lowercase())
 }
 
-/// The upstream has agreed: what it is handed over with is in `exchange.upgraded`, the head for the
-/// client in `exchange.response`. An upstream that agreed to something else did not: `None`.
+/// Accepts the upgrade that the upstream has agreed to; `response` becomes the head for the client.
+/// `None` if the upstream agreed to another protocol.
 pub(crate) fn accept(
-    exchange: &mut Exchange,
+    response: &mut ResponseHead,
+    method: Method,
     connection: Box<Connection>,
     protocol: String,
     settings: &Upgrade,
-) -> Option<()> {
-    let headers = &mut exchange.response.headers;
+) -> Option<Box<Upgraded>> {
+    let headers = &response.headers;
     let agreed = has_token(headers.known_all(Known::Connection), "upgrade")
         && offered(headers).eq([protocol.as_str()].map(str::to_owned));
     if !agreed {
         return None;
     }
-    strip_response(&mut exchange.response, exchange.request.method);
-    let headers = &mut exchange.response.headers;
-    headers.push("connection", b"upgrade");
-    headers.push("upgrade", protocol.as_bytes());
-    exchange.upgraded =
-        Some(Box::new(Upgraded { connection, protocol, settings: settings.clone() }));
-    Some(())
+    strip_response(response, method);
+    response.headers.push("connection", b"upgrade");
+    response.headers.push("upgrade", protocol.as_bytes());
+    Some(Box::new(Upgraded { connection, protocol, settings: settings.clone() }))
 }

@@ -35,7 +35,7 @@ pub enum Wait {
     /// A byte of an upgraded connection, either way.
     Upgraded,
     /// The other side of an upgraded connection to end it, too.
-    LeftBehind,
+    HalfClosed,
     /// A last request on a connection that is about to be closed.
     LastChance,
     /// The client to see the last answer before the connection is closed.

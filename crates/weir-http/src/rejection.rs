@@ -118,7 +118,7 @@ impl From<Expired> for Rejection {
                 | Wait::RequestBody
                 | Wait::Client
                 | Wait::Upgraded
-                | Wait::LeftBehind
+                | Wait::HalfClosed
                 | Wait::LastChance
                 | Wait::Linger,
             ) => Self::new(Problem::RequestTimeout),

@@ -31,11 +31,12 @@ use body::{BodyCapture, RequestTap};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_config::{Capture, CaptureLevel, Handler, Route, WhenFull};
+use weir_config::{Capture, CaptureLevel, Route, WhenFull};
 use weir_http::body::BodyTap;
-use weir_http::clock;
 use weir_http::problem::Problem;
+use weir_http::{clock, grpc};
 use weir_journal::{Outcome, Position, Received, Reservation, Side, TransactionHandle};
+use weir_script::Annotations;
 use weir_telemetry::stage_times::StageTimes;
 use weir_wire::Framing;
 
@@ -137,9 +138,19 @@ impl Recording {
         self.is_shown().then_some(&mut self.stages)
     }
 
-    /// It counts as failed, whatever its status.
-    pub fn failed(&mut self) {
-        self.failed = true;
+    /// Notes the status code of a gRPC call as a property of the transaction.
+    pub fn note_grpc_status(&self, code: usize, notes: &mut Option<Box<Annotations>>) {
+        if self.is_shown() {
+            let properties = &mut notes.get_or_insert_default().properties;
+            properties.push(("grpc_status".to_owned(), code.to_string()));
+        }
+    }
+
+    /// An upstream has ended a gRPC call with this status code, which decides whether it failed,
+    /// whatever its status.
+    pub fn end_grpc_call(&mut self, code: usize, notes: &mut Option<Box<Annotations>>) {
+        self.note_grpc_status(code, notes);
+        self.failed |= grpc::is_failure(code);
     }
 
     /// Whether the Tracker shows it.
@@ -181,9 +192,7 @@ impl Recording {
         let level = self.capture.level;
         // Where a request must not be answered without a record, room for it is made sure of first.
         let sheds = of.request.config.journal.when_full == WhenFull::Shed;
-        let waits_for_nothing =
-            count_only || matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
-        if sheds && waits_for_nothing && framing.is_empty() {
+        if sheds && (count_only || route.handler.is_local()) && framing.is_empty() {
             self.state = State::Whole;
             return Ok(None);
         }

@@ -87,7 +87,7 @@ pub struct Progress {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum UploadState {
+pub(crate) enum UploadState {
     /// The body is still to be read.
     Body,
     /// All of the request is buffered.

@@ -24,6 +24,13 @@ pub enum Handler {
     Script(Box<Script>),
 }
 
+impl Handler {
+    /// weir itself responds, and waits for no other program.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Reply(_) | Self::Files(_))
+    }
+}
+
 /// What maps a request on its way to the handler, or the handler's answer.
 #[derive(Debug)]
 pub enum BodyMap {

@@ -6,6 +6,7 @@ use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
 use crate::exchange::{Exchange, Protocol};
 use crate::flow::{self, ClientClosed};
+use crate::handler::HandlerInput;
 use crate::outgoing::Outgoing;
 use crate::problem::Problem;
 use crate::rejection::Rejection;
@@ -193,8 +194,12 @@ impl Connection {
         };
         if let Some(upgraded) = exchange.upgraded.take() {
             drop(answer);
-            let run = upgrade::run(stream, &mut incoming.buffer, out, exchange, *upgraded, idle);
-            let lingers = Box::pin(run).await;
+            let HandlerInput { context, response, .. } = exchange.handler_input();
+            let client = (&*stream, &mut incoming.buffer, out);
+            let run = upgrade::run(client, &context, response, *upgraded, idle);
+            let report = Box::pin(run).await;
+            let lingers = report.lingers;
+            exchange.end_upgrade(report);
             owned.give_back();
             return if lingers { After::Close } else { After::Drop };
         }

@@ -4,10 +4,11 @@ use super::text_of;
 use crate::body::RequestBody;
 use crate::exchange::Exchange;
 use crate::explanation::{Pair, Part, Sent, Trace};
+use crate::handler::{self, Outline};
 use crate::headers;
+use crate::path;
 use crate::rejection::Rejection;
 use crate::site::Site;
-use crate::{calls, path, pool, proxy, script, upgrade};
 use std::rc::Rc;
 use weir_config::{Call, Handler, QueryMode, Route};
 use weir_document::secret_names::names_credential;
@@ -30,16 +31,15 @@ pub(super) async fn outline(
     let live = Rc::clone(exchange.live());
     let site = &*live.site;
     let bytes = body.data().to_vec();
-    let framing = body.framing();
+    let copy = match body.framing() {
+        Framing::None => RequestBody::empty(),
+        _ => RequestBody::whole(bytes.clone()),
+    };
     let mut outlined = Vec::new();
-    let sent = match &route.handler {
-        Handler::Reply(_) | Handler::Files(_) => None,
-        Handler::Proxy(handler) => {
-            let settings = &site.config.upstreams[exchange.upstream_of(handler).0];
-            let upgrade = upgrade::wanted(exchange, handler, framing == Framing::None)?;
-            let (head, first) =
-                proxy::outline(exchange, route, handler, framing, upgrade.as_deref())
-                    .unwrap_or_default();
+    let sent = match handler::outline(&mut exchange.handler_input(), copy).await? {
+        Outline::Local => None,
+        Outline::Upstream(id, head, first) => {
+            let settings = &site.config.upstreams[id.0];
             let credential = settings.credential.as_ref().map(|c| c.header.as_str());
             let (line, headers) = of_head(site, route, &head, credential);
             let rest = settings.targets.iter().map(|target| target.name().to_owned());
@@ -48,26 +48,12 @@ pub(super) async fn outline(
             let (to, name) = ("upstream".to_owned(), settings.name.clone());
             Some(Sent { to, name, targets, line, headers, body: None })
         }
-        Handler::Calls(all) => {
-            let body = match bytes.is_empty() {
-                true => RequestBody::empty(),
-                false => RequestBody::whole(bytes.clone()),
-            };
-            let fetches = calls::prepare(exchange, all, body).await?;
-            outlined = of_calls(site, all, &fetches);
+        Outline::Whole(to, name) => Some(whole(site, &exchange.request, route, to, name)),
+        Outline::Calls(fetches) => {
+            if let Handler::Calls(calls) = &route.handler {
+                outlined = of_calls(site, calls, &fetches);
+            }
             None
-        }
-        Handler::Pool(handler) => {
-            pool::outline(exchange, route, handler);
-            let name = site.config.pools[handler.pool.0].name.clone();
-            Some(whole(site, &exchange.request, route, "pool", name))
-        }
-        Handler::Script(handler) => {
-            let export = script::export(exchange, handler)?;
-            let function = &handler.program.exports()[export];
-            let name = format!("{} ({function})", handler.program.name());
-            script::prepare(exchange, route);
-            Some(whole(site, &exchange.request, route, "script", name))
         }
     };
     let is_outlined = sent.is_some() || !outlined.is_empty();

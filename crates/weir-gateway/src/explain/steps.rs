@@ -373,7 +373,7 @@ impl Course<'_> {
         };
         let mut step = self.step("handler", Stage::Handler, &setting);
         if step.outcome == Outcome::Passed {
-            let own = matches!(route.handler, Handler::Reply(_) | Handler::Files(_));
+            let own = route.handler.is_local();
             step.outcome = if own { Outcome::Answered } else { Outcome::Later };
             let answers = format!("weir responds with {}", self.of.response.status);
             step.why = if own { answers } else { "not called by explain".to_owned() };

@@ -23,7 +23,7 @@ pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> Respo
     let is_call = exchange.is_grpc_call();
     let body = if is_call {
         let code = grpc::reject(&mut exchange.response.headers, problem, detail.as_deref());
-        exchange.note_grpc_status(code);
+        exchange.recording.note_grpc_status(code, &mut exchange.notes);
         ResponseBody::Empty
     } else {
         let detail = Detail { text: detail.as_deref(), violations: &violations };

@@ -3,17 +3,17 @@
 use super::{Authentication, Effects, Handled};
 use crate::auth::Missing;
 use crate::body::RequestBody;
+use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::explanation::Stage;
+use crate::handler::{self, Served};
 use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::response_cache::{self, Lookup, RouteCache};
-use crate::worker::Live;
-use crate::{calls, files, pool, proxy, reply, script};
+use weir_config::Route;
 use weir_config::expr::Scope;
-use weir_config::{Handler, Route};
 
 /// The effects of serving.
 pub(super) struct Serve;
@@ -64,11 +64,11 @@ impl Effects for Serve {
     async fn handle<'a>(
         &mut self,
         exchange: &mut Exchange,
-        live: &Live,
         route: &Route,
         body: RequestBody<'a>,
     ) -> Result<Handled<'a>, Rejection> {
-        let at = exchange.route.ok_or(Problem::Internal)?;
+        let mut input = exchange.handler_input();
+        let Context { live, at, .. } = input.context;
         let cache = route.cache.as_ref().zip(live.site.route(at).cache.as_ref());
         let lookup = match cache {
             None => Lookup::Bypass,
@@ -76,63 +76,34 @@ impl Effects for Serve {
                 let cache = RouteCache {
                     store,
                     settings,
-                    upstream: exchange.instead,
-                    is_replay: exchange.resubmission.is_some(),
-                    stats: &exchange.worker.stats,
+                    upstream: input.context.split,
+                    is_replay: input.context.replay.is_some(),
+                    stats: &input.context.worker.stats,
                 };
-                Box::pin(cache.lookup(exchange.split(), &body)).await
+                Box::pin(cache.lookup(input.stage(), &body)).await
             }
         };
         let fill = match lookup {
             Lookup::Hit(body) => return Ok(Handled::Response(body)),
             Lookup::Fill(mut fill) => {
-                fill.take_conditions(&mut exchange.request.headers);
+                fill.take_conditions(&mut input.request.headers);
                 Some(fill)
             }
             Lookup::Bypass => None,
         };
-        let mut body = match &route.handler {
-            Handler::Reply(_) | Handler::Files(_) => {
-                respond_locally(exchange, live, route, body).await?
+        let body = match handler::serve(&mut input, body).await? {
+            Served::Response(body) => body,
+            Served::Upgraded(upgraded) => {
+                exchange.upgraded = Some(upgraded);
+                return Ok(Handled::Final(ResponseBody::Empty));
             }
-            Handler::Pool(handler) => {
-                Box::pin(pool::answer(exchange, route, handler, body)).await?
-            }
-            Handler::Proxy(proxy) => proxy::forward(exchange, route, proxy, body).await?,
-            Handler::Calls(calls) => Box::pin(calls::answer(exchange, route, calls, body)).await?,
-            Handler::Script(script) => script::answer(exchange, route, script, body).await?,
         };
-        if exchange.upgraded.is_some() {
-            return Ok(Handled::Final(body));
-        }
-        if let Some(fill) = fill {
-            body = fill.store(&mut exchange.response, body);
-        }
+        let body = match fill {
+            Some(fill) => fill.store(input.response, body),
+            None => body,
+        };
         let caches = &live.site.apis[at.0].caches;
-        response_cache::invalidate(caches, &exchange.view(), exchange.response.status);
+        response_cache::invalidate(caches, &input.view(), input.response.status);
         Ok(Handled::Response(body))
-    }
-}
-
-/// Responds without another program, by `reply` and `files`.
-pub(crate) async fn respond_locally<'a>(
-    exchange: &mut Exchange,
-    live: &Live,
-    route: &Route,
-    mut body: RequestBody<'a>,
-) -> Result<ResponseBody<'a>, Rejection> {
-    let at = exchange.route.ok_or(Problem::Internal)?;
-    match &route.handler {
-        Handler::Reply(reply) => {
-            let plan = live.site.route(at).reply.as_ref().ok_or(Problem::Internal)?;
-            reply::answer(exchange.split(), reply, plan, body).await
-        }
-        _ => {
-            let root = live.route(at).files.as_ref().ok_or(Problem::Internal)?;
-            body.drop_at_hand()?;
-            files::index_paths(exchange.request.path(), root)
-                .try_for_each(|path| exchange.admit_name(&path))?;
-            files::respond(exchange.split(), route, root).await
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Which script runs where: what all workers share of the scripts of one Config.
 
 use super::circuit_breaker::CircuitBreaker;
-use super::seat::Thread;
+use super::slot::Thread;
 use std::sync::Arc;
 use weir_config::{BodyMap, Config, Handler, Script};
 use weir_module::Program;

@@ -6,6 +6,8 @@
 mod condition;
 mod range;
 
+use super::HandlerInput;
+use crate::body::RequestBody;
 use crate::client_request::{ClientRequest, StageInput};
 use crate::compress::{self, Decision};
 use crate::cors::add_vary;
@@ -34,12 +36,17 @@ use weir_wire::{Known, Method};
 const COMPRESSED_AT_ONCE: u64 = 1 << 20;
 
 /// Responds with a file.
-pub(crate) async fn respond<'a>(
-    mut input: StageInput<'_>,
-    route: &Route,
-    root: &Root,
+pub(super) async fn serve<'a>(
+    input: &mut HandlerInput<'_>,
+    mut body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, Rejection> {
-    let input = &mut input;
+    let context = &input.context;
+    let (route, live) = (context.route, context.live);
+    let root = live.route(context.at).files.as_ref().ok_or(Problem::Internal)?;
+    body.drop_at_hand()?;
+    index_paths(input.request.path(), root)
+        .try_for_each(|path| context.admit_name(input.request, &path))?;
+    let input = &mut input.stage();
     let key = key_of(&input.request, root);
     // The folder of the route itself, asked for as if it were a file.
     let bare = key.is_empty() && !input.request.head.path().ends_with('/');
@@ -68,7 +75,7 @@ pub(crate) async fn respond<'a>(
 
 /// The paths of a folder's indexes, if the path is one of a folder: a route of their own may demand
 /// more.
-pub(crate) fn index_paths<'r>(path: &'r str, root: &'r Root) -> impl Iterator<Item = String> {
+fn index_paths<'r>(path: &'r str, root: &'r Root) -> impl Iterator<Item = String> {
     let is_folder = root.files.file.is_none() && path.ends_with('/');
     let indexes = root.files.index.iter().filter(move |_| is_folder);
     indexes.map(move |index| format!("{path}{index}"))

@@ -1,25 +1,26 @@
-//! The `reply` handler: a declared answer.
+//! The `reply` handler: a static response.
 
+use super::HandlerInput;
 use crate::body::RequestBody;
 use crate::client_request::StageInput;
 use crate::negotiate;
 use crate::problem::Problem;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::route_runtime::Representations;
 use crate::transform;
 use bytes::Bytes;
 use weir_config::{Format, Reply, ReplyBody};
 use weir_wire::{Headers, Known};
 
-/// Answers with what is declared.
-pub(crate) async fn answer<'a>(
-    input: StageInput<'_>,
+/// Responds with what is declared.
+pub(super) async fn serve<'a>(
+    input: &mut HandlerInput<'_>,
     reply: &Reply,
-    plan: &Representations,
     mut body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, Rejection> {
-    let StageInput { request, response, deadline, .. } = input;
+    let runtime = input.context.live.site.route(input.context.at);
+    let plan = runtime.reply.as_ref().ok_or(Problem::Internal)?;
+    let StageInput { request, response, deadline, .. } = input.stage();
     let accepted = &request.head.headers;
     if !matches!(reply.body, ReplyBody::Mapped(_)) {
         body.drop_at_hand()?;
@@ -66,7 +67,7 @@ pub(crate) async fn answer<'a>(
 ///
 /// # Errors
 /// The client accepts none.
-pub(crate) fn choose<'o>(
+pub(super) fn choose<'o>(
     request: &Headers,
     offered: impl Iterator<Item = &'o str> + Clone,
 ) -> Result<usize, Rejection> {

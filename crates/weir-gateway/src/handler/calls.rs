@@ -1,96 +1,94 @@
-//! The `calls` handler: several upstreams are asked at once, and what they answer is one answer.
+//! The `calls` handler: concurrent requests to several upstreams, composed into one response.
 //!
-//! Each call is a request of weir's own, as those of scripts are: whole when it is sent, its answer
-//! whole when it is used. They are polled in the task of the client's request, so that they end with it.
+//! Each call is a request of weir's own, as those of scripts are: complete when it is sent, its response
+//! complete when it is used. Calls are polled in the task of the client's request, so they end with it.
 
+use super::HandlerInput;
+use super::head::fill;
 use crate::body::RequestBody;
-use crate::exchange::Exchange;
+use crate::client_request::ClientRequest;
+use crate::context::Context;
+use crate::deadline::Deadline;
 use crate::fetch;
 use crate::headers::text;
 use crate::path;
 use crate::problem::Problem;
-use crate::proxy::fill;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::transaction_id::TransactionId;
 use crate::transform::{self, Source};
 use bytes::Bytes;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::Poll;
-use weir_config::{Call, Given, Route};
-use weir_script::{Annotation, Fetch, FetchedResponse};
+use weir_config::{Call, Given};
+use weir_script::{Fetch, FetchedResponse};
+use weir_wire::ResponseHead;
 
-/// Header that names the calls whose fallback stands in their place.
+/// Header that names the calls that were replaced by their fallback.
 const FALLBACK: &str = "weir-fallback";
 
-type Asking<'c> = Pin<Box<dyn Future<Output = Result<FetchedResponse, Rejection>> + 'c>>;
+type PendingCall<'c> = Pin<Box<dyn Future<Output = Result<FetchedResponse, Rejection>> + 'c>>;
 
 /// What has come of a call.
-enum Came {
-    /// A JSON value that stands for it.
+enum CallOutcome {
+    /// The JSON value of its member.
     Value(Vec<u8>),
-    /// An answer that is the whole answer.
-    Answer(FetchedResponse),
+    /// A response that replaces the composed one.
+    Response(FetchedResponse),
 }
 
-/// Asks all of them, and answers with an object of what they answered.
-pub(crate) async fn answer<'a>(
-    exchange: &mut Exchange,
-    route: &Route,
+/// Makes all calls, and responds with an object of their results.
+pub(super) async fn serve<'a>(
+    input: &mut HandlerInput<'_>,
     calls: &[Call],
     body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, Rejection> {
-    let fetches = prepare(exchange, calls, body).await?;
-    let live = Rc::clone(exchange.live());
-    let (id, limit): (TransactionId, u64) = (exchange.id, route.body_limit);
-    let span = exchange.span.clone();
-    let ask = |(call, fetch): (&Call, Fetch)| -> Asking<'_> {
-        let (live, upstream) = (Rc::clone(&live), call.upstream);
-        let span = span.clone();
-        Box::pin(
-            async move { fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, span).await },
-        )
+    let fetches = prepare(input, calls, body).await?;
+    let Context { live, id, route, span, deadline, .. } = input.context;
+    let start = |(call, fetch): (&Call, Fetch)| -> PendingCall<'_> {
+        let upstream = &live.upstreams[call.upstream.0];
+        Box::pin(fetch::fetch(upstream, fetch, *id, route.body_limit, span.cloned()))
     };
-    let mut asking: Vec<Option<Asking<'_>>> =
-        calls.iter().zip(fetches).map(|pair| Some(ask(pair))).collect();
+    let mut pending: Vec<Option<PendingCall<'_>>> =
+        calls.iter().zip(fetches).map(|pair| Some(start(pair))).collect();
     let mut values: Vec<Vec<u8>> = vec![Vec::new(); calls.len()];
-    exchange.deadline.progress();
-    while let Some((at, answered)) = next(exchange, &mut asking).await? {
-        match came(exchange, &calls[at], answered)? {
-            Came::Value(value) => values[at] = value,
-            Came::Answer(answer) => return Ok(passed(exchange, answer)),
+    deadline.progress();
+    while let Some((at, fetched)) = next(deadline, &mut pending).await? {
+        match evaluate(input, &calls[at], fetched)? {
+            CallOutcome::Value(value) => values[at] = value,
+            CallOutcome::Response(response) => return Ok(pass(input.response, response)),
         }
     }
-    exchange.response.status = 200;
-    exchange.response.headers.push("content-type", b"application/json");
-    Ok(ResponseBody::Whole(together(calls, &values)))
+    input.response.status = 200;
+    input.response.headers.push("content-type", b"application/json");
+    Ok(ResponseBody::Whole(compose(calls, &values)))
 }
 
-/// What each of them is sent, from the request.
-pub(crate) async fn prepare(
-    exchange: &mut Exchange,
+/// The requests of all calls, made from the client's.
+pub(super) async fn prepare(
+    input: &mut HandlerInput<'_>,
     calls: &[Call],
     mut body: RequestBody<'_>,
 ) -> Result<Vec<Fetch>, Rejection> {
-    let input = if calls.iter().filter_map(|call| call.body.as_ref()).any(|map| map.reads_body()) {
-        Box::pin(transform::read_json(&exchange.request.headers, &exchange.deadline, body)).await?
+    let HandlerInput { context, request, .. } = input;
+    let json = if calls.iter().filter_map(|call| call.body.as_ref()).any(|map| map.reads_body()) {
+        Box::pin(transform::read_json(&request.headers, context.deadline, body)).await?
     } else {
         body.drop_at_hand()?;
         Vec::new()
     };
-    exchange.announce_trace();
-    calls.iter().map(|call| fetch_of(exchange, call, &input)).collect()
+    context.announce_trace(&mut request.headers);
+    let request = context.view(request);
+    calls.iter().map(|call| fetch_of(&request, call, &json)).collect()
 }
 
-fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Rejection> {
-    let upstream = &exchange.live().site.config.upstreams[call.upstream.0];
-    let mut target = fill(exchange, &call.path);
+fn fetch_of(request: &ClientRequest<'_>, call: &Call, input: &[u8]) -> Result<Fetch, Rejection> {
+    let upstream = &request.config.upstreams[call.upstream.0];
+    let mut target = fill(request, &call.path);
     let computed = call.query.iter().any(|(_, given)| matches!(given, Given::Expr(_)));
-    let scope = if computed { exchange.view().scope() } else { Default::default() };
+    let scope = if computed { request.scope() } else { Default::default() };
     let mut before = '?';
     for (name, given) in &call.query {
         let value = match given {
@@ -108,7 +106,7 @@ fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Rej
         before = '&';
     }
     let mut headers: Vec<(String, String)> = Vec::new();
-    let sent = &exchange.request.headers;
+    let sent = &request.head.headers;
     let trace = ["traceparent", "tracestate"];
     for name in call.forward.iter().map(String::as_str).chain(trace) {
         let own = call.headers.iter().any(|(set, _)| set == name);
@@ -119,7 +117,7 @@ fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Rej
     headers.extend(call.headers.iter().cloned());
     let mut body = None;
     if let Some(map) = &call.body {
-        body = Some(transform::apply(&exchange.view(), map, input)?);
+        body = Some(transform::apply(request, map, input)?);
         if !headers.iter().any(|(name, _)| name == "content-type") {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
@@ -142,43 +140,45 @@ fn fetch_of(exchange: &Exchange, call: &Call, input: &[u8]) -> Result<Fetch, Rej
     })
 }
 
-/// The first that is done of those that are under way; `None` when there are none left.
+/// The first call that ends; `None` if none is pending.
 async fn next(
-    exchange: &Exchange,
-    asking: &mut [Option<Asking<'_>>],
+    deadline: &Deadline,
+    pending: &mut [Option<PendingCall<'_>>],
 ) -> Result<Option<(usize, Result<FetchedResponse, Rejection>)>, Rejection> {
     poll_fn(|cx| {
         let mut waits = false;
-        for (at, slot) in asking.iter_mut().enumerate() {
+        for (at, slot) in pending.iter_mut().enumerate() {
             let Some(one) = slot else { continue };
-            if let Poll::Ready(answered) = one.as_mut().poll(cx) {
+            if let Poll::Ready(fetched) = one.as_mut().poll(cx) {
                 *slot = None;
-                return Poll::Ready(Ok(Some((at, answered))));
+                return Poll::Ready(Ok(Some((at, fetched))));
             }
             waits = true;
         }
         if !waits {
             return Poll::Ready(Ok(None));
         }
-        exchange.deadline.poll_request(cx).map(|expired| Err(expired.into()))
+        deadline.poll_request(cx).map(|expired| Err(expired.into()))
     })
     .await
 }
 
-/// What an answer comes to: its value, its fallback, or the end of the request.
-fn came(
-    exchange: &mut Exchange,
+/// Reads the response to a call: its value, the fallback, or the end of the request.
+fn evaluate(
+    input: &mut HandlerInput<'_>,
     call: &Call,
-    answered: Result<FetchedResponse, Rejection>,
-) -> Result<Came, Rejection> {
+    fetched: Result<FetchedResponse, Rejection>,
+) -> Result<CallOutcome, Rejection> {
     let failed = |why: String| Rejection::new(Problem::CallFailed).detail(why);
-    let rejection = match answered {
-        Ok(answer) if call.pass.contains(&answer.status) => return Ok(Came::Answer(answer)),
-        Ok(answer) if !(200..300).contains(&answer.status) => {
-            failed(format!("`{}`: status {}", call.name, answer.status))
+    let rejection = match fetched {
+        Ok(response) if call.pass.contains(&response.status) => {
+            return Ok(CallOutcome::Response(response));
         }
-        Ok(answer) => match value(call, answer) {
-            Ok(value) => return Ok(Came::Value(value)),
+        Ok(response) if !(200..300).contains(&response.status) => {
+            failed(format!("`{}`: status {}", call.name, response.status))
+        }
+        Ok(response) => match value(call, response) {
+            Ok(value) => return Ok(CallOutcome::Value(value)),
             Err(why) => failed(format!("`{}`: unreadable response: {why}", call.name)),
         },
         Err(mut rejection) => {
@@ -190,26 +190,26 @@ fn came(
         }
     };
     let Some(fallback) = &call.fallback else { return Err(rejection) };
-    exchange.worker.stats.fallbacks.add(1);
-    let headers = &mut exchange.response.headers;
+    input.context.worker.stats.fallbacks.add(1);
+    let headers = &mut input.response.headers;
     let names = headers.get(FALLBACK).map(|value| text(value).into_owned());
     let names = names.map_or(call.name.clone(), |before| format!("{before}, {}", call.name));
     headers.set(FALLBACK, names.as_bytes());
-    // What is missing now may be there a moment later.
+    // The call may succeed the next time.
     headers.set("cache-control", b"no-store");
     let title = rejection.problem.title();
     let why = format!("{title}: {}", rejection.detail.as_deref().unwrap_or_default());
-    exchange.notes.get_or_insert_default().add(Annotation::Log, "", &why);
-    Ok(Came::Value(fallback.clone().into_bytes()))
+    input.note(&why);
+    Ok(CallOutcome::Value(fallback.clone().into_bytes()))
 }
 
-/// The JSON value of an answer; null if it has no body.
-fn value(call: &Call, answer: FetchedResponse) -> Result<Vec<u8>, String> {
-    if answer.body.is_empty() {
+/// The JSON value of a response; null if it has no body.
+fn value(call: &Call, response: FetchedResponse) -> Result<Vec<u8>, String> {
+    if response.body.is_empty() {
         return Ok(b"null".to_vec());
     }
     let header = |name: &str| {
-        let found = answer.headers.iter().find(|(header, _)| header == name);
+        let found = response.headers.iter().find(|(header, _)| header == name);
         found.map(|(_, value)| value.as_str())
     };
     if header("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
@@ -222,33 +222,31 @@ fn value(call: &Call, answer: FetchedResponse) -> Result<Vec<u8>, String> {
             None => "the content type is missing".to_owned(),
         });
     };
-    let json = source.json(answer.body).map_err(|error| error.to_string())?;
+    let json = source.json(response.body).map_err(|error| error.to_string())?;
     match serde_json::from_slice::<&RawValue>(&json) {
         Ok(_) => Ok(json),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// An answer that is the whole answer.
-fn passed(exchange: &mut Exchange, answer: FetchedResponse) -> ResponseBody<'static> {
-    let response = &mut exchange.response;
+/// Responds with the response to a call.
+fn pass(response: &mut ResponseHead, fetched: FetchedResponse) -> ResponseBody<'static> {
     response.headers.remove(FALLBACK);
     response.headers.remove("cache-control");
-    response.status = answer.status;
-    for (name, value) in &answer.headers {
+    response.status = fetched.status;
+    for (name, value) in &fetched.headers {
         if name != "content-length" {
             response.headers.push(name, value.as_bytes());
         }
     }
-    if answer.body.is_empty() {
-        ResponseBody::Empty
-    } else {
-        ResponseBody::Whole(Bytes::from(answer.body))
+    match fetched.body.is_empty() {
+        true => ResponseBody::Empty,
+        false => ResponseBody::Whole(Bytes::from(fetched.body)),
     }
 }
 
 /// The object of all values, in the order of the configuration.
-fn together(calls: &[Call], values: &[Vec<u8>]) -> Bytes {
+fn compose(calls: &[Call], values: &[Vec<u8>]) -> Bytes {
     let length = values.iter().map(Vec::len).sum::<usize>();
     let mut out = Vec::with_capacity(length + calls.len() * 24 + 2);
     out.push(b'{');

@@ -1,50 +1,59 @@
-//! From what a script gives to an answer.
+//! From the result of a script to a response.
 
-use crate::exchange::Exchange;
+use super::report;
+use crate::handler::{HandlerInput, reply};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
-use crate::reply;
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::{Format, Script};
 use weir_script::{ScriptBody, ScriptResponse};
-use weir_wire::Known;
+use weir_wire::{Headers, Known, ResponseHead};
 
-/// Why an answer is not given.
-pub(super) enum Unfit {
+/// Why the result of a script is not sent.
+pub(super) enum InvalidResult {
     /// The client accepts none of the formats.
-    Refused(Rejection),
+    Rejected(Rejection),
     /// It cannot be written as HTTP.
     Malformed(String),
 }
 
-impl Unfit {
-    /// What the client is told.
-    pub(super) fn tell(self, exchange: &mut Exchange, script: &Script) -> Rejection {
+impl InvalidResult {
+    /// The response to the client.
+    pub(super) fn reject(self, input: &mut HandlerInput<'_>, script: &Script) -> Rejection {
         match self {
-            Self::Refused(rejection) => rejection,
-            Self::Malformed(why) => super::tell(exchange, script, Problem::ScriptFailed, &why),
+            Self::Rejected(rejection) => rejection,
+            Self::Malformed(why) => report(input, script, Problem::ScriptFailed, &why),
         }
     }
 }
 
-/// Puts an answer into `exchange.response`; gives its body.
-pub(super) fn give<'a>(
-    exchange: &mut Exchange,
+/// Responds with the result of a script.
+pub(super) fn write<'a>(
+    input: &mut HandlerInput<'_>,
     script: &Script,
-    answer: ScriptResponse,
-) -> Result<ResponseBody<'a>, Unfit> {
-    let ScriptResponse { status, headers, body } = answer;
-    let response = &mut exchange.response;
+    result: ScriptResponse,
+) -> Result<ResponseBody<'a>, Rejection> {
+    let written = write_to(input.response, &input.request.headers, script, result);
+    written.map_err(|invalid| invalid.reject(input, script))
+}
+
+fn write_to<'a>(
+    response: &mut ResponseHead,
+    request: &Headers,
+    script: &Script,
+    result: ScriptResponse,
+) -> Result<ResponseBody<'a>, InvalidResult> {
+    let ScriptResponse { status, headers, body } = result;
     for (name, value) in &headers {
         let value = match field(name, value) {
             Ok(value) => value,
-            Err(unfit) => {
+            Err(invalid) => {
                 response.headers.clear();
-                return Err(unfit);
+                return Err(invalid);
             }
         };
-        if !is_ours(name) {
+        if !is_managed(name) {
             response.headers.push(name, value);
         }
     }
@@ -52,8 +61,8 @@ pub(super) fn give<'a>(
     // Those that never have one (RFC 9110 section 15).
     let bodiless = matches!(status, 204 | 205 | 304);
     let body = if bodiless { ScriptBody::Empty } else { body };
-    let (content_type, bytes) = body_of(exchange, script, body)?;
-    let headers = &mut exchange.response.headers;
+    let headers = &mut response.headers;
+    let (content_type, bytes) = encode(body, || preferred(request, headers, script))?;
     if let Some(content_type) = content_type
         && headers.known(Known::ContentType).is_none()
     {
@@ -62,20 +71,11 @@ pub(super) fn give<'a>(
     Ok(if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) })
 }
 
-/// A body as it is sent, and what it is; a value in the format that the client prefers.
-pub(super) fn body_of<'s>(
-    exchange: &mut Exchange,
-    script: &'s Script,
+/// A body as it is sent, and its content type; a value in the format of `format`.
+pub(super) fn encode<'s>(
     body: ScriptBody,
-) -> Result<(Option<&'s str>, Bytes), Unfit> {
-    written(body, || preferred(exchange, script))
-}
-
-/// A body as it is sent, and what it is; a value in the format that is found for it.
-pub(super) fn written<'s>(
-    body: ScriptBody,
-    format: impl FnOnce() -> Result<&'s Format, Unfit>,
-) -> Result<(Option<&'s str>, Bytes), Unfit> {
+    format: impl FnOnce() -> Result<&'s Format, InvalidResult>,
+) -> Result<(Option<&'s str>, Bytes), InvalidResult> {
     Ok(match body {
         ScriptBody::Empty => (None, Bytes::new()),
         ScriptBody::Text(text) => (Some("text/plain; charset=utf-8"), Bytes::from(text)),
@@ -87,38 +87,42 @@ pub(super) fn written<'s>(
                 Format::Json { .. } => json,
                 Format::Xml(_) => format
                     .render(&json)
-                    .map_err(|_| Unfit::Refused(Rejection::new(Problem::Internal)))?,
+                    .map_err(|_| InvalidResult::Rejected(Problem::Internal.into()))?,
             };
             (Some(format.content_type()), Bytes::from(bytes))
         }
     })
 }
 
-/// The value of a header, if the two can be written.
-pub(super) fn field<'v>(name: &str, value: &'v str) -> Result<&'v [u8], Unfit> {
+/// The value of a header, if name and value are valid.
+pub(super) fn field<'v>(name: &str, value: &'v str) -> Result<&'v [u8], InvalidResult> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let text = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);
     if name.is_empty() || !name.bytes().all(token) || !value.bytes().all(text) {
         let why = format!("the header `{name}` contains characters that are invalid in HTTP");
-        return Err(Unfit::Malformed(why));
+        return Err(InvalidResult::Malformed(why));
     }
     Ok(value.trim_matches([' ', '\t']).as_bytes())
 }
 
-/// The format that the client prefers.
-fn preferred<'s>(exchange: &mut Exchange, script: &'s Script) -> Result<&'s Format, Unfit> {
+/// The format that the client prefers, by the headers of the request.
+pub(super) fn preferred<'s>(
+    request: &Headers,
+    response: &mut Headers,
+    script: &'s Script,
+) -> Result<&'s Format, InvalidResult> {
     let formats = &script.formats;
     let offered = formats.iter().map(Format::content_type);
-    let index = reply::choose(&exchange.request.headers, offered).map_err(Unfit::Refused)?;
+    let index = reply::choose(request, offered).map_err(InvalidResult::Rejected)?;
     if formats.len() > 1 {
-        crate::cors::add_vary(&mut exchange.response.headers, "accept");
+        crate::cors::add_vary(response, "accept");
     }
     Ok(&formats[index])
 }
 
-/// Whether weir itself decides about a header. Answers of upstreams that are passed on have them.
-pub(super) fn is_ours(name: &str) -> bool {
-    const OURS: [&str; 10] = [
+/// Whether weir itself manages a header. Responses of upstreams that a script returns have them.
+pub(super) fn is_managed(name: &str) -> bool {
+    const MANAGED: [&str; 10] = [
         "connection",
         "content-length",
         "keep-alive",
@@ -130,5 +134,5 @@ pub(super) fn is_ours(name: &str) -> bool {
         "upgrade",
         "weir-transaction-id",
     ];
-    OURS.contains(&name)
+    MANAGED.contains(&name)
 }

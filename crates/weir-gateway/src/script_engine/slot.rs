@@ -19,7 +19,7 @@ pub(crate) struct EngineSlot {
     limits: Limits,
     /// Counts the engines there have been.
     generation: Cell<u64>,
-    /// Told when an engine has died.
+    /// Notified when an engine has died.
     died: Notify,
 }
 
@@ -64,7 +64,7 @@ impl EngineSlot {
         Ok((generation, step))
     }
 
-    /// `None` if the call is over, with its engine above all.
+    /// `None` if the call has ended, also with its engine.
     pub(crate) fn resume(
         &self,
         generation: u64,
@@ -72,7 +72,7 @@ impl EngineSlot {
         op: OpId,
         outcome: Outcome,
     ) -> Option<Step> {
-        if self.is_over(generation) {
+        if self.is_dead(generation) {
             return None;
         }
         let step = self.engine.borrow_mut().as_mut()?.resume(call, op, outcome);
@@ -81,7 +81,7 @@ impl EngineSlot {
     }
 
     pub(crate) fn cancel(&self, generation: u64, call: CallId) {
-        if !self.is_over(generation)
+        if !self.is_dead(generation)
             && let Some(engine) = self.engine.borrow_mut().as_mut()
         {
             engine.cancel(call);
@@ -89,7 +89,7 @@ impl EngineSlot {
     }
 
     /// Whether the engine of this generation has died.
-    pub(crate) fn is_over(&self, generation: u64) -> bool {
+    pub(crate) fn is_dead(&self, generation: u64) -> bool {
         self.generation.get() != generation
     }
 
@@ -109,15 +109,15 @@ impl EngineSlot {
     }
 }
 
-/// Calls that a thread has at once; more are refused.
-const CALLS: usize = 64;
+/// Most concurrent calls on a thread; more are rejected.
+const MAX_CALLS: usize = 64;
 
 /// A thread with an engine for one script.
 #[derive(Debug)]
 pub(crate) struct Thread {
     program: Arc<Program>,
     limits: Limits,
-    orders: SyncSender<Command>,
+    commands: SyncSender<Command>,
     calls: AtomicUsize,
 }
 
@@ -141,7 +141,7 @@ pub(crate) enum Command {
     },
 }
 
-/// A call's place on a thread.
+/// A permit for a call on a thread.
 pub(crate) struct CallPermit<'t>(&'t Thread);
 
 impl Drop for CallPermit<'_> {
@@ -152,13 +152,13 @@ impl Drop for CallPermit<'_> {
 
 impl Thread {
     pub(crate) fn start(program: &Arc<Program>, limits: &Limits) -> Result<Self, EngineError> {
-        // A call has one order at a time, and a last one that ends it.
-        let (orders, receiver) = sync_channel(4 * CALLS);
+        // A call has one command at a time, and a last one that cancels it.
+        let (commands, receiver) = sync_channel(4 * MAX_CALLS);
         let (program, limits) = (Arc::clone(program), limits.clone());
         let thread = Self {
             program: Arc::clone(&program),
             limits: limits.clone(),
-            orders,
+            commands,
             calls: AtomicUsize::new(0),
         };
         let (made, is_made) = sync_channel(1);
@@ -185,23 +185,23 @@ impl Thread {
         *self.program == *program && self.limits == *limits
     }
 
-    /// A place for a call, if there is one.
-    pub(crate) fn ticket(&self) -> Option<CallPermit<'_>> {
+    /// A permit for a call, if fewer than the maximum run.
+    pub(crate) fn permit(&self) -> Option<CallPermit<'_>> {
         let before = self.calls.fetch_add(1, Relaxed);
-        let ticket = CallPermit(self);
-        (before < CALLS).then_some(ticket)
+        let permit = CallPermit(self);
+        (before < MAX_CALLS).then_some(permit)
     }
 
-    /// Hands an order in; there is room for those of all calls.
-    pub(crate) fn order(&self, order: Command) -> bool {
-        self.orders.try_send(order).is_ok()
+    /// Sends a command; the queue has room for those of all calls.
+    pub(crate) fn send(&self, command: Command) -> bool {
+        self.commands.try_send(command).is_ok()
     }
 }
 
-/// Until nobody can hand in orders any more.
-fn serve(slot: &EngineSlot, orders: &Receiver<Command>) {
-    for order in orders {
-        match order {
+/// Runs until the thread is dropped.
+fn serve(slot: &EngineSlot, commands: &Receiver<Command>) {
+    for command in commands {
+        match command {
             Command::Begin { export, request, reply } => {
                 if reply.is_closed() {
                     continue;

@@ -3,7 +3,7 @@
 use super::agents;
 use crate::body::RequestBody;
 use crate::clock;
-use crate::exchange::Exchange;
+use crate::handler::HandlerInput;
 use crate::headers::strip_response;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
@@ -11,19 +11,19 @@ use crate::upstream::{Http1Response, Http1Upload, OutboundRequest, Scope, Timeou
 use std::sync::Arc;
 use weir_broker::Pool;
 
-/// Sends it. The head of the response is then in `exchange.response`.
+/// Sends it. The head of the response is then in `input.response`.
 pub(super) async fn send<'a>(
-    exchange: &mut Exchange,
+    input: &mut HandlerInput<'_>,
     pool: &Arc<Pool>,
     body: &mut RequestBody<'a>,
     timeouts: Timeouts,
 ) -> Result<ResponseBody<'a>, Rejection> {
-    let connection = agents(exchange, pool).0.check_out().await?;
+    let connection = agents(input, pool).0.check_out().await?;
     let called = clock::recent();
-    let (method, takes_interim) = (exchange.request.method, exchange.takes_interim());
+    let (method, interim) = (input.request.method, input.context.interim());
     let head = {
-        let request = &exchange.request;
-        let host = exchange.client.host.as_deref().unwrap_or(request.authority());
+        let request = &*input.request;
+        let host = input.context.client.host.as_deref().unwrap_or(request.authority());
         let host = if host.is_empty() { "localhost" } else { host };
         let (name, target) = (request.method_name(), request.target());
         OutboundRequest::new(method, name, target, &request.headers).http1(
@@ -34,12 +34,11 @@ pub(super) async fn send<'a>(
     };
     let mut upload = Http1Upload::new(std::mem::replace(body, RequestBody::empty()));
     upload.set_head(head);
-    let (mut agents, response, interim) = agents(exchange, pool);
-    let interim = Some(interim).filter(|_| takes_interim);
+    let (mut agents, response) = agents(input, pool);
     let scope = Scope { method, deadline: agents.deadline, timeouts, upgrade: false, interim };
     let (connection, ()) = agents.send(connection, &mut upload, response, &scope).await?;
-    exchange.recording.answered(called);
-    strip_response(&mut exchange.response, method);
-    let body = Http1Response::new(connection, upload, &exchange.response, timeouts.idle);
+    input.recording.answered(called);
+    strip_response(input.response, method);
+    let body = Http1Response::new(connection, upload, input.response, timeouts.idle);
     Ok(ResponseBody::Upstream(UpstreamBody::Http1(body)))
 }

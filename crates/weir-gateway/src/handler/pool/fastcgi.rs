@@ -6,7 +6,7 @@ use crate::agent_connections::LeaseGuard;
 use crate::body::RequestBody;
 use crate::buffer;
 use crate::clock;
-use crate::exchange::Exchange;
+use crate::handler::HandlerInput;
 use crate::headers::strip_response;
 use crate::problem::Problem;
 use crate::rejection::Rejection;
@@ -21,9 +21,9 @@ use weir_config::AgentProtocol;
 use weir_wire::Framing;
 use weir_wire::fastcgi::{ParamsWriter, request};
 
-/// Sends it. The head of the response is then in `exchange.response`.
+/// Sends it. The head of the response is then in `input.response`.
 pub(super) async fn send<'a>(
-    exchange: &mut Exchange,
+    input: &mut HandlerInput<'_>,
     (pool, settings): (&Arc<Pool>, &weir_config::Pool),
     program: (&Found, &Call),
     body: &mut RequestBody<'a>,
@@ -31,49 +31,55 @@ pub(super) async fn send<'a>(
 ) -> Result<AgentOutcome<'a>, Rejection> {
     let is_fastcgi = settings.protocol == AgentProtocol::FastCgi;
     let framing = body.framing();
-    let method = program.1.verb(exchange);
+    let method = program.1.verb(input.request);
     let (connection, out) = if is_fastcgi {
         let mut out = buffer::take_vec();
         request::begin(&mut out, true);
         let mut params = ParamsWriter::new(&mut out);
-        variables::each(exchange, settings, program, framing, |name, value| {
-            params.push(name, value);
-        });
+        variables::each(
+            (&input.context, input.request),
+            settings,
+            program,
+            framing,
+            |name, value| {
+                params.push(name, value);
+            },
+        );
         params.finish_request();
-        (agents(exchange, pool).0.check_out().await?, out)
+        (agents(input, pool).0.check_out().await?, out)
     } else {
-        (start(exchange, pool, settings, program, framing).await?, Vec::new())
+        (start(input, pool, settings, program, framing).await?, Vec::new())
     };
     let called = clock::recent();
     let body = std::mem::replace(body, RequestBody::empty());
     let mut upload = FastCgiUpload::new(out, body, is_fastcgi, pool);
-    let (mut agents, response, _) = agents(exchange, pool);
+    let (mut agents, response) = agents(input, pool);
     let scope =
         Scope { method, deadline: agents.deadline, timeouts, upgrade: false, interim: None };
     let (connection, head) = agents.send(connection, &mut upload, response, &scope).await?;
     let outcome = head.finish(connection, upload, response.framing, timeouts.idle);
     if !matches!(outcome, AgentOutcome::Redirect(_)) {
-        exchange.recording.answered(called);
-        strip_response(&mut exchange.response, exchange.request.method);
+        input.recording.answered(called);
+        strip_response(input.response, input.request.method);
     }
     Ok(outcome)
 }
 
 /// Starts a program for this request.
 async fn start(
-    exchange: &mut Exchange,
+    input: &mut HandlerInput<'_>,
     pool: &Arc<Pool>,
     settings: &weir_config::Pool,
     program: (&Found, &Call),
     framing: Framing,
 ) -> Result<Box<Connection>, Rejection> {
     let mut all: Vec<(String, OsString)> = Vec::with_capacity(40);
-    variables::each(exchange, settings, program, framing, |name, value| {
+    variables::each((&input.context, input.request), settings, program, framing, |name, value| {
         if !value.contains(&0) {
             all.push((name.to_owned(), OsString::from_vec(value.to_vec())));
         }
     });
-    let mut lease = agents(exchange, pool).0.lease().await?;
+    let mut lease = agents(input, pool).0.lease().await?;
     lease.mark_sent();
     let (file, broker) = (program.0.file.clone(), Arc::clone(pool));
     // Loading a program takes longer than other requests of this worker may have to wait.
@@ -92,7 +98,7 @@ async fn start(
         }
     };
     let pipes = process.stdin.take().zip(process.stdout.take());
-    let guard = LeaseGuard::new(&exchange.worker.agents, lease, Some(process));
+    let guard = LeaseGuard::new(&input.context.worker.agents, lease, Some(process));
     let (stdin, stdout) = pipes.ok_or(Problem::Internal)?;
     Ok(Connection::to_agent(Stream::pipes(stdin, stdout), false, guard))
 }

@@ -1,37 +1,38 @@
 //! The program of a request.
 
 use super::call::Call;
-use crate::exchange::Exchange;
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::rejection::Rejection;
 use crate::script_path::{Found, decoded};
 use std::rc::Rc;
 use weir_config::{AgentScript, Pool, PoolHandler};
+use weir_wire::RequestHead;
 
 /// Finds it.
 pub(super) async fn find(
-    exchange: &Exchange,
+    context: &Context<'_>,
+    request: &RequestHead,
     settings: &Pool,
     handler: &PoolHandler,
     call: &Call,
 ) -> Result<Rc<Found>, Rejection> {
-    let request = call.path(exchange);
-    let (before, rest) = request.split_at(call.led(exchange));
+    let path = call.path(request);
+    let (before, rest) = path.split_at(call.led(&context.view(request)));
     let fixed = handler.script.as_ref().or(match &settings.script {
         AgentScript::Fixed(file) => Some(file),
         AgentScript::None | AgentScript::Below(_) => None,
     });
     if let (None, AgentScript::Below(root)) = (fixed, &settings.script) {
-        let scripts = &exchange.worker.scripts;
+        let scripts = &context.worker.scripts;
         return Ok(scripts.below(handler.pool.0, root, before, rest).await?);
     }
-    let wildcard = exchange.matched().is_some_and(|(_, route)| route.path.wildcard);
     let (name, info) = match before.strip_suffix('/') {
-        Some(name) if wildcard => (name, format!("/{rest}")),
-        _ => (request, String::new()),
+        Some(name) if context.route.path.wildcard => (name, format!("/{rest}")),
+        _ => (path, String::new()),
     };
     let name = decoded(name);
-    let info = if info == "/" && !request.ends_with('/') { String::new() } else { info };
+    let info = if info == "/" && !path.ends_with('/') { String::new() } else { info };
     let info = decoded(&info);
     if info.contains('\0') || name.contains('\0') {
         return Err(Problem::BadRequest.into());

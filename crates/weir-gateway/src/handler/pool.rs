@@ -6,33 +6,31 @@ mod http;
 mod script;
 mod variables;
 
+use super::{HandlerInput, Outline, head};
 use crate::body::RequestBody;
-use crate::exchange::Exchange;
+use crate::context::Context;
+use crate::deadline::Deadline;
 use crate::problem::Problem;
-use crate::proxy::head;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::upstream::{AgentOutcome, Agents, Timeouts, UpstreamBody};
 use bytes::Bytes;
 use call::Call;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use weir_broker::Pool;
-use weir_config::{AgentProtocol, PoolHandler, Route};
-use weir_wire::{Framing, Headers, Known, ResponseHead};
+use weir_config::{AgentProtocol, PoolHandler};
+use weir_wire::{Framing, Headers, Known, RequestHead, ResponseHead};
 
 /// Most local redirects that one request follows.
 const MAX_REDIRECTS: usize = 10;
 
-/// Sends a request to an agent. The head of the response is then in `exchange.response`.
-pub(crate) async fn answer<'a>(
-    exchange: &mut Exchange,
-    route: &Route,
+/// Sends a request to an agent.
+pub(super) async fn serve<'a>(
+    input: &mut HandlerInput<'_>,
     handler: &PoolHandler,
     mut body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, Rejection> {
-    let live = Rc::clone(exchange.live());
+    let live = input.context.live;
     let settings = &live.site.config.pools[handler.pool.0];
     let pool = live.site.pools[handler.pool.0].pool();
     let timeouts = Timeouts {
@@ -42,20 +40,21 @@ pub(crate) async fn answer<'a>(
     body.at_hand()?;
     let responded = async {
         if settings.protocol == AgentProtocol::Http {
-            prepare(exchange, route, &settings.headers);
-            return http::send(exchange, pool, &mut body, timeouts).await;
+            prepare(&input.context, input.request, &settings.headers);
+            return http::send(input, pool, &mut body, timeouts).await;
         }
         let mut call = Call::default();
-        let mut script = script::find(exchange, settings, handler, &call).await?;
+        let mut script =
+            script::find(&input.context, input.request, settings, handler, &call).await?;
         if let Some(path) = &script.own_path {
-            exchange.admit_name(path)?;
+            input.context.admit_name(input.request, path)?;
         }
-        prepare(exchange, route, &settings.headers);
-        let mut body =
-            with_length(exchange, std::mem::replace(&mut body, RequestBody::empty())).await?;
+        prepare(&input.context, input.request, &settings.headers);
+        let taken = std::mem::replace(&mut body, RequestBody::empty());
+        let mut body = with_length(input.context.deadline, taken).await?;
         for _ in 0..=MAX_REDIRECTS {
             let program = (&*script, &call);
-            let sent = fastcgi::send(exchange, (pool, settings), program, &mut body, timeouts);
+            let sent = fastcgi::send(input, (pool, settings), program, &mut body, timeouts);
             let location = match sent.await? {
                 AgentOutcome::Buffered(bytes) => return Ok(ResponseBody::Whole(bytes)),
                 AgentOutcome::Response(body) => {
@@ -63,12 +62,12 @@ pub(crate) async fn answer<'a>(
                 }
                 AgentOutcome::Redirect(location) => location,
             };
-            let Some(next) = Call::to(exchange, &location) else {
-                return Ok(redirect(exchange, &location));
+            let Some(next) = Call::to(&input.context, input.request, &location) else {
+                return Ok(redirect(input.response, &location));
             };
             call = next;
             body = RequestBody::empty();
-            script = script::find(exchange, settings, handler, &call).await?;
+            script = script::find(&input.context, input.request, settings, handler, &call).await?;
         }
         Err(Rejection::new(Problem::UpstreamProtocolError).detail("too many local redirects"))
     };
@@ -80,26 +79,26 @@ pub(crate) async fn answer<'a>(
     result
 }
 
-/// The agents of a pool for a request, where the head of the response goes, and interim ones.
+/// The agents of a pool for a request, and where the head of the response goes.
 fn agents<'e>(
-    exchange: &'e mut Exchange,
+    input: &'e mut HandlerInput<'_>,
     pool: &'e Arc<Pool>,
-) -> (Agents<'e>, &'e mut ResponseHead, &'e RefCell<Vec<u8>>) {
-    let Exchange { worker, deadline, recording, report, response, interim, .. } = exchange;
-    let (worker, connections) = (worker.index, &worker.agents);
-    let times = recording.times();
-    (Agents { pool, worker, connections, deadline, times, report }, response, interim)
+) -> (Agents<'e>, &'e mut ResponseHead) {
+    let HandlerInput { context, recording, report, response, .. } = input;
+    let (worker, connections) = (context.worker.index, &context.worker.agents);
+    let (deadline, times) = (context.deadline, recording.times());
+    (Agents { pool, worker, connections, deadline, times, report }, response)
 }
 
-/// Makes the headers that an agent would get; nothing is sent.
-pub(crate) fn outline(exchange: &mut Exchange, route: &Route, handler: &PoolHandler) {
-    let live = Rc::clone(exchange.live());
-    prepare(exchange, route, &live.site.config.pools[handler.pool.0].headers);
+/// Makes the headers that an agent would get.
+pub(super) fn outline(input: &mut HandlerInput<'_>, handler: &PoolHandler) -> Outline {
+    let settings = &input.context.config().pools[handler.pool.0];
+    prepare(&input.context, input.request, &settings.headers);
+    Outline::Whole("pool", settings.name.clone())
 }
 
 /// Redirects the client to the location of a local redirect that this route does not serve.
-fn redirect<'a>(exchange: &mut Exchange, location: &str) -> ResponseBody<'a> {
-    let response = &mut exchange.response;
+fn redirect<'a>(response: &mut ResponseHead, location: &str) -> ResponseBody<'a> {
     response.clear();
     response.status = 302;
     response.headers.push("location", location.as_bytes());
@@ -108,24 +107,23 @@ fn redirect<'a>(exchange: &mut Exchange, location: &str) -> ResponseBody<'a> {
 
 /// Programs get the length of a body, and read no more: one of unknown length is buffered first.
 async fn with_length<'a>(
-    exchange: &Exchange,
+    deadline: &Deadline,
     mut body: RequestBody<'a>,
 ) -> Result<RequestBody<'a>, Rejection> {
     match body.framing() {
         Framing::None | Framing::Length(_) => Ok(body),
         Framing::Chunked | Framing::UntilClose => {
-            Ok(RequestBody::whole(body.read_whole(&exchange.deadline).await?))
+            Ok(RequestBody::whole(body.read_whole(deadline).await?))
         }
     }
 }
 
 /// Turns the client's headers into the agent's, in place.
-fn prepare(exchange: &mut Exchange, route: &Route, passed: &[String]) {
-    let live = Rc::clone(exchange.live());
-    withhold(&mut exchange.request.headers, passed, |known, name| {
-        live.site.redaction.is_masked(known, name)
+fn prepare(context: &Context<'_>, request: &mut RequestHead, passed: &[String]) {
+    withhold(&mut request.headers, passed, |known, name| {
+        context.live.site.redaction.is_masked(known, name)
     });
-    head::prepare(exchange, route, None, passed);
+    head::prepare(context, request, None, passed);
 }
 
 /// Removes credentials, which programs get only if they are listed. (Names with an underscore are removed

@@ -1,0 +1,103 @@
+//! The facts of a request in flight from its handler on: what is not changed any more.
+
+use crate::auth::Principal;
+use crate::client_request::ClientRequest;
+use crate::deadline::Deadline;
+use crate::forwarded::Client;
+use crate::rejection::Rejection;
+use crate::replay::Replay;
+use crate::spans::Open;
+use crate::trace_context::TraceContext;
+use crate::transaction_id::TransactionId;
+use crate::worker::{Live, Worker};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+use weir_config::{Config, Proxy, Route, UpstreamId};
+use weir_wire::{Headers, RequestHead};
+
+/// The facts of a request whose route is found.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'x> {
+    pub(crate) worker: &'static Worker,
+    pub(crate) live: &'x Rc<Live>,
+    pub(crate) deadline: &'x Deadline,
+    pub(crate) id: &'x TransactionId,
+    pub(crate) client: &'x Client,
+    /// The other end of the connection.
+    pub(crate) peer: &'x SocketAddr,
+    /// Host of the request: lower case, without port.
+    pub(crate) host: &'x str,
+    /// Protocol version of the request as `Via` names it.
+    pub(crate) version: &'static str,
+    /// The client speaks HTTP/1.1: it may get interim responses, and upgrade its connection.
+    pub(crate) is_http11: bool,
+    pub(crate) route: &'x Route,
+    /// Indexes of API and route.
+    pub(crate) at: (usize, usize),
+    /// The upstream that traffic splitting has selected, if one.
+    pub(crate) split: Option<UpstreamId>,
+    /// Mirrors that it is eligible for, by their indexes in the proxy.
+    pub(crate) mirrors: &'x [usize],
+    pub(crate) principal: Option<&'x Principal>,
+    /// There if weir itself sends the request again.
+    pub(crate) replay: Option<&'x Replay>,
+    /// There if the request is traced.
+    pub(crate) span: Option<&'x Rc<Open>>,
+    /// Interim responses that the client is still to get, as encoded.
+    pub(crate) interim: &'x RefCell<Vec<u8>>,
+    /// When the request came, on the steady clock and in seconds since 1970.
+    pub(crate) started: Instant,
+    pub(crate) unix: u64,
+}
+
+impl<'x> Context<'x> {
+    pub(crate) fn config(&self) -> &'x Config {
+        &self.live.site.config
+    }
+
+    /// The request, to read.
+    pub(crate) fn view<'v>(&self, head: &'v RequestHead) -> ClientRequest<'v>
+    where
+        'x: 'v,
+    {
+        let route = (Some(self.at.0), Some(self.at));
+        self.live.view((head, self.host, self.client), route, self.principal)
+    }
+
+    /// Where interim responses go, if the client may get them (RFC 9110 section 15.2). They are
+    /// encoded for HTTP/1.1, so clients of HTTP/2 get none but `100 (Continue)`, which weir sends
+    /// itself.
+    pub(crate) fn interim(&self) -> Option<&'x RefCell<Vec<u8>>> {
+        self.is_http11.then_some(self.interim)
+    }
+
+    /// The upstream that a proxy forwards the request to.
+    pub(crate) fn upstream_of(&self, proxy: &Proxy) -> UpstreamId {
+        self.split.unwrap_or(proxy.upstream)
+    }
+
+    /// Checks another name of what the path leads to: no route of that name may demand more than the
+    /// one that was found, or weir itself would bypass it.
+    ///
+    /// # Errors
+    /// There is such a route.
+    pub(crate) fn admit_name(&self, request: &RequestHead, name: &str) -> Result<(), Rejection> {
+        let site = &self.live.site;
+        let method = (self.host, request.method_name());
+        Ok(site.router.admit_name(&site.config, method, name, self.at)?)
+    }
+
+    /// Writes the trace that the request belongs to into headers for an upstream.
+    pub(crate) fn announce_trace(&self, headers: &mut Headers) {
+        match self.span {
+            Some(span) => span.announce(headers),
+            None => {
+                // If weir samples, what has no span was not sampled.
+                let sampled = self.live.traces().is_none();
+                TraceContext::establish(headers, sampled);
+            }
+        }
+    }
+}

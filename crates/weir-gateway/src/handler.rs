@@ -1,0 +1,144 @@
+//! Handlers: what responds to a request that has passed every policy. One module each: how it
+//! selects, what it would send, how it serves.
+
+mod calls;
+mod files;
+mod head;
+mod pool;
+mod proxy;
+mod reply;
+pub(crate) mod script;
+
+use crate::body::RequestBody;
+use crate::capture::Recording;
+use crate::client_request::{ClientRequest, StageInput};
+use crate::context::Context;
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
+use crate::upstream::{SendReport, Upgraded};
+use weir_config::{Config, Handler, UpstreamId};
+use weir_script::{Annotation, Annotations, Fetch};
+use weir_wire::{RequestHead, ResponseHead};
+
+/// What a handler works on.
+pub(crate) struct HandlerInput<'x> {
+    pub(crate) context: Context<'x>,
+    pub(crate) request: &'x mut RequestHead,
+    /// The head of the response, to write.
+    pub(crate) response: &'x mut ResponseHead,
+    pub(crate) recording: &'x mut Recording,
+    /// What sending to an upstream comes to.
+    pub(crate) report: &'x mut SendReport,
+    /// What is noted of the transaction.
+    pub(crate) notes: &'x mut Option<Box<Annotations>>,
+}
+
+impl<'x> HandlerInput<'x> {
+    /// The request, to read.
+    pub(crate) fn view(&self) -> ClientRequest<'_> {
+        self.context.view(self.request)
+    }
+
+    /// What needs no more than the request and the head of the response.
+    pub(crate) fn stage(&mut self) -> StageInput<'_> {
+        let Context { deadline, started, unix, .. } = self.context;
+        let (request, response) = (self.context.view(self.request), &mut *self.response);
+        StageInput { request, response, deadline, started, unix }
+    }
+
+    /// Adds a line to the log of the transaction.
+    fn note(&mut self, line: &str) {
+        self.notes.get_or_insert_default().add(Annotation::Log, "", line);
+    }
+}
+
+/// What has come of a handler.
+pub(crate) enum Served<'a> {
+    /// The body of a response; its head is in [`HandlerInput::response`].
+    Response(ResponseBody<'a>),
+    /// The upstream has switched to another protocol; the head for the client is in
+    /// [`HandlerInput::response`].
+    Upgraded(Box<Upgraded>),
+}
+
+/// What a handler would send.
+pub(crate) enum Outline {
+    /// Nothing: weir itself responds.
+    Local,
+    /// A request to this upstream: its head as HTTP/1.1, and the name of the target of the first
+    /// attempt; both are empty if there is no target.
+    Upstream(UpstreamId, Vec<u8>, String),
+    /// The request with its headers as they are then, to the `pool` or `script` of this name.
+    Whole(&'static str, String),
+    /// The requests of composed calls.
+    Calls(Vec<Fetch>),
+}
+
+/// What the handler of a route has selected for a request.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// The upstream of traffic splitting, if one.
+    pub(crate) split: Option<UpstreamId>,
+    /// Mirrors of the proxy, by their indexes.
+    pub(crate) mirrors: Vec<usize>,
+}
+
+/// Selects what depends on the request as the client sent it.
+pub(crate) fn select<'r>(
+    handler: &Handler,
+    request: impl FnOnce() -> ClientRequest<'r>,
+    is_replay: bool,
+) -> Selection {
+    match handler {
+        Handler::Proxy(proxy) if proxy::selects(proxy) => {
+            proxy::select(proxy, &request(), is_replay)
+        }
+        _ => Selection::default(),
+    }
+}
+
+/// The name of the upstream or pool that a handler sends to; empty if there is none.
+pub(crate) fn destination<'c>(
+    handler: &Handler,
+    config: &'c Config,
+    split: Option<UpstreamId>,
+) -> &'c str {
+    match handler {
+        Handler::Proxy(proxy) => &config.upstreams[split.unwrap_or(proxy.upstream).0].name,
+        Handler::Pool(pool) => &config.pools[pool.pool.0].name,
+        Handler::Reply(_) | Handler::Files(_) | Handler::Calls(_) | Handler::Script(_) => "",
+    }
+}
+
+/// Has the handler of the route respond.
+pub(crate) async fn serve<'a>(
+    input: &mut HandlerInput<'_>,
+    body: RequestBody<'a>,
+) -> Result<Served<'a>, Rejection> {
+    let response = match &input.context.route.handler {
+        Handler::Reply(reply) => reply::serve(input, reply, body).await?,
+        Handler::Files(_) => files::serve(input, body).await?,
+        Handler::Proxy(proxy) => return proxy::serve(input, proxy, body).await,
+        Handler::Pool(pool) => Box::pin(pool::serve(input, pool, body)).await?,
+        Handler::Calls(calls) => Box::pin(calls::serve(input, calls, body)).await?,
+        Handler::Script(script) => script::serve(input, script, body).await?,
+    };
+    Ok(Served::Response(response))
+}
+
+/// Makes what the handler of the route would send; nothing is sent.
+///
+/// # Errors
+/// What the handler rejects before it sends anything.
+pub(crate) async fn outline(
+    input: &mut HandlerInput<'_>,
+    body: RequestBody<'_>,
+) -> Result<Outline, Rejection> {
+    match &input.context.route.handler {
+        Handler::Reply(_) | Handler::Files(_) => Ok(Outline::Local),
+        Handler::Proxy(proxy) => proxy::outline(input, proxy, body.framing()),
+        Handler::Pool(pool) => Ok(pool::outline(input, pool)),
+        Handler::Calls(calls) => calls::prepare(input, calls, body).await.map(Outline::Calls),
+        Handler::Script(script) => script::outline(input, script),
+    }
+}

@@ -1,0 +1,60 @@
+//! The request head that an upstream or an agent gets.
+
+use crate::client_request::ClientRequest;
+use crate::context::Context;
+use crate::forwarded::{self, Hop};
+use crate::headers::{apply_edits, drop_underscored, strip_hop_by_hop};
+use weir_config::{HeaderEdits, PathPart};
+use weir_wire::{Known, RequestHead};
+
+/// Turns the client's headers into the upstream's, in place: removes hop-by-hop headers and those with an
+/// underscore or a dot that are not in `passed`, applies the edits of route and handler, and adds
+/// forwarding headers. Only the credential is missing: `headers::sign`.
+pub(super) fn prepare(
+    context: &Context<'_>,
+    request: &mut RequestHead,
+    edits: Option<&HeaderEdits>,
+    passed: &[String],
+) {
+    let dropped = drop_underscored(&mut request.headers, passed);
+    if dropped > 0 {
+        context.worker.stats.dropped_headers.add(dropped);
+    }
+    strip_hop_by_hop(&mut request.headers, |known| {
+        matches!(
+            known,
+            Known::Host | Known::Expect | Known::ContentLength | Known::WeirTransactionId
+        )
+    });
+    let (authority, headers) = request.authority_and_headers();
+    let hop = Hop { peer: context.peer.ip(), host: authority.as_bytes(), version: context.version };
+    forwarded::announce(headers, &hop, context.client);
+    context.announce_trace(headers);
+    if context.route.response_map.is_some() {
+        // A body that is transformed must not be encoded.
+        headers.remove("accept-encoding");
+    }
+    apply_edits(headers, &context.route.request_headers);
+    if let Some(edits) = edits {
+        apply_edits(headers, edits);
+    }
+    if let Some(replay) = context.replay {
+        replay.mark(&context.route.resubmit, context.id.as_str(), headers);
+    }
+    headers.push_known(Known::WeirTransactionId, context.id.as_bytes());
+}
+
+/// A path with the parameters of the request.
+pub(super) fn fill(request: &ClientRequest<'_>, parts: &[PathPart]) -> String {
+    let mut filled = String::new();
+    for part in parts {
+        match part {
+            PathPart::Text(text) => filled.push_str(text),
+            PathPart::Parameter(name) => filled.push_str(&request.raw_parameter(name)),
+        }
+    }
+    if !filled.starts_with('/') {
+        filled.insert(0, '/');
+    }
+    filled
+}
