@@ -1,20 +1,16 @@
 //! The facts of a request in flight from its handler on: what is not changed any more.
 
-use crate::auth::Principal;
+use crate::arrival::Arrival;
 use crate::client_request::ClientRequest;
 use crate::deadline::Deadline;
-use crate::forwarded::Client;
+use crate::decisions::Decisions;
 use crate::rejection::Rejection;
-use crate::replay::Replay;
 use crate::spans::Open;
 use crate::trace_context::TraceContext;
-use crate::transaction_id::TransactionId;
 use crate::worker::{Live, Worker};
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Instant;
-use weir_config::{Config, Proxy, Route, UpstreamId};
+use weir_config::{Config, Route};
 use weir_wire::{Headers, RequestHead};
 
 /// The facts of a request whose route is found.
@@ -23,12 +19,7 @@ pub(crate) struct Context<'x> {
     pub(crate) worker: &'static Worker,
     pub(crate) live: &'x Rc<Live>,
     pub(crate) deadline: &'x Deadline,
-    pub(crate) id: &'x TransactionId,
-    pub(crate) client: &'x Client,
-    /// The other end of the connection.
-    pub(crate) peer: &'x SocketAddr,
-    /// Host of the request: lower case, without port.
-    pub(crate) host: &'x str,
+    pub(crate) arrival: &'x Arrival,
     /// Protocol version of the request as `Via` names it.
     pub(crate) version: &'static str,
     /// The client speaks HTTP/1.1: it may get interim responses, and upgrade its connection.
@@ -36,20 +27,11 @@ pub(crate) struct Context<'x> {
     pub(crate) route: &'x Route,
     /// Indexes of API and route.
     pub(crate) at: (usize, usize),
-    /// The upstream that traffic splitting has selected, if one.
-    pub(crate) split: Option<UpstreamId>,
-    /// Mirrors that it is eligible for, by their indexes in the proxy.
-    pub(crate) mirrors: &'x [usize],
-    pub(crate) principal: Option<&'x Principal>,
-    /// There if weir itself sends the request again.
-    pub(crate) replay: Option<&'x Replay>,
+    pub(crate) decisions: &'x Decisions,
     /// There if the request is traced.
     pub(crate) span: Option<&'x Rc<Open>>,
     /// Interim responses that the client is still to get, as encoded.
     pub(crate) interim: &'x RefCell<Vec<u8>>,
-    /// When the request came, on the steady clock and in seconds since 1970.
-    pub(crate) started: Instant,
-    pub(crate) unix: u64,
 }
 
 impl<'x> Context<'x> {
@@ -62,8 +44,7 @@ impl<'x> Context<'x> {
     where
         'x: 'v,
     {
-        let route = (Some(self.at.0), Some(self.at));
-        self.live.view((head, self.host, self.client), route, self.principal)
+        self.live.view(head, self.arrival, self.decisions)
     }
 
     /// Where interim responses go, if the client may get them (RFC 9110 section 15.2). They are
@@ -73,11 +54,6 @@ impl<'x> Context<'x> {
         self.is_http11.then_some(self.interim)
     }
 
-    /// The upstream that a proxy forwards the request to.
-    pub(crate) fn upstream_of(&self, proxy: &Proxy) -> UpstreamId {
-        self.split.unwrap_or(proxy.upstream)
-    }
-
     /// Checks another name of what the path leads to: no route of that name may demand more than the
     /// one that was found, or weir itself would bypass it.
     ///
@@ -85,7 +61,7 @@ impl<'x> Context<'x> {
     /// There is such a route.
     pub(crate) fn admit_name(&self, request: &RequestHead, name: &str) -> Result<(), Rejection> {
         let site = &self.live.site;
-        let method = (self.host, request.method_name());
+        let method = (self.arrival.host.as_str(), request.method_name());
         Ok(site.router.admit_name(&site.config, method, name, self.at)?)
     }
 

@@ -14,18 +14,18 @@ mod upstream;
 
 pub(crate) use desk::Desk;
 
+use crate::arrival::Protocol;
 use crate::auth::Missing;
 use crate::body::RequestBody;
 use crate::client_request::ClientRequest;
-use crate::exchange::{Exchange, Protocol};
+use crate::exchange::Exchange;
 use crate::explanation::{Explanation, Stage, Text, Trace};
-use crate::flow::{self, Authentication, Effects, Handled};
-use crate::handler::{self, Served};
+use crate::flow::{self, Authentication, Effects};
+use crate::handler::{self, HandlerInput, Served};
 use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Limiter, Moment, RouteLimits};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
-use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
-use crate::response_body::ResponseBody;
+use crate::request_text::{Ingress, RequestText, RequestTextError, read_head};
 use crate::site::{Site, SiteError};
 use crate::worker::{Live, Worker};
 use std::net::{IpAddr, SocketAddr};
@@ -56,7 +56,7 @@ async fn explain(
     ask: &RequestText,
 ) -> Result<Explanation, RequestTextError> {
     let live = worker.live();
-    let arrival = Arrival::of(&live.site.config, ask)?;
+    let arrival = Ingress::of(&live.site.config, ask)?;
     let head = arrival.head(ask)?;
     let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let peer = SocketAddr::new(client, 0);
@@ -135,17 +135,13 @@ impl Effects for Explain {
 
     async fn handle<'a>(
         &mut self,
-        exchange: &mut Exchange,
-        route: &Route,
+        input: &mut HandlerInput<'_>,
         body: RequestBody<'a>,
-    ) -> Result<Handled<'a>, Rejection> {
-        if Box::pin(sent::outline(exchange, route, &body, &mut self.trace)).await? {
-            return Ok(Handled::Final(ResponseBody::Empty));
+    ) -> Result<Option<Served<'a>>, Rejection> {
+        if Box::pin(sent::outline(input, &body, &mut self.trace)).await? {
+            return Ok(None);
         }
-        match handler::serve(&mut exchange.handler_input(), body).await? {
-            Served::Response(body) => Ok(Handled::Response(body)),
-            Served::Upgraded(_) => Err(Problem::Internal.into()),
-        }
+        handler::serve(input, body).await.map(Some)
     }
 }
 
@@ -191,13 +187,13 @@ impl<'x> Explained<'x> {
             response: &exchange.response,
             live: exchange.live(),
             trace,
-            started: exchange.started,
-            now: exchange.worker.shared.limiter.moment(exchange.started, exchange.unix),
-            problem: exchange.problem,
-            logs: exchange.notes.as_deref().map(|notes| &*notes.logs).unwrap_or_default(),
-            upstream: exchange.selection.split,
-            mirrors: &exchange.selection.mirrors,
-            capture: exchange.recording.capture(),
+            started: exchange.arrival.started,
+            now: exchange.moment(),
+            problem: exchange.record.problem,
+            logs: exchange.record.notes.as_deref().map(|notes| &*notes.logs).unwrap_or_default(),
+            upstream: exchange.decisions.selection.split,
+            mirrors: &exchange.decisions.selection.mirrors,
+            capture: exchange.record.recording.capture(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! Serving a request and explaining it differ in their [`Effects`].
 
 mod authentication;
+mod content;
 mod local_reply;
 mod routing;
 mod serve;
@@ -16,11 +17,12 @@ use crate::auth::{Missing, Principal};
 use crate::body::RequestBody;
 use crate::compress::{self, Decision};
 use crate::console_cookie;
+use crate::context::Context;
 use crate::cors;
 use crate::exchange::Exchange;
 use crate::explanation::Stage;
-use crate::handler;
-use crate::handler::script::{self, Mapped};
+use crate::handler::script::Mapped;
+use crate::handler::{self, HandlerInput, Served};
 use crate::headers::apply_edits;
 use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
 use crate::problem::Problem;
@@ -28,16 +30,13 @@ use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::site::Site;
 use crate::stats::WorkerStats;
-use crate::validate::Findings;
 use crate::worker::Live;
-use crate::{transform, validate};
 use routing::Destination;
 use serve::Serve;
 use std::net::IpAddr;
 use std::rc::Rc;
 use weir_config::expr::Scope;
-use weir_config::validation::{Enforcement, Validation};
-use weir_config::{BodyMap, Compression, Route};
+use weir_config::{Compression, Route};
 use weir_journal::stage;
 use weir_wire::{Headers, Method, RequestHead, ResponseHead};
 
@@ -100,21 +99,12 @@ pub(crate) trait Effects {
         body: &mut RequestBody<'_>,
     ) -> Result<(), Problem>;
 
-    /// Has the handler of the route respond, or says what it would send.
+    /// Has the handler of the route respond; `None` if its request is only described.
     async fn handle<'a>(
         &mut self,
-        exchange: &mut Exchange,
-        route: &Route,
+        input: &mut HandlerInput<'_>,
         body: RequestBody<'a>,
-    ) -> Result<Handled<'a>, Rejection>;
-}
-
-/// What has come of a handler.
-pub(crate) enum Handled<'a> {
-    /// A response, its head in the exchange.
-    Response(ResponseBody<'a>),
-    /// What is not to be changed any more: the connection becomes something else, or there is none.
-    Final(ResponseBody<'a>),
+    ) -> Result<Option<Served<'a>>, Rejection>;
 }
 
 /// Brings a request from its route to its response; `fx` says whether it is served or explained.
@@ -127,63 +117,68 @@ pub(crate) async fn stages<'a, E: Effects>(
     let site = &*live.site;
     check_expectation(&exchange.request)?;
     fx.reach(Stage::Route);
-    let Exchange { request, response, host, .. } = &mut *exchange;
-    let (api, found) = routing::find(site, host, request, response);
-    exchange.api = api;
+    let Exchange { arrival, request, response, .. } = &mut *exchange;
+    let (api, found) = routing::find(site, &arrival.host, request, response);
+    exchange.decisions.api = api;
     let at = match found? {
         Destination::Route(at) => at,
         Destination::Options => return Ok(ResponseBody::Empty),
     };
-    exchange.route = Some(at);
+    exchange.decisions.route = Some(at);
     let route = &site.config.apis[at.0].routes[at.1];
     exchange.set_timeout(route.timeout);
-    exchange.recording.found(route);
+    exchange.record.recording.found(route);
 
     fx.reach(Stage::Clients);
-    check_client(route, exchange.client.address)?;
+    check_client(route, exchange.arrival.client.address)?;
     fx.reach(Stage::Auth);
-    let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
-    exchange.principal = Some(authenticate(exchange, &live, route, now, fx).await?);
+    let now = exchange.moment();
+    exchange.decisions.principal = Some(authenticate(exchange, &live, route, now, fx).await?);
     fx.reach(Stage::Limit);
     limit(exchange, site, &site.route(at).limits, now, fx)?;
     fx.reach(Stage::BodySize);
     body.limit(route.body_limit)?;
     fx.reach(Stage::Validation);
     if let Some(validation) = &route.validation {
-        body = validate_request(exchange, validation, body).await?;
+        body = content::validate_request(&mut exchange.handler_input(), validation, body).await?;
     }
-    let is_replay = exchange.resubmission.is_some();
-    exchange.selection = handler::select(&route.handler, || exchange.view(), is_replay);
+    let is_replay = exchange.arrival.replay.is_some();
+    exchange.decisions.selection = handler::select(&route.handler, || exchange.view(), is_replay);
     fx.admit(exchange, route, &mut body)?;
-    exchange.admitted = true;
+    exchange.decisions.admitted = true;
+    let input = &mut exchange.handler_input();
     fx.reach(Stage::RequestMap);
     if let Some(map) = &route.request_map {
-        body = match map_request::<E>(exchange, map, body).await? {
+        body = match content::map_request::<E>(input, map, body).await? {
             Mapped::Request(body) => body,
             Mapped::Response(body) => {
                 fx.reach(Stage::Over);
-                return Ok(finish(exchange, site, route, body));
+                return Ok(finish(input, body));
             }
         };
     }
     fx.reach(Stage::Handler);
-    let mut body = match fx.handle(exchange, route, body).await? {
-        Handled::Response(body) => body,
-        Handled::Final(body) => return Ok(body),
+    let mut body = match fx.handle(input, body).await? {
+        Some(Served::Response(body)) => body,
+        Some(Served::Upgraded(upgraded)) => {
+            exchange.upgraded = Some(upgraded);
+            return Ok(ResponseBody::Empty);
+        }
+        None => return Ok(ResponseBody::Empty),
     };
     if let Some(limit) = route.answer_limit {
         body = body.within(limit)?;
     }
     fx.reach(Stage::ResponseMap);
     if let Some(map) = &route.response_map {
-        body = map_response::<E>(exchange, route, map, body).await?;
+        body = content::map_response::<E>(input, map, body).await?;
     }
     fx.reach(Stage::ResponseValidation);
     if let Some(validation) = &route.validation {
-        body = validate_response(exchange, validation, route.body_limit, body).await?;
+        body = content::validate_response(input, validation, body).await?;
     }
     fx.reach(Stage::Over);
-    Ok(finish(exchange, site, route, body))
+    Ok(finish(input, body))
 }
 
 /// 417 for what cannot be expected of weir.
@@ -210,7 +205,7 @@ async fn authenticate<E: Effects>(
     now: Moment,
     fx: &mut E,
 ) -> Result<Rc<Principal>, Rejection> {
-    if let Some(replay) = &exchange.resubmission {
+    if let Some(replay) = &exchange.arrival.replay {
         // Verified when it was recorded. That the route admits it now was checked.
         return Ok(Rc::clone(&replay.principal));
     }
@@ -218,14 +213,14 @@ async fn authenticate<E: Effects>(
         live,
         route,
         request: &exchange.request,
-        certificate: exchange.certificate.as_deref(),
-        address: exchange.client.address,
-        started: exchange.started,
+        certificate: exchange.arrival.certificate.as_deref(),
+        address: exchange.arrival.client.address,
+        started: exchange.arrival.started,
         now,
     };
     let principal = authentication.run(fx, &exchange.worker.stats.auth_throttled).await?;
     if !route.access.any_of.is_empty() {
-        exchange.recording.stage_ended(stage::AUTH, exchange.started);
+        exchange.record.recording.stage_ended(stage::AUTH, exchange.arrival.started);
     }
     Ok(principal)
 }
@@ -238,19 +233,22 @@ fn limit<E: Effects>(
     now: Moment,
     fx: &mut E,
 ) -> Result<(), Rejection> {
-    let caller = Caller { consumer: exchange.consumer(), address: exchange.client.address };
+    let caller = Caller {
+        consumer: exchange.decisions.consumer(),
+        address: exchange.arrival.client.address,
+    };
     let scope = || exchange.view().scope();
     let decision = fx.limit(&site.limits, limits, &caller, scope, now);
     let limit_status = match decision {
         Ok(limit_status) => limit_status,
         Err(rejection) => {
-            exchange.limit_status = Some(rejection.limit_status);
+            exchange.decisions.limit_status = Some(rejection.limit_status);
             return Err(beyond_limit(&site.limits, rejection, &exchange.worker.stats));
         }
     };
-    exchange.limit_status = limit_status;
+    exchange.decisions.limit_status = limit_status;
     if limit_status.is_some() {
-        exchange.recording.stage_ended(stage::LIMIT, exchange.started);
+        exchange.record.recording.stage_ended(stage::LIMIT, exchange.arrival.started);
     }
     exchange.count_admitted();
     Ok(())
@@ -268,116 +266,14 @@ fn beyond_limit(plan: &LimitPlan, rejection: LimitRejection, stats: &WorkerStats
     Rejection::new(problem).recorded(why)
 }
 
-/// Checks a request against the description of its API.
-async fn validate_request<'a>(
-    exchange: &mut Exchange,
-    validation: &Validation,
-    body: RequestBody<'a>,
-) -> Result<RequestBody<'a>, Rejection> {
-    let begun = exchange.recording.mark().unwrap_or(exchange.started);
-    let mut found = Findings::default();
-    let (request, deadline) = (exchange.view(), &exchange.deadline);
-    let checked = validate::request(&request, deadline, validation, body, &mut found).await;
-    note_findings(exchange, "request", found);
-    let body = checked?;
-    exchange.recording.stage_ended(stage::VALIDATE, begun);
-    Ok(body)
-}
-
-/// Checks a response against the description of its API.
-async fn validate_response<'a>(
-    exchange: &mut Exchange,
-    validation: &Validation,
-    limit: u64,
-    body: ResponseBody<'a>,
-) -> Result<ResponseBody<'a>, Rejection> {
-    if validation.responses == Enforcement::Off {
-        return Ok(body);
-    }
-    let mut found = Findings::default();
-    let checked = validate::response(exchange.split(), validation, limit, body, &mut found);
-    let checked = Box::pin(checked).await;
-    note_findings(exchange, "response", found);
-    checked
-}
-
-/// Counts and notes what validation found of a `request` or a `response`.
-fn note_findings(exchange: &mut Exchange, side: &'static str, found: Findings) {
-    let (worker, count) = (exchange.worker, found.over_budget.len() as u64);
-    let stats = &worker.stats;
-    let (invalid, over_budget) = match side {
-        "request" => (&stats.invalid_requests, &stats.validation_over_budget_requests),
-        _ => (&stats.invalid_responses, &stats.validation_over_budget_responses),
-    };
-    invalid.add(found.invalid);
-    over_budget.add(count);
-    for violation in &found.over_budget {
-        worker.over_budget.add(&exchange.view(), side, violation);
-    }
-    if !found.notes.is_empty() {
-        exchange.notes.get_or_insert_default().logs.extend(found.notes);
-    }
-}
-
-/// Maps a request on its way to the handler.
-async fn map_request<'a, E: Effects>(
-    exchange: &mut Exchange,
-    map: &BodyMap,
-    body: RequestBody<'a>,
-) -> Result<Mapped<'a>, Rejection> {
-    let begun = exchange.recording.mark().unwrap_or(exchange.started);
-    let mapped = match map {
-        BodyMap::Structure(one) => {
-            let (request, deadline) = (exchange.view(), &exchange.deadline);
-            let built = transform::build(&request, deadline, one, 0, body);
-            let (mapped, content_type) = Box::pin(built).await?;
-            exchange.request.headers.set("content-type", content_type.as_bytes());
-            Mapped::Request(RequestBody::whole(mapped))
-        }
-        // It may send requests to upstreams.
-        BodyMap::Script(_) if !E::CALLS_SCRIPTS => Mapped::Request(body),
-        BodyMap::Script(script) => {
-            let mut input = exchange.handler_input();
-            Box::pin(script::map_request(&mut input, script, body)).await?
-        }
-    };
-    exchange.recording.stage_ended(stage::REQUEST_MAP, begun);
-    Ok(mapped)
-}
-
-/// Maps the response of the handler.
-async fn map_response<'a, E: Effects>(
-    exchange: &mut Exchange,
-    route: &Route,
-    map: &BodyMap,
-    body: ResponseBody<'a>,
-) -> Result<ResponseBody<'a>, Rejection> {
-    let body = match map {
-        BodyMap::Structure(one) => {
-            Box::pin(transform::response(exchange.split(), one, route.body_limit, body)).await?
-        }
-        BodyMap::Script(_) if !E::CALLS_SCRIPTS => body,
-        BodyMap::Script(script) => {
-            let mut input = exchange.handler_input();
-            Box::pin(script::map_response(&mut input, script, body)).await?
-        }
-    };
-    exchange.recording.stage_ended(stage::RESPONSE_MAP, exchange.started);
-    Ok(body)
-}
-
 /// Applied to every response of a route: header edits, compression, limit headers, CORS.
-fn finish<'a>(
-    exchange: &mut Exchange,
-    site: &Site,
-    route: &Route,
-    body: ResponseBody<'a>,
-) -> ResponseBody<'a> {
-    let Exchange { request, response, limit_status, api, .. } = exchange;
+fn finish<'a>(input: &mut HandlerInput<'_>, body: ResponseBody<'a>) -> ResponseBody<'a> {
+    let Context { live, route, decisions, .. } = input.context;
+    let (site, request, response) = (&live.site, &*input.request, &mut *input.response);
     apply_edits(&mut response.headers, &route.response_headers);
     let body = compress(&route.compress, request, response, body);
-    write_limits(&site.limits, *limit_status, response);
-    allow_origin(site, *api, &request.headers, &mut response.headers);
+    write_limits(&site.limits, decisions.limit_status, response);
+    allow_origin(site, decisions.api, &request.headers, &mut response.headers);
     body
 }
 

@@ -13,6 +13,7 @@ use crate::body::RequestBody;
 use crate::capture::Recording;
 use crate::client_request::{ClientRequest, StageInput};
 use crate::context::Context;
+use crate::decisions::Selection;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::upstream::{SendReport, Upgraded};
@@ -41,7 +42,8 @@ impl<'x> HandlerInput<'x> {
 
     /// What needs no more than the request and the head of the response.
     pub(crate) fn stage(&mut self) -> StageInput<'_> {
-        let Context { deadline, started, unix, .. } = self.context;
+        let Context { deadline, arrival, .. } = self.context;
+        let (started, unix) = (arrival.started, arrival.unix);
         let (request, response) = (self.context.view(self.request), &mut *self.response);
         StageInput { request, response, deadline, started, unix }
     }
@@ -72,15 +74,6 @@ pub(crate) enum Outline {
     Whole(&'static str, String),
     /// The requests of composed calls.
     Calls(Vec<Fetch>),
-}
-
-/// What the handler of a route has selected for a request.
-#[derive(Debug, Default)]
-pub(crate) struct Selection {
-    /// The upstream of traffic splitting, if one.
-    pub(crate) split: Option<UpstreamId>,
-    /// Mirrors of the proxy, by their indexes.
-    pub(crate) mirrors: Vec<usize>,
 }
 
 /// Selects what depends on the request as the client sent it.

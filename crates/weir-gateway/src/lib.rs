@@ -3,10 +3,12 @@
 //! The way of a request: [`listen`] → `connection` → `flow` (route → auth → limit → validate →
 //! map → handler → map → compress) → client. `worker` is the thread all of it runs on.
 
+mod arrival;
 mod authorization_server;
 pub mod configuration;
 mod connection;
 mod context;
+mod decisions;
 mod exchange;
 pub mod explain;
 pub mod explanation;
@@ -15,6 +17,7 @@ mod flow;
 mod gateway;
 mod handler;
 pub mod injection;
+mod record_builder;
 mod replay;
 pub mod request_text;
 mod response_body;

@@ -59,7 +59,7 @@ pub enum RequestTextError {
 }
 
 /// Where a request comes in.
-pub(crate) struct Arrival {
+pub(crate) struct Ingress {
     /// Index of the listener.
     pub(crate) listener: usize,
     pub(crate) https: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Arrival {
     pub(crate) why: &'static str,
 }
 
-impl Arrival {
+impl Ingress {
     /// By what is asked, else by the URL, else the first listener.
     pub(crate) fn of(config: &Config, ask: &RequestText) -> Result<Self, RequestTextError> {
         let url = Url::of(&ask.target)?;

@@ -81,7 +81,7 @@ fn is_admitted(context: &Context<'_>, request: &RequestHead, proxy: &Proxy) -> b
         return true;
     }
     let Ok(origin) = std::str::from_utf8(origin) else { return false };
-    let authority = context.client.host.as_deref().unwrap_or(request.authority());
+    let authority = context.arrival.client.host.as_deref().unwrap_or(request.authority());
     let listed = match admitted {
         Some(Origins::List(list)) => list.iter().any(|one| one.eq_ignore_ascii_case(origin)),
         _ => false,

@@ -1,10 +1,11 @@
 //! HTTP/1.x: one request after the other.
 
 use super::{Start, disconnect_watch, exhausted, http2};
+use crate::arrival::Protocol;
 use crate::body::{Http1Body, Incoming, RequestBody, ResponseError};
 use crate::buffer::Buffer;
 use crate::deadline::{Deadline, Expired, Wait};
-use crate::exchange::{Exchange, Protocol};
+use crate::exchange::Exchange;
 use crate::flow::{self, ClientClosed};
 use crate::handler::HandlerInput;
 use crate::outgoing::Outgoing;
@@ -171,7 +172,7 @@ impl Connection {
         let framing = exchange.request.framing;
         let expects_continue = exchange.request.version == Version::Http11
             && exchange.request.expects_continue() == Some(true);
-        exchange.certificate.clone_from(&start.certificate);
+        exchange.arrival.certificate.clone_from(&start.certificate);
         exchange.begin(start.listener, stream.is_tls());
         let idle = exchange.live().site.config.limits.idle;
         incoming.start(framing, expects_continue && !framing.is_empty());
@@ -207,7 +208,7 @@ impl Connection {
         let close = !exchange.request.keep_alive
             || worker.phase() >= Phase::Draining
             || start.reserve
-            || exchange.problem == Some(Problem::RequestTimeout);
+            || exchange.record.problem == Some(Problem::RequestTimeout);
         let sent = match answer.detach() {
             Ok(answer) => {
                 let close = close || unread_is_long(incoming);
@@ -336,7 +337,7 @@ async fn send(
 ) -> Sent {
     loop {
         let close = write_head(exchange, out, &body, close);
-        if !has_body(exchange) {
+        if !exchange.has_body() {
             body = ResponseBody::Empty;
         }
         exchange.deadline.progress();
@@ -347,8 +348,8 @@ async fn send(
             Ok(()) => return Sent::Whole { close },
             Err(Some(why)) if may_still_tell(exchange, out, &why) => {
                 out.reset();
-                exchange.sent = 0;
-                exchange.recording.restart();
+                exchange.record.sent = 0;
+                exchange.record.recording.restart();
                 body = flow::reject(exchange, why.into());
             }
             Err(why) => {
@@ -362,12 +363,9 @@ async fn send(
 /// The upstream broke off so soon that nothing of its answer has left yet. Once: what weir itself
 /// answers with is not answered with something else.
 fn may_still_tell(exchange: &Exchange, out: &Outgoing, why: &ResponseError) -> bool {
-    out.is_untouched() && exchange.problem.is_none() && !matches!(why, ResponseError::Late(_))
-}
-
-/// Whether an answer has a body at all (RFC 9110 section 6.4.1).
-fn has_body(exchange: &Exchange) -> bool {
-    exchange.request.method != Method::Head && !matches!(exchange.response.status, 204 | 304)
+    out.is_untouched()
+        && exchange.record.problem.is_none()
+        && !matches!(why, ResponseError::Late(_))
 }
 
 /// Writes the head; gives whether the connection ends with this answer.
@@ -383,10 +381,10 @@ fn write_head(
     encode::fields(head, &response.headers);
     if response.headers.known(Known::Date).is_none() {
         head.extend_from_slice(b"date: ");
-        exchange.worker.date.push(exchange.unix, head);
+        exchange.worker.date.push(exchange.arrival.unix, head);
         head.extend_from_slice(b"\r\n");
     }
-    encode::field(head, Known::WeirTransactionId.name(), exchange.id.as_bytes());
+    encode::field(head, Known::WeirTransactionId.name(), exchange.arrival.id.as_bytes());
     let http10 = exchange.request.version == Version::Http10;
     let declared = response.headers.known(Known::ContentLength).is_some();
     let to_head = exchange.request.method == Method::Head;
@@ -428,7 +426,7 @@ fn poll_send(
         if !*over && out.has_room() {
             match body.poll_data(cx, &exchange.deadline) {
                 Poll::Ready(Ok(true)) => {
-                    exchange.sent += body.data().len() as u64;
+                    exchange.record.sent += body.data().len() as u64;
                     if body.is_last() {
                         exchange.complete(body.data());
                     } else {

@@ -11,7 +11,7 @@ use crate::flow;
 use crate::headers;
 use crate::path;
 use crate::rejection::Rejection;
-use crate::request_text::{Arrival, RequestText};
+use crate::request_text::{Ingress, RequestText};
 use crate::response_body::ResponseBody;
 use weir_config::{CaptureLevel, Handler, Segment};
 use weir_wire::Known;
@@ -21,7 +21,7 @@ pub(super) async fn conclude(
     exchange: &mut Exchange,
     mut trace: Trace,
     ask: &RequestText,
-    arrival: &Arrival,
+    arrival: &Ingress,
     outcome: Result<ResponseBody<'_>, Rejection>,
 ) -> Explanation {
     let (refused, body) = match outcome {
@@ -46,7 +46,7 @@ pub(super) async fn conclude(
             why: arrival.why.to_owned(),
         },
         method: ask.method.clone(),
-        others: route::others(config, &host, &path, method, exchange.route),
+        others: route::others(config, &host, &path, method, exchange.decisions.route),
         client: request.client.address.to_string(),
         api: request.api.map(|api| api.name.clone()),
         operation: matched.map(|(_, route)| route.operation.clone()),

@@ -2,14 +2,13 @@
 
 use super::text_of;
 use crate::body::RequestBody;
-use crate::exchange::Exchange;
+use crate::context::Context;
 use crate::explanation::{Pair, Part, Sent, Trace};
-use crate::handler::{self, Outline};
+use crate::handler::{self, HandlerInput, Outline};
 use crate::headers;
 use crate::path;
 use crate::rejection::Rejection;
 use crate::site::Site;
-use std::rc::Rc;
 use weir_config::{Call, Handler, QueryMode, Route};
 use weir_document::secret_names::names_credential;
 use weir_script::Fetch;
@@ -23,12 +22,11 @@ const MASKED: &str = "***";
 /// # Errors
 /// What the handler rejects before it sends anything.
 pub(super) async fn outline(
-    exchange: &mut Exchange,
-    route: &Route,
+    input: &mut HandlerInput<'_>,
     body: &RequestBody<'_>,
     trace: &mut Trace,
 ) -> Result<bool, Rejection> {
-    let live = Rc::clone(exchange.live());
+    let Context { live, route, .. } = input.context;
     let site = &*live.site;
     let bytes = body.data().to_vec();
     let copy = match body.framing() {
@@ -36,7 +34,7 @@ pub(super) async fn outline(
         _ => RequestBody::whole(bytes.clone()),
     };
     let mut outlined = Vec::new();
-    let sent = match handler::outline(&mut exchange.handler_input(), copy).await? {
+    let sent = match handler::outline(input, copy).await? {
         Outline::Local => None,
         Outline::Upstream(id, head, first) => {
             let settings = &site.config.upstreams[id.0];
@@ -48,7 +46,7 @@ pub(super) async fn outline(
             let (to, name) = ("upstream".to_owned(), settings.name.clone());
             Some(Sent { to, name, targets, line, headers, body: None })
         }
-        Outline::Whole(to, name) => Some(whole(site, &exchange.request, route, to, name)),
+        Outline::Whole(to, name) => Some(whole(site, input.request, route, to, name)),
         Outline::Calls(fetches) => {
             if let Handler::Calls(calls) = &route.handler {
                 outlined = of_calls(site, calls, &fetches);

@@ -12,9 +12,9 @@ use weir_wire::Known;
 
 /// Responds with a problem document; to a call of gRPC with its status code.
 pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> ResponseBody<'a> {
-    exchange.reason = rejection.reason().filter(|_| exchange.recording.is_shown());
+    exchange.record.reason = rejection.reason().filter(|_| exchange.record.recording.is_shown());
     let Rejection { problem, detail, headers, violations, .. } = rejection;
-    exchange.problem = Some(problem);
+    exchange.record.problem = Some(problem);
     if problem == Problem::DescriptorsExhausted {
         exchange.worker.stats.descriptors_exhausted.add(1);
     }
@@ -23,7 +23,7 @@ pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> Respo
     let is_call = exchange.is_grpc_call();
     let body = if is_call {
         let code = grpc::reject(&mut exchange.response.headers, problem, detail.as_deref());
-        exchange.recording.note_grpc_status(code, &mut exchange.notes);
+        exchange.record.recording.note_grpc_status(code, &mut exchange.record.notes);
         ResponseBody::Empty
     } else {
         let detail = Detail { text: detail.as_deref(), violations: &violations };
@@ -33,13 +33,13 @@ pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> Respo
         exchange.response.headers.push(name, value.as_bytes());
     }
     let live = Rc::clone(exchange.live());
-    let Exchange { request, response, limit_status, api, .. } = exchange;
-    write_limits(&live.site.limits, *limit_status, response);
+    let Exchange { request, response, decisions, .. } = exchange;
+    write_limits(&live.site.limits, decisions.limit_status, response);
     if is_call {
         grpc::push_back(&mut response.headers);
     }
     if request.headers.known(Known::Origin).is_some() {
-        allow_origin(&live.site, *api, &request.headers, &mut response.headers);
+        allow_origin(&live.site, decisions.api, &request.headers, &mut response.headers);
     }
     body
 }
@@ -47,7 +47,7 @@ pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> Respo
 fn document<'a>(exchange: &mut Exchange, problem: Problem, detail: Detail<'_>) -> ResponseBody<'a> {
     let format = ProblemFormat::negotiated(&exchange.request.headers);
     let mut document = Vec::with_capacity(384);
-    problem.render(format, detail, Some(exchange.id.as_str()), &mut document);
+    problem.render(format, detail, Some(exchange.arrival.id.as_str()), &mut document);
     let headers = &mut exchange.response.headers;
     headers.push("content-type", format.content_type().as_bytes());
     headers.push("cache-control", b"no-store");

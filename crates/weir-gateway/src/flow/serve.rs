@@ -1,16 +1,15 @@
 //! The effects of serving a request.
 
-use super::{Authentication, Effects, Handled};
+use super::{Authentication, Effects};
 use crate::auth::Missing;
 use crate::body::RequestBody;
 use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::explanation::Stage;
-use crate::handler::{self, Served};
+use crate::handler::{self, HandlerInput, Served};
 use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
 use crate::problem::Problem;
 use crate::rejection::Rejection;
-use crate::response_body::ResponseBody;
 use crate::response_cache::{self, Lookup, RouteCache};
 use weir_config::Route;
 use weir_config::expr::Scope;
@@ -52,10 +51,10 @@ impl Effects for Serve {
     ) -> Result<(), Problem> {
         let begun = exchange.begin_record(route, body.framing());
         if begun.is_err() {
-            let now = exchange.worker.shared.limiter.moment(exchange.started, exchange.unix);
-            exchange.live().site.limits.refund_quota(exchange.consumer(), now);
+            let now = exchange.moment();
+            exchange.live().site.limits.refund_quota(exchange.decisions.consumer(), now);
             // The limit status is outdated.
-            exchange.limit_status = None;
+            exchange.decisions.limit_status = None;
         }
         body.record(begun?);
         Ok(())
@@ -63,12 +62,10 @@ impl Effects for Serve {
 
     async fn handle<'a>(
         &mut self,
-        exchange: &mut Exchange,
-        route: &Route,
+        input: &mut HandlerInput<'_>,
         body: RequestBody<'a>,
-    ) -> Result<Handled<'a>, Rejection> {
-        let mut input = exchange.handler_input();
-        let Context { live, at, .. } = input.context;
+    ) -> Result<Option<Served<'a>>, Rejection> {
+        let Context { live, at, route, .. } = input.context;
         let cache = route.cache.as_ref().zip(live.site.route(at).cache.as_ref());
         let lookup = match cache {
             None => Lookup::Bypass,
@@ -76,27 +73,24 @@ impl Effects for Serve {
                 let cache = RouteCache {
                     store,
                     settings,
-                    upstream: input.context.split,
-                    is_replay: input.context.replay.is_some(),
+                    upstream: input.context.decisions.selection.split,
+                    is_replay: input.context.arrival.replay.is_some(),
                     stats: &input.context.worker.stats,
                 };
                 Box::pin(cache.lookup(input.stage(), &body)).await
             }
         };
         let fill = match lookup {
-            Lookup::Hit(body) => return Ok(Handled::Response(body)),
+            Lookup::Hit(body) => return Ok(Some(Served::Response(body))),
             Lookup::Fill(mut fill) => {
                 fill.take_conditions(&mut input.request.headers);
                 Some(fill)
             }
             Lookup::Bypass => None,
         };
-        let body = match handler::serve(&mut input, body).await? {
+        let body = match handler::serve(input, body).await? {
             Served::Response(body) => body,
-            Served::Upgraded(upgraded) => {
-                exchange.upgraded = Some(upgraded);
-                return Ok(Handled::Final(ResponseBody::Empty));
-            }
+            upgraded => return Ok(Some(upgraded)),
         };
         let body = match fill {
             Some(fill) => fill.store(input.response, body),
@@ -104,6 +98,6 @@ impl Effects for Serve {
         };
         let caches = &live.site.apis[at.0].caches;
         response_cache::invalidate(caches, &input.view(), input.response.status);
-        Ok(Handled::Response(body))
+        Ok(Some(Served::Response(body)))
     }
 }

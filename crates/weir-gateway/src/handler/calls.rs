@@ -46,10 +46,10 @@ pub(super) async fn serve<'a>(
     body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, Rejection> {
     let fetches = prepare(input, calls, body).await?;
-    let Context { live, id, route, span, deadline, .. } = input.context;
+    let Context { live, arrival, route, span, deadline, .. } = input.context;
     let start = |(call, fetch): (&Call, Fetch)| -> PendingCall<'_> {
         let upstream = &live.upstreams[call.upstream.0];
-        Box::pin(fetch::fetch(upstream, fetch, *id, route.body_limit, span.cloned()))
+        Box::pin(fetch::fetch(upstream, fetch, arrival.id, route.body_limit, span.cloned()))
     };
     let mut pending: Vec<Option<PendingCall<'_>>> =
         calls.iter().zip(fetches).map(|pair| Some(start(pair))).collect();

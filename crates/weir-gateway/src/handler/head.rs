@@ -27,8 +27,12 @@ pub(super) fn prepare(
         )
     });
     let (authority, headers) = request.authority_and_headers();
-    let hop = Hop { peer: context.peer.ip(), host: authority.as_bytes(), version: context.version };
-    forwarded::announce(headers, &hop, context.client);
+    let hop = Hop {
+        peer: context.arrival.peer.ip(),
+        host: authority.as_bytes(),
+        version: context.version,
+    };
+    forwarded::announce(headers, &hop, &context.arrival.client);
     context.announce_trace(headers);
     if context.route.response_map.is_some() {
         // A body that is transformed must not be encoded.
@@ -38,10 +42,10 @@ pub(super) fn prepare(
     if let Some(edits) = edits {
         apply_edits(headers, edits);
     }
-    if let Some(replay) = context.replay {
-        replay.mark(&context.route.resubmit, context.id.as_str(), headers);
+    if let Some(replay) = &context.arrival.replay {
+        replay.mark(&context.route.resubmit, context.arrival.id.as_str(), headers);
     }
-    headers.push_known(Known::WeirTransactionId, context.id.as_bytes());
+    headers.push_known(Known::WeirTransactionId, context.arrival.id.as_bytes());
 }
 
 /// A path with the parameters of the request.

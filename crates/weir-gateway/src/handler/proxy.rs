@@ -45,7 +45,7 @@ impl<'x> Forward<'x> {
         proxy: &Proxy,
         framing: Framing,
     ) -> Result<Self, Rejection> {
-        let id = context.upstream_of(proxy);
+        let id = context.decisions.selection.upstream_of(proxy);
         let (upstream, settings) =
             (&context.live.upstreams[id.0], &context.config().upstreams[id.0]);
         let is_http2 = upstream.speaks_http2();
@@ -94,7 +94,7 @@ pub(super) async fn serve<'a>(
     let context = &input.context;
     let forward = Forward::new(context, input.request, proxy, body.framing())?;
     if let Some(timeout) = grpc::timeout(&input.request.headers).filter(|_| forward.is_grpc) {
-        context.deadline.bring_forward(context.started + timeout);
+        context.deadline.bring_forward(context.arrival.started + timeout);
     }
     prepare(input, proxy, &forward, Some(&mut body));
     let filter =
@@ -164,7 +164,8 @@ fn prepare(
     body: Option<&mut RequestBody<'_>>,
 ) {
     // An upgraded connection cannot be mirrored.
-    let is_mirrored = !input.context.mirrors.is_empty() && forward.upgrade.is_none();
+    let is_mirrored =
+        !input.context.decisions.selection.mirrors.is_empty() && forward.upgrade.is_none();
     let is_call = is_mirrored && grpc::is_call(&input.request.headers);
     let passed = &forward.settings.underscores_in_headers;
     head::prepare(&input.context, input.request, Some(&proxy.headers), passed);

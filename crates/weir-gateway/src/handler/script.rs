@@ -63,8 +63,8 @@ pub(super) fn outline(input: &mut HandlerInput<'_>, script: &Script) -> Result<O
 /// Makes the headers that a script gets: edited as for any handler.
 fn prepare(context: &Context<'_>, request: &mut RequestHead) {
     apply_edits(&mut request.headers, &context.route.request_headers);
-    if let Some(replay) = context.replay {
-        replay.mark(&context.route.resubmit, context.id.as_str(), &mut request.headers);
+    if let Some(replay) = &context.arrival.replay {
+        replay.mark(&context.route.resubmit, context.arrival.id.as_str(), &mut request.headers);
     }
 }
 
@@ -143,7 +143,7 @@ fn log_console(context: &Context<'_>, script: &Script, step: &Step) {
 fn log(context: &Context<'_>, script: &Script, level: &'static str, text: &str) {
     let json = context.config().access_log.format == Some(weir_config::LogFormat::Json);
     let (worker, name) = (context.worker, script.program.name());
-    if !worker.shared.log.say(context.id.as_str(), name, level, text, json) {
+    if !worker.shared.log.say(context.arrival.id.as_str(), name, level, text, json) {
         worker.stats.log_dropped.add(1);
     }
 }
@@ -193,7 +193,7 @@ fn request(context: &Context<'_>, head: &RequestHead, script: &Script, body: Vec
     if context.route.path.wildcard {
         parameters.push(("*".to_owned(), decoded("*")));
     }
-    let known = context.principal.filter(|_| script.program.reads_principal());
+    let known = context.decisions.principal.as_deref().filter(|_| script.program.reads_principal());
     let principal =
         known.filter(|principal| principal.auth().is_some()).map(|principal| Principal {
             subject: principal.subject().map(str::to_owned),
@@ -202,12 +202,12 @@ fn request(context: &Context<'_>, head: &RequestHead, script: &Script, body: Vec
             scopes: principal.granted().to_owned(),
         });
     Request {
-        id: context.id.as_str().to_owned(),
+        id: context.arrival.id.as_str().to_owned(),
         method: head.method_name().to_owned(),
         path: head.path().to_owned(),
         query: head.query().unwrap_or_default().to_owned(),
-        host: context.host.to_owned(),
-        client: Some(context.client.address),
+        host: context.arrival.host.clone(),
+        client: Some(context.arrival.client.address),
         head: lines,
         parameters,
         principal,

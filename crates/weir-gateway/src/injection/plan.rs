@@ -27,7 +27,7 @@ pub(super) struct Planned {
 pub(super) fn plan(site: &Site, request: &ReplayRequest) -> Result<Planned, RejectionReason> {
     let (headers, authority, client) = head(site, request);
     let mut host = String::new();
-    crate::exchange::push_host(&mut host, client.host.as_deref().unwrap_or(&authority));
+    crate::arrival::push_host(&mut host, client.host.as_deref().unwrap_or(&authority));
     let (own_path, query) = match request.target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (request.target.as_str(), None),

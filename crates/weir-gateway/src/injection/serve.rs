@@ -2,8 +2,9 @@
 
 use super::plan::{Planned, plan};
 use super::{Injected, MAX_CONCURRENT, PendingReplay, test_request};
+use crate::arrival::Protocol;
 use crate::body::{RequestBody, ResponseError};
-use crate::exchange::{Exchange, Protocol};
+use crate::exchange::Exchange;
 use crate::flow::{ClientClosed, flow};
 use crate::problem::Problem;
 use crate::response_body::ResponseBody;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::sync::{Semaphore, mpsc};
 use weir_model::{RejectionReason, ReplayOutcome, ReplayRequest};
-use weir_wire::{Method, Version};
+use weir_wire::Version;
 
 /// Serves injected requests until the channel closes.
 pub(crate) async fn receive(worker: &'static Worker, mut injected: mpsc::Receiver<Injected>) {
@@ -75,36 +76,53 @@ fn body(request: &ReplayRequest) -> RequestBody<'static> {
 }
 
 /// Reads a response to its end; only the journal keeps it.
-async fn take(exchange: &mut Exchange, mut body: ResponseBody<'_>) -> ReplayOutcome {
+async fn take(exchange: &mut Exchange, body: ResponseBody<'_>) -> ReplayOutcome {
     let status = exchange.response.status;
-    if exchange.request.method == Method::Head || matches!(status, 204 | 304) {
-        body = ResponseBody::Empty;
-    }
-    exchange.deadline.progress();
-    if let Err(error) = poll_fn(|cx| poll_take(exchange, &mut body, cx)).await {
-        exchange.abort(Some(&error));
+    if read(exchange, body, |_| {}).await.is_err() {
         return ReplayOutcome::Aborted(status);
     }
-    // The record is as durable as that of any other response before the outcome is reported.
-    let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
-    match exchange.problem {
-        Some(problem) if !exchange.admitted => ReplayOutcome::Rejected(reason(problem)),
+    match exchange.record.problem {
+        Some(problem) if !exchange.decisions.admitted => ReplayOutcome::Rejected(reason(problem)),
         problem => ReplayOutcome::Response(status, problem.map(Problem::slug)),
     }
 }
 
-fn poll_take(
+/// Reads a response to its end, and ends the exchange; `pass` gets the bytes. The record is as durable
+/// then as that of any other response.
+pub(super) async fn read(
+    exchange: &mut Exchange,
+    mut body: ResponseBody<'_>,
+    mut pass: impl FnMut(&[u8]),
+) -> Result<(), ResponseError> {
+    if !exchange.has_body() {
+        body = ResponseBody::Empty;
+    }
+    exchange.deadline.progress();
+    let read = poll_fn(|cx| poll_read(exchange, &mut body, &mut pass, cx)).await;
+    match &read {
+        Ok(()) => {
+            let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
+        }
+        Err(error) => exchange.abort(Some(error)),
+    }
+    read
+}
+
+fn poll_read(
     exchange: &mut Exchange,
     body: &mut ResponseBody<'_>,
+    pass: &mut impl FnMut(&[u8]),
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), ResponseError>> {
     while ready!(body.poll_data(cx, &exchange.deadline))? {
-        let length = body.data().len();
-        exchange.sent += length as u64;
+        let data = body.data();
+        let length = data.len();
+        exchange.record.sent += length as u64;
+        pass(data);
         if body.is_last() {
-            exchange.complete(body.data());
+            exchange.complete(data);
         } else {
-            exchange.pass(body.data());
+            exchange.pass(data);
         }
         body.consume(length);
     }

@@ -1,28 +1,28 @@
-//! A request that an operator tries: it comes in by the door instead of a socket, and is a request
-//! like any other. It needs the credential that it has, counts for limits and invoices, and is
-//! recorded; a property of the transaction says whose it was.
+//! Test requests of operators: injected instead of read from a socket, and otherwise served like any
+//! other. A test request needs a credential, counts for limits and invoices, and is recorded; a property
+//! of the transaction names the operator.
 
-use crate::body::{RequestBody, ResponseError};
-use crate::exchange::{Exchange, Protocol};
+use super::serve::read;
+use crate::arrival::Protocol;
+use crate::body::RequestBody;
+use crate::exchange::Exchange;
 use crate::flow::{self, ClientClosed, flow};
 use crate::headers;
-use crate::request_text::{Arrival, RequestText, RequestTextError, read_head};
+use crate::request_text::{Ingress, RequestText, RequestTextError, read_head};
 use crate::response_body::ResponseBody;
 use crate::worker::{Shared, Worker};
-use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::SyncSender;
-use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::sync::Semaphore;
-use weir_wire::{Framing, Method};
+use weir_wire::Framing;
 
-/// Property of a transaction that was tried, with the name of who did.
+/// Property of the transaction of a test request: the name of the operator.
 pub const TRIED_BY: &str = "tried-by";
-/// Most bytes of an response's body that come back.
+/// Most bytes of the response's body that are returned.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// What came of a request that was tried.
@@ -56,7 +56,7 @@ impl std::fmt::Debug for TestOutcome {
 /// What came of it, or why nothing was done.
 pub(crate) type TestResult = Result<TestOutcome, RequestTextError>;
 
-/// A request on its way through the door. Who waits for it is told, or finds that nobody is there.
+/// A test request on its way to a worker. Its result is reported, or the channel is closed.
 pub(crate) struct TestRequest {
     pub(crate) text: RequestText,
     /// Name of who tries it.
@@ -93,7 +93,7 @@ pub(super) async fn receive(
     tokio::task::spawn_local(async move {
         let _permit = permit;
         let result = serve(worker, &test_request).await;
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = test_request.result.try_send(result);
     });
 }
@@ -101,9 +101,9 @@ pub(super) async fn receive(
 async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResult {
     let started = Instant::now();
     let live = worker.live();
-    let arrival = Arrival::of(&live.site.config, &test_request.text)?;
+    let arrival = Ingress::of(&live.site.config, &test_request.text)?;
     let head = arrival.head(&test_request.text)?;
-    // Whatever headers say: it comes from this machine.
+    // Whatever its headers contain, it comes from this machine.
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut exchange = Exchange::take(worker, peer, Protocol::InProcess, &Rc::default());
     let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
@@ -111,7 +111,7 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     // Also where a listener trusts this machine.
     crate::forwarded::strip(&mut exchange.request.headers, &[]);
     exchange.begin(arrival.listener, arrival.https);
-    let notes = exchange.notes.get_or_insert_default();
+    let notes = exchange.record.notes.get_or_insert_default();
     notes.add(weir_script::Annotation::Property, TRIED_BY, &test_request.by);
     let body = match exchange.request.framing {
         Framing::None => RequestBody::empty(),
@@ -132,59 +132,26 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     result
 }
 
-/// Reads an response to its end, and keeps the beginning of its body.
-async fn take(
-    exchange: &mut Exchange,
-    mut body: ResponseBody<'_>,
-    started: Instant,
-) -> TestOutcome {
+/// Reads a response to its end, and keeps the beginning of its body.
+async fn take(exchange: &mut Exchange, body: ResponseBody<'_>, started: Instant) -> TestOutcome {
     let lines = exchange
         .response
         .headers
         .iter()
         .map(|(_, name, value)| (name.to_ascii_lowercase(), headers::text(value).into_owned()));
     let mut outcome = TestOutcome {
-        id: exchange.id.as_str().to_owned(),
+        id: exchange.arrival.id.as_str().to_owned(),
         status: exchange.response.status,
-        problem: exchange.problem.map(crate::problem::Problem::slug),
+        problem: exchange.record.problem.map(crate::problem::Problem::slug),
         headers: lines.collect(),
         ..TestOutcome::default()
     };
-    if exchange.request.method == Method::Head || matches!(outcome.status, 204 | 304) {
-        body = ResponseBody::Empty;
-    }
-    exchange.deadline.progress();
-    if let Err(error) = poll_fn(|cx| poll_take(exchange, &mut body, &mut outcome, cx)).await {
-        exchange.abort(Some(&error));
-        outcome.broken = true;
-    } else {
-        let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
-    }
+    let read = read(exchange, body, |data| {
+        outcome.bytes += data.len() as u64;
+        let room = MAX_BODY_BYTES.saturating_sub(outcome.body.len());
+        outcome.body.extend_from_slice(&data[..data.len().min(room)]);
+    });
+    outcome.broken = read.await.is_err();
     outcome.duration_us = started.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
     outcome
-}
-
-fn poll_take(
-    exchange: &mut Exchange,
-    response: &mut ResponseBody<'_>,
-    outcome: &mut TestOutcome,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), ResponseError>> {
-    while ready!(response.poll_data(cx, &exchange.deadline))? {
-        let data = response.data();
-        let length = data.len();
-        exchange.sent += length as u64;
-        outcome.bytes += length as u64;
-        let room = MAX_BODY_BYTES.saturating_sub(outcome.body.len());
-        outcome.body.extend_from_slice(&data[..length.min(room)]);
-        if response.is_last() {
-            exchange.complete(data);
-        } else {
-            exchange.pass(data);
-        }
-        response.consume(length);
-    }
-    // Once: the last bytes may have completed it.
-    exchange.complete(b"");
-    Poll::Ready(Ok(()))
 }

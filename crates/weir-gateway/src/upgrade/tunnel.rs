@@ -51,7 +51,7 @@ pub(crate) async fn run(
     let _open = Open::new(worker);
     context.deadline.set_request(None);
     let mut tunnel = Tunnel::new(stream, buffer, upgraded, context);
-    write_head(out, response, context.id.as_bytes());
+    write_head(out, response, context.arrival.id.as_bytes());
     let ended = match send_head(stream, out, context.deadline, idle).await {
         true => {
             out.reset();

@@ -1,9 +1,10 @@
 //! A Config as one worker serves it: what is shared, and beside it what only this worker has.
 
-use crate::auth::{AuthCounters, Authenticator, Principal, Remote};
+use crate::arrival::Arrival;
+use crate::auth::{AuthCounters, Authenticator, Remote};
 use crate::client_request::ClientRequest;
+use crate::decisions::Decisions;
 use crate::file_cache::Root;
-use crate::forwarded::Client;
 use crate::labels::method_label;
 use crate::redaction::BodySettings;
 use crate::script_engine::EngineSlot;
@@ -109,14 +110,14 @@ impl Live {
         &self.routes[self.site.route_index(route)]
     }
 
-    /// A request as it is read: its head, host and client, and the indexes of its API and its route.
+    /// A request, to read.
     pub(crate) fn view<'a>(
         &'a self,
-        (head, host, client): (&'a RequestHead, &'a str, &'a Client),
-        (api, route): (Option<usize>, Option<(usize, usize)>),
-        principal: Option<&'a Principal>,
+        head: &'a RequestHead,
+        Arrival { host, client, .. }: &'a Arrival,
+        &Decisions { api, route, ref principal, .. }: &'a Decisions,
     ) -> ClientRequest<'a> {
-        let config = &*self.site.config;
+        let (config, principal) = (&*self.site.config, principal.as_deref());
         let depth = route.map_or(0, |(api, _)| self.site.router.depth(api));
         let route = route.map(|(api, route)| &config.apis[api].routes[route]);
         let api = api.map(|api| &config.apis[api]);
@@ -126,12 +127,12 @@ impl Live {
     /// The series a request is counted in.
     pub(crate) fn series(
         &self,
-        (api, route): (Option<usize>, Option<(usize, usize)>),
+        decisions: &Decisions,
         request: &ClientRequest<'_>,
         status: u16,
         stats: &WorkerStats,
     ) -> Arc<Durations> {
-        let series = match (api, route) {
+        let series = match (decisions.api, decisions.route) {
             (_, Some(route)) => &self.route(route).series,
             (Some(api), None) => &self.unrouted[api],
             (None, None) => &self.unrouted[self.unrouted.len() - 1],

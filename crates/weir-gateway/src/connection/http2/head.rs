@@ -69,7 +69,8 @@ pub(super) fn write(
     has_body: bool,
     out: &mut HeaderMap,
 ) {
-    let id = (Known::WeirTransactionId, Known::WeirTransactionId.name(), exchange.id.as_bytes());
+    let id =
+        (Known::WeirTransactionId, Known::WeirTransactionId.name(), exchange.arrival.id.as_bytes());
     for field in exchange.response.headers.iter().chain([id]) {
         if !concerns_connection(field.0) && headers::put_http2(out, field).is_err() {
             break;
@@ -77,7 +78,7 @@ pub(super) fn write(
     }
     if exchange.response.headers.known(Known::Date).is_none() {
         // A map that is full has none, which is allowed.
-        let _ = out.try_insert(header::DATE, date(exchange.worker, exchange.unix));
+        let _ = out.try_insert(header::DATE, date(exchange.worker, exchange.arrival.unix));
     }
     let declared = exchange.response.headers.known(Known::ContentLength).is_some();
     let to_head = exchange.request.method == Method::Head;

@@ -1,11 +1,12 @@
 //! One stream: its request is answered, and the response is sent as the client's windows allow.
 
 use super::{InFlight, head};
+use crate::arrival::Protocol;
 use crate::body::{Http2Body, RequestBody, ResponseError, SharedResponse};
 use crate::capture::NotKept;
 use crate::connection::{Start, exhausted};
 use crate::deadline::{Expired, Wait};
-use crate::exchange::{Exchange, Protocol};
+use crate::exchange::Exchange;
 use crate::flow::{self, ClientClosed, flow};
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_config::Limits;
-use weir_wire::{Known, Method};
+use weir_wire::Known;
 
 /// Most bytes that are handed to the library at once.
 const PIECE: usize = 16 * 1024;
@@ -42,7 +43,7 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
     let mut exchange = Exchange::take(worker, start.peer, Protocol::Http2, &Rc::default());
     let (parts, incoming) = request.into_parts();
     let checked = head::read(&mut exchange, &parts, &limits);
-    exchange.certificate.clone_from(&start.certificate);
+    exchange.arrival.certificate.clone_from(&start.certificate);
     exchange.begin(start.listener, https);
     let expects = checked.is_ok()
         && !incoming.is_end_stream()
@@ -142,8 +143,7 @@ async fn send(
     body: ResponseBody<'static>,
     idle: Duration,
 ) -> Result<(), Broken> {
-    let has_body =
-        exchange.request.method != Method::Head && !matches!(exchange.response.status, 204 | 304);
+    let has_body = exchange.has_body();
     let mut head = http::Response::new(());
     *head.status_mut() = http::StatusCode::from_u16(exchange.wire_status()).unwrap_or_default();
     head::write(exchange, &body, has_body, head.headers_mut());
@@ -203,7 +203,7 @@ impl Sending {
                 Ok(true) => {
                     let window = ready!(self.poll_window(exchange, cx))?;
                     let data = self.body.take(window);
-                    exchange.sent += data.len() as u64;
+                    exchange.record.sent += data.len() as u64;
                     exchange.deadline.progress();
                     if self.body.is_last() && self.body.data().is_empty() {
                         exchange.complete(&data);

@@ -39,7 +39,7 @@ impl Call {
             return None;
         }
         let path = path.path;
-        let found = router.find(context.host, &path, "GET");
+        let found = router.find(&context.arrival.host, &path, "GET");
         let Found::Route { api, route } = found else { return None };
         if context.at != (api, route) {
             return None;

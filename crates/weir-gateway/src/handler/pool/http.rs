@@ -23,7 +23,7 @@ pub(super) async fn send<'a>(
     let (method, interim) = (input.request.method, input.context.interim());
     let head = {
         let request = &*input.request;
-        let host = input.context.client.host.as_deref().unwrap_or(request.authority());
+        let host = input.context.arrival.client.host.as_deref().unwrap_or(request.authority());
         let host = if host.is_empty() { "localhost" } else { host };
         let (name, target) = (request.method_name(), request.target());
         OutboundRequest::new(method, name, target, &request.headers).http1(

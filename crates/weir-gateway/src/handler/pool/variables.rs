@@ -42,7 +42,7 @@ pub(super) fn each(
             push("PATH_TRANSLATED", root.join(below).as_os_str().as_bytes());
         }
     }
-    peers(&context.view(request), context.peer, &mut push);
+    peers(&context.view(request), &context.arrival.peer, &mut push);
     if let Framing::Length(length) = framing {
         let mut digits = Vec::with_capacity(20);
         encode::decimal(&mut digits, length);

@@ -46,7 +46,7 @@ pub(super) fn start(
 ) {
     let framing = body.framing();
     let mut copies = Vec::new();
-    for index in input.context.mirrors {
+    for index in &input.context.decisions.selection.mirrors {
         let mirror = &proxy.mirrors[*index];
         if fastrand::u32(..10_000) < mirror.part
             && let Some(permit) = Permit::take(&input.context, mirror, framing)

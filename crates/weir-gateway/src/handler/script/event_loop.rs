@@ -75,7 +75,7 @@ fn start_fetch(context: &Context<'_>, script: &Script, mut fetch: Fetch) -> Oper
     let before = fetch.headers.len();
     fetch.headers.retain(|(name, _)| !headers::is_underscored(name.as_bytes(), passed));
     context.worker.stats.dropped_headers.add((before - fetch.headers.len()) as u64);
-    let (id, span) = (*context.id, context.span.cloned());
+    let (id, span) = (context.arrival.id, context.span.cloned());
     Box::pin(async move {
         match crate::fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, span).await {
             Ok(fetched) => Outcome::Fetched(fetched),

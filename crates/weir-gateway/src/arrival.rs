@@ -1,0 +1,88 @@
+//! Where a request came from, and when.
+
+use crate::auth::certificate::Certificate;
+use crate::forwarded::Client;
+use crate::replay::Replay;
+use crate::transaction_id::TransactionId;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+use weir_wire::Version;
+
+/// Where a request came from, and when.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// Transaction id (UUIDv7), as text.
+    pub(crate) id: TransactionId,
+    pub(crate) started: Instant,
+    /// Seconds since 1970 when it started.
+    pub(crate) unix: u64,
+    /// Microseconds since 1970 when it started.
+    pub(crate) received_us: u64,
+    /// The other end of the connection, or the source that the PROXY protocol names.
+    pub(crate) peer: SocketAddr,
+    /// The client, as far as trusted hops report it.
+    pub(crate) client: Client,
+    /// Host of the request: lower case, without port.
+    pub(crate) host: String,
+    pub(crate) protocol: Protocol,
+    /// Certificate of the client, from the TLS handshake.
+    pub(crate) certificate: Option<Rc<Certificate>>,
+    /// There if weir itself sends the request again.
+    pub(crate) replay: Option<Box<Replay>>,
+}
+
+/// Protocol a request came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+    /// None: weir itself sends the request.
+    InProcess,
+}
+
+impl Arrival {
+    /// Of no request yet.
+    pub(crate) fn new() -> Self {
+        let peer = SocketAddr::from(([0; 4], 0));
+        Self {
+            id: TransactionId::NIL,
+            started: Instant::now(),
+            unix: 0,
+            received_us: 0,
+            peer,
+            client: Client { address: peer.ip(), trusted: false, https: false, host: None },
+            host: String::new(),
+            protocol: Protocol::Http1,
+            certificate: None,
+            replay: None,
+        }
+    }
+
+    /// Sets the host of the request, whose head has this authority.
+    pub(crate) fn set_host(&mut self, authority: &str) {
+        self.host.clear();
+        push_host(&mut self.host, self.client.host.as_deref().unwrap_or(authority));
+    }
+
+    /// Protocol version as `Via` names it.
+    pub(crate) fn version_name(&self, version: Version) -> &'static str {
+        match (self.protocol, version) {
+            (Protocol::Http2, _) => "2",
+            (Protocol::Http1, Version::Http10) => "1.0",
+            (Protocol::Http1, Version::Http11) | (Protocol::InProcess, _) => "1.1",
+        }
+    }
+}
+
+/// Appends the host of an authority: lower case, without port.
+pub(crate) fn push_host(out: &mut String, authority: &str) {
+    let end = if authority.starts_with('[') {
+        authority.find(']').map(|end| end + 1)
+    } else {
+        authority.bytes().position(|byte| byte == b':')
+    };
+    let host = &authority[..end.unwrap_or(authority.len())];
+    out.push_str(host.strip_suffix('.').unwrap_or(host));
+    out.make_ascii_lowercase();
+}

@@ -1,0 +1,187 @@
+//! What is recorded, logged, traced and counted of one request.
+
+use crate::access_log::Line;
+use crate::arrival::Arrival;
+use crate::body::{BodyTap, ResponseError};
+use crate::capture::Recording;
+use crate::clock;
+use crate::decisions::Decisions;
+use crate::handler::destination;
+use crate::problem::{Fault, Problem};
+use crate::spans::Open;
+use crate::transaction::Transaction;
+use crate::upstream::SendReport;
+use crate::worker::{Live, Worker};
+use std::rc::Rc;
+use std::time::Duration;
+use weir_config::Route;
+use weir_script::Annotations;
+use weir_wire::{Framing, RequestHead, ResponseHead};
+
+/// What is recorded, logged, traced and counted of one request, until it is over.
+#[derive(Debug)]
+pub(crate) struct RecordBuilder {
+    pub(crate) recording: Recording,
+    /// What sending it to an upstream has come to.
+    pub(crate) report: SendReport,
+    /// There if it is traced.
+    pub(crate) span: Option<Rc<Open>>,
+    /// Notes of scripts and stages.
+    pub(crate) notes: Option<Box<Annotations>>,
+    /// The error that weir itself responded with.
+    pub(crate) problem: Option<Problem>,
+    /// The reason, as it is recorded.
+    pub(crate) reason: Option<String>,
+    /// Bytes of the response's body that were sent.
+    pub(crate) sent: u64,
+}
+
+/// A request in flight, as its record reads it.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'x> {
+    pub(crate) worker: &'static Worker,
+    pub(crate) live: &'x Live,
+    pub(crate) arrival: &'x Arrival,
+    pub(crate) request: &'x RequestHead,
+    pub(crate) response: &'x ResponseHead,
+    pub(crate) decisions: &'x Decisions,
+}
+
+impl RecordBuilder {
+    pub(crate) fn new(recording: Recording, span: Option<Rc<Open>>) -> Self {
+        Self {
+            recording,
+            report: SendReport::default(),
+            span,
+            notes: None,
+            problem: None,
+            reason: None,
+            sent: 0,
+        }
+    }
+
+    /// Gives the recording the transaction as it is now.
+    fn record<T>(
+        &mut self,
+        of: Subject<'_>,
+        act: impl FnOnce(&mut Recording, &Transaction<'_>) -> T,
+    ) -> T {
+        let Subject { live, arrival, decisions, .. } = of;
+        let request = live.view(of.request, arrival, decisions);
+        let config = &live.site.config;
+        let split = decisions.selection.split;
+        let upstream = request.route.map(|route| destination(&route.handler, config, split));
+        let transaction = Transaction {
+            id: &arrival.id,
+            received_us: arrival.received_us,
+            request,
+            version: arrival.version_name(of.request.version),
+            response: of.response,
+            sent: self.sent,
+            problem: self.problem,
+            reason: self.reason.as_deref(),
+            upstream: upstream.unwrap_or_default(),
+            retries: self.report.retries.get(),
+            notes: self.notes.as_deref(),
+            resubmission_of: arrival.replay.as_ref().map(|replay| replay.of),
+            redaction: &live.site.redaction,
+            bodies: &live.bodies,
+        };
+        act(&mut self.recording, &transaction)
+    }
+
+    /// Limits have admitted the call.
+    pub(crate) fn admitted(&mut self, of: Subject<'_>) {
+        self.record(of, Recording::admitted);
+    }
+
+    /// The request is admitted: its durable record begins. `framing` is that of its body.
+    ///
+    /// # Errors
+    /// The journal is full, and requests are to be rejected then.
+    pub(crate) fn begin(
+        &mut self,
+        of: Subject<'_>,
+        route: &Route,
+        framing: Framing,
+    ) -> Result<Option<Rc<dyn BodyTap>>, Problem> {
+        self.record(of, |recording, transaction| recording.begin(transaction, route, framing))
+    }
+
+    /// Bytes of the response's body pass, but for the last ones, which go to
+    /// [`RecordBuilder::complete`].
+    pub(crate) fn pass(&mut self, of: Subject<'_>, bytes: &[u8]) {
+        self.record(of, |recording, transaction| recording.pass(transaction, bytes));
+    }
+
+    /// So many bytes have passed each way of an upgraded connection.
+    pub(crate) fn tunnelled(&mut self, of: Subject<'_>, up: u64, down: u64) {
+        self.record(of, |recording, transaction| recording.tunnelled(transaction, up, down));
+    }
+
+    /// The response is complete but for `last`, the last bytes of its body.
+    pub(crate) fn complete(&mut self, of: Subject<'_>, last: &[u8]) {
+        let (stats, problem, now) = (&of.worker.stats, self.problem, clock::now());
+        let duration = now.saturating_duration_since(of.arrival.started);
+        let (open, span) = (self.report.open.take(), self.span.take());
+        self.record(of, |recording, transaction| {
+            recording.end(transaction, last, now, duration);
+            let (request, status) = (&transaction.request, transaction.response.status);
+            let series = of.live.series(of.decisions, request, status, stats);
+            series.record(duration, span.as_deref().map(Open::mark));
+            if let Some(problem) = problem {
+                let consumer = request.consumer_name().unwrap_or_default();
+                stats.rejections.record(problem, consumer);
+            }
+            log(of.worker, transaction, duration, false);
+            if problem.is_some_and(Problem::is_late) {
+                stats.timeouts.add(1);
+            }
+            if let Some(open) = open {
+                // The upstream is not to blame for what happens to a good response.
+                let is_own = |p: &Problem| !open.has_response() || p.fault() == Fault::Upstream;
+                let error = problem.filter(is_own).map_or("", Problem::slug);
+                open.end(request.head.method, error, now);
+            }
+            if let Some(span) = span {
+                let error = problem.map_or("", Problem::slug);
+                stats.spans.push(transaction.traced(&span, duration, error, false));
+            }
+        });
+    }
+
+    /// The response was aborted, or could not be sent.
+    pub(crate) fn abort(&mut self, of: Subject<'_>, why: Option<&ResponseError>) {
+        let (stats, now) = (&of.worker.stats, clock::now());
+        stats.aborted.add(1);
+        if matches!(why, Some(ResponseError::Late(_))) {
+            stats.timeouts.add(1);
+        }
+        let duration = now.saturating_duration_since(of.arrival.started);
+        // A failure of weir itself is not the client's doing either.
+        let failed = matches!(why, Some(ResponseError::File));
+        let upstream = failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
+        let error = why.map_or("cancelled", |why| why.problem().slug());
+        let (open, span) = (self.report.open.take(), self.span.take());
+        self.record(of, |recording, transaction| {
+            recording.break_off(transaction, upstream, now, duration);
+            log(of.worker, transaction, duration, true);
+            if let Some(open) = open {
+                open.end(transaction.request.head.method, error, now);
+            }
+            if let Some(span) = span {
+                stats.spans.push(transaction.traced(&span, duration, error, true));
+            }
+        });
+    }
+}
+
+/// Logs a request that is over.
+fn log(worker: &Worker, transaction: &Transaction<'_>, duration: Duration, aborted: bool) {
+    if let Some(format) = transaction.request.config.access_log.format {
+        let line = Line { transaction, duration, aborted };
+        if !worker.shared.log.write(&line, format) {
+            worker.stats.log_dropped.add(1);
+        }
+    }
+}
