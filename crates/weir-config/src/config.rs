@@ -1,7 +1,7 @@
 //! The Config: validated, resolved, immutable, swapped whole on reload.
 //!
-//! Everything a worker needs is here in the form it needs it: names are resolved to indexes,
-//! files are read, keys are parsed, expressions are compiled, constant replies are rendered.
+//! Names are resolved to indexes, files are read, expressions are compiled, constant replies are
+//! rendered. Scripts and certificates are data, which the gateway compiles.
 //! Nothing in here is ever "as written"; that is the draft's business.
 
 mod auth;
@@ -19,6 +19,7 @@ mod resubmit;
 mod script;
 mod server;
 mod telemetry;
+mod tls;
 mod tracker;
 mod upstream;
 
@@ -46,16 +47,15 @@ pub use pool::{
 };
 pub use resubmit::Resubmit;
 pub use script::{Script, ScriptSource, Scripts};
-pub use server::{
-    AccessLog, Admin, ClientCertificates, Drain, Limits, Listener, LogFormat, LogTarget, Tls,
-};
+pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget};
 pub use telemetry::{Telemetry, Traces};
+pub use tls::{Authorities, ClientCertificates, Identity, Tls, TlsSource, UpstreamTls};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
 pub use upstream::{
     Balance, Check, Credential, ErrorShare, HashKey, Health, Protocol, RetriedMethods, Retries,
-    Upstream, UpstreamTls,
+    Upstream,
 };
 pub use weir_document::shape::format::{Scheme, Target};
 
@@ -82,6 +82,16 @@ pub struct PlanId(pub usize);
 /// Index of a [`Consumer`] in [`Config::consumers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerId(pub usize);
+
+/// What has been read and is compiled by others, which find out whether it can be. Also what belongs
+/// to a part of the configuration that cannot be resolved.
+#[derive(Debug, Default)]
+pub struct Uncompiled {
+    /// Scripts.
+    pub scripts: Vec<ScriptSource>,
+    /// Certificates and keys.
+    pub tls: Vec<TlsSource>,
+}
 
 /// The whole of what weir does, as decided by one version of the configuration.
 #[derive(Debug)]

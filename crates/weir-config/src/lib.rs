@@ -55,8 +55,8 @@ pub struct Source {
 pub struct Loaded {
     /// `None` if a part cannot be resolved, which a finding says.
     pub config: Option<Config>,
-    /// The scripts of all routes, also of those that cannot be resolved.
-    pub scripts: Vec<ScriptSource>,
+    /// What has yet to be compiled.
+    pub uncompiled: Uncompiled,
     /// Findings by their locations.
     pub report: Diagnostics,
     texts: SourceMap,
@@ -81,12 +81,12 @@ fn load_draft(
     surroundings: Surroundings,
 ) -> Loaded {
     let mut report = Diagnostics::default();
-    let ((config, scripts), texts, files) =
+    let ((config, uncompiled), texts, files) =
         match draft::read(path, text, overrides, surroundings, &mut report) {
             Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
-            Err((texts, files)) => ((None, Vec::new()), texts, files),
+            Err((texts, files)) => ((None, Uncompiled::default()), texts, files),
         };
-    Loaded { config, scripts, report, texts, files }
+    Loaded { config, uncompiled, report, texts, files }
 }
 
 impl Loaded {
@@ -112,7 +112,7 @@ impl Loaded {
     }
 }
 
-fn validate(draft: &Draft, report: &mut Diagnostics) -> (Option<Config>, Vec<ScriptSource>) {
+fn validate(draft: &Draft, report: &mut Diagnostics) -> (Option<Config>, Uncompiled) {
     check::check(&draft.root, &resolve::ROOT, report);
     for node in &draft.included {
         check::check(node, &resolve::INCLUDED, report);

@@ -43,11 +43,9 @@ mod xml;
 
 pub(crate) use root::{INCLUDED, ROOT};
 
-use crate::config::{Config, ScriptSource, Upstream};
+use crate::config::{Config, Uncompiled, Upstream};
 use fields::Fields;
-use rustls::RootCertStore;
 use std::collections::HashMap;
-use std::sync::Arc;
 use weir_document::draft::{Draft, Member, Node};
 use weir_document::finding::{Diagnostics, Fault, codes};
 use weir_document::source_map::Span;
@@ -68,10 +66,7 @@ pub(crate) struct Resolver<'a> {
     servers: Vec<Upstream>,
     /// Where the routes of the API stand that is being resolved, in their order.
     routes_at: Vec<Span>,
-    /// The system's root certificates, read once if at all.
-    native_roots: Option<Arc<RootCertStore>>,
-    /// Scripts that have been read.
-    scripts: Vec<ScriptSource>,
+    uncompiled: Uncompiled,
 }
 
 /// Names of one kind, in the order of their definition, and whether anything refers to them.
@@ -119,12 +114,8 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Resolves a checked draft. The Config is only worth anything if the report has no errors; the
-/// scripts are complete in any case.
-pub(crate) fn resolve(
-    draft: &Draft,
-    report: &mut Diagnostics,
-) -> (Option<Config>, Vec<ScriptSource>) {
+/// Resolves a checked draft. The Config is only worth anything if the report has no errors.
+pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config>, Uncompiled) {
     let tables = |name| draft.table(name);
     let (upstreams, auths, plans) = (tables("upstreams"), tables("auth"), tables("plans"));
     let pools = tables("pools");
@@ -139,8 +130,7 @@ pub(crate) fn resolve(
         report,
         servers: Vec::new(),
         routes_at: Vec::new(),
-        native_roots: None,
-        scripts: Vec::new(),
+        uncompiled: Uncompiled::default(),
     };
     let root = Fields::new(&draft.root, &ROOT);
     let members = upstreams.clone();
@@ -169,7 +159,7 @@ pub(crate) fn resolve(
     resolver.warn_of_underscores(&members, &upstreams, &auths, &apis);
     resolver.warn_unused();
     resolver.warn_of_exposure(&root, &listen, &admin, &data);
-    let found = std::mem::take(&mut resolver.scripts);
+    let uncompiled = std::mem::take(&mut resolver.uncompiled);
     let config = || {
         Some(Config {
             listen,
@@ -193,7 +183,7 @@ pub(crate) fn resolve(
             sources: draft.files.iter().chain(report.read_files()).cloned().collect(),
         })
     };
-    (config(), found)
+    (config(), uncompiled)
 }
 
 impl Resolver<'_> {

@@ -1,6 +1,7 @@
 //! Loading a configuration: resolved to plain data, then compiled. What cannot be compiled is a
 //! finding among the others.
 
+use crate::tls::{self, SystemRoots};
 use weir_config::{Config, Loaded, ScriptSource, Source};
 use weir_document::finding::{Diagnostics, Findings, codes};
 
@@ -21,8 +22,12 @@ pub fn load_text(name: &str, text: &str) -> Result<(Config, Findings), Findings>
 }
 
 fn compile(mut loaded: Loaded) -> Result<(Config, Findings), Findings> {
-    for script in &loaded.scripts {
-        check_script(script, &mut loaded.report);
+    let (report, mut roots) = (&mut loaded.report, SystemRoots::default());
+    for source in &loaded.uncompiled.tls {
+        tls::check(source, &mut roots, report);
+    }
+    for script in &loaded.uncompiled.scripts {
+        check_script(script, report);
     }
     loaded.finish()
 }

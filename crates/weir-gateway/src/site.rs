@@ -7,7 +7,7 @@ use crate::redaction::Redaction;
 use crate::route::Router;
 use crate::route_runtime::{ApiRuntime, RouteRuntime};
 use crate::script_engine::ScriptPlan;
-use crate::tls::{ServerTls, TlsError};
+use crate::tls::{ServerTls, TlsError, UpstreamClients};
 use std::io;
 use std::sync::Arc;
 use weir_broker::{Broker, PoolHandle};
@@ -37,6 +37,8 @@ pub(crate) struct Site {
     pub(crate) router: Router,
     /// TLS settings by listener.
     pub(crate) tls: Vec<Option<ServerTls>>,
+    /// TLS settings by upstream.
+    pub(crate) upstream_clients: UpstreamClients,
     pub(crate) limits: LimitPlan,
     /// API after API.
     pub(crate) routes: Box<[RouteRuntime]>,
@@ -117,6 +119,7 @@ impl Site {
             ),
             key_sets: key_set::all(&config, before.map(|site| site.key_sets.as_slice())),
             tls: Vec::new(),
+            upstream_clients: UpstreamClients::new(&config).map_err(TlsError::from)?,
             limits,
             pools: Vec::new(),
             redaction: Redaction::new(&config),

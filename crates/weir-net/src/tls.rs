@@ -1,6 +1,9 @@
 //! TLS of listeners: certificates by server name, resumption, and reload.
 
+mod compile;
 mod self_signed;
+
+pub use compile::{SystemRoots, UpstreamClients, check};
 
 use rustls::crypto::aws_lc_rs;
 use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
@@ -62,9 +65,20 @@ impl ServerTls {
         previous: Option<&Self>,
     ) -> Result<Self, TlsError> {
         let certificates = match tls {
-            Tls::Certificates(certificates) => certificates.clone(),
+            Tls::Certificates(identities) => {
+                let keys = identities.iter().map(|identity| compile::certified_key(identity));
+                keys.collect::<Result<_, _>>()?
+            }
             Tls::SelfSigned => vec![self_signed::load_or_make(data, SystemTime::now())?],
         };
+        Self::of(certificates, clients, previous)
+    }
+
+    fn of(
+        certificates: Vec<Arc<CertifiedKey>>,
+        clients: Option<&ClientCertificates>,
+        previous: Option<&Self>,
+    ) -> Result<Self, TlsError> {
         if let Some(previous) = previous
             .filter(|p| same(&p.certificates, &certificates) && p.clients.as_ref() == clients)
         {
@@ -97,11 +111,10 @@ fn server_config(
     clients: Option<&ClientCertificates>,
 ) -> Result<ServerConfig, TlsError> {
     let resolver = BySni::new(certificates)?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder =
-        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = ServerConfig::builder_with_provider(compile::provider())
+        .with_safe_default_protocol_versions()?;
     let builder = match clients {
-        Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
+        Some(clients) => builder.with_client_cert_verifier(compile::client_verifier(clients)?),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::new(resolver));

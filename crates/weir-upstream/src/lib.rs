@@ -145,6 +145,7 @@ impl Upstream {
     /// Resolves an upstream. Targets without TLS that `before` has, too, keep their connections.
     pub fn new(
         config: &weir_config::Upstream,
+        client: Option<&Arc<rustls::ClientConfig>>,
         workers: usize,
         stats: &WorkerStats,
         healths: &Healths,
@@ -171,7 +172,7 @@ impl Upstream {
             let tls = config.tls.as_ref().and_then(|tls| {
                 let own = || ServerName::try_from(target.host.clone()).ok();
                 let name = tls.server_name.clone().or_else(own)?;
-                Some(Tls { connector: Arc::clone(&tls.client), name })
+                Some(Tls { connector: Arc::clone(client?), name })
             });
             let fresh = Target {
                 upstream: config.name.clone(),

@@ -1,13 +1,10 @@
 //! Listeners, limits, logs: what holds for the whole server.
 
 use super::policy::Rate;
+use super::tls::{ClientCertificates, Tls};
 use ipnet::IpNet;
-use rustls::server::danger::ClientCertVerifier;
-use rustls::sign::CertifiedKey;
-use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// One socket that serves traffic.
@@ -27,36 +24,6 @@ pub struct Listener {
     /// Every connection starts with a PROXY protocol header, version 1 or 2, and comes from one of
     /// these networks; any other is closed. `None`: there is no such header.
     pub proxy_protocol: Option<Vec<IpNet>>,
-}
-
-/// Where a listener's certificates come from.
-#[derive(Clone, Debug)]
-pub enum Tls {
-    /// A certificate made at first start and kept in the data folder; for development.
-    SelfSigned,
-    /// Certificates from files, parsed, each with its matching key. The first one serves clients
-    /// that send no server name or one that no certificate carries.
-    Certificates(Vec<Arc<CertifiedKey>>),
-}
-
-/// Certificates of clients (mutual TLS).
-#[derive(Clone, Debug)]
-pub struct ClientCertificates {
-    /// Authorities that vouch for them.
-    pub ca: Vec<CertificateDer<'static>>,
-    /// Lists of those that are revoked; a certificate for which there is none is refused if there
-    /// are any lists at all.
-    pub revoked: Vec<CertificateRevocationListDer<'static>>,
-    /// Clients without one are served, too.
-    pub optional: bool,
-    /// Made of the above.
-    pub verifier: Arc<dyn ClientCertVerifier>,
-}
-
-impl PartialEq for ClientCertificates {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.ca, &self.revoked, self.optional) == (&other.ca, &other.revoked, other.optional)
-    }
 }
 
 /// The admin listener.

@@ -1,10 +1,8 @@
 //! Upstreams: named sets of targets behind `proxy`.
 
+use super::tls::UpstreamTls;
 use crate::expr::Expr;
-use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use weir_document::shape::format::Target;
 
@@ -156,15 +154,6 @@ pub enum RetriedMethods {
     Idempotent,
     /// All.
     Any,
-}
-
-/// TLS towards a target.
-#[derive(Clone, Debug)]
-pub struct UpstreamTls {
-    /// Roots, client certificate, protocol versions; ALPN `http/1.1`.
-    pub client: Arc<ClientConfig>,
-    /// Name to verify and to send, instead of the target's host.
-    pub server_name: Option<ServerName<'static>>,
 }
 
 /// A header that carries weir's own credential to the upstream; replaces what the client sent.

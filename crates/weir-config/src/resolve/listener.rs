@@ -5,7 +5,6 @@ use super::{Fields, Resolver};
 use crate::config::{Admin, ClientCertificates, Listener, Tls};
 use ipnet::IpNet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use weir_document::draft::{Data, Node};
 use weir_document::finding::codes;
 use weir_document::shape::format::network;
@@ -236,13 +235,10 @@ impl Resolver<'_> {
             Data::Scalar(_) => (node.text() == Some("self-signed")).then_some(Tls::SelfSigned),
             Data::List(items) => {
                 let keys: Vec<_> =
-                    items.iter().map(|item| self.certified_key(&Fields::new(item, &TLS))).collect();
+                    items.iter().map(|item| self.identity(&Fields::new(item, &TLS))).collect();
                 Some(Tls::Certificates(keys.into_iter().collect::<Option<Vec<_>>>()?))
             }
-            Data::Map(_) => {
-                let key: Arc<_> = self.certified_key(&Fields::new(node, &TLS))?;
-                Some(Tls::Certificates(vec![key]))
-            }
+            Data::Map(_) => Some(Tls::Certificates(vec![self.identity(&Fields::new(node, &TLS))?])),
         }
     }
 

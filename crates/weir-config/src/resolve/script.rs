@@ -115,7 +115,7 @@ impl Resolver<'_> {
     /// A script that maps: what it does for which method is its own affair.
     pub(super) fn map_script(&mut self, node: &Node) -> Option<Script> {
         let script = self.script(node)?;
-        if let Some(source) = self.scripts.last_mut() {
+        if let Some(source) = self.uncompiled.scripts.last_mut() {
             source.map_at = Some(node.at);
         }
         Some(script)
@@ -143,7 +143,11 @@ impl Resolver<'_> {
             Ok(program) => {
                 let program = Arc::new(program);
                 let source = Arc::clone(&program);
-                self.scripts.push(ScriptSource { program: source, at: file.at, map_at: None });
+                self.uncompiled.scripts.push(ScriptSource {
+                    program: source,
+                    at: file.at,
+                    map_at: None,
+                });
                 Some(program)
             }
             Err(fault) if missing && fault.module == entry && fault.line == 0 => {

@@ -10,7 +10,6 @@ use crate::config::{
 };
 use crate::formats;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::{Fault, codes};
@@ -220,7 +219,7 @@ impl Resolver<'_> {
         let fields = Fields::new(&member.value, &UPSTREAM);
         let targets = self.targets(&fields, member.at)?;
         let protocol = fields.read(&PROTOCOL);
-        let tls = self.tls(&fields, &targets, (protocol, member.at))?;
+        let tls = self.tls(&fields, &targets, member.at)?;
         if protocol == Protocol::Http2 {
             self.http2.push(member.key.clone());
         }
@@ -299,7 +298,7 @@ impl Resolver<'_> {
         &mut self,
         fields: &Fields<'_>,
         targets: &[Target],
-        (protocol, at): (Protocol, Span),
+        at: Span,
     ) -> Option<Option<UpstreamTls>> {
         let tls = fields.object("tls", &UPSTREAM_TLS);
         if targets.first()?.scheme == Scheme::Http {
@@ -310,11 +309,7 @@ impl Resolver<'_> {
             }
             return Some(None);
         }
-        let mut tls = self.upstream_tls(tls, at)?;
-        if protocol == Protocol::Http2 {
-            Arc::make_mut(&mut tls.client).alpn_protocols = vec![b"h2".to_vec()];
-        }
-        Some(Some(tls))
+        Some(Some(self.upstream_tls(tls, at)?))
     }
 
     /// The DNS server that the services of an upstream are asked of.

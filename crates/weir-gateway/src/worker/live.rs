@@ -14,7 +14,7 @@ use crate::upstream::{Healths, Upstream};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_config::{Handler, Traces};
+use weir_config::{Handler, Traces, UpstreamId};
 use weir_wire::RequestHead;
 
 /// Durations by method and status, for one operation.
@@ -52,9 +52,10 @@ impl Live {
         before: Option<&Self>,
     ) -> Self {
         let config = &site.config;
-        let upstreams = config.upstreams.iter().map(|upstream| {
+        let upstreams = config.upstreams.iter().enumerate().map(|(index, upstream)| {
+            let client = site.upstream_clients.get(UpstreamId(index));
             let same = before.and_then(|live| live.upstream(&upstream.name));
-            Upstream::new(upstream, config.workers, stats, healths, same)
+            Upstream::new(upstream, client, config.workers, stats, healths, same)
         });
         let upstreams = upstreams.collect();
         let remote =

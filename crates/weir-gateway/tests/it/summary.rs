@@ -27,7 +27,7 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
             writeln!(out, "  headers {:?}", l.trust_headers).expect("writes");
         }
         if let Some(clients) = &l.clients {
-            let (ca, lists) = (clients.ca.len(), clients.revoked.len());
+            let (ca, lists) = (clients.ca.certificates.len(), clients.revoked.len());
             let optional = clients.optional;
             writeln!(out, "  clients by {ca} authorities, {lists} lists, optional {optional}")
                 .expect("writes");

@@ -1,8 +1,9 @@
 //! Certificates, with ones made for the test.
 
 use std::path::Path;
-use weir_config::{AuthKind, Source, Tls};
+use weir_config::{AuthKind, Source, Tls, UpstreamId};
 use weir_gateway::configuration::load;
+use weir_net::tls::UpstreamClients;
 
 struct Identity {
     cert: String,
@@ -68,10 +69,11 @@ fn upstreams_take_their_own_roots_and_a_client_certificate() {
         "upstreams:\n  a:\n    targets: ['https://127.0.0.1:1']\n    tls: {ca: 'file:a.crt', cert: 'file:b.crt', key: 'file:b.key', server_name: a.example.com}\napis: {a: {base: /, routes: [{get: /, proxy: a}]}}\n",
     )
     .expect("loads");
-    let tls = config.upstreams[0].tls.as_ref().expect("TLS");
-    assert_eq!(tls.client.alpn_protocols, [b"http/1.1".to_vec()]);
-    assert!(tls.client.client_auth_cert_resolver.has_certs());
-    assert!(tls.server_name.is_some());
+    let clients = UpstreamClients::new(&config).expect("certificates");
+    let client = clients.get(UpstreamId(0)).expect("TLS");
+    assert_eq!(client.alpn_protocols, [b"http/1.1".to_vec()]);
+    assert!(client.client_auth_cert_resolver.has_certs());
+    assert!(config.upstreams[0].tls.as_ref().expect("TLS").server_name.is_some());
 }
 
 #[test]

@@ -19,8 +19,7 @@ fn ec(names: &[&str]) -> Arc<CertifiedKey> {
 
 fn server(certificates: &[&Arc<CertifiedKey>], previous: Option<&ServerTls>) -> ServerTls {
     let certificates = certificates.iter().map(|c| Arc::clone(c)).collect();
-    ServerTls::new(&Tls::Certificates(certificates), None, Path::new("/nowhere"), previous)
-        .expect("a server")
+    ServerTls::of(certificates, None, previous).expect("a server")
 }
 
 /// A client that trusts these certificates and remembers sessions.

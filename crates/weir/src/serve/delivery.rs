@@ -6,6 +6,7 @@
 mod sender;
 
 use super::messages::Messages;
+use super::post::Upstreams;
 use super::tracker::report_panics;
 use anyhow::Context;
 use std::collections::HashMap;
@@ -127,7 +128,7 @@ pub(super) fn start(
         messages: messages.clone(),
         journal: Arc::clone(journal),
         queue,
-        config: Arc::clone(config),
+        upstreams: Upstreams::new(Arc::clone(config)),
         triggers: None,
         usage: UsageEvents::default(),
         sinks: HashMap::new(),
@@ -180,7 +181,7 @@ struct Worker {
     messages: Messages,
     journal: Arc<Journal>,
     queue: Deliveries,
-    config: Arc<Config>,
+    upstreams: Upstreams,
     triggers: Option<Triggers>,
     usage: UsageEvents,
     sinks: HashMap<String, SinkState>,
@@ -236,7 +237,7 @@ impl Worker {
         self.sinks.clear();
         self.triggers = None;
         // Without its triggers the journal would keep everything for them.
-        while let Err(error) = self.take_config(Arc::clone(&self.config)) {
+        while let Err(error) = self.take_config(Arc::clone(&self.upstreams.config)) {
             self.messages.err(format!("weir: delivery: {error}"));
             if self.handle.stopped() {
                 return;
@@ -248,7 +249,7 @@ impl Worker {
     /// Creates events and starts due deliveries.
     fn work(&mut self, sending: &mut JoinSet<sender::Sent>) -> Result<(), EventError> {
         let config = self.handle.config();
-        if !Arc::ptr_eq(&config, &self.config) {
+        if !Arc::ptr_eq(&config, &self.upstreams.config) {
             self.take_config(config)?;
         }
         self.make()?;
@@ -261,13 +262,14 @@ impl Worker {
             let state = self.sinks.entry(sink.clone()).or_default();
             let wait = state.until.is_some_and(|until| Instant::now() < until);
             // A sink that is no upstream any more may become one again.
-            let known = self.config.upstreams.iter().position(|upstream| upstream.name == sink);
+            let known =
+                self.upstreams.config.upstreams.iter().position(|upstream| upstream.name == sink);
             let Some(index) = known.filter(|_| !state.busy && !wait) else { continue };
             let batch = self.queue.due(&sink, now, BATCH)?;
             if !batch.is_empty() {
                 state.busy = true;
                 let id = weir_config::UpstreamId(index);
-                sending.spawn(sender::send(Arc::clone(&self.config), id, batch));
+                sending.spawn(sender::send(self.upstreams.clone(), id, batch));
             }
         }
         let sinks = self.queue.queues()?;
@@ -315,7 +317,7 @@ impl Worker {
         let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
         self.usage.configure(events, &monitor.alerts, &mut self.queue, now)?;
         record_prices(self.queue.database(), &config, now)?;
-        self.config = config;
+        self.upstreams = Upstreams::new(config);
         Ok(())
     }
 

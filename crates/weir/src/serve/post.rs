@@ -7,11 +7,27 @@ use http_body_util::{BodyExt, Full, Limited};
 use rustls_pki_types::ServerName;
 use std::sync::Arc;
 use tokio::time::timeout;
-use weir_config::{Scheme, Target, Upstream};
+use weir_config::{Config, Scheme, Target, UpstreamId};
 use weir_http_client::{Connection, Tls};
+use weir_net::tls::UpstreamClients;
 
 /// Largest response; a connection with a larger one is closed.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
+
+/// The upstreams of a configuration, with their TLS.
+#[derive(Clone)]
+pub(super) struct Upstreams {
+    pub(super) config: Arc<Config>,
+    clients: Arc<UpstreamClients>,
+}
+
+impl Upstreams {
+    /// What rustls rejects, which the load would have found, is not connected to.
+    pub(super) fn new(config: Arc<Config>) -> Self {
+        let clients = Arc::new(UpstreamClients::new(&config).unwrap_or_default());
+        Self { config, clients }
+    }
+}
 
 /// A response of a target.
 pub(super) struct Response {
@@ -23,11 +39,12 @@ pub(super) struct Response {
 
 /// Posts a body with host, credential and user agent. `idle` is a connection to reuse.
 pub(super) async fn post(
-    upstream: &Upstream,
-    target: &Target,
+    upstreams: &Upstreams,
+    (id, target): (UpstreamId, &Target),
     idle: &mut Option<Connection>,
     mut request: Request<Full<Bytes>>,
 ) -> anyhow::Result<Response> {
+    let upstream = &upstreams.config.upstreams[id.0];
     let headers = request.headers_mut();
     headers.insert(header::HOST, header::HeaderValue::try_from(&target.authority)?);
     let agent = concat!("weir/", env!("CARGO_PKG_VERSION"));
@@ -47,7 +64,7 @@ pub(super) async fn post(
     }
     let mut connection = match reused {
         Some(connection) => connection,
-        None => match timeout(upstream.connect_timeout, connect(upstream, target)).await {
+        None => match timeout(upstream.connect_timeout, connect(upstreams, id, target)).await {
             Ok(connected) => connected?,
             Err(_) => bail!("connect timeout"),
         },
@@ -65,15 +82,20 @@ pub(super) async fn post(
     Ok(Response { status: head.status, headers: head.headers, body })
 }
 
-async fn connect(upstream: &Upstream, target: &Target) -> anyhow::Result<Connection> {
-    let tls = match (target.scheme, &upstream.tls) {
+async fn connect(
+    upstreams: &Upstreams,
+    id: UpstreamId,
+    target: &Target,
+) -> anyhow::Result<Connection> {
+    let tls = upstreams.config.upstreams[id.0].tls.as_ref().zip(upstreams.clients.get(id));
+    let tls = match (target.scheme, tls) {
         (Scheme::Http, _) => None,
-        (Scheme::Https, Some(tls)) => {
+        (Scheme::Https, Some((tls, client))) => {
             let name = match &tls.server_name {
                 Some(name) => name.clone(),
                 None => ServerName::try_from(target.host.clone())?,
             };
-            Some(Tls { config: Arc::clone(&tls.client), name })
+            Some(Tls { config: Arc::clone(client), name })
         }
         (Scheme::Https, None) => bail!("TLS is not configured"),
     };

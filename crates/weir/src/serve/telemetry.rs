@@ -9,6 +9,7 @@ mod points;
 mod spans;
 
 use super::messages::Messages;
+use super::post::Upstreams;
 use super::tracker::report_panics;
 use bytes::Bytes;
 use collector::{Outcome, Signal};
@@ -138,7 +139,7 @@ impl Telemetry {
             gateway: Arc::clone(&self.gateway),
             families: Arc::clone(&self.families),
             messages: self.messages.clone(),
-            config: self.shared.config(),
+            upstreams: Upstreams::new(self.shared.config()),
             instance: self.instance.clone(),
             since: self.since,
             waiting: VecDeque::new(),
@@ -187,7 +188,7 @@ struct Exporter {
     gateway: Arc<Gateway>,
     families: Families,
     messages: Messages,
-    config: Arc<Config>,
+    upstreams: Upstreams,
     /// Tells this process from others.
     instance: String,
     /// Since when counters count, since 1970.
@@ -245,7 +246,7 @@ impl Exporter {
 
     /// Tells what is left, once.
     async fn finish(&mut self, posts: &mut JoinSet<Sent>) {
-        let reports = self.config.telemetry.as_ref().is_some_and(|t| t.metrics.is_some());
+        let reports = self.upstreams.config.telemetry.as_ref().is_some_and(|t| t.metrics.is_some());
         if reports && !self.report.busy {
             self.report.due = Some(Instant::now());
         }
@@ -267,8 +268,8 @@ impl Exporter {
     /// Takes what has come, and begins to send what is due; `all` of it if weir stops.
     fn work(&mut self, posts: &mut JoinSet<Sent>, all: bool) {
         let config = self.shared.config();
-        if !Arc::ptr_eq(&config, &self.config) {
-            self.config = config;
+        if !Arc::ptr_eq(&config, &self.upstreams.config) {
+            self.upstreams = Upstreams::new(config);
             self.report.due = None;
             self.idle = Default::default();
         }
@@ -281,7 +282,7 @@ impl Exporter {
         if let Some(batch) = self.batch.as_mut().filter(|b| !b.busy && (all || b.due <= now)) {
             batch.busy = true;
             let from = (self.turn, std::mem::take(&mut self.idle[Signal::Traces as usize]));
-            posts.spawn(send(Arc::clone(&self.config), Signal::Traces, batch.body.clone(), from));
+            posts.spawn(send(self.upstreams.clone(), Signal::Traces, batch.body.clone(), from));
         }
         self.begin_report(posts, now);
     }
@@ -323,7 +324,8 @@ impl Exporter {
     }
 
     fn begin_report(&mut self, posts: &mut JoinSet<Sent>, now: Instant) {
-        let every = self.config.telemetry.as_ref().and_then(|telemetry| telemetry.metrics);
+        let every =
+            self.upstreams.config.telemetry.as_ref().and_then(|telemetry| telemetry.metrics);
         let Some(every) = every.filter(|_| !self.report.busy) else { return };
         let due = *self.report.due.get_or_insert(now + every);
         if due > now {
@@ -334,11 +336,11 @@ impl Exporter {
         let span = points::Span { since: self.since, until: unix_time() };
         let body = Bytes::from(points::encode(&(self.families)(), span, self.resource()));
         let from = (self.turn, std::mem::take(&mut self.idle[Signal::Metrics as usize]));
-        posts.spawn(send(Arc::clone(&self.config), Signal::Metrics, body, from));
+        posts.spawn(send(self.upstreams.clone(), Signal::Metrics, body, from));
     }
 
     fn resource(&self) -> opentelemetry_proto::tonic::resource::v1::Resource {
-        let configured = self.config.telemetry.as_ref().map_or(&[][..], |t| &t.resource);
+        let configured = self.upstreams.config.telemetry.as_ref().map_or(&[][..], |t| &t.resource);
         attributes::resource(configured, &self.instance)
     }
 
@@ -418,12 +420,12 @@ impl Exporter {
 }
 
 async fn send(
-    config: Arc<Config>,
+    upstreams: Upstreams,
     signal: Signal,
     body: Bytes,
     from: (usize, Option<Connection>),
 ) -> Sent {
-    let (outcome, idle) = collector::send(config, signal, body, from).await;
+    let (outcome, idle) = collector::send(upstreams, signal, body, from).await;
     (signal, outcome, idle)
 }
 

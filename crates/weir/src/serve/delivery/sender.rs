@@ -1,12 +1,11 @@
 //! Posts events to an upstream, one after the other on one connection.
 
-use crate::serve::post;
+use crate::serve::post::{self, Upstreams};
 use anyhow::bail;
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
-use std::sync::Arc;
-use weir_config::{Config, Target, Upstream, UpstreamId};
+use weir_config::{Target, UpstreamId};
 use weir_events::delivery::{DueEvent, Outcome};
 use weir_http_client::Connection;
 
@@ -23,8 +22,8 @@ pub(super) struct Sent {
 }
 
 /// Posts a batch until one is in vain.
-pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<DueEvent>) -> Sent {
-    let upstream = &config.upstreams[id.0];
+pub(super) async fn send(upstreams: Upstreams, id: UpstreamId, batch: Vec<DueEvent>) -> Sent {
+    let upstream = &upstreams.config.upstreams[id.0];
     let mut sent = Sent {
         sink: upstream.name.clone(),
         outcomes: Vec::with_capacity(batch.len()),
@@ -34,7 +33,7 @@ pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<DueEven
     for due in batch {
         // Another target with each attempt.
         let target = &upstream.targets[due.attempts as usize % upstream.targets.len()];
-        match post(upstream, target, &mut idle, &due).await {
+        match post(&upstreams, (id, target), &mut idle, &due).await {
             Ok(()) => sent.outcomes.push((due, Outcome::Delivered)),
             Err(error) => {
                 sent.failure = Some(format!("{}: {error:#}", target.authority));
@@ -48,8 +47,8 @@ pub(super) async fn send(config: Arc<Config>, id: UpstreamId, batch: Vec<DueEven
 
 /// Posts an event; a status of 2xx accepts the event.
 async fn post(
-    upstream: &Upstream,
-    target: &Target,
+    upstreams: &Upstreams,
+    target: (UpstreamId, &Target),
     idle: &mut Option<Connection>,
     due: &DueEvent,
 ) -> anyhow::Result<()> {
@@ -58,7 +57,7 @@ async fn post(
         .uri(&due.path)
         .header(header::CONTENT_TYPE, CONTENT_TYPE)
         .body(Full::new(Bytes::from(due.event.clone())))?;
-    let response = post::post(upstream, target, idle, request).await?;
+    let response = post::post(upstreams, target, idle, request).await?;
     if !response.status.is_success() {
         bail!("status {}", response.status.as_u16());
     }

@@ -1,15 +1,14 @@
 //! A request to a collector, and the outcome of its response
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>).
 
-use crate::serve::post::{self, Response};
+use crate::serve::post::{self, Response, Upstreams};
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
-use std::sync::Arc;
 use std::time::Duration;
-use weir_config::{Config, Telemetry};
+use weir_config::Telemetry;
 use weir_http_client::Connection;
 
 /// Longest wait that a collector may ask for.
@@ -44,16 +43,17 @@ pub(super) enum Outcome {
 
 /// Sends a request to the target whose turn it is.
 pub(super) async fn send(
-    config: Arc<Config>,
+    upstreams: Upstreams,
     signal: Signal,
     body: Bytes,
     (turn, mut idle): (usize, Option<Connection>),
 ) -> (Outcome, Option<Connection>) {
-    let Some(telemetry) = &config.telemetry else {
+    let Some(telemetry) = &upstreams.config.telemetry else {
         return (Outcome::Refused { why: "the collector was removed".to_owned() }, idle);
     };
-    let upstream = &config.upstreams[telemetry.sink.upstream.0];
-    let target = &upstream.targets[turn % upstream.targets.len()];
+    let id = telemetry.sink.upstream;
+    let targets = &upstreams.config.upstreams[id.0].targets;
+    let target = &targets[turn % targets.len()];
     let request = Request::builder()
         .method(Method::POST)
         .uri(path(telemetry, signal))
@@ -61,7 +61,7 @@ pub(super) async fn send(
         .body(Full::new(body));
     let outcome = match request {
         Err(error) => Outcome::Refused { why: error.to_string() },
-        Ok(request) => match post::post(upstream, target, &mut idle, request).await {
+        Ok(request) => match post::post(&upstreams, (id, target), &mut idle, request).await {
             Ok(response) => meaning(signal, &response),
             Err(error) => {
                 Outcome::Again { after: None, why: format!("{}: {error:#}", target.authority) }

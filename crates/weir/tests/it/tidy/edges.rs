@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weir-config", &["weir-document", "weir-module"]),
     ("weir-broker", &["weir-wire", "weir-config"]),
     ("weir-http", &["weir-wire", "weir-config"]),
-    ("weir-net", &["weir-config"]),
+    ("weir-net", &["weir-config", "weir-document"]),
     ("weir-cache", &["weir-wire"]),
     ("weir-telemetry", &["weir-wire", "weir-config", "weir-journal", "weir-http"]),
     ("weir-limit", &["weir-wire", "weir-config", "weir-http"]),
