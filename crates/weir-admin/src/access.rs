@@ -20,11 +20,11 @@ pub(crate) const BASE: &str = "/v1";
 /// Name of the query parameter with a ticket.
 const TICKET: &str = "ticket";
 /// Wrong tokens answered with 401 at once; further ones get 429.
-const BURST: u32 = 20;
+const MAX_WRONG_TOKENS: u32 = 20;
 /// Interval after which one more wrong token gets 401.
 const REFILL: Duration = Duration::from_secs(1);
 /// Delay of the response to a wrong token.
-const SLOWED: Duration = Duration::from_millis(100);
+const REJECTION_DELAY: Duration = Duration::from_millis(100);
 
 /// Tokens and audit of the admin API.
 pub struct Access {
@@ -73,7 +73,10 @@ impl Wrong {
     fn take(&mut self, now: Instant) -> bool {
         let refilled = now.duration_since(self.since).as_secs() / REFILL.as_secs();
         if refilled > 0 {
-            self.left = self.left.saturating_add(refilled.try_into().unwrap_or(BURST)).min(BURST);
+            self.left = self
+                .left
+                .saturating_add(refilled.try_into().unwrap_or(MAX_WRONG_TOKENS))
+                .min(MAX_WRONG_TOKENS);
             self.since = now;
         }
         let any = self.left > 0;
@@ -84,7 +87,7 @@ impl Wrong {
 
 impl Guard {
     pub(crate) fn new(access: &Access, sessions: Arc<Sessions>) -> Self {
-        let wrong = Mutex::new(Wrong { left: BURST, since: Instant::now() });
+        let wrong = Mutex::new(Wrong { left: MAX_WRONG_TOKENS, since: Instant::now() });
         let (audit, tokens) = (Arc::clone(&access.audit), Arc::clone(&access.tokens));
         Self { audit, tokens, sessions, denials: Denials::default(), wrong }
     }
@@ -169,7 +172,7 @@ pub(crate) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let asked = format!("{} {BASE}{}", request.method(), request.uri().path());
+    let request_line = format!("{} {BASE}{}", request.method(), request.uri().path());
     let caller = match token(request.headers()) {
         Some(token) => guard.tokens.recognise(token),
         None => match guard.signed_in(&mut request) {
@@ -179,7 +182,7 @@ pub(crate) async fn authenticate(
             }
             Err(Unauthenticated::Unproven(holder)) => {
                 let reason = "session cookie without CSRF token";
-                guard.denied(holder.as_ref(), &asked, reason).await;
+                guard.denied(holder.as_ref(), &request_line, reason).await;
                 return unauthorized(
                     "The CSRF token of the session is required: `weir-csrf-token: …`.",
                 );
@@ -191,23 +194,22 @@ pub(crate) async fn authenticate(
         let response = next.run(request).await;
         let denied = response.extensions().get::<Denied>().cloned();
         if let Some(Denied(reason)) = denied {
-            guard.denied(Some(&caller), &asked, &reason).await;
+            guard.denied(Some(&caller), &request_line, &reason).await;
         }
         return response;
     }
-    guard.denied(None, &asked, "unknown admin token").await;
+    guard.denied(None, &request_line, "unknown admin token").await;
     let few = guard.wrong.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
-    tokio::time::sleep(SLOWED).await;
+    tokio::time::sleep(REJECTION_DELAY).await;
     if few {
         return unauthorized("Unknown admin token.");
     }
-    let problem = Problem {
-        status: StatusCode::TOO_MANY_REQUESTS,
-        kind: "too-many-wrong-tokens",
-        title: "Too many wrong admin tokens",
-        place: None,
-        detail: "Try again later; valid tokens are still accepted.".to_owned(),
-    };
+    let problem = Problem::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too-many-wrong-tokens",
+        "Too many wrong admin tokens",
+        "Try again later; valid tokens are still accepted.",
+    );
     with(problem, header::RETRY_AFTER, "1")
 }
 
@@ -219,13 +221,12 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn unauthorized(detail: &str) -> Response {
-    let problem = Problem {
-        status: StatusCode::UNAUTHORIZED,
-        kind: "unauthorized",
-        title: "Authentication required",
-        place: None,
-        detail: detail.to_owned(),
-    };
+    let problem = Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        "Authentication required",
+        detail.to_owned(),
+    );
     with(problem, header::WWW_AUTHENTICATE, "Bearer")
 }
 
@@ -252,13 +253,12 @@ async fn authorize(State(role): State<Role>, request: Request, next: Next) -> Re
 
 /// The problem that `what` requires another role.
 pub(crate) fn forbidden(role: Role, what: &str) -> Problem {
-    Problem {
-        status: StatusCode::FORBIDDEN,
-        kind: "forbidden",
-        title: "Role not sufficient",
-        place: None,
-        detail: format!("{what} requires a token with the role {}.", role.name()),
-    }
+    Problem::new(
+        StatusCode::FORBIDDEN,
+        "forbidden",
+        "Role not sufficient",
+        format!("{what} requires a token with the role {}.", role.name()),
+    )
 }
 
 #[cfg(test)]
@@ -268,13 +268,13 @@ mod tests {
     #[test]
     fn wrong_tokens_are_limited_and_forgiven_with_time() {
         let now = Instant::now();
-        let mut wrong = Wrong { left: BURST, since: now };
-        assert!((0..BURST).all(|_| wrong.take(now)));
+        let mut wrong = Wrong { left: MAX_WRONG_TOKENS, since: now };
+        assert!((0..MAX_WRONG_TOKENS).all(|_| wrong.take(now)));
         assert!(!wrong.take(now));
         assert!(wrong.take(now + REFILL));
         assert!(!wrong.take(now + REFILL));
         let later = now + Duration::from_secs(1_000_000);
-        assert_eq!((0..100).filter(|_| wrong.take(later)).count(), BURST as usize);
+        assert_eq!((0..100).filter(|_| wrong.take(later)).count(), MAX_WRONG_TOKENS as usize);
     }
 
     #[test]

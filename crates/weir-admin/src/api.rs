@@ -14,9 +14,9 @@ mod pool;
 mod resubmit;
 mod session;
 mod stream;
+mod test_request;
 mod token;
 mod transaction;
-mod trial;
 mod usage;
 
 use crate::access::{self, Access, Grant, Guard, needs};
@@ -38,21 +38,21 @@ use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use weir_tracker::{Tracker, TrackerError};
 
-/// Concurrent queries; further ones wait for [`PATIENCE`].
-const AT_ONCE: usize = 4;
+/// Concurrent queries; further ones wait for [`QUERY_WAIT_TIMEOUT`].
+const MAX_QUERIES: usize = 4;
 /// Longest wait of a query.
-const PATIENCE: Duration = Duration::from_secs(5);
+const QUERY_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Concurrent tails.
-const TAILS: usize = 8;
+const MAX_TAILS: usize = 8;
 /// Concurrent single resubmissions: each waits for an upstream.
-const RESUBMISSIONS: usize = 8;
+const MAX_RESUBMISSIONS: usize = 8;
 /// Concurrent requests about jobs and resolutions. A limit of their own, so that a job can be
 /// stopped while upstreams hang.
-const JOBS: usize = 4;
+const MAX_JOB_REQUESTS: usize = 4;
 /// Concurrent live streams of consoles.
-const CONSOLES: usize = 24;
+const MAX_CONSOLES: usize = 24;
 /// Concurrent exports and verifications.
-const LONG: usize = 2;
+const MAX_LONG_QUERIES: usize = 2;
 
 /// State shared by the endpoints.
 pub(crate) struct Api {
@@ -60,7 +60,7 @@ pub(crate) struct Api {
     sessions: Arc<Sessions>,
     live: Arc<Live>,
     consoles: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     resubmissions: Arc<Semaphore>,
     jobs: Arc<Semaphore>,
     tails: Arc<Semaphore>,
@@ -101,7 +101,7 @@ pub(crate) struct Api {
         pool::act,
         event::sinks,
         explain::explain,
-        trial::attempt,
+        test_request::send,
         invoice::invoices,
         transaction::search,
         count::summary,
@@ -183,12 +183,12 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         sources: Arc::clone(&sources),
         sessions,
         live,
-        consoles: Arc::new(Semaphore::new(CONSOLES)),
-        turns: Arc::new(Semaphore::new(AT_ONCE)),
-        resubmissions: Arc::new(Semaphore::new(RESUBMISSIONS)),
-        jobs: Arc::new(Semaphore::new(JOBS)),
-        tails: Arc::new(Semaphore::new(TAILS)),
-        long: Arc::new(Semaphore::new(LONG)),
+        consoles: Arc::new(Semaphore::new(MAX_CONSOLES)),
+        permits: Arc::new(Semaphore::new(MAX_QUERIES)),
+        resubmissions: Arc::new(Semaphore::new(MAX_RESUBMISSIONS)),
+        jobs: Arc::new(Semaphore::new(MAX_JOB_REQUESTS)),
+        tails: Arc::new(Semaphore::new(MAX_TAILS)),
+        long: Arc::new(Semaphore::new(MAX_LONG_QUERIES)),
     });
     Router::new()
         .route("/openapi.json", needs(Role::Viewer, get(document)))
@@ -224,7 +224,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         .route("/pools/history", needs(Role::Viewer, get(live::pools)))
         .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
         .route("/explain", needs(Role::Operator, post(explain::explain)))
-        .route("/try", needs(Role::Operator, post(trial::attempt)))
+        .route("/try", needs(Role::Operator, post(test_request::send)))
         .route("/events", needs(Role::Viewer, get(event::sinks)))
         .route("/transactions", needs(Role::Viewer, get(transaction::search)))
         .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
@@ -243,8 +243,8 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         .route("/audit", needs(Role::Admin, get(audit::list)))
         .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
         .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
-        .layer(DefaultBodyLimit::max(resubmit::LONGEST))
-        .method_not_allowed_fallback(other_method)
+        .layer(DefaultBodyLimit::max(resubmit::MAX_BODY_BYTES))
+        .method_not_allowed_fallback(wrong_method)
         .fallback(unknown)
         .layer(middleware::from_fn_with_state(guard, access::authenticate))
         .with_state(api)
@@ -267,50 +267,51 @@ impl Api {
         let record = move || log.record(&event).map_err(|error| error.to_string());
         let recorded = tokio::task::spawn_blocking(record).await;
         let recorded = recorded.unwrap_or_else(|_| Err("the task was aborted".to_owned()));
-        recorded.map_err(|error| Problem {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: "not-audited",
-            title: "The audit log cannot be written",
-            place: None,
-            detail: format!("{error}. The action was not performed."),
+        recorded.map_err(|error| {
+            Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not-audited",
+                "The audit log cannot be written",
+                format!("{error}. The action was not performed."),
+            )
         })
     }
 
     /// Runs a query of the Tracker, which may block.
-    async fn ask<T, E>(
+    async fn query_tracker<T, E>(
         &self,
-        question: impl FnOnce(&Arc<Tracker>) -> Result<T, E> + Send + 'static,
+        query: impl FnOnce(&Arc<Tracker>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Problem>
     where
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        self.asked(&self.turns, not_recording, |sources| sources.tracker.as_ref().map(question))
+        self.query(&self.permits, not_recording, |sources| sources.tracker.as_ref().map(query))
             .await
     }
 
     /// Runs a query of a source, which may block, within a limit of concurrency; `without` is the
     /// problem if the source is absent.
-    async fn asked<T, E>(
+    async fn query<T, E>(
         &self,
-        turns: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
         without: fn() -> Problem,
-        question: impl FnOnce(&Sources) -> Option<Result<T, E>> + Send + 'static,
+        query: impl FnOnce(&Sources) -> Option<Result<T, E>> + Send + 'static,
     ) -> Result<T, Problem>
     where
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(turns).acquire_owned());
-        let Ok(Ok(turn)) = turn.await else { return Err(busy("queries")) };
+        let permit = tokio::time::timeout(QUERY_WAIT_TIMEOUT, Arc::clone(permits).acquire_owned());
+        let Ok(Ok(permit)) = permit.await else { return Err(busy("queries")) };
         let sources = Arc::clone(&self.sources);
-        let asked = tokio::task::spawn_blocking(move || {
-            let answer = question(&sources);
-            drop(turn);
-            answer
+        let result = tokio::task::spawn_blocking(move || {
+            let result = query(&sources);
+            drop(permit);
+            result
         });
-        match asked.await {
-            Ok(Some(answer)) => answer.map_err(Into::into),
+        match result.await {
+            Ok(Some(result)) => result.map_err(Into::into),
             Ok(None) => Err(without()),
             Err(_) => Err(TrackerError::unreadable("the query was aborted").into()),
         }
@@ -328,7 +329,7 @@ impl From<TrackerError> for Problem {
                 (StatusCode::SERVICE_UNAVAILABLE, "index-behind", "The index lags behind")
             }
         };
-        Self { status, kind, title, place: None, detail: format!("{error}.") }
+        Self::new(status, kind, title, format!("{error}."))
     }
 }
 
@@ -341,33 +342,30 @@ async fn document() -> Response {
 }
 
 fn not_recording() -> Problem {
-    Problem {
-        status: StatusCode::CONFLICT,
-        kind: "not-recording",
-        title: "Recording is off",
-        place: None,
-        detail: "Set `tracker.enabled` to record transactions.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::CONFLICT,
+        "not-recording",
+        "Recording is off",
+        "Set `tracker.enabled` to record transactions.",
+    )
 }
 
 fn busy(what: &str) -> Problem {
-    Problem {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        kind: "busy",
-        title: "Too many concurrent requests",
-        place: None,
-        detail: format!("The maximum number of concurrent {what} is reached; try again."),
-    }
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "busy",
+        "Too many concurrent requests",
+        format!("The maximum number of concurrent {what} is reached; try again."),
+    )
 }
 
 fn no_access() -> Problem {
-    Problem {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        kind: "no-data-folder",
-        title: "The admin API is off",
-        place: None,
-        detail: "The data folder with the tokens could not be used; see standard error.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "no-data-folder",
+        "The admin API is off",
+        "The data folder with the tokens could not be used; see standard error.",
+    )
 }
 
 async fn unavailable() -> Problem {
@@ -375,23 +373,21 @@ async fn unavailable() -> Problem {
 }
 
 async fn unknown() -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "not-found",
-        title: "Unknown endpoint",
-        place: None,
-        detail: "/v1/openapi.json describes all endpoints.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "not-found",
+        "Unknown endpoint",
+        "/v1/openapi.json describes all endpoints.",
+    )
 }
 
-async fn other_method() -> Problem {
-    Problem {
-        status: StatusCode::METHOD_NOT_ALLOWED,
-        kind: "method-not-allowed",
-        title: "Method not allowed",
-        place: None,
-        detail: "/v1/openapi.json lists the methods of each endpoint.".to_owned(),
-    }
+async fn wrong_method() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method-not-allowed",
+        "Method not allowed",
+        "/v1/openapi.json lists the methods of each endpoint.",
+    )
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) use routes::{ApiInfo, apis};
 /// Reloads in the history.
 const MAX_RELOADS: usize = 50;
 /// Findings shown per reload.
-const MOST_FINDINGS: usize = 200;
+const MAX_FINDINGS: usize = 200;
 
 /// The configuration and its reloads.
 pub struct Configuration {
@@ -120,7 +120,7 @@ impl FindingInfo {
     /// The findings with their source lines.
     #[must_use]
     pub fn all(found: &Findings) -> Vec<Self> {
-        found.list.iter().take(MOST_FINDINGS).map(|finding| Self::of(finding, found)).collect()
+        found.list.iter().take(MAX_FINDINGS).map(|finding| Self::of(finding, found)).collect()
     }
 
     fn of(finding: &finding::Finding, found: &Findings) -> Self {

@@ -16,9 +16,9 @@ const BURST: u32 = 20;
 /// Interval after which one more is audited.
 const REFILL: Duration = Duration::from_secs(10);
 /// Maximum number of tracked callers; there are no more tokens at a time.
-const CALLERS: usize = 512;
+const MAX_CALLERS: usize = 512;
 /// Longest method and path of an entry, in characters.
-const LONGEST: usize = 300;
+const MAX_SUBJECT_CHARS: usize = 300;
 
 /// Remaining entries.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl Denials {
             role: caller.map_or("none", |caller| caller.role.name()).to_owned(),
             action: "denied".to_owned(),
             about: "request".to_owned(),
-            subject: request.chars().take(LONGEST).collect(),
+            subject: request.chars().take(MAX_SUBJECT_CHARS).collect(),
             details: format!("{reason}{others}"),
         })
     }
@@ -63,9 +63,9 @@ impl Denials {
     /// Consumes one; returns the number of denials that were not audited since the last entry.
     fn take(&self, caller: &str, now: Instant) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= CALLERS && !all.contains_key(caller) {
+        if all.len() >= MAX_CALLERS && !all.contains_key(caller) {
             all.retain(|_, budget| now.duration_since(budget.since) < REFILL * BURST);
-            if all.len() >= CALLERS {
+            if all.len() >= MAX_CALLERS {
                 return None;
             }
         }
@@ -103,10 +103,10 @@ mod tests {
     #[test]
     fn callers_are_bounded_and_forgotten() {
         let (denials, now) = (Denials::default(), Instant::now());
-        for number in 0..2 * CALLERS {
+        for number in 0..2 * MAX_CALLERS {
             denials.take(&number.to_string(), now);
         }
-        assert_eq!(denials.0.lock().unwrap().len(), CALLERS);
+        assert_eq!(denials.0.lock().unwrap().len(), MAX_CALLERS);
         assert_eq!(denials.take("new", now + REFILL * BURST), Some(0));
     }
 
@@ -115,6 +115,6 @@ mod tests {
         let event = Denials::default().event(None, &"GET /".repeat(200), "r", Instant::now());
         let event = event.unwrap();
         assert_eq!((event.name.as_str(), event.action.as_str()), ("unknown", "denied"));
-        assert_eq!((event.subject.len(), event.details.as_str()), (LONGEST, "r"));
+        assert_eq!((event.subject.len(), event.details.as_str()), (MAX_SUBJECT_CHARS, "r"));
     }
 }

@@ -54,7 +54,7 @@ impl Explain {
     ///
     /// # Errors
     /// The curl command is not supported, or both a command and parts are given.
-    pub fn ask(self) -> Result<RequestText, curl::CurlError> {
+    pub fn request_text(self) -> Result<RequestText, curl::CurlError> {
         let ask = match &self.curl {
             Some(_) if !(self.target.is_empty() && self.headers.is_empty()) => {
                 return Err(curl::CurlError::Both);
@@ -74,7 +74,8 @@ impl Explain {
 
 /// The response to a test request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct TriedAnswer {
+#[schema(as = TriedAnswer)]
+pub(crate) struct TestResponse {
     /// Transaction id.
     id: String,
     /// Status.
@@ -100,7 +101,7 @@ pub(crate) struct TriedAnswer {
     took_us: u64,
 }
 
-impl TriedAnswer {
+impl TestResponse {
     pub(crate) fn of(tried: TestOutcome) -> Self {
         let cut = (tried.body.len() as u64) < tried.bytes;
         let mut whole = tried.body;
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn an_answer_is_text_as_far_as_it_is_and_not_cut_within_a_character() {
         let of = |body: &[u8], bytes| {
-            TriedAnswer::of(TestOutcome { body: body.to_vec(), bytes, ..TestOutcome::default() })
+            TestResponse::of(TestOutcome { body: body.to_vec(), bytes, ..TestOutcome::default() })
         };
         let whole = of("é".as_bytes(), 2);
         assert_eq!((whole.text.as_deref(), whole.cut), (Some("é"), false));
@@ -145,6 +146,6 @@ mod tests {
         assert_eq!((cut.text.as_deref(), cut.cut), (Some("a"), true));
         let binary = of(b"\xff", 1);
         assert_eq!((binary.text, binary.base64.as_deref()), (None, Some("/w==")));
-        assert_eq!(of(b"", 0), TriedAnswer::default());
+        assert_eq!(of(b"", 0), TestResponse::default());
     }
 }

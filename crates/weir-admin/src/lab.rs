@@ -1,44 +1,21 @@
 //! The Lab in the admin API: results, and load tests on this server.
-//!
-//! The functions are injected by the binary and may block. A separate process generates the load.
+
+mod load_test;
+mod results;
+
+pub use load_test::Lab;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Highest rate of a load test, in requests per second.
-pub const MOST_RATE: u32 = 20_000;
+pub(crate) const MAX_RATE: u32 = 20_000;
 /// Longest load test, in seconds.
-pub const MOST_SECONDS: u32 = 1800;
-
-/// Returns a run by name.
-type Find<T> = dyn Fn(&str) -> Option<T> + Send + Sync;
-/// Compares two runs by name.
-type Compare = dyn Fn(&str, &str) -> Result<LabComparison, String> + Send + Sync;
-
-/// Starts a suite, on behalf of a token's name.
-type Start = dyn Fn(&LabStart, &str) -> Result<LabProgress, LabRefusal> + Send + Sync;
-
-/// Access to the Lab.
-pub struct Lab {
-    /// Suites, targets and results.
-    pub state: Box<dyn Fn() -> LabState + Send + Sync>,
-    /// The current or last load test.
-    pub progress: Box<dyn Fn() -> Option<LabProgress> + Send + Sync>,
-    /// Starts a suite, on behalf of a token's name.
-    pub start: Box<Start>,
-    /// Stops the load test; whether one was running.
-    pub stop: Box<dyn Fn() -> bool + Send + Sync>,
-    /// A run with its cases.
-    pub run: Box<Find<LabRun>>,
-    /// The HTML report of a run.
-    pub report: Box<Find<Vec<u8>>>,
-    /// Compares two runs; the error names the unreadable one.
-    pub compare: Box<Compare>,
-}
+pub(crate) const MAX_SECONDS: u32 = 1800;
 
 /// Why a load test is not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LabRefusal {
+pub enum LabError {
     /// Unknown suite or target, or a value above its maximum; details.
     Bad(String),
     /// A load test is running already.

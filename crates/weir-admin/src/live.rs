@@ -12,8 +12,8 @@ mod traffic;
 
 use crate::sources::{Readiness, Sources};
 use axum::body::Bytes;
-use history::Past;
-use pools::PoolPast;
+use history::HistoryRings;
+use pools::PoolHistories;
 use rates::Totals;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -24,25 +24,26 @@ use utoipa::ToSchema;
 use weir_limit::LimitStatuses;
 use weir_store::gaps::Gap;
 
-pub(crate) use history::{History, LONGEST};
+pub(crate) use history::{History, MAX_PERIOD_SECONDS};
 pub(crate) use pools::PoolHistory;
 pub(crate) use rejections::Rejections;
 pub(crate) use traffic::Traffic;
 
 /// Interval of the snapshots.
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 /// Snapshots between two reads of the journal state.
-const JOURNAL_EVERY: u32 = 2;
+const JOURNAL_TICKS: u32 = 2;
 /// Period of the reported gaps, in seconds.
-const RECENT: u64 = 24 * 60 * 60;
+const RECENT_SECONDS: u64 = 24 * 60 * 60;
 /// Maximum number of reported APIs, targets and throttled consumers.
-const MOST_APIS: usize = 20;
-const MOST_TARGETS: usize = 50;
-const MOST_THROTTLED: usize = 20;
+const MAX_APIS: usize = 20;
+const MAX_TARGETS: usize = 50;
+const MAX_THROTTLED: usize = 20;
 
 /// Metrics of one second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct Pulse {
+#[schema(as = Pulse)]
+pub(crate) struct LiveSnapshot {
     /// End of the second, in milliseconds since 1970.
     pub(crate) at_ms: u64,
     /// False: the server drains and stops.
@@ -72,9 +73,9 @@ pub(crate) struct Pulse {
     /// Open client connections at the end of the second.
     pub(crate) connections: u64,
     /// APIs with requests, by number of requests, at most 20.
-    pub(crate) apis: Vec<ApiPulse>,
+    pub(crate) apis: Vec<ApiSnapshot>,
     /// Targets of upstreams, at most 50.
-    pub(crate) targets: Vec<TargetPulse>,
+    pub(crate) targets: Vec<TargetSnapshot>,
     /// Consumers throttled by their plan, at most 20.
     pub(crate) throttled: Vec<Throttled>,
     /// Losses since the start.
@@ -84,7 +85,7 @@ pub(crate) struct Pulse {
     pub(crate) missing: Gap,
     /// The journal, if recording is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) journal: Option<JournalPulse>,
+    pub(crate) journal: Option<JournalSnapshot>,
 }
 
 /// Requests rejected by weir for a reason.
@@ -100,7 +101,8 @@ pub(crate) struct Rejected {
 
 /// Requests of an API in a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct ApiPulse {
+#[schema(as = ApiPulse)]
+pub(crate) struct ApiSnapshot {
     /// Name of the API; empty without a matching API.
     pub(crate) api: String,
     /// Requests.
@@ -113,7 +115,8 @@ pub(crate) struct ApiPulse {
 
 /// A target of an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct TargetPulse {
+#[schema(as = TargetPulse)]
+pub(crate) struct TargetSnapshot {
     /// Name of the upstream.
     pub(crate) upstream: String,
     /// Host and port.
@@ -159,7 +162,8 @@ pub(crate) struct Lost {
 
 /// State of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct JournalPulse {
+#[schema(as = JournalPulse)]
+pub(crate) struct JournalSnapshot {
     /// Size on disk in bytes.
     pub(crate) disk_bytes: u64,
     /// Records that could not be appended since the start.
@@ -179,17 +183,17 @@ pub(crate) struct JournalPulse {
 /// The sampler.
 pub(crate) struct Live {
     sources: Arc<Sources>,
-    told: watch::Sender<Bytes>,
-    past: Mutex<Past>,
-    pools: Mutex<PoolPast>,
+    events: watch::Sender<Bytes>,
+    history: Mutex<HistoryRings>,
+    pools: Mutex<PoolHistories>,
 }
 
 /// State of the previous second.
 #[derive(Default)]
-struct Before {
+struct PreviousSecond {
     totals: Totals,
     refused: HashMap<String, u64>,
-    journal: Option<JournalPulse>,
+    journal: Option<JournalSnapshot>,
     missing: Gap,
     seconds: u32,
 }
@@ -199,20 +203,20 @@ impl Live {
     pub(crate) fn new(sources: Arc<Sources>) -> Self {
         Self {
             sources,
-            told: watch::Sender::new(Bytes::new()),
-            past: Mutex::default(),
+            events: watch::Sender::new(Bytes::new()),
+            history: Mutex::default(),
             pools: Mutex::default(),
         }
     }
 
     /// Subscribes to new events of the stream (text/event-stream).
     pub(crate) fn follow(&self) -> watch::Receiver<Bytes> {
-        self.told.subscribe()
+        self.events.subscribe()
     }
 
     /// The history of a period, in seconds since 1970.
     pub(crate) fn history(&self, from: u64, to: u64) -> History {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
     }
 
     /// The history of pools in a period, in seconds since 1970; at most the last 15 minutes.
@@ -222,11 +226,13 @@ impl Live {
 
     /// Takes a snapshot every second, while it is polled.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(EVERY);
+        let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         ticks.tick().await;
-        let mut before =
-            Before { totals: Totals::of(&self.sources.gateway.stats()), ..Before::default() };
+        let mut before = PreviousSecond {
+            totals: Totals::of(&self.sources.gateway.stats()),
+            ..PreviousSecond::default()
+        };
         loop {
             ticks.tick().await;
             let live = Arc::clone(&self);
@@ -239,34 +245,34 @@ impl Live {
         }
     }
 
-    fn tick(&self, before: &mut Before) {
-        let snapshot = self.sources.gateway.stats();
-        let totals = Totals::of(&snapshot);
+    fn tick(&self, before: &mut PreviousSecond) {
+        let stats = self.sources.gateway.stats();
+        let totals = Totals::of(&stats);
         let now_ms = unix_ms();
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        past.add(now_ms / 1000, &totals, snapshot.totals.active);
-        drop(past);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.add(now_ms / 1000, &totals, stats.totals.active);
+        drop(history);
         let pools = self.sources.gateway.pools();
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms / 1000, &pools);
-        if self.told.receiver_count() > 0 {
-            let mut pulse = totals.since(&before.totals);
-            pulse.at_ms = now_ms;
-            pulse.ready = self.sources.readiness() == Readiness::Ready;
-            pulse.in_flight = snapshot.totals.active;
-            pulse.connections = snapshot.totals.connections;
-            pulse.apis.truncate(MOST_APIS);
-            pulse.targets = rates::targets(&snapshot).take(MOST_TARGETS).collect();
-            pulse.throttled = throttled(&self.sources.gateway.limits(), &mut before.refused);
-            pulse.lost = rates::lost(&snapshot);
-            if before.seconds.is_multiple_of(JOURNAL_EVERY) {
+        if self.events.receiver_count() > 0 {
+            let mut snapshot = totals.since(&before.totals);
+            snapshot.at_ms = now_ms;
+            snapshot.ready = self.sources.readiness() == Readiness::Ready;
+            snapshot.in_flight = stats.totals.active;
+            snapshot.connections = stats.totals.connections;
+            snapshot.apis.truncate(MAX_APIS);
+            snapshot.targets = rates::targets(&stats).take(MAX_TARGETS).collect();
+            snapshot.throttled = throttled(&self.sources.gateway.limits(), &mut before.refused);
+            snapshot.lost = rates::lost(&stats);
+            if before.seconds.is_multiple_of(JOURNAL_TICKS) {
                 before.journal = self.journal();
                 before.missing = self.missing(now_ms / 1000);
             }
-            pulse.journal = before.journal.clone();
-            pulse.missing = before.missing;
+            snapshot.journal = before.journal.clone();
+            snapshot.missing = before.missing;
             before.seconds = before.seconds.wrapping_add(1);
-            let text = serde_json::to_string(&pulse).unwrap_or_default();
-            self.told.send_replace(format!("data: {text}\n\n").into());
+            let text = serde_json::to_string(&snapshot).unwrap_or_default();
+            self.events.send_replace(format!("data: {text}\n\n").into());
         }
         before.totals = totals;
     }
@@ -274,13 +280,13 @@ impl Live {
     /// Recent gaps; none if they cannot be read.
     fn missing(&self, now: u64) -> Gap {
         let gaps = self.sources.gaps.as_ref();
-        let recent = gaps.map(|gaps| gaps.between(now.saturating_sub(RECENT), now + 60));
+        let recent = gaps.map(|gaps| gaps.between(now.saturating_sub(RECENT_SECONDS), now + 60));
         recent.and_then(Result::ok).unwrap_or_default()
     }
 
-    fn journal(&self) -> Option<JournalPulse> {
+    fn journal(&self) -> Option<JournalSnapshot> {
         let state = self.sources.tracker.as_ref()?.journal_state().ok()?;
-        Some(JournalPulse {
+        Some(JournalSnapshot {
             disk_bytes: state.disk_bytes,
             refused: state.refused,
             shortened: state.shortened,
@@ -294,15 +300,15 @@ impl Live {
 
 /// Consumers without remaining calls, or with rejections since the previous snapshot. `refused`
 /// holds the previous counts.
-fn throttled(standings: &LimitStatuses, refused: &mut HashMap<String, u64>) -> Vec<Throttled> {
+fn throttled(statuses: &LimitStatuses, refused: &mut HashMap<String, u64>) -> Vec<Throttled> {
     let is_first = refused.is_empty();
     let mut found = Vec::new();
-    let mut now = HashMap::with_capacity(standings.plans.len());
-    for plan in &standings.plans {
+    let mut now = HashMap::with_capacity(statuses.plans.len());
+    for plan in &statuses.plans {
         let all = plan.refused_by_rate + plan.refused_by_quota;
         let before = refused.get(&plan.consumer).copied();
         let since = if is_first { 0 } else { all.saturating_sub(before.unwrap_or(0)) };
-        if (plan.throttled().is_some() || since > 0) && found.len() < MOST_THROTTLED {
+        if (plan.throttled().is_some() || since > 0) && found.len() < MAX_THROTTLED {
             found.push(Throttled {
                 consumer: plan.consumer.clone(),
                 plan: plan.plan.clone(),

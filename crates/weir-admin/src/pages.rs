@@ -48,22 +48,19 @@ async fn health() -> &'static str {
 async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
     match sources.readiness() {
         Readiness::Ready => "ready\n".into_response(),
-        Readiness::Draining => Problem {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: "draining",
-            title: "weir is stopping",
-            place: None,
-            detail: "weir completes the requests in flight; send new requests elsewhere."
-                .to_owned(),
-        }
+        Readiness::Draining => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining",
+            "weir is stopping",
+            "weir completes the requests in flight; send new requests elsewhere.",
+        )
         .into_response(),
-        Readiness::Pools(names) => Problem {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            kind: "pool-unavailable",
-            title: "A pool has no agent",
-            place: None,
-            detail: format!("No agent can be started in: {}.", names.join(", ")),
-        }
+        Readiness::Pools(names) => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "pool-unavailable",
+            "A pool has no agent",
+            format!("No agent can be started in: {}.", names.join(", ")),
+        )
         .into_response(),
     }
 }
@@ -74,14 +71,12 @@ async fn metrics_page(State(sources): State<Arc<Sources>>, asked: HeaderMap) -> 
 }
 
 async fn unknown() -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "not-found",
-        title: "Not found",
-        place: None,
-        detail: "The admin listener serves /console/, /healthz, /readyz, /metrics and /v1/."
-            .to_owned(),
-    }
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "not-found",
+        "Not found",
+        "The admin listener serves /console/, /healthz, /readyz, /metrics and /v1/.",
+    )
 }
 
 /// Responses are not stored, unless they state otherwise, and their type is not guessed.
@@ -103,13 +98,12 @@ async fn check_host(
     // HTTP/1.0 has no Host, and browsers do not use it.
     let missing = first.is_none() && request.version() != Version::HTTP_10;
     if missing || second.is_some() {
-        return Problem {
-            status: StatusCode::BAD_REQUEST,
-            kind: "bad-request",
-            title: "Invalid HTTP request",
-            place: None,
-            detail: "Exactly one Host header is required.".to_owned(),
-        }
+        return Problem::new(
+            StatusCode::BAD_REQUEST,
+            "bad-request",
+            "Invalid HTTP request",
+            "Exactly one Host header is required.",
+        )
         .into_response();
     }
     let header = first.map(|value| value.to_str().unwrap_or_default());
@@ -118,14 +112,11 @@ async fn check_host(
     if header.into_iter().chain(target).all(is_allowed) {
         return next.run(request).await;
     }
-    Problem {
-        status: StatusCode::MISDIRECTED_REQUEST,
-        kind: "misdirected",
-        title: "Host not allowed on the admin listener",
-        place: None,
-        detail:
-            "Allowed: loopback names, the address of the listener, and the names in admin.hosts."
-                .to_owned(),
-    }
+    Problem::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "misdirected",
+        "Host not allowed on the admin listener",
+        "Allowed: loopback names, the address of the listener, and the names in admin.hosts.",
+    )
     .into_response()
 }

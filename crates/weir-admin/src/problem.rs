@@ -11,8 +11,19 @@ pub(crate) struct Problem {
     pub(crate) kind: &'static str,
     pub(crate) title: &'static str,
     /// Start of the wrong part of the query in bytes, and its end (exclusive).
-    pub(crate) place: Option<[usize; 2]>,
+    pub(crate) span: Option<[usize; 2]>,
     pub(crate) detail: String,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        status: StatusCode,
+        kind: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { status, kind, title, span: None, detail: detail.into() }
+    }
 }
 
 /// Reason of a denied call (403), attached to the response for the audit log.
@@ -27,8 +38,8 @@ impl IntoResponse for Problem {
             "status": self.status.as_u16(),
             "detail": self.detail,
         });
-        if let Some(place) = self.place {
-            body["place"] = json!(place);
+        if let Some(span) = self.span {
+            body["place"] = json!(span);
         }
         let mut response = (self.status, body.to_string()).into_response();
         response

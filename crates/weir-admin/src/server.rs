@@ -25,16 +25,16 @@ use weir_net::handshake::Failures;
 use weir_net::tls::TlsError;
 
 /// Maximum number of connections; further ones are closed immediately.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Timeout of a TLS handshake and of a request head, from the start of the connection or the last
 /// response.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest life of a connection, so that a client that does not read cannot hold it forever.
-const LIFE: Duration = Duration::from_secs(10 * 60);
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(10 * 60);
 /// Interval of reporting failed handshakes.
-const REPORTS: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Largest request head in bytes.
-const HEAD_BYTES: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// Why the admin listener cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +96,7 @@ impl Bound {
         tokio::spawn(Arc::clone(&live).run());
         let origin = Origin { port: self.addr.port(), tls: self.tls.is_some() };
         let router = pages::router(Arc::clone(&sources), live, self.hosts, origin);
-        let open = Arc::new(Semaphore::new(CONNECTIONS));
+        let open = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let failures = Arc::new(Failures::default());
         if self.tls.is_some() {
             tokio::spawn(report(Arc::clone(&failures), self.addr, log));
@@ -115,10 +115,10 @@ impl Bound {
                 Some(acceptor) => {
                     let failures = Arc::clone(&failures);
                     drop(tokio::spawn(async move {
-                        match tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
+                        match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
                             Ok(Ok(stream)) => connection(stream, router, permit).await,
                             Ok(Err(error)) => failures.add(0, peer, &error),
-                            Err(_) => failures.add_timeout(0, peer, HEAD),
+                            Err(_) => failures.add_timeout(0, peer, HEAD_TIMEOUT),
                         }
                     }));
                 }
@@ -130,7 +130,7 @@ impl Bound {
 /// Reports failed TLS handshakes.
 async fn report(failures: Arc<Failures>, addr: SocketAddr, log: Log) {
     loop {
-        tokio::time::sleep(REPORTS).await;
+        tokio::time::sleep(REPORT_INTERVAL).await;
         let line = failures.due("admin", |_| Some(addr), Instant::now());
         line.into_iter().for_each(|line| log(line));
     }
@@ -144,11 +144,11 @@ async fn connection(
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(HEAD_BYTES)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     // Errors at the end of a connection concern the client only.
-    let _ = tokio::time::timeout(LIFE, serving).await;
+    let _ = tokio::time::timeout(MAX_CONNECTION_AGE, serving).await;
     drop(permit);
 }
 

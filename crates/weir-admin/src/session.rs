@@ -19,19 +19,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of sessions; a new one replaces the one that was idle for longest.
-const MOST: usize = 256;
+const MAX_SESSIONS: usize = 256;
 /// Maximum number of sessions of a token, so that one user cannot end the sessions of all others.
-const MOST_OF_TOKEN: usize = 32;
+const MAX_SESSIONS_OF_TOKEN: usize = 32;
 /// Idle timeout of a session.
-const IDLE: Duration = Duration::from_secs(60 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Longest life of a session.
-pub(crate) const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
+pub(crate) const MAX_SESSION_AGE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Header with the CSRF token of a session.
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("weir-csrf-token");
 /// Header with the relation of a request to its origin (Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Validity of a ticket.
-const TICKET_LIFE: Duration = Duration::from_secs(60);
+const TICKET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of unused tickets of a session; a new one replaces the oldest.
 const TICKETS: usize = 8;
 
@@ -107,8 +107,8 @@ impl Sessions {
         let (secret, csrf_token) = (tokens::secret()?, tokens::secret()?);
         let mut all = self.lock(now);
         let own = all.iter().filter(|session| session.token == token).count();
-        let among = |session: &&Session| own < MOST_OF_TOKEN || session.token == token;
-        if own >= MOST_OF_TOKEN || all.len() >= MOST {
+        let among = |session: &&Session| own < MAX_SESSIONS_OF_TOKEN || session.token == token;
+        if own >= MAX_SESSIONS_OF_TOKEN || all.len() >= MAX_SESSIONS {
             let oldest = all.iter().filter(among).map(|session| session.used).min();
             if let Some(at) = all.iter().position(|s| Some(s.used) == oldest && among(&s)) {
                 all.swap_remove(at);
@@ -122,7 +122,7 @@ impl Sessions {
             used: now,
             tickets: Vec::new(),
         });
-        Ok(Begun { cookie: self.set_cookie(&secret, LIFE.as_secs()), csrf_token })
+        Ok(Begun { cookie: self.set_cookie(&secret, MAX_SESSION_AGE.as_secs()), csrf_token })
     }
 
     /// The session of a request. A ticket is used up by any attempt.
@@ -203,7 +203,8 @@ impl Sessions {
     fn lock(&self, now: Instant) -> MutexGuard<'_, Vec<Session>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|session| {
-            now.duration_since(session.used) < IDLE && now.duration_since(session.began) < LIFE
+            now.duration_since(session.used) < IDLE_TIMEOUT
+                && now.duration_since(session.began) < MAX_SESSION_AGE
         });
         all
     }
@@ -213,7 +214,7 @@ impl Session {
     /// The target of a ticket, which becomes invalid.
     fn use_ticket(&mut self, ticket: &str, now: Instant) -> Option<String> {
         let hash = tokens::hash(ticket);
-        self.tickets.retain(|one| now.duration_since(one.made) < TICKET_LIFE);
+        self.tickets.retain(|one| now.duration_since(one.made) < TICKET_TIMEOUT);
         let at = self.tickets.iter().position(|one| equal(&one.sha256, &hash))?;
         Some(self.tickets.remove(at).target)
     }
@@ -309,7 +310,7 @@ mod tests {
         assert!(!good(&elsewhere, "/v1/a?b=d", now));
         assert!(!good(&elsewhere, "/v1/a?b=c", now), "it was tried");
         let late = ticket();
-        assert!(!good(&late, "/v1/a?b=c", now + TICKET_LIFE));
+        assert!(!good(&late, "/v1/a?b=c", now + TICKET_TIMEOUT));
         let many: Vec<_> = (0..=TICKETS).map(|_| ticket()).collect();
         assert!(!good(&many[0], "/v1/a?b=c", now) && good(&many[1], "/v1/a?b=c", now));
         assert_eq!(sessions.ticket("wrong", String::new(), now).unwrap(), None);
@@ -327,7 +328,7 @@ mod tests {
         }
         assert_eq!(hours, 24, "halves of an hour");
         let begun = sessions.begin("t", now).unwrap();
-        assert_eq!(sessions.of(&begun, now + IDLE), None);
+        assert_eq!(sessions.of(&begun, now + IDLE_TIMEOUT), None);
     }
 
     #[test]
@@ -335,17 +336,17 @@ mod tests {
         let (sessions, mut now) = (Sessions::new(1, false), Instant::now());
         let first = sessions.begin("first", now).unwrap();
         let mut own = Vec::new();
-        for _ in 0..=MOST_OF_TOKEN {
+        for _ in 0..=MAX_SESSIONS_OF_TOKEN {
             now += Duration::from_millis(1);
             own.push(sessions.begin("t", now).unwrap());
         }
         assert_eq!(sessions.of(&own[0], now), None, "its own oldest one is gone");
         assert!(sessions.of(&own[1], now).is_some());
         assert!(sessions.of(&first, now).is_some());
-        for number in 0..2 * MOST {
+        for number in 0..2 * MAX_SESSIONS {
             now += Duration::from_millis(1);
             sessions.begin(&number.to_string(), now).unwrap();
         }
-        assert_eq!(sessions.lock(now).len(), MOST);
+        assert_eq!(sessions.lock(now).len(), MAX_SESSIONS);
     }
 }

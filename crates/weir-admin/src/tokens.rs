@@ -19,9 +19,9 @@ use weir_config::secret_file;
 /// Prefix of all tokens, for secret scanners.
 const PREFIX: &str = "wadm_";
 /// Maximum number of tokens.
-const MOST: usize = 256;
+const MAX_TOKENS: usize = 256;
 /// Longest name of a token in bytes.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 
 /// Why tokens could not be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +46,10 @@ pub enum TokenError {
     #[error("the system has no randomness")]
     Random,
     /// The maximum number of tokens is reached.
-    #[error("there are {MOST} tokens already; revoke one first")]
+    #[error("there are {MAX_TOKENS} tokens already; revoke one first")]
     Full,
     /// A name is empty or too long.
-    #[error("a token's name has 1 to {LONGEST_NAME} bytes and no control characters")]
+    #[error("a token's name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
     Name,
     /// Nobody could create or revoke tokens any more.
     #[error("this is the last token with the role admin")]
@@ -124,11 +124,11 @@ impl Tokens {
 
     /// Creates a token and returns it; it cannot be read later.
     pub(crate) fn add(&self, name: &str, role: Role) -> Result<(String, TokenInfo), TokenError> {
-        if !(1..=LONGEST_NAME).contains(&name.len()) || name.chars().any(char::is_control) {
+        if !(1..=MAX_NAME_BYTES).contains(&name.len()) || name.chars().any(char::is_control) {
             return Err(TokenError::Name);
         }
         let mut entries = self.lock();
-        if entries.len() >= MOST {
+        if entries.len() >= MAX_TOKENS {
             return Err(TokenError::Full);
         }
         let (token, entry) = generate(name, role)?;
@@ -288,11 +288,11 @@ mod tests {
     fn names_and_numbers_are_bounded() {
         let data = tempfile::tempdir().unwrap();
         let (tokens, _) = Tokens::open(data.path()).unwrap();
-        for name in ["", "a\nb", &"x".repeat(LONGEST_NAME + 1)] {
+        for name in ["", "a\nb", &"x".repeat(MAX_NAME_BYTES + 1)] {
             assert!(matches!(tokens.add(name, Role::Viewer), Err(TokenError::Name)));
         }
         let entry = generate("x", Role::Viewer).unwrap().1;
-        tokens.lock().resize(MOST, entry);
+        tokens.lock().resize(MAX_TOKENS, entry);
         assert!(matches!(tokens.add("x", Role::Viewer), Err(TokenError::Full)));
     }
 

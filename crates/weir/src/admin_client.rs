@@ -165,7 +165,7 @@ impl AdminClient {
         }
         let body = whole(response.into_body()).await.unwrap_or_default();
         let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let said = |name: &str| crate::neutral::line(problem[name].as_str().unwrap_or_default());
+        let said = |name: &str| crate::escape::line(problem[name].as_str().unwrap_or_default());
         let said = format!("{} ({}): {}", said("title"), status.as_u16(), said("detail"));
         let place = serde_json::from_value(problem["place"].clone()).ok();
         Err(Refused { said, place }.into())

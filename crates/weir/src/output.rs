@@ -2,7 +2,7 @@
 //!
 //! Errors on a closed pipe (`weir routes | head`) or a full disk behind a redirection are ignored.
 
-use crate::neutral;
+use crate::escape;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
@@ -26,7 +26,7 @@ pub(crate) fn bytes(bytes: &[u8]) {
 
 /// Writes a value as one line of JSON to standard output, safe for terminals.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    line(&neutral::json(&serde_json::to_string(value)?));
+    line(&escape::json(&serde_json::to_string(value)?));
     Ok(())
 }
 

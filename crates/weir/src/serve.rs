@@ -10,7 +10,6 @@ mod delivery;
 mod events;
 mod gaps;
 mod journal;
-mod lab;
 mod messages;
 mod metrics;
 mod monitor;

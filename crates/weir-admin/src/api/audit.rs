@@ -46,7 +46,7 @@ pub(super) async fn list(
     let limit = limit(params.limit, LINES, MAX_LINES)?;
     let AuditParams { before, who, action, subject, .. } = params;
     let query = AuditQuery { before, who, action, subject };
-    let events = api.asked(&api.turns, not_recording, move |sources| {
+    let events = api.query(&api.permits, not_recording, move |sources| {
         let access = sources.access.as_ref()?;
         Some(access.audit.latest(limit, &query).map_err(TrackerError::unreadable))
     });

@@ -17,9 +17,9 @@ use tokio::sync::oneshot;
 use weir_tracker::TrackerError;
 
 /// Longest draft in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Longest wait for a reload.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// List APIs and routes with their policies, in the order of processing
 #[utoipa::path(get, path = "/v1/apis", tag = "configuration",
@@ -42,12 +42,13 @@ pub(super) async fn openapi(
 ) -> Result<Response, Problem> {
     let config = api.sources.gateway.config();
     let found = config.apis.iter().find(|api| api.name == name);
-    let text = found.and_then(|api| api.openapi.as_deref()).ok_or_else(|| Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "not-found",
-        title: "No OpenAPI document",
-        place: None,
-        detail: "There is no API of this name with an OpenAPI document.".to_owned(),
+    let text = found.and_then(|api| api.openapi.as_deref()).ok_or_else(|| {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "not-found",
+            "No OpenAPI document",
+            "There is no API of this name with an OpenAPI document.",
+        )
     })?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response())
 }
@@ -74,10 +75,10 @@ pub(super) async fn check(
     State(api): State<Arc<Api>>,
     draft: String,
 ) -> Result<Json<Checked>, Problem> {
-    if draft.len() > LONGEST {
+    if draft.len() > MAX_TEXT_BYTES {
         return Err(too_long());
     }
-    let checked = api.asked(&api.turns, unavailable, move |_| {
+    let checked = api.query(&api.permits, unavailable, move |_| {
         let (usable, found) = match weir_gateway::configuration::load_text("draft", &draft) {
             Ok((_, found)) => (true, found),
             Err(found) => (false, found),
@@ -104,28 +105,26 @@ pub(super) async fn reload(
     let (done, reload) = oneshot::channel();
     let command = ReloadCommand { by: caller.name, done };
     api.sources.configuration.reload.try_send(command).map_err(|_| busy("reloads"))?;
-    match tokio::time::timeout(PATIENCE, reload).await {
+    match tokio::time::timeout(RELOAD_TIMEOUT, reload).await {
         Ok(Ok(reload)) => Ok(Json(reload)),
         _ => Err(unavailable()),
     }
 }
 
 fn unavailable() -> Problem {
-    Problem {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        kind: "unavailable",
-        title: "Reload is unavailable",
-        place: None,
-        detail: "weir is stopping, or the reload timed out; try again later.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "unavailable",
+        "Reload is unavailable",
+        "weir is stopping, or the reload timed out; try again later.",
+    )
 }
 
 fn too_long() -> Problem {
-    Problem {
-        status: StatusCode::PAYLOAD_TOO_LARGE,
-        kind: "too-long",
-        title: "The draft is too long",
-        place: None,
-        detail: format!("The maximum is {LONGEST} bytes."),
-    }
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too-long",
+        "The draft is too long",
+        format!("The maximum is {MAX_TEXT_BYTES} bytes."),
+    )
 }

@@ -50,7 +50,7 @@ pub(super) async fn summary(
     let (query, keys) = (params.q.clone(), params.keys);
     let timeout = timeout(params.timeout)?;
     let search = Search { query: params.q, limit: 0, cursor: None, payload, timeout };
-    let counts = api.ask(move |tracker| tracker.count(&search, keys)).await?;
+    let counts = api.query_tracker(move |tracker| tracker.count(&search, keys)).await?;
     if counts.payload {
         api.audit(&caller, Action::Count(query)).await?;
     }

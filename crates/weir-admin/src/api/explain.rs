@@ -15,7 +15,7 @@ use weir_gateway::explanation::Explanation;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 
 /// Longest subject of an audit entry, in characters.
-const LONGEST: usize = 1024;
+const MAX_SUBJECT_CHARS: usize = 1024;
 
 /// Explain a request
 ///
@@ -34,10 +34,10 @@ pub(super) async fn explain(
     body: Bytes,
 ) -> Result<Json<Explanation>, Problem> {
     let asked: Explain = super::resubmit::read(&body)?;
-    let ask = asked.ask().map_err(Problem::from)?;
+    let ask = asked.request_text().map_err(Problem::from)?;
     api.audit(&caller, Action::Explain(subject(&ask))).await?;
     let explained =
-        api.asked(&api.turns, stopping, move |sources| Some(sources.gateway.explain(ask)));
+        api.query(&api.permits, stopping, move |sources| Some(sources.gateway.explain(ask)));
     explained.await.map(Json)
 }
 
@@ -49,7 +49,7 @@ fn subject(ask: &RequestText) -> String {
         None => path,
     };
     let text = format!("{} {path}", ask.method);
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_SUBJECT_CHARS).collect()
 }
 
 impl From<CurlError> for Problem {
@@ -69,21 +69,19 @@ impl From<RequestTextError> for Problem {
 }
 
 fn unusable(detail: String) -> Problem {
-    Problem {
-        status: StatusCode::BAD_REQUEST,
-        kind: "bad-request",
-        title: "The request cannot be explained",
-        place: None,
-        detail: format!("{detail}."),
-    }
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "bad-request",
+        "The request cannot be explained",
+        format!("{detail}."),
+    )
 }
 
 fn stopping() -> Problem {
-    Problem {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        kind: "unavailable",
-        title: "Explain is unavailable",
-        place: None,
-        detail: "weir is stopping, or the explanation timed out; try again later.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "unavailable",
+        "Explain is unavailable",
+        "weir is stopping, or the explanation timed out; try again later.",
+    )
 }

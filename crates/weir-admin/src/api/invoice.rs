@@ -59,7 +59,7 @@ pub(super) async fn invoices(
 ) -> Result<Response, Problem> {
     let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let InvoiceParams { period, zone, consumer, format } = params;
-    let Ok(permit) = Arc::clone(&api.turns).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&api.permits).try_acquire_owned() else {
         return Err(busy("queries"));
     };
     let sources = Arc::clone(&api.sources);
@@ -90,34 +90,30 @@ impl From<BillingError> for Problem {
         match error {
             BillingError::Gaps(error) => unreadable(error),
             BillingError::Usage(UsageError::Monitor(error)) => unreadable(error),
-            error => Self {
-                status: StatusCode::BAD_REQUEST,
-                kind: "bad-request",
-                title: "Invalid period",
-                place: None,
-                detail: format!("{error}."),
-            },
+            error => Self::new(
+                StatusCode::BAD_REQUEST,
+                "bad-request",
+                "Invalid period",
+                format!("{error}."),
+            ),
         }
     }
 }
 
 fn unreadable(error: impl Display) -> Problem {
-    Problem {
-        status: StatusCode::INTERNAL_SERVER_ERROR,
-        kind: "unreadable",
-        title: "Metering data cannot be read",
-        place: None,
-        detail: format!("{error}."),
-    }
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "unreadable",
+        "Metering data cannot be read",
+        format!("{error}."),
+    )
 }
 
 fn not_counting() -> Problem {
-    Problem {
-        status: StatusCode::CONFLICT,
-        kind: "not-counting",
-        title: "Metering is off",
-        place: None,
-        detail: "Calls are metered for plans with a price or a quota, and by `monitor.count`."
-            .to_owned(),
-    }
+    Problem::new(
+        StatusCode::CONFLICT,
+        "not-counting",
+        "Metering is off",
+        "Calls are metered for plans with a price or a quota, and by `monitor.count`.",
+    )
 }

@@ -17,7 +17,7 @@ use weir_tracker::{JournalState, TrackerError, Verified};
         (status = 200, description = "Activity, recovery and backlogs.", body = JournalState),
         (status = 409, description = "Recording is off.")))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<JournalState>, Problem> {
-    api.ask(|tracker| tracker.journal_state()).await.map(Json)
+    api.query_tracker(|tracker| tracker.journal_state()).await.map(Json)
 }
 
 /// Verify all checksums of the journal
@@ -39,7 +39,8 @@ pub(super) async fn verify(
     let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
         return Err(busy("long queries"));
     };
-    let mut verification = api.ask(|tracker| Ok::<_, TrackerError>(tracker.verify())).await?;
+    let mut verification =
+        api.query_tracker(|tracker| Ok::<_, TrackerError>(tracker.verify())).await?;
     let source = move || verification.next().ok().flatten().map(|found| lines(&found));
     Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
 }

@@ -4,8 +4,7 @@ use super::Api;
 use super::transaction::bad;
 use crate::audit::Action;
 use crate::lab::{
-    Lab, LabComparison, LabProgress, LabRefusal, LabRun, LabStart, LabState, MOST_RATE,
-    MOST_SECONDS,
+    Lab, LabComparison, LabError, LabProgress, LabRun, LabStart, LabState, MAX_RATE, MAX_SECONDS,
 };
 use crate::problem::Problem;
 use crate::tokens::Caller;
@@ -30,7 +29,7 @@ const REPORT: &str = "sandbox allow-scripts; default-src 'none'; script-src 'uns
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Suites, targets and results.", body = LabState)))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<LabState>, Problem> {
-    with(&api, |lab| (lab.state)()).await.map(Json)
+    with(&api, |lab| lab.state()).await.map(Json)
 }
 
 /// Show the current or last load test
@@ -40,7 +39,7 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<LabState>,
         (status = 200, description = "Progress.", body = LabProgress),
         (status = 204, description = "No load test since the start.")))]
 pub(super) async fn progress(State(api): State<Arc<Api>>) -> Result<Response, Problem> {
-    Ok(match with(&api, |lab| (lab.progress)()).await? {
+    Ok(match with(&api, |lab| lab.progress()).await? {
         Some(progress) => Json(progress).into_response(),
         None => StatusCode::NO_CONTENT.into_response(),
     })
@@ -61,32 +60,29 @@ pub(super) async fn start(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let start: LabStart = super::resubmit::read(&body)?;
-    let caps = [("rate", start.rate, MOST_RATE), ("seconds", start.seconds, MOST_SECONDS)];
-    if let Some((name, _, most)) = caps.into_iter().find(|(_, n, most)| !(1..=*most).contains(n)) {
-        return Err(bad(format!("`{name}` must be a number from 1 to {most}.")));
+    let caps = [("rate", start.rate, MAX_RATE), ("seconds", start.seconds, MAX_SECONDS)];
+    if let Some((name, _, max)) = caps.into_iter().find(|(_, n, max)| !(1..=*max).contains(n)) {
+        return Err(bad(format!("`{name}` must be a number from 1 to {max}.")));
     }
     let how = format!("{} per second for {} s at {}", start.rate, start.seconds, start.target);
     let subject: String = start.suite.chars().take(100).collect();
     let how: String = how.chars().take(400).collect();
     api.audit(&caller, Action::StartLoad(subject, how)).await?;
-    let who = caller.name.clone();
-    match with(&api, move |lab| (lab.start)(&start, &who)).await? {
+    match with(&api, move |lab| lab.start(&start, &caller.name)).await? {
         Ok(progress) => Ok((StatusCode::ACCEPTED, Json(progress)).into_response()),
-        Err(LabRefusal::Bad(detail)) => Err(bad(detail)),
-        Err(LabRefusal::Running) => Err(Problem {
-            status: StatusCode::CONFLICT,
-            kind: "load-running",
-            title: "A load test is running already",
-            place: None,
-            detail: "Only one can run at a time: wait for its end, or stop it.".to_owned(),
-        }),
-        Err(LabRefusal::Failed(detail)) => Err(Problem {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            kind: "load-not-started",
-            title: "The load test cannot be started",
-            place: None,
+        Err(LabError::Bad(detail)) => Err(bad(detail)),
+        Err(LabError::Running) => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "load-running",
+            "A load test is running already",
+            "Only one can run at a time: wait for its end, or stop it.",
+        )),
+        Err(LabError::Failed(detail)) => Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "load-not-started",
+            "The load test cannot be started",
             detail,
-        }),
+        )),
     }
 }
 
@@ -101,7 +97,7 @@ pub(super) async fn stop(
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Problem> {
     api.audit(&caller, Action::StopLoad).await?;
-    match with(&api, |lab| (lab.stop)()).await? {
+    match with(&api, |lab| lab.stop()).await? {
         true => Ok(StatusCode::ACCEPTED),
         false => Err(none("No load test is running.")),
     }
@@ -118,7 +114,7 @@ pub(super) async fn run(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
 ) -> Result<Json<LabRun>, Problem> {
-    let found = with(&api, move |lab| (lab.run)(&name)).await?;
+    let found = with(&api, move |lab| lab.run(&name)).await?;
     found.map(Json).ok_or_else(|| none("There is no run of this name with results."))
 }
 
@@ -135,7 +131,7 @@ pub(super) async fn report(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    let found = with(&api, move |lab| (lab.report)(&name)).await?;
+    let found = with(&api, move |lab| lab.report(&name)).await?;
     let page = found.ok_or_else(|| none("There is no report of this name."))?;
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -168,26 +164,20 @@ pub(super) async fn compare(
     pair: Result<Query<Pair>, QueryRejection>,
 ) -> Result<Json<LabComparison>, Problem> {
     let Query(Pair { before, after }) = pair.map_err(|rejection| bad(rejection.body_text()))?;
-    let compared = with(&api, move |lab| (lab.compare)(&before, &after)).await?;
+    let compared = with(&api, move |lab| lab.compare(&before, &after)).await?;
     compared.map(Json).map_err(|detail| none(&detail))
 }
 
 async fn with<T: Send + 'static>(
     api: &Arc<Api>,
-    question: impl FnOnce(&Lab) -> T + Send + 'static,
+    query: impl FnOnce(&Lab) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let ask = |sources: &crate::Sources| {
-        sources.lab.as_ref().map(|lab| Ok::<T, TrackerError>(question(lab)))
+    let query = |sources: &crate::Sources| {
+        sources.lab.as_ref().map(|lab| Ok::<T, TrackerError>(query(lab)))
     };
-    api.asked(&api.turns, super::no_access, ask).await
+    api.query(&api.permits, super::no_access, query).await
 }
 
 fn none(detail: &str) -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "not-found",
-        title: "Not found",
-        place: None,
-        detail: detail.to_owned(),
-    }
+    Problem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail.to_owned())
 }

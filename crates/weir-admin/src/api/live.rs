@@ -3,7 +3,7 @@
 use super::stream::events;
 use super::transaction::bad;
 use super::{Api, busy};
-use crate::live::{History, LONGEST, PoolHistory, Pulse, Rejections, Traffic};
+use crate::live::{History, LiveSnapshot, MAX_PERIOD_SECONDS, PoolHistory, Rejections, Traffic};
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::extract::{Query, State, rejection::QueryRejection};
@@ -22,7 +22,7 @@ use weir_tracker::TrackerError;
     extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "An endless stream, one event per second.",
-            content_type = "text/event-stream", body = Pulse),
+            content_type = "text/event-stream", body = LiveSnapshot),
         (status = 503, description = "Too many concurrent streams.")))]
 pub(super) async fn follow(
     State(api): State<Arc<Api>>,
@@ -62,7 +62,7 @@ pub(super) async fn history(
     if from >= to {
         return Err(bad("`from` must be before `to`.".to_owned()));
     }
-    let from = from.max(to.saturating_sub(LONGEST));
+    let from = from.max(to.saturating_sub(MAX_PERIOD_SECONDS));
     Ok(Json(api.live.history(from, to)))
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn history(
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Routes that had requests, at most 2000.", body = Traffic)))]
 pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>, Problem> {
-    let told = api.asked(&api.turns, super::no_access, |sources| {
+    let told = api.query(&api.permits, super::no_access, |sources| {
         Some(Ok::<_, TrackerError>(Traffic::of(&sources.gateway.stats())))
     });
     told.await.map(Json)
@@ -85,7 +85,7 @@ pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>
     extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "At most 2000 consumers.", body = Rejections)))]
 pub(super) async fn rejections(State(api): State<Arc<Api>>) -> Result<Json<Rejections>, Problem> {
-    let told = api.asked(&api.turns, super::no_access, |sources| {
+    let told = api.query(&api.permits, super::no_access, |sources| {
         Some(Ok::<_, TrackerError>(Rejections::of(&sources.gateway.stats())))
     });
     told.await.map(Json)

@@ -51,11 +51,5 @@ pub(super) async fn act(
 }
 
 fn none(detail: &str) -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "not-found",
-        title: "Unknown pool or action",
-        place: None,
-        detail: detail.to_owned(),
-    }
+    Problem::new(StatusCode::NOT_FOUND, "not-found", "Unknown pool or action", detail.to_owned())
 }

@@ -24,14 +24,14 @@ use weir_store::ledger::{Attempt, Job, JobAction, NewJob, Resolution};
 use weir_tracker::{Error, Query as TransactionQuery, SearchError, TrackerError};
 
 /// Longest request body of the admin API.
-pub(super) const LONGEST: usize = 8 << 20;
+pub(super) const MAX_BODY_BYTES: usize = 8 << 20;
 /// Longest comment.
-const COMMENT: usize = 1000;
+const MAX_COMMENT_BYTES: usize = 1000;
 /// Longest description of edits in the audit log: more than a hundred header names.
-const LONGEST_EDIT: usize = 64 << 10;
+const MAX_EDIT_BYTES: usize = 64 << 10;
 /// Longest query of a job, as of any search, and longest name of an operation.
-const LONGEST_QUERY: usize = 4096;
-const LONGEST_NAME: usize = 1024;
+const MAX_QUERY_BYTES: usize = 4096;
+const MAX_NAME_BYTES: usize = 1024;
 /// Default and largest number of listed jobs.
 const JOBS: usize = 50;
 const MAX_JOBS: usize = 1000;
@@ -79,7 +79,7 @@ pub(super) async fn resubmit(
     let id = transaction_id(&id)?;
     let body: ResubmitBody = read(&body)?;
     let details = edits(&body);
-    if details.len() > LONGEST_EDIT {
+    if details.len() > MAX_EDIT_BYTES {
         return Err(bad("Too many header edits, or header names that are too long.".to_owned()));
     }
     api.audit(&caller, Action::Resubmit(id.to_string(), details)).await?;
@@ -133,7 +133,7 @@ fn rejected(error: ResubmitError) -> Response {
         "detail": detail,
         "reason": code,
     });
-    let mut response = Problem { status, kind, title, place: None, detail }.into_response();
+    let mut response = Problem::new(status, kind, title, detail).into_response();
     *response.body_mut() = document.to_string().into();
     response
 }
@@ -160,8 +160,10 @@ pub(super) async fn resolve(
     let Some(resolution) = resolution else {
         return Err(bad("`state` must be `resolved`, `dismissed` or `open`.".to_owned()));
     };
-    if comment.len() > COMMENT || comment.chars().any(char::is_control) {
-        return Err(bad(format!("`comment` must be one line of at most {COMMENT} bytes.")));
+    if comment.len() > MAX_COMMENT_BYTES || comment.chars().any(char::is_control) {
+        return Err(bad(format!(
+            "`comment` must be one line of at most {MAX_COMMENT_BYTES} bytes."
+        )));
     }
     let details = json!({"state": state, "comment": comment}).to_string();
     api.audit(&caller, Action::Resolve(id.to_string(), details)).await?;
@@ -205,9 +207,9 @@ pub(super) async fn make(
         return Err(bad("`query` is required: it selects the transactions.".to_owned()));
     }
     let name = new.destination.as_ref().map_or(0, String::len);
-    if new.query.len() > LONGEST_QUERY || name > LONGEST_NAME {
+    if new.query.len() > MAX_QUERY_BYTES || name > MAX_NAME_BYTES {
         return Err(bad(format!(
-            "`query` has at most {LONGEST_QUERY} bytes, `to` {LONGEST_NAME}."
+            "`query` has at most {MAX_QUERY_BYTES} bytes, `to` {MAX_NAME_BYTES}."
         )));
     }
     let details = json!({"rate": new.rate, "to": new.destination, "again": new.again,
@@ -257,13 +259,12 @@ fn number(text: &str) -> Result<i64, Problem> {
 }
 
 fn no_job() -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "no-job",
-        title: "Unknown job",
-        place: None,
-        detail: "The job was never created, or its retention has ended.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no-job",
+        "Unknown job",
+        "The job was never created, or its retention has ended.",
+    )
 }
 
 /// Show a job
@@ -332,13 +333,12 @@ pub(super) async fn act(
     match found {
         None => Err(no_job()),
         Some((job, true)) => Ok(Json(job)),
-        Some((job, false)) => Err(Problem {
-            status: StatusCode::CONFLICT,
-            kind: "job-over",
-            title: "The job has ended",
-            place: None,
-            detail: format!("Its state is {}.", job.state.name()),
-        }),
+        Some((job, false)) => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "job-over",
+            "The job has ended",
+            format!("Its state is {}.", job.state.name()),
+        )),
     }
 }
 
@@ -346,14 +346,14 @@ impl Api {
     /// Runs a query or action of resubmission, which may block, within a limit of concurrency.
     async fn resubmission<T, E>(
         &self,
-        turns: &Arc<Semaphore>,
-        question: impl FnOnce(&Resubmitter) -> Result<T, E> + Send + 'static,
+        permits: &Arc<Semaphore>,
+        query: impl FnOnce(&Resubmitter) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Problem>
     where
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        let find = move |sources: &crate::Sources| sources.resubmitter.as_ref().map(question);
-        self.asked(turns, not_recording, find).await
+        let find = move |sources: &crate::Sources| sources.resubmitter.as_ref().map(query);
+        self.query(permits, not_recording, find).await
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Ticket {
 }
 
 /// Longest path and query of a link.
-const LONGEST: usize = 8 * 1024;
+const MAX_BODY_BYTES: usize = 8 * 1024;
 
 fn session(api: &Api, caller: Caller, csrf_token: Option<String>) -> Json<Session> {
     Json(Session {
@@ -119,8 +119,10 @@ pub(super) async fn ticket(
     body: Bytes,
 ) -> Result<(StatusCode, Json<Ticket>), Problem> {
     let Link { target } = super::resubmit::read(&body)?;
-    if !target.starts_with("/v1/") || target.len() > LONGEST {
-        return Err(bad(format!("`target` must be a path below /v1/ of at most {LONGEST} bytes.")));
+    if !target.starts_with("/v1/") || target.len() > MAX_BODY_BYTES {
+        return Err(bad(format!(
+            "`target` must be a path below /v1/ of at most {MAX_BODY_BYTES} bytes."
+        )));
     }
     let session = caller.session.ok_or_else(no_session)?;
     let made = api.sessions.ticket(&session, target, Instant::now())?;
@@ -129,14 +131,12 @@ pub(super) async fn ticket(
 }
 
 fn no_session() -> Problem {
-    Problem {
-        status: StatusCode::CONFLICT,
-        kind: "no-session",
-        title: "No session",
-        place: None,
-        detail: "Tickets are for links of the console; with a token, request the target directly."
-            .to_owned(),
-    }
+    Problem::new(
+        StatusCode::CONFLICT,
+        "no-session",
+        "No session",
+        "Tickets are for links of the console; with a token, request the target directly.",
+    )
 }
 
 /// Sign out

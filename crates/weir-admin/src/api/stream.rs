@@ -18,14 +18,14 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// Queued batches of a response.
-const WAITING: usize = 1;
+const MAX_QUEUED_BATCHES: usize = 1;
 /// Interval of reading the journal.
-const PAUSE: Duration = Duration::from_millis(100);
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// Approximate idle time after which a keep-alive line is sent.
-const QUIET: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Interval of checking the grant of a response.
-const GRANTED: Duration = Duration::from_millis(500);
+const GRANT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// When the next lines are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) fn respond(
     grant: Grant,
     permit: OwnedSemaphorePermit,
 ) -> Response {
-    let (sender, receiver) = channel(WAITING);
+    let (sender, receiver) = channel(MAX_QUEUED_BATCHES);
     let grant = Arc::new(grant);
     let body = axum::body::Body::new(Lines { receiver, grant: Arc::clone(&grant) });
     tokio::spawn(async move {
@@ -66,7 +66,7 @@ pub(super) fn respond(
 /// Waits until the grant ends.
 async fn revoked(grant: &Grant) {
     while grant.holds() {
-        tokio::time::sleep(GRANTED).await;
+        tokio::time::sleep(GRANT_CHECK_INTERVAL).await;
     }
 }
 
@@ -87,7 +87,7 @@ async fn send(
         }
         if pace == Pace::Waiting {
             tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(READ_INTERVAL) => {}
                 () = sender.closed() => return,
             }
         } else if sender.is_closed() {
@@ -99,7 +99,7 @@ async fn send(
         });
         let Ok((again, Some(text))) = read.await else { return };
         source = again;
-        let is_quiet = text.is_empty() && quiet_since.elapsed() > QUIET;
+        let is_quiet = text.is_empty() && quiet_since.elapsed() > KEEP_ALIVE_INTERVAL;
         lines = if is_quiet { Bytes::from_static(b"\n") } else { text.into() };
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn events(
     grant: Grant,
     permit: OwnedSemaphorePermit,
 ) -> Response {
-    let (sender, receiver) = channel(WAITING);
+    let (sender, receiver) = channel(MAX_QUEUED_BATCHES);
     let grant = Arc::new(grant);
     let body = axum::body::Body::new(Lines { receiver, grant: Arc::clone(&grant) });
     tokio::spawn(async move {

@@ -83,23 +83,21 @@ pub(super) async fn revoke(
 }
 
 fn none() -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "not-found",
-        title: "Unknown token",
-        place: None,
-        detail: "GET /v1/tokens lists the tokens.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "not-found",
+        "Unknown token",
+        "GET /v1/tokens lists the tokens.",
+    )
 }
 
 fn bad(detail: &str) -> Problem {
-    Problem {
-        status: StatusCode::BAD_REQUEST,
-        kind: "bad-request",
-        title: "Invalid token name or role",
-        place: None,
-        detail: detail.to_owned(),
-    }
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "bad-request",
+        "Invalid token name or role",
+        detail.to_owned(),
+    )
 }
 
 impl From<TokenError> for Problem {
@@ -107,20 +105,18 @@ impl From<TokenError> for Problem {
         let detail = error.to_string();
         match error {
             TokenError::Name => bad(&detail),
-            TokenError::Full | TokenError::Last => Self {
-                status: StatusCode::CONFLICT,
-                kind: "conflict",
-                title: "The token cannot be created or revoked",
-                place: None,
+            TokenError::Full | TokenError::Last => Self::new(
+                StatusCode::CONFLICT,
+                "conflict",
+                "The token cannot be created or revoked",
                 detail,
-            },
-            TokenError::Io { .. } | TokenError::Malformed { .. } | TokenError::Random => Self {
-                status: StatusCode::INTERNAL_SERVER_ERROR,
-                kind: "not-kept",
-                title: "The file of the tokens cannot be changed",
-                place: None,
+            ),
+            TokenError::Io { .. } | TokenError::Malformed { .. } | TokenError::Random => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "not-kept",
+                "The file of the tokens cannot be changed",
                 detail,
-            },
+            ),
         }
     }
 }

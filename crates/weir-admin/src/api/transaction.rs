@@ -90,7 +90,7 @@ pub(super) async fn search(
     let timeout = timeout(params.timeout)?;
     let search = Search { query: params.q, limit, cursor: params.cursor, payload, timeout };
     let query = search.query.clone();
-    let page = api.ask(move |tracker| tracker.search(&search)).await?;
+    let page = api.query_tracker(move |tracker| tracker.search(&search)).await?;
     if page.payload {
         api.audit(&caller, Action::Search(query)).await?;
     }
@@ -115,7 +115,7 @@ pub(super) async fn tail(
     let Ok(permit) = Arc::clone(&api.tails).try_acquire_owned() else {
         return Err(busy("tails"));
     };
-    let mut tail = api.ask(|tracker| tracker.tail()).await?;
+    let mut tail = api.query_tracker(|tracker| tracker.tail()).await?;
     let source = move || {
         let ended = tail.next(MAX_PAGE_HITS).ok()?;
         Some(ended.iter().map(|transaction| line(&Summary::from(transaction))).collect())
@@ -169,7 +169,7 @@ pub(super) async fn export(
     let query = params.q.clone();
     let (cursor, timeout) = (params.cursor, SEARCH_TIMEOUT);
     let search = Search { query: params.q, limit, cursor, payload, timeout };
-    let mut export = api.ask(move |tracker| tracker.export(search)).await?;
+    let mut export = api.query_tracker(move |tracker| tracker.export(search)).await?;
     if payload {
         api.audit(&caller, Action::Export(query)).await?;
     }
@@ -214,7 +214,7 @@ pub(super) async fn show(
 ) -> Result<Json<Transaction>, Problem> {
     let id = transaction_id(&id)?;
     let payload = caller.role >= Role::PayloadViewer;
-    let found = api.ask(move |tracker| tracker.show(id.as_u128(), payload)).await?;
+    let found = api.query_tracker(move |tracker| tracker.show(id.as_u128(), payload)).await?;
     let transaction = found.ok_or_else(none)?;
     if transaction.payload.is_some() {
         api.audit(&caller, Action::Show(transaction.summary.id.to_string())).await?;
@@ -240,7 +240,7 @@ pub(super) async fn explanation(
     Path(id): Path<String>,
 ) -> Result<Json<RecordedExplanation>, Problem> {
     let id = transaction_id(&id)?;
-    let found = api.ask(move |tracker| tracker.show(id.as_u128(), false)).await?;
+    let found = api.query_tracker(move |tracker| tracker.show(id.as_u128(), false)).await?;
     Ok(Json(RecordedExplanation::of(found.ok_or_else(none)?)))
 }
 
@@ -268,7 +268,7 @@ pub(super) async fn body(
         "response-body" => Side::Response,
         _ => return Err(none()),
     };
-    let found = api.ask(move |tracker| tracker.body(id.as_u128(), side)).await?;
+    let found = api.query_tracker(move |tracker| tracker.body(id.as_u128(), side)).await?;
     let bytes = found.ok_or_else(none)?;
     api.audit(&caller, Action::Show(id.to_string())).await?;
     let headers = [
@@ -279,13 +279,12 @@ pub(super) async fn body(
 }
 
 pub(super) fn none() -> Problem {
-    Problem {
-        status: StatusCode::NOT_FOUND,
-        kind: "no-transaction",
-        title: "Unknown transaction",
-        place: None,
-        detail: "It was never recorded, has not ended, or its retention has ended.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no-transaction",
+        "Unknown transaction",
+        "It was never recorded, has not ended, or its retention has ended.",
+    )
 }
 
 impl From<SearchError> for Problem {
@@ -295,7 +294,7 @@ impl From<SearchError> for Problem {
                 status: StatusCode::BAD_REQUEST,
                 kind: "bad-query",
                 title: "Invalid query",
-                place: Some([error.at, error.end]),
+                span: Some([error.at, error.end]),
                 detail: error.to_string(),
             },
             SearchError::Cursor => {
@@ -308,11 +307,5 @@ impl From<SearchError> for Problem {
 }
 
 pub(super) fn bad(detail: String) -> Problem {
-    Problem {
-        status: StatusCode::BAD_REQUEST,
-        kind: "bad-request",
-        title: "Invalid request",
-        place: None,
-        detail,
-    }
+    Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Invalid request", detail)
 }

@@ -32,7 +32,7 @@ pub(super) async fn usage(
     query: Result<Query<UsageQuery>, QueryRejection>,
 ) -> Result<Json<Report>, Problem> {
     let Query(query) = query.map_err(|rejection| bad(rejection.body_text()))?;
-    api.asked(&api.turns, not_counting, move |sources| {
+    api.query(&api.permits, not_counting, move |sources| {
         let Metering { monitor, .. } = sources.metering.as_ref()?;
         Some(monitor.report(&query, sources.gaps.as_ref()?))
     })
@@ -83,11 +83,10 @@ impl From<UsageError> for Problem {
 }
 
 fn not_counting() -> Problem {
-    Problem {
-        status: StatusCode::CONFLICT,
-        kind: "not-counting",
-        title: "Metering is off",
-        place: None,
-        detail: "Set `monitor.count`, or a quota or price of a plan.".to_owned(),
-    }
+    Problem::new(
+        StatusCode::CONFLICT,
+        "not-counting",
+        "Metering is off",
+        "Set `monitor.count`, or a quota or price of a plan.",
+    )
 }

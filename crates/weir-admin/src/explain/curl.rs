@@ -154,7 +154,7 @@ pub fn parse(text: &str) -> Result<RequestText, CurlError> {
             command.short(&word, &mut words)?;
         }
     }
-    command.ask()
+    command.request_text()
 }
 
 fn find(is_it: impl Fn(&(&str, &str, Says)) -> bool) -> Option<Says> {
@@ -295,7 +295,7 @@ impl Command {
     }
 
     /// Adds the headers that curl sends by default.
-    fn ask(mut self) -> Result<RequestText, CurlError> {
+    fn request_text(mut self) -> Result<RequestText, CurlError> {
         let [url] = self.urls.as_slice() else { return Err(CurlError::Urls(self.urls.len())) };
         // Without a scheme curl uses http.
         let mut target = if url.contains("://") { url.clone() } else { format!("http://{url}") };

@@ -10,9 +10,9 @@ use weir_telemetry::stats::Sketch;
 /// Seconds per point, and number of points: 15 minutes, 6 hours, a week.
 const RINGS: [(u64, usize); 3] = [(1, 900), (10, 2160), (60, 10_080)];
 /// Longest period in seconds.
-pub(crate) const LONGEST: u64 = 7 * 24 * 3600;
+pub(crate) const MAX_PERIOD_SECONDS: u64 = 7 * 24 * 3600;
 /// Maximum number of returned points.
-const MOST: u64 = 900;
+const MAX_POINTS: u64 = 900;
 
 /// History in columns. Points without requests are included; the time before the start is not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -50,7 +50,7 @@ struct Point {
 
 /// Points that are returned as one.
 #[derive(Default)]
-struct Together {
+struct MergedPoints {
     points: u64,
     sum: Point,
     sketch: Sketch,
@@ -59,26 +59,31 @@ struct Together {
 #[derive(Debug)]
 struct Ring {
     step: u64,
-    most: usize,
+    capacity: usize,
     points: VecDeque<Point>,
     /// Totals at the end of the last point.
-    begun: Option<(u64, Sums)>,
+    started: Option<(u64, Sums)>,
     in_flight: u64,
 }
 
 /// The history.
 #[derive(Debug)]
-pub(super) struct Past(Vec<Ring>);
+pub(super) struct HistoryRings(Vec<Ring>);
 
-impl Default for Past {
+impl Default for HistoryRings {
     fn default() -> Self {
-        let ring =
-            |(step, most)| Ring { step, most, points: VecDeque::new(), begun: None, in_flight: 0 };
+        let ring = |(step, capacity)| Ring {
+            step,
+            capacity,
+            points: VecDeque::new(),
+            started: None,
+            in_flight: 0,
+        };
         Self(RINGS.into_iter().map(ring).collect())
     }
 }
 
-impl Past {
+impl HistoryRings {
     /// Adds the current values, at a second since 1970.
     pub(super) fn add(&mut self, now: u64, totals: &Totals, in_flight: u64) {
         for ring in &mut self.0 {
@@ -89,19 +94,20 @@ impl Past {
     /// The history of a period, in the finest resolution that reaches back far enough.
     pub(super) fn between(&self, from: u64, to: u64) -> History {
         let reaches = |ring: &&Ring| {
-            let wanted = to.saturating_sub(from) / ring.step;
+            let points = to.saturating_sub(from) / ring.step;
             let oldest = ring.points.front().map_or(u64::MAX, |point| point.at);
             // A ring that has never been full contains everything.
-            wanted <= MOST * 2 && (oldest <= from + ring.step || ring.points.len() < ring.most)
+            points <= MAX_POINTS * 2
+                && (oldest <= from + ring.step || ring.points.len() < ring.capacity)
         };
         let Some(ring) = self.0.iter().find(reaches).or(self.0.last()) else {
             return History::default();
         };
         let points = ring.points.iter().filter(|point| (from..=to).contains(&point.at));
         let count = points.clone().count() as u64;
-        let together = count.div_ceil(MOST).max(1);
+        let together = count.div_ceil(MAX_POINTS).max(1);
         let mut history = History { step_seconds: ring.step * together, ..History::default() };
-        let mut sum = Together::default();
+        let mut sum = MergedPoints::default();
         for point in points {
             sum.add(point);
             if sum.points == together {
@@ -118,16 +124,16 @@ impl Past {
 impl Ring {
     fn add(&mut self, now: u64, sums: &Sums, in_flight: u64) {
         self.in_flight = self.in_flight.max(in_flight);
-        let Some((begun, before)) = &self.begun else {
-            self.begun = Some((now, sums.clone()));
+        let Some((started, before)) = &self.started else {
+            self.started = Some((now, sums.clone()));
             return;
         };
         // A clock that was set back starts a new point.
-        if now >= *begun && now - begun < self.step {
+        if now >= *started && now - started < self.step {
             return;
         }
         let since = sums.since(before);
-        if self.points.len() >= self.most {
+        if self.points.len() >= self.capacity {
             self.points.pop_front();
         }
         self.points.push_back(Point {
@@ -138,12 +144,12 @@ impl Ring {
             in_flight: self.in_flight,
             sketch: since.encoded(),
         });
-        self.begun = Some((now, sums.clone()));
+        self.started = Some((now, sums.clone()));
         self.in_flight = 0;
     }
 }
 
-impl Together {
+impl MergedPoints {
     fn add(&mut self, next: &Point) {
         self.points += 1;
         self.sum.at = next.at;
@@ -156,7 +162,7 @@ impl Together {
 }
 
 impl History {
-    fn push(&mut self, together: &Together) {
+    fn push(&mut self, together: &MergedPoints) {
         let point = &together.sum;
         self.at.push(point.at);
         self.requests.push(point.requests);

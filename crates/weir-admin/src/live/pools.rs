@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use utoipa::ToSchema;
 use weir_gateway::pools::{DurationSummary, PoolSnapshot};
 
-/// Number of seconds, and of pools.
-const SECONDS: usize = 900;
-const MOST: usize = 64;
+/// Maximum number of seconds, and of pools.
+const MAX_SECONDS: usize = 900;
+const MAX_POOLS: usize = 64;
 
 /// History of a pool, in columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -30,10 +30,10 @@ pub(crate) struct PoolHistory {
 
 /// History of all pools.
 #[derive(Debug, Default)]
-pub(super) struct PoolPast(Vec<One>);
+pub(super) struct PoolHistories(Vec<PoolRing>);
 
 #[derive(Debug, Default)]
-struct One {
+struct PoolRing {
     pool: String,
     points: VecDeque<Point>,
     /// Totals of the previous second.
@@ -50,15 +50,15 @@ struct Point {
     took_us: Option<u64>,
 }
 
-impl PoolPast {
+impl PoolHistories {
     /// Adds the current values. Removed pools are dropped.
     pub(super) fn add(&mut self, now: u64, pools: &[PoolSnapshot]) {
         self.0.retain(|one| pools.iter().any(|pool| pool.name == one.pool));
-        for pool in pools.iter().take(MOST) {
+        for pool in pools.iter().take(MAX_POOLS) {
             let one = match self.0.iter_mut().position(|one| one.pool == pool.name) {
                 Some(at) => &mut self.0[at],
                 None => {
-                    self.0.push(One { pool: pool.name.clone(), ..One::default() });
+                    self.0.push(PoolRing { pool: pool.name.clone(), ..PoolRing::default() });
                     let last = self.0.len() - 1;
                     &mut self.0[last]
                 }
@@ -73,11 +73,11 @@ impl PoolPast {
     }
 }
 
-impl One {
+impl PoolRing {
     fn add(&mut self, now: u64, pool: &PoolSnapshot) {
         let totals = [(pool.served, 0.0), sum(&pool.wait), sum(&pool.duration)];
         if let Some([served, wait, took]) = self.before.replace(totals) {
-            if self.points.len() >= SECONDS {
+            if self.points.len() >= MAX_SECONDS {
                 self.points.pop_front();
             }
             self.points.push_back(Point {
@@ -92,16 +92,16 @@ impl One {
     }
 
     fn between(&self, from: u64, to: u64) -> PoolHistory {
-        let mut told = PoolHistory { pool: self.pool.clone(), ..PoolHistory::default() };
+        let mut history = PoolHistory { pool: self.pool.clone(), ..PoolHistory::default() };
         for point in self.points.iter().filter(|point| (from..=to).contains(&point.at)) {
-            told.at.push(point.at);
-            told.busy.push(point.busy);
-            told.waiting.push(point.waiting);
-            told.served.push(point.served);
-            told.wait_us.push(point.wait_us);
-            told.took_us.push(point.took_us);
+            history.at.push(point.at);
+            history.busy.push(point.busy);
+            history.waiting.push(point.waiting);
+            history.served.push(point.served);
+            history.wait_us.push(point.wait_us);
+            history.took_us.push(point.took_us);
         }
-        told
+        history
     }
 }
 
@@ -135,27 +135,27 @@ mod tests {
 
     #[test]
     fn a_second_has_what_came_in_it() {
-        let mut past = PoolPast::default();
-        past.add(1, &[snapshot(10, 0.1)]);
-        past.add(2, &[snapshot(20, 0.3)]);
-        past.add(3, &[snapshot(20, 0.3)]);
-        let [told] = &past.between(0, 9)[..] else { panic!("one pool") };
+        let mut history = PoolHistories::default();
+        history.add(1, &[snapshot(10, 0.1)]);
+        history.add(2, &[snapshot(20, 0.3)]);
+        history.add(3, &[snapshot(20, 0.3)]);
+        let [pool] = &history.between(0, 9)[..] else { panic!("one pool") };
         assert_eq!(
-            (&told.at[..], &told.served[..], told.waiting[0]),
+            (&pool.at[..], &pool.served[..], pool.waiting[0]),
             (&[2, 3][..], &[10, 0][..], 3)
         );
-        assert_eq!(told.wait_us, [Some(20_000), None], "ten of 20 ms came to ten of 10 ms");
-        assert_eq!(past.between(3, 9)[0].at, [3]);
-        past.add(4, &[]);
-        assert!(past.between(0, 9).is_empty(), "it is gone");
+        assert_eq!(pool.wait_us, [Some(20_000), None], "ten of 20 ms came to ten of 10 ms");
+        assert_eq!(history.between(3, 9)[0].at, [3]);
+        history.add(4, &[]);
+        assert!(history.between(0, 9).is_empty(), "it is gone");
     }
 
     #[test]
     fn it_is_bounded() {
-        let mut past = PoolPast::default();
-        for second in 0..2 * SECONDS as u64 {
-            past.add(second, &[snapshot(second, 1.0)]);
+        let mut history = PoolHistories::default();
+        for second in 0..2 * MAX_SECONDS as u64 {
+            history.add(second, &[snapshot(second, 1.0)]);
         }
-        assert_eq!(past.between(0, u64::MAX)[0].at.len(), SECONDS);
+        assert_eq!(history.between(0, u64::MAX)[0].at.len(), MAX_SECONDS);
     }
 }

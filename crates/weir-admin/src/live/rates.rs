@@ -1,6 +1,6 @@
 //! Differences of counters.
 
-use super::{ApiPulse, Lost, Pulse, Rejected, TargetPulse};
+use super::{ApiSnapshot, LiveSnapshot, Lost, Rejected, TargetSnapshot};
 use std::collections::BTreeMap;
 use weir_gateway::snapshot::{RequestSeries, Snapshot};
 use weir_telemetry::stats::Sketch;
@@ -57,7 +57,7 @@ impl Totals {
     }
 
     /// The difference to `before`: numbers of requests; APIs by number of requests.
-    pub(super) fn since(&self, before: &Self) -> Pulse {
+    pub(super) fn since(&self, before: &Self) -> LiveSnapshot {
         let all = self.all.since(&before.all);
         let rejections = rejections(&self.rejections, before);
         let none = Sums::default();
@@ -67,7 +67,7 @@ impl Totals {
             .map(|(api, sums)| (api, sums.since(before.apis.get(api).unwrap_or(&none))));
         let mut apis: Vec<_> = apis
             .filter(|(_, sums)| sums.requests > 0)
-            .map(|(api, sums)| ApiPulse {
+            .map(|(api, sums)| ApiSnapshot {
                 api: api.clone(),
                 requests: sums.requests,
                 server_errors: sums.server_errors,
@@ -75,7 +75,7 @@ impl Totals {
             })
             .collect();
         apis.sort_by_key(|api| std::cmp::Reverse(api.requests));
-        Pulse {
+        LiveSnapshot {
             requests: all.requests,
             client_errors: all.client_errors,
             server_errors: all.server_errors,
@@ -87,7 +87,7 @@ impl Totals {
             request_bytes: self.request_bytes.saturating_sub(before.request_bytes),
             response_bytes: self.response_bytes.saturating_sub(before.response_bytes),
             apis,
-            ..Pulse::default()
+            ..LiveSnapshot::default()
         }
     }
 }
@@ -135,8 +135,8 @@ fn rejections(now: &BTreeMap<&'static str, Rejected>, before: &Totals) -> Vec<Re
     since
 }
 
-pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetPulse> {
-    snapshot.targets.iter().map(|target| TargetPulse {
+pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetSnapshot> {
+    snapshot.targets.iter().map(|target| TargetSnapshot {
         upstream: target.upstream.clone(),
         target: match target.port {
             // A service, whose SRV records contain the port.

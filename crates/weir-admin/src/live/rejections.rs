@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use weir_gateway::snapshot::Snapshot;
 
 /// Maximum number of consumers.
-const MOST: usize = 2000;
+const MAX_POINTS: usize = 2000;
 
 /// Requests rejected by weir since the start: local replies with 401, 403, 429 and 503. Responses
 /// of upstreams are not included.
@@ -54,8 +54,8 @@ impl Rejections {
             one.reasons.sort_by_key(|one| std::cmp::Reverse(one.requests));
         }
         told.consumers.sort_by_key(|one| std::cmp::Reverse(one.requests));
-        told.more = told.consumers.len() > MOST;
-        told.consumers.truncate(MOST);
+        told.more = told.consumers.len() > MAX_POINTS;
+        told.consumers.truncate(MAX_POINTS);
         told
     }
 }

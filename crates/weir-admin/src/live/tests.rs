@@ -1,4 +1,4 @@
-use super::history::Past;
+use super::history::HistoryRings;
 use super::rates::Totals;
 use super::*;
 use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
@@ -27,15 +27,15 @@ fn snapshot(all: &[(&str, u16, u64, u32)]) -> Snapshot {
 fn a_second_is_what_came_in_it() {
     let before = Totals::of(&snapshot(&[("a", 200, 10, 40), ("b", 503, 1, 20_000)]));
     let now = snapshot(&[("a", 200, 30, 33), ("a", 404, 5, 35), ("b", 503, 3, 20_000)]);
-    let pulse = Totals::of(&now).since(&before);
-    assert_eq!((pulse.requests, pulse.client_errors, pulse.server_errors), (27, 5, 2));
-    let apis: Vec<_> = pulse.apis.iter().map(|a| (a.api.as_str(), a.requests)).collect();
+    let snapshot = Totals::of(&now).since(&before);
+    assert_eq!((snapshot.requests, snapshot.client_errors, snapshot.server_errors), (27, 5, 2));
+    let apis: Vec<_> = snapshot.apis.iter().map(|a| (a.api.as_str(), a.requests)).collect();
     assert_eq!(apis, [("a", 25), ("b", 2)]);
-    assert_eq!(pulse.apis[1].server_errors, 2);
+    assert_eq!(snapshot.apis[1].server_errors, 2);
     // Those of the second before took longer.
-    assert_eq!(pulse.p50_us, Some(33));
-    let p99 = pulse.p99_us.unwrap();
-    assert!(p99.abs_diff(20_000) <= 200, "{pulse:?}");
+    assert_eq!(snapshot.p50_us, Some(33));
+    let p99 = snapshot.p99_us.unwrap();
+    assert!(p99.abs_diff(20_000) <= 200, "{snapshot:?}");
     assert_eq!(Totals::of(&now).since(&Totals::of(&now)).p50_us, None);
 }
 
@@ -53,9 +53,9 @@ fn rejections_are_told_by_reason() {
         rejected(Problem::RateLimited, "a", 9),
         rejected(Problem::RateLimited, "b", 3),
     ]);
-    let pulse = Totals::of(&now).since(&Totals::of(&before));
-    assert_eq!((pulse.rejected, pulse.client_errors), (9, 0));
-    let told: Vec<_> = pulse
+    let snapshot = Totals::of(&now).since(&Totals::of(&before));
+    assert_eq!((snapshot.rejected, snapshot.client_errors), (9, 0));
+    let told: Vec<_> = snapshot
         .rejections
         .iter()
         .map(|one| (one.reason.as_str(), one.status, one.requests))
@@ -68,14 +68,14 @@ fn rejections_are_told_by_reason() {
 
 #[test]
 fn points_that_are_told_together_have_the_quantiles_of_all_their_requests() {
-    let mut past = Past::default();
+    let mut history = HistoryRings::default();
     let begin = 1_000_000;
     for minute in 0..=3000_u64 {
         // Many quick ones in one minute, a slow one in the next.
         let all = [("a", 200, minute.div_ceil(2) * 100, 100), ("a", 200, minute / 2, 90_000)];
-        past.add(begin + minute * 60, &Totals::of(&snapshot(&all)), 0);
+        history.add(begin + minute * 60, &Totals::of(&snapshot(&all)), 0);
     }
-    let told = past.between(0, begin + 3000 * 60);
+    let told = history.between(0, begin + 3000 * 60);
     assert_eq!(told.step_seconds, 240);
     assert!(told.p50_us.iter().all(|p50| *p50 == Some(100)), "{:?}", told.p50_us);
     let slow = |p99: &Option<u64>| p99.is_some_and(|p99| p99 == 100 || p99.abs_diff(90_000) < 900);
@@ -84,34 +84,34 @@ fn points_that_are_told_together_have_the_quantiles_of_all_their_requests() {
 
 #[test]
 fn the_past_is_finer_the_younger_it_is() {
-    let mut past = Past::default();
+    let mut history = HistoryRings::default();
     let begin = 1_000_000;
     for second in 0..=5000 {
         let totals = Totals::of(&snapshot(&[("a", 200, second * 3, 0)]));
-        past.add(begin + second, &totals, second % 7);
+        history.add(begin + second, &totals, second % 7);
     }
     let now = begin + 5000;
-    let near = past.between(now - 299, now);
+    let near = history.between(now - 299, now);
     assert_eq!((near.step_seconds, near.at.len()), (1, 300));
     assert!(near.requests.iter().all(|requests| *requests == 3));
-    let far = past.between(now - 3600, now);
+    let far = history.between(now - 3600, now);
     assert_eq!(far.step_seconds, 10);
     assert!((359..=361).contains(&far.at.len()), "{}", far.at.len());
     assert!(far.requests.iter().all(|requests| *requests == 30));
     assert!(far.in_flight.iter().all(|most| *most == 6));
-    let all = past.between(0, now);
+    let all = history.between(0, now);
     assert_eq!(all.step_seconds, 60);
     assert_eq!(all.requests.iter().sum::<u64>(), 83 * 180);
 }
 
 #[test]
 fn only_so_many_points_are_told_and_kept() {
-    let mut past = Past::default();
+    let mut history = HistoryRings::default();
     for second in 0..20_000 {
-        past.add(second, &Totals::default(), 0);
+        history.add(second, &Totals::default(), 0);
     }
     for from in [0, 10_000, 19_000, 19_500] {
-        let told = past.between(from, 20_000);
+        let told = history.between(from, 20_000);
         assert!(!told.at.is_empty() && told.at.len() <= 900, "{from}: {}", told.at.len());
         assert_eq!(told.at.len(), told.p99_us.len());
     }
@@ -119,11 +119,11 @@ fn only_so_many_points_are_told_and_kept() {
 
 #[test]
 fn a_clock_that_is_set_back_breaks_nothing() {
-    let mut past = Past::default();
+    let mut history = HistoryRings::default();
     for second in [100, 101, 50, 51, 52] {
-        past.add(second, &Totals::default(), 0);
+        history.add(second, &Totals::default(), 0);
     }
-    assert_eq!(past.between(0, 200).at, [101, 50, 51, 52]);
+    assert_eq!(history.between(0, 200).at, [101, 50, 51, 52]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use weir_gateway::snapshot::Snapshot;
 
 /// Maximum number of routes.
-const MOST: usize = 2000;
+const MAX_POINTS: usize = 2000;
 
 /// Requests since the start; subtract two results for the requests between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -58,8 +58,8 @@ impl Traffic {
         };
         let mut routes: Vec<RouteTraffic> = all.into_iter().map(told).collect();
         routes.sort_by_key(|route| std::cmp::Reverse(route.requests));
-        let more = routes.len() > MOST;
-        routes.truncate(MOST);
+        let more = routes.len() > MAX_POINTS;
+        routes.truncate(MAX_POINTS);
         Self { at_ms: super::unix_ms(), routes, more }
     }
 }

@@ -106,7 +106,7 @@ async fn unknown_pages_are_problems() {
 #[tokio::test]
 async fn a_large_head_is_refused() {
     let (addr, _) = start().await;
-    let large = "x".repeat(2 * HEAD_BYTES);
+    let large = "x".repeat(2 * MAX_HEAD_BYTES);
     let request = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {large}\r\n\r\n");
     let mut stream = TcpStream::connect(addr).await.unwrap();
     let _ = stream.write_all(request.as_bytes()).await;
@@ -119,7 +119,7 @@ async fn a_large_head_is_refused() {
 async fn connections_are_bounded() {
     let (addr, _) = start().await;
     let mut idle = Vec::new();
-    for _ in 0..CONNECTIONS {
+    for _ in 0..MAX_CONNECTIONS {
         idle.push(TcpStream::connect(addr).await.unwrap());
     }
     let mut refused = TcpStream::connect(addr).await.unwrap();

@@ -3,7 +3,7 @@
 use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use anyhow::ensure;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let row = |entry: &AuditEvent| {
         let AuditEvent { time, name, role, action, subject, details, .. } = entry;
-        [&time.to_string(), name, role, action, subject, details].map(|text| neutral::line(text))
+        [&time.to_string(), name, role, action, subject, details].map(|text| escape::line(text))
     };
     let rows: Vec<_> = entries.iter().map(row).collect();
     output::text(&table(["TIME", "WHO", "ROLE", "WHAT", "SUBJECT", "DETAILS"], &rows));

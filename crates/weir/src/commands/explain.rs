@@ -3,7 +3,7 @@
 use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{findings, neutral, output};
+use crate::{escape, findings, output};
 use anyhow::{Context as _, anyhow, ensure};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                     return Ok(Exit::Findings);
                 }
             };
-        explain::offline(config, asked.ask()?)??
+        explain::offline(config, asked.request_text()?)??
     };
     if args.json {
         output::json(&explanation)?;
@@ -165,7 +165,7 @@ fn print(told: &Explanation) {
         say(&format!("response   {}", answer.status));
         pairs(&answer.headers);
         if let Some(text) = answer.body.as_ref().and_then(|body| body.text.as_deref()) {
-            output::text(&format!("{}\n", neutral::block(text)));
+            output::text(&format!("{}\n", escape::block(text)));
         }
     }
     say(&format!("recorded   {}: {}", told.capture.level, told.capture.why));
@@ -178,7 +178,7 @@ fn print(told: &Explanation) {
 
 fn other(other: &weir_gateway::explanation::Other) -> [String; 3] {
     let methods = if other.methods.is_empty() { "any".to_owned() } else { other.methods.join(",") };
-    [methods, neutral::line(&other.path), neutral::line(&other.why)]
+    [methods, escape::line(&other.path), escape::line(&other.why)]
 }
 
 fn steps(told: &Explanation) {
@@ -192,7 +192,7 @@ fn steps(told: &Explanation) {
             Outcome::NotReached => "not reached",
             Outcome::Later => "later",
         };
-        let line = |text: &str| neutral::line(text);
+        let line = |text: &str| escape::line(text);
         rows.push([step.name.clone(), outcome.to_owned(), line(&step.setting), line(&step.why)]);
         for part in &step.parts {
             let name = format!("  {}", line(&part.name));
@@ -208,7 +208,7 @@ fn print_sent(sent: &Sent) {
     pairs(&sent.headers);
     if let Some(body) = &sent.body {
         match &body.text {
-            Some(text) => output::text(&format!("\n{}\n", neutral::block(text))),
+            Some(text) => output::text(&format!("\n{}\n", escape::block(text))),
             None => say(&format!("  (binary body of {} bytes)", body.bytes)),
         }
     }
@@ -221,5 +221,5 @@ fn pairs(pairs: &[Pair]) {
 }
 
 fn say(text: &str) {
-    output::line(&neutral::line(text));
+    output::line(&escape::line(text));
 }

@@ -3,7 +3,7 @@
 use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{data_folder, neutral, output};
+use crate::{data_folder, escape, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_admin::invoice;
 use weir_monitor::billing::{Invoice, InvoiceQuery, find_invoices};
@@ -86,7 +86,7 @@ fn show(invoice: &Invoice) {
     let provisional = if invoice.provisional { ", provisional" } else { "" };
     let Invoice { consumer, period, zone, .. } = invoice;
     let title = format!("{consumer}, {period} ({zone}){provisional}");
-    output::line(&neutral::line(&title));
+    output::line(&escape::line(&title));
     if invoice.uncounted > 0 {
         let calls = invoice.uncounted;
         output::line(&format!("{calls} calls of the period (of all consumers) were not metered"));
@@ -94,18 +94,18 @@ fn show(invoice: &Invoice) {
     let lines = invoice.lines.iter().map(|line| {
         let amount = format!("{} {}", line.amount, line.currency);
         let (calls, bytes) = (line.calls.to_string(), line.bytes.to_string());
-        [&line.plan, &line.api, &line.operation, &calls, &bytes, &amount].map(|t| neutral::line(t))
+        [&line.plan, &line.api, &line.operation, &calls, &bytes, &amount].map(|t| escape::line(t))
     });
     let tiers = invoice.tiers.iter().map(|tier| {
         let calls = format!("{} to {}", tier.first, tier.last);
         let what = format!("{} each", tier.per_call);
         let amount = format!("{} {}", tier.amount, tier.currency);
-        [tier.plan.as_str(), "", &what, &calls, "", &amount].map(neutral::line)
+        [tier.plan.as_str(), "", &what, &calls, "", &amount].map(escape::line)
     });
     let rows: Vec<[String; 6]> = lines.chain(tiers).collect();
     output::text(&table(["PLAN", "API", "OPERATION", "CALLS", "BYTES", "AMOUNT"], &rows));
     for total in &invoice.totals {
         let due = format!("due: {} {} (exact: {})", total.due, total.currency, total.exact);
-        output::line(&neutral::line(&due));
+        output::line(&escape::line(&due));
     }
 }

@@ -130,7 +130,7 @@ fn print(lines: &[Value], limit: Option<usize>, json: bool) {
         let id = line["id"].as_str().unwrap_or_default();
         for (name, value) in line.as_object().into_iter().flatten() {
             if name != "id" {
-                rows.push([id.to_owned(), name.clone(), crate::neutral::line(&value.to_string())]);
+                rows.push([id.to_owned(), name.clone(), crate::escape::line(&value.to_string())]);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use weir_admin::limits::{ConsumerLimits, Limits};
 
 /// Arguments of `weir limits`.
@@ -50,12 +50,12 @@ fn row(consumer: &ConsumerLimits) -> [String; 7] {
     let of = |remaining: u64, all: u64| format!("{remaining}/{all}");
     let free_in = consumer.quota.as_ref().map(|quota| quota.free_in_seconds);
     [
-        neutral::line(&consumer.consumer),
-        neutral::line(&consumer.plan),
+        escape::line(&consumer.consumer),
+        escape::line(&consumer.plan),
         consumer.rate.as_ref().map_or_else(String::new, |rate| of(rate.remaining, rate.burst)),
         consumer.quota.as_ref().map_or_else(String::new, |quota| of(quota.remaining, quota.calls)),
         free_in.filter(|seconds| *seconds > 0).map_or_else(String::new, |s| format!("{s}s")),
         (consumer.refused_by_rate + consumer.refused_by_quota).to_string(),
-        neutral::line(consumer.throttled.as_deref().unwrap_or_default()),
+        escape::line(consumer.throttled.as_deref().unwrap_or_default()),
     ]
 }

@@ -3,7 +3,7 @@
 use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use anyhow::bail;
 use weir_admin::pools::{PoolStatus, Pools, Times};
 
@@ -89,7 +89,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
     output::text(&table(header, &rows));
     for pool in pools {
         if let Some(trouble) = &pool.trouble {
-            let (name, trouble) = (neutral::line(&pool.pool), neutral::line(trouble));
+            let (name, trouble) = (escape::line(&pool.pool), escape::line(trouble));
             output::line(&format!("{name}: {trouble}"));
         }
     }
@@ -100,7 +100,7 @@ fn row(pool: &PoolStatus) -> [String; 10] {
     let agents = &pool.agents;
     let rejected = pool.rejected_full + pool.rejected_wait + pool.rejected_unavailable;
     [
-        neutral::line(&pool.pool),
+        escape::line(&pool.pool),
         format!("{}/{}", agents.busy, agents.max),
         agents.available.to_string(),
         agents.starting.to_string(),

@@ -6,7 +6,7 @@ use super::data_source::ServerArgs;
 use crate::admin_client::AdminClient;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -108,7 +108,7 @@ fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
             Ok(attempt) => {
                 all &= attempt.state == AttemptState::Succeeded;
                 if !attempt.words.is_empty() {
-                    output::error(&format!("{id}: {}", neutral::line(&attempt.words)));
+                    output::error(&format!("{id}: {}", escape::line(&attempt.words)));
                 }
                 if args.json {
                     output::json(&attempt)?;
@@ -135,7 +135,7 @@ fn row(attempt: &Attempt) -> [String; 6] {
         attempt.number.to_string(),
         attempt.state.name().to_owned(),
         if attempt.status == 0 { "-".to_owned() } else { attempt.status.to_string() },
-        neutral::line(&attempt.reason),
+        escape::line(&attempt.reason),
         attempt.id.to_string(),
     ]
 }
@@ -159,17 +159,18 @@ fn request_body(args: &Args) -> anyhow::Result<ResubmitBody> {
 }
 
 /// Largest body of a request to the admin API.
-const LONGEST: u64 = 4 << 20;
+const MAX_BODY_BYTES: u64 = 4 << 20;
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        std::io::stdin().take(LONGEST + 1).read_to_end(&mut bytes)
+        std::io::stdin().take(MAX_BODY_BYTES + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_BODY_BYTES + 1).read_to_end(&mut bytes))
     };
     read.with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(bytes.len() as u64 <= LONGEST, "{} is longer than 4 MiB", path.display());
+    ensure!(bytes.len() as u64 <= MAX_BODY_BYTES, "{} is longer than 4 MiB", path.display());
     Ok(bytes)
 }
 

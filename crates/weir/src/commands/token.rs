@@ -3,7 +3,7 @@
 use super::data_source::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use serde_json::{Value, json};
 use weir_admin::{Role, TokenInfo};
 
@@ -79,8 +79,8 @@ fn new(args: &New) -> anyhow::Result<()> {
         output::json(&made)?;
     } else {
         // Only the token is on standard output, so that it can be redirected to a file.
-        output::line(&neutral::line(made["token"].as_str().unwrap_or_default()));
-        let id = neutral::line(made["id"].as_str().unwrap_or_default());
+        output::line(&escape::line(made["token"].as_str().unwrap_or_default()));
+        let id = escape::line(made["id"].as_str().unwrap_or_default());
         output::note(&format!("token {id} of {}; it is not shown again", args.role.name()));
     }
     Ok(())
@@ -94,7 +94,7 @@ fn list(args: &List) -> anyhow::Result<()> {
     }
     let role = |token: &TokenInfo| token.role.name().to_owned();
     let rows: Vec<[String; 3]> = all
-        .map(|token| [neutral::line(&token.id), neutral::line(&token.name), role(&token)])
+        .map(|token| [escape::line(&token.id), escape::line(&token.name), role(&token)])
         .collect();
     output::text(&table(["ID", "NAME", "ROLE"], &rows));
     Ok(())

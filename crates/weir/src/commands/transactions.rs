@@ -5,7 +5,7 @@ pub(super) mod show;
 pub(super) mod tail;
 
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use weir_tracker::document::Summary;
 
 const COLUMNS: [&str; 8] = ["TIME", "ID", "STATE", "STATUS", "TOOK", "REQUEST", "API", "CONSUMER"];
@@ -14,12 +14,12 @@ fn row(summary: &Summary) -> [String; COLUMNS.len()] {
     [
         summary.time.to_string(),
         summary.id.to_string(),
-        neutral::line(&summary.state),
+        escape::line(&summary.state),
         if summary.status == 0 { "-".to_owned() } else { summary.status.to_string() },
         took(summary.took_us),
-        neutral::line(&format!("{} {}", summary.method, summary.path)),
-        neutral::line(&summary.api),
-        neutral::line(&summary.consumer),
+        escape::line(&format!("{} {}", summary.method, summary.path)),
+        escape::line(&summary.api),
+        escape::line(&summary.consumer),
     ]
 }
 

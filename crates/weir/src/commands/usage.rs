@@ -2,7 +2,7 @@
 
 use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
-use crate::{data_folder, neutral, output};
+use crate::{data_folder, escape, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_monitor::{Report, Row, UsageQuery};
 use weir_store::gaps::Gaps;
@@ -121,7 +121,7 @@ fn table(rows: &[&Row]) -> String {
         if cells.iter().any(Option::is_some) {
             let cells = cells.into_iter().map(|cell| match cell.unwrap_or_default() {
                 empty if empty.is_empty() => "-".to_owned(),
-                text => neutral::line(&text),
+                text => escape::line(&text),
             });
             columns.push((std::iter::once(name.to_owned()).chain(cells).collect(), false));
         }

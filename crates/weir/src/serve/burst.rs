@@ -8,9 +8,9 @@ use std::time::Duration;
 use weir_journal::Journal;
 
 /// Records within a pause that are a burst: more than a block of the index.
-const MANY: u64 = 128;
+const BURST_RECORDS: u64 = 128;
 /// Longest wait for the end of a burst.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Observed bursts of a follower.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct Wait {
 impl Burst {
     pub(super) fn new(journal: Arc<Journal>, pause: Duration) -> Self {
         let recorded = journal.statistics().records;
-        Self { journal, wait: Wait { recorded, pause, patience: LONGEST } }
+        Self { journal, wait: Wait { recorded, pause, patience: MAX_WAIT } }
     }
 
     /// Called after each pause: whether another pause is due.
@@ -44,8 +44,8 @@ impl Burst {
 impl Wait {
     fn goes_on(&mut self, recorded: u64) -> bool {
         let arrived = recorded.saturating_sub(std::mem::replace(&mut self.recorded, recorded));
-        if arrived < MANY {
-            self.patience = LONGEST;
+        if arrived < BURST_RECORDS {
+            self.patience = MAX_WAIT;
             return false;
         }
         self.patience = self.patience.saturating_sub(self.pause);
@@ -59,11 +59,12 @@ mod tests {
 
     #[test]
     fn a_burst_is_waited_for_and_load_that_stays_is_not() {
-        let mut wait = Wait { recorded: 0, pause: Duration::from_millis(100), patience: LONGEST };
-        assert!(!wait.goes_on(MANY - 1), "a little traffic is no burst");
+        let mut wait = Wait { recorded: 0, pause: Duration::from_millis(100), patience: MAX_WAIT };
+        assert!(!wait.goes_on(BURST_RECORDS - 1), "a little traffic is no burst");
         assert!(wait.goes_on(5_000) && wait.goes_on(9_000));
         assert!(!wait.goes_on(9_010), "it is over");
-        let pauses = (1..=30).map(|n| wait.goes_on(10_000 + n * MANY)).take_while(|on| *on);
+        let pauses =
+            (1..=30).map(|n| wait.goes_on(10_000 + n * BURST_RECORDS)).take_while(|on| *on);
         assert_eq!(pauses.count(), 9, "a second at most");
         assert!(!wait.goes_on(100_000) && !wait.goes_on(200_000), "no more of it");
         assert!(!wait.goes_on(200_000) && wait.goes_on(300_000), "until it was quiet once");

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
+use weir_admin::lab::Lab;
 use weir_admin::{Access, Sources};
 use weir_config::{Config, Source};
 use weir_document::finding::{Finding, Findings};
@@ -160,6 +161,7 @@ impl Control {
             families.extend(weir_admin::metrics::process());
             families
         };
+        let listeners = listening.addrs.iter().zip(&listening.tls);
         Sources {
             gateway: Arc::clone(&self.gateway),
             metrics: Arc::new(metrics),
@@ -168,7 +170,7 @@ impl Control {
                 reload: self.commands.0.clone(),
             },
             access,
-            lab: Some(super::lab::doors(&self.config.data, listening, &self.gateway)),
+            lab: Some(Lab::new(&self.config.data, listeners, &self.gateway)),
             events,
             tracker,
             metering: counting.map(Counting::metering),

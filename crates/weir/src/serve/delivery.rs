@@ -29,15 +29,15 @@ const THREAD: &str = "delivery";
 /// Interval of checks for due work.
 const TICK: Duration = Duration::from_millis(200);
 /// Pause after a failure of the database or the journal.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Transactions evaluated by triggers between two checks for a stop.
 const STEP: usize = 1024;
 /// Delivered events of a sink before its progress is stored.
 const BATCH: usize = 64;
 /// Longest backoff of a failing sink.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Nice value relative to a worker.
-const POLITE: i32 = 5;
+const NICE: i32 = 5;
 /// Interval of dropping expired events, and of messages about dropped events.
 const CLEANING: Duration = Duration::from_secs(60);
 
@@ -121,8 +121,9 @@ pub(super) fn start(
         counters: Counters::default(),
     };
     let handle = Handle(Arc::new(shared));
-    let given_up = queue.queues().context("cannot read the database")?;
-    let given_up = given_up.iter().map(|sink| (sink.sink.clone(), (lost(sink), None))).collect();
+    let reported_drops = queue.queues().context("cannot read the database")?;
+    let reported_drops =
+        reported_drops.iter().map(|sink| (sink.sink.clone(), (lost(sink), None))).collect();
     let mut worker = Worker {
         handle: handle.clone(),
         messages: messages.clone(),
@@ -132,7 +133,7 @@ pub(super) fn start(
         triggers: None,
         usage: UsageEvents::default(),
         sinks: HashMap::new(),
-        given_up,
+        reported_drops,
         failing: false,
         cleaned: None,
     };
@@ -141,8 +142,8 @@ pub(super) fn start(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     report_panics(messages.clone(), THREAD);
     let run = move || {
-        // Where that is not allowed, nothing changes.
-        let _ = rustix::process::nice(POLITE);
+        // Without permission the priority stays.
+        let _ = rustix::process::nice(NICE);
         loop {
             let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(worker.run())));
             if ended.is_ok() || worker.handle.stopped() {
@@ -186,7 +187,7 @@ struct Worker {
     usage: UsageEvents,
     sinks: HashMap<String, SinkState>,
     /// Dropped events of each sink that were already reported, and the time of the report.
-    given_up: HashMap<String, (u64, Option<Instant>)>,
+    reported_drops: HashMap<String, (u64, Option<Instant>)>,
     failing: bool,
     cleaned: Option<Instant>,
 }
@@ -216,7 +217,7 @@ impl Worker {
                     if !std::mem::replace(&mut self.failing, true) {
                         self.messages.err(format!("weir: delivery: {error}"));
                     }
-                    RETRY
+                    RETRY_INTERVAL
                 }
             };
             let handle = self.handle.clone();
@@ -242,7 +243,7 @@ impl Worker {
             if self.handle.stopped() {
                 return;
             }
-            std::thread::sleep(RETRY);
+            std::thread::sleep(RETRY_INTERVAL);
         }
     }
 
@@ -273,20 +274,20 @@ impl Worker {
             }
         }
         let sinks = self.queue.queues()?;
-        sinks.iter().for_each(|sink| self.tell_given_up(sink));
+        sinks.iter().for_each(|sink| self.report_dropped(sink));
         *self.handle.0.counters.sinks.lock().unwrap_or_else(PoisonError::into_inner) = sinks;
         Ok(())
     }
 
     /// Reports dropped events: at once, then with a limited rate.
-    fn tell_given_up(&mut self, sink: &SinkQueue) {
+    fn report_dropped(&mut self, sink: &SinkQueue) {
         let lost = lost(sink);
-        let (told, when) = self.given_up.entry(sink.sink.clone()).or_default();
-        if lost <= *told || when.is_some_and(|when| when.elapsed() < CLEANING) {
+        let (reported, when) = self.reported_drops.entry(sink.sink.clone()).or_default();
+        if lost <= *reported || when.is_some_and(|when| when.elapsed() < CLEANING) {
             return;
         }
-        let (new, name, waiting) = (lost - *told, &sink.sink, sink.waiting);
-        (*told, *when) = (lost, Some(Instant::now()));
+        let (new, name, waiting) = (lost - *reported, &sink.sink, sink.waiting);
+        (*reported, *when) = (lost, Some(Instant::now()));
         self.messages
             .err(format!("weir: delivery: {new} events for {name} were dropped; {waiting} queued"));
     }
@@ -327,7 +328,7 @@ impl Worker {
             self.messages.err(format!("weir: delivery: {error}"));
             // Not at once: that it took them could not be noted again.
             let state = self.sinks.entry(sent.sink.clone()).or_default();
-            state.until = Some(Instant::now() + RETRY);
+            state.until = Some(Instant::now() + RETRY_INTERVAL);
         }
     }
 
@@ -338,7 +339,7 @@ impl Worker {
             sent.outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Delivered).count();
         if let Some(failure) = &sent.failure {
             state.failures = if delivered > 0 { 1 } else { state.failures.saturating_add(1) };
-            state.until = Some(Instant::now() + retry_delay(state.failures).min(LONGEST_PAUSE));
+            state.until = Some(Instant::now() + retry_delay(state.failures).min(MAX_PAUSE));
             self.handle.0.counters.failed.fetch_add(1, Ordering::Relaxed);
             if state.failures == 1 {
                 self.messages

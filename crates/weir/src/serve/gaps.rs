@@ -12,7 +12,7 @@ use weir_store::gaps::{Gap, Gaps};
 /// Name of the thread.
 const THREAD: &str = "gaps";
 /// Interval of checks.
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The running thread. On drop it stores remaining gaps and ends.
 pub(super) struct Watching {
@@ -37,7 +37,7 @@ pub(super) fn start(
     let run = move || {
         let (mut before, mut failing) = (Gap::default(), false);
         loop {
-            let ended = woken.recv_timeout(EVERY) != Err(mpsc::RecvTimeoutError::Timeout);
+            let ended = woken.recv_timeout(INTERVAL) != Err(mpsc::RecvTimeoutError::Timeout);
             let now = missing(&gateway, &journal);
             gaps.add(since(now, before));
             before = now;
@@ -81,7 +81,7 @@ impl Drop for Watching {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.thread.take() {
-            // A panic has been told already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }

@@ -6,7 +6,7 @@ use weir_config::Config;
 use weir_journal::{Durability, Journal, Lane, MissingFile, RecoveryReport, Settings};
 
 /// Largest number of missing files in the start message.
-const MISSING_TOLD: usize = 20;
+const MAX_REPORTED_FILES: usize = 20;
 
 /// An open journal; it must outlive all writers of its lanes.
 pub(super) struct Opened {
@@ -35,12 +35,12 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
     };
     let (journal, lanes, recovery) = Journal::open(&config.data, settings)
         .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
-    tell(&recovery);
+    report_recovery(&recovery);
     Ok(Opened { journal: Some(Arc::new(journal)), lanes, recovery })
 }
 
 /// Reports deleted files.
-fn tell_missing(missing: &[MissingFile]) {
+fn report_missing(missing: &[MissingFile]) {
     for accepted in [false, true] {
         let of_kind: Vec<_> = missing.iter().filter(|file| file.accepted == accepted).collect();
         if of_kind.is_empty() {
@@ -53,13 +53,13 @@ fn tell_missing(missing: &[MissingFile]) {
             of_kind.len(),
         );
     }
-    for file in missing.iter().filter(|file| file.new).take(MISSING_TOLD) {
+    for file in missing.iter().filter(|file| file.new).take(MAX_REPORTED_FILES) {
         eprintln!("journal: missing: {file}");
     }
 }
 
 /// Reports repairs, if any.
-fn tell(report: &RecoveryReport) {
+fn report_recovery(report: &RecoveryReport) {
     if report.interrupted > 0 {
         eprintln!("journal: {} transactions were interrupted", report.interrupted);
     }
@@ -67,7 +67,7 @@ fn tell(report: &RecoveryReport) {
         eprintln!("journal: {} open transactions could not be closed", report.left_open);
     }
     if !report.missing.is_empty() {
-        tell_missing(&report.missing);
+        report_missing(&report.missing);
     }
     report.damaged_files().for_each(|message| eprintln!("journal: {message}"));
     for damage in &report.damage {

@@ -10,9 +10,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Largest number of waiting lines.
-const WAITING: usize = 256;
+const MAX_QUEUED: usize = 256;
 /// Time to write the remaining lines at exit.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 enum Line {
     Out(String),
@@ -34,7 +34,7 @@ impl Messages {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let (queue, lines) = sync_channel(WAITING);
+        let (queue, lines) = sync_channel(MAX_QUEUED);
         std::thread::Builder::new().name("messages".to_owned()).spawn(move || {
             for line in lines {
                 match line {
@@ -68,7 +68,7 @@ impl Messages {
     pub(crate) fn finish(&self) {
         let (done, written) = sync_channel(1);
         if self.queue.try_send(Line::Done(done)).is_ok() {
-            let _ = written.recv_timeout(PATIENCE);
+            let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 

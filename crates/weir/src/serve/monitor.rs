@@ -22,11 +22,11 @@ use weir_monitor::{Counter, CounterCommand, Monitor};
 /// Name of the thread.
 const THREAD: &str = "monitor";
 /// Transactions of one read, between checks for a stop.
-const STEP: usize = 4096;
+const STEP_TRANSACTIONS: usize = 4096;
 /// Pause without new records.
-const PAUSE: Duration = Duration::from_millis(200);
+const IDLE_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a failure: a full disk takes time to clear.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Nice value relative to a worker.
 const NICE: i32 = 5;
 /// Largest number of queued commands.
@@ -63,7 +63,7 @@ pub(super) fn open(
     if quotas_are_kept {
         limiter.restore_quota_counts(&quotas(config, &counter, limiter.now().unix)?);
     }
-    let burst = Burst::new(Arc::clone(journal), PAUSE);
+    let burst = Burst::new(Arc::clone(journal), IDLE_INTERVAL);
     Ok(Some(Opened { monitor, counter, burst, prices }))
 }
 
@@ -178,13 +178,13 @@ impl Worker {
                 return;
             }
             self.messages.err("weir: monitor: metering panicked; restarting".into());
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(IDLE_INTERVAL);
             while let Err(error) = self.counter.recover() {
                 self.messages.err(format!("weir: monitor: {error}"));
                 if self.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                std::thread::sleep(RETRY);
+                std::thread::sleep(RETRY_INTERVAL);
             }
         }
     }
@@ -192,24 +192,24 @@ impl Worker {
     fn follow(&mut self) {
         let mut failing = false;
         while !self.stop.load(Ordering::Relaxed) {
-            let pause = match self.counter.step(STEP) {
-                Ok(0) => PAUSE,
+            let pause = match self.counter.step(STEP_TRANSACTIONS) {
+                Ok(0) => IDLE_INTERVAL,
                 Ok(read) => {
                     failing = false;
                     // Few records at a time are read in larger batches.
-                    if read < STEP { PAUSE } else { Duration::ZERO }
+                    if read < STEP_TRANSACTIONS { IDLE_INTERVAL } else { Duration::ZERO }
                 }
                 Err(error) => {
                     // Once, until the next success.
                     if !std::mem::replace(&mut failing, true) {
                         self.messages.err(format!("weir: monitor: {error}"));
                     }
-                    RETRY
+                    RETRY_INTERVAL
                 }
             };
             let mut command = self.commands.recv_timeout(pause);
-            while pause == PAUSE && command.is_err() && self.burst.goes_on() {
-                command = self.commands.recv_timeout(PAUSE);
+            while pause == IDLE_INTERVAL && command.is_err() && self.burst.goes_on() {
+                command = self.commands.recv_timeout(IDLE_INTERVAL);
             }
             match command {
                 Ok(CounterCommand::Rebuild(report)) => {

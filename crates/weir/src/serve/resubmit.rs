@@ -15,7 +15,7 @@ use weir_tracker::Index;
 /// Name of the thread.
 const THREAD: &str = "resubmit";
 /// Pause after a panic.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Resubmission of a running server.
 pub(super) struct Resubmit {
@@ -79,7 +79,7 @@ fn run(mut runner: Runner, stop: &AtomicBool, messages: &Messages) {
             return;
         }
         report("panicked; restarting");
-        std::thread::sleep(RETRY);
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }
 

@@ -36,15 +36,15 @@ const BATCH: usize = 512;
 /// How long spans wait for more of them.
 const LATEST: Duration = Duration::from_secs(5);
 /// Most spans that wait; the oldest go.
-const WAITING: usize = 8192;
+const MAX_QUEUED_SPANS: usize = 8192;
 /// How often spans are sent before they are given up.
 const TRIES: u32 = 6;
 /// Pause before the second time; it doubles.
-const PAUSE: Duration = Duration::from_secs(1);
+const EXPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time for what is left when weir stops.
 const LAST: Duration = Duration::from_secs(5);
 /// How much nicer than a worker it is.
-const POLITE: i32 = 5;
+const NICE: i32 = 5;
 
 /// All metrics at this moment.
 pub(crate) type Families = Arc<dyn Fn() -> Vec<Family> + Send + Sync>;
@@ -154,15 +154,15 @@ impl Telemetry {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         report_panics(self.messages.clone(), THREAD);
         let run = move || {
-            // Where that is not allowed, nothing changes.
-            let _ = rustix::process::nice(POLITE);
+            // Without permission the priority stays.
+            let _ = rustix::process::nice(NICE);
             loop {
                 let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(exporter.run())));
                 if ended.is_ok() || exporter.shared.stopped() {
                     return;
                 }
                 exporter.messages.err("weir: telemetry panicked; restarting".into());
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(EXPORT_INTERVAL);
                 exporter.give_up_batch();
                 exporter.report = Report::default();
             }
@@ -176,7 +176,7 @@ impl Telemetry {
         self.shared.wake.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic has been told already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -297,7 +297,7 @@ impl Exporter {
             self.waiting.push_back(traced);
         }
         let mut gone = 0;
-        while self.spans > WAITING
+        while self.spans > MAX_QUEUED_SPANS
             && let Some(oldest) = self.waiting.pop_front()
         {
             self.spans -= oldest.spans();
@@ -403,7 +403,8 @@ impl Exporter {
                 add(&counters.given_up, batch.spans);
             }
             Outcome::Again { after, .. } => {
-                let pause = (PAUSE * (1 << batch.tries)).mul_f64(0.5 + fastrand::f64() / 2.0);
+                let pause =
+                    (EXPORT_INTERVAL * (1 << batch.tries)).mul_f64(0.5 + fastrand::f64() / 2.0);
                 batch.tries += 1;
                 batch.due = Instant::now() + after.unwrap_or(pause);
                 batch.busy = false;

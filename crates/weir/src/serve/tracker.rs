@@ -19,13 +19,13 @@ use weir_tracker::{Index, Indexer, Settings};
 /// Name of the thread.
 const THREAD: &str = "tracker";
 /// Transactions of one step, between checks for a stop.
-const STEP: usize = 4096;
+const STEP_TRANSACTIONS: usize = 4096;
 /// Pause without new records.
-const PAUSE: Duration = Duration::from_millis(100);
+const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause while there are searches: a search reads unindexed records itself.
-const SHORT_PAUSE: Duration = Duration::from_millis(20);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause after a failure: a full disk takes time to clear.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The index of a running server, and the thread that writes it.
 pub(super) struct Tracker {
@@ -55,7 +55,7 @@ pub(super) fn start(
     let (wake, woken) = mpsc::channel();
     let run = {
         let (stop, messages) = (Arc::clone(&stop), messages.clone());
-        let burst = Burst::new(Arc::clone(journal), PAUSE);
+        let burst = Burst::new(Arc::clone(journal), IDLE_INTERVAL);
         move || run(indexer, burst, &stop, &woken, &messages)
     };
     report_panics(messages.clone(), THREAD);
@@ -91,7 +91,7 @@ fn run(
             return;
         }
         messages.err("weir: tracker: indexing panicked; restarting".into());
-        let _ = woken.recv_timeout(RETRY);
+        let _ = woken.recv_timeout(RETRY_INTERVAL);
         indexer.recover();
     }
 }
@@ -105,7 +105,7 @@ fn follow(
 ) {
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
-        match indexer.step(STEP) {
+        match indexer.step(STEP_TRANSACTIONS) {
             Ok(0) => pause(indexer, burst, woken),
             Ok(_) => failing = false,
             Err(error) => {
@@ -113,12 +113,12 @@ fn follow(
                 if !std::mem::replace(&mut failing, true) {
                     messages.err(format!("weir: tracker: {error}"));
                 }
-                let _ = woken.recv_timeout(RETRY);
+                let _ = woken.recv_timeout(RETRY_INTERVAL);
             }
         }
     }
     // The last records do not wait for the next start.
-    let last = indexer.step(STEP).and_then(|_| indexer.seal());
+    let last = indexer.step(STEP_TRANSACTIONS).and_then(|_| indexer.seal());
     if let Err(error) = last {
         messages.err(format!("weir: tracker: {error}"));
     }
@@ -126,7 +126,7 @@ fn follow(
 
 /// Pauses until the end of a burst, unless there are searches.
 fn pause(indexer: &Indexer, burst: &mut Burst, woken: &mpsc::Receiver<()>) {
-    let interval = || if indexer.was_searched_recently() { SHORT_PAUSE } else { PAUSE };
+    let interval = || if indexer.was_searched_recently() { SEARCH_INTERVAL } else { IDLE_INTERVAL };
     while let Err(RecvTimeoutError::Timeout) = woken.recv_timeout(interval()) {
         if indexer.was_searched_recently() || !burst.goes_on() {
             return;

@@ -15,7 +15,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, timeout};
 
 /// Quiet time that ends a burst of events: a file may be written in several steps.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET_INTERVAL: Duration = Duration::from_millis(100);
 /// A burst is cut off after this time, should a folder never be quiet.
 const BURST: Duration = Duration::from_secs(1);
 
@@ -118,7 +118,7 @@ impl Watch {
             self.woken().await;
             let end = Instant::now() + BURST;
             while Instant::now() < end {
-                if timeout(QUIET, self.woken()).await.is_err() {
+                if timeout(QUIET_INTERVAL, self.woken()).await.is_err() {
                     break;
                 }
             }

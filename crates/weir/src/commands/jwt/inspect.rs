@@ -42,7 +42,7 @@ pub(crate) struct Args {
 }
 
 /// Longest token looked at; servers refuse headers far shorter than this.
-const LONGEST: u64 = 64 * 1024;
+const MAX_INPUT_BYTES: u64 = 64 * 1024;
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -69,10 +69,10 @@ fn read_token(file: Option<&Path>) -> anyhow::Result<String> {
     let mut text = String::new();
     match file {
         Some(path) if path != Path::new("-") => std::fs::File::open(path)
-            .and_then(|file| file.take(LONGEST).read_to_string(&mut text))
+            .and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text))
             .with_context(|| format!("cannot read {}", path.display()))?,
         _ => std::io::stdin()
-            .take(LONGEST)
+            .take(MAX_INPUT_BYTES)
             .read_to_string(&mut text)
             .context("cannot read standard input")?,
     };

@@ -4,7 +4,7 @@ use super::Args;
 use crate::admin_client::AdminClient;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use anyhow::{Context, bail};
 use serde_json::json;
 use std::time::Duration;
@@ -60,8 +60,8 @@ pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
             count(job, &["succeeded"]),
             count(job, &["failed", "unknown"]),
             count(job, &["cannot", "refused", "cancelled"]),
-            neutral::line(&job.who),
-            neutral::line(&job.query),
+            escape::line(&job.who),
+            escape::line(&job.query),
         ]
     };
     let header = ["JOB", "STATE", "RATE", "LEFT", "DONE", "FAILED", "NOT SENT", "WHO", "QUERY"];
@@ -164,7 +164,7 @@ fn text(job: &Job) -> String {
             (code, "") => code.to_owned(),
             (code, words) => format!("{code}: {words}"),
         };
-        rows.push([neutral::line(&one.state), one.count.to_string(), neutral::line(&why)]);
+        rows.push([escape::line(&one.state), one.count.to_string(), escape::line(&why)]);
     }
     out.push_str(&table(["STATE", "COUNT", "WHY"], &rows));
     out

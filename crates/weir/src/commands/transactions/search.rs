@@ -4,7 +4,7 @@ use super::print_table;
 use crate::admin_client::Refused;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
-use crate::{duration, neutral, output};
+use crate::{duration, escape, output};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::{Duration, Instant};
 use weir_tracker::document::{Hit, Page, Summary};
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn pointed(query: &str, [from, to]: [usize; 2]) -> String {
     let shown = |from: usize, to: usize| {
         let (from, to) = (query.floor_char_boundary(from), query.floor_char_boundary(to));
-        neutral::line(&query[from.min(to)..to])
+        escape::line(&query[from.min(to)..to])
     };
     let width = |from, to| shown(from, to).chars().count();
     let (before, wrong) = (width(0, from), width(from, to).max(1));
@@ -129,7 +129,7 @@ fn print(hits: Vec<Hit>) {
     let marks = if output::bold() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["«", "»"] };
     for (summary, highlights) in summaries.iter().zip(highlights) {
         for highlight in highlights {
-            let (field, text) = (neutral::line(&highlight.location), marked(&highlight, marks));
+            let (field, text) = (escape::line(&highlight.location), marked(&highlight, marks));
             output::line(&format!("{} {field}: {text}", summary.id));
         }
     }
@@ -142,13 +142,13 @@ fn marked(highlight: &Highlight, [begin, end]: [&str; 2]) -> String {
     for [from, to] in &highlight.marks {
         let between = highlight.text.get(done..*from);
         let (Some(before), Some(words)) = (between, highlight.text.get(*from..*to)) else { break };
-        out.push_str(&neutral::line(before));
+        out.push_str(&escape::line(before));
         out.push_str(begin);
-        out.push_str(&neutral::line(words));
+        out.push_str(&escape::line(words));
         out.push_str(end);
         done = *to;
     }
-    out.push_str(&neutral::line(&highlight.text[done..]));
+    out.push_str(&escape::line(&highlight.text[done..]));
     out
 }
 

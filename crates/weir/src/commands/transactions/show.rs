@@ -3,7 +3,7 @@
 use super::took;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
-use crate::{neutral, output};
+use crate::{escape, output};
 use anyhow::Context;
 use std::fmt::Write;
 use uuid::Uuid;
@@ -108,29 +108,29 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         ("note", &flags.join("; ")),
     ] {
         if !value.is_empty() {
-            let _ = writeln!(out, "{name:<10} {}", neutral::line(value));
+            let _ = writeln!(out, "{name:<10} {}", escape::line(value));
         }
     }
     if let Some(original) = transaction.resubmission_of {
         let _ = writeln!(out, "{:<10} {original}", "attempt at");
     }
     for attempt in &transaction.attempts {
-        let _ = writeln!(out, "{:<10} {}", "attempt", neutral::line(&attempted(attempt)));
+        let _ = writeln!(out, "{:<10} {}", "attempt", escape::line(&attempted(attempt)));
     }
     let Some(payload) = &transaction.payload else {
-        let _ = writeln!(out, "\n{} {}", summary.method, neutral::line(&summary.path));
+        let _ = writeln!(out, "\n{} {}", summary.method, escape::line(&summary.path));
         let _ = writeln!(out, "(headers and bodies need the role payload-viewer)");
         return out;
     };
     for (name, field) in [("key", &payload.keys), ("property", &payload.properties)] {
         for Field { name: what, value } in field {
-            let _ = writeln!(out, "{name:<10} {}", neutral::line(&format!("{what}: {value}")));
+            let _ = writeln!(out, "{name:<10} {}", escape::line(&format!("{what}: {value}")));
         }
     }
     for line in &payload.logs {
-        let _ = writeln!(out, "{:<10} {}", "log", neutral::line(line));
+        let _ = writeln!(out, "{:<10} {}", "log", escape::line(line));
     }
-    let _ = writeln!(out, "\n{} {}", summary.method, neutral::line(&payload.target));
+    let _ = writeln!(out, "\n{} {}", summary.method, escape::line(&payload.target));
     half(&mut out, &payload.request_headers, &payload.request_body, &transaction.request, lines);
     let _ = writeln!(out, "\n{}", summary.status);
     half(&mut out, &payload.response_headers, &payload.response_body, &transaction.response, lines);
@@ -159,7 +159,7 @@ fn attempted(attempt: &Attempt) -> String {
 
 fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyMetadata, lines: usize) {
     for Field { name, value } in headers {
-        let _ = writeln!(out, "{}", neutral::line(&format!("{name}: {value}")));
+        let _ = writeln!(out, "{}", escape::line(&format!("{name}: {value}")));
     }
     let shown = body::readable(headers, body);
     if !shown.is_empty() {
@@ -169,7 +169,7 @@ fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyMetadata, 
     let words = body::words(body, facts);
     if !words.is_empty() {
         let (stored, length) = (facts.stored, facts.length);
-        let words = neutral::line(&words.join(", "));
+        let words = escape::line(&words.join(", "));
         let _ = writeln!(out, "({stored} of {length} bytes recorded: {words})");
     }
 }

@@ -12,7 +12,7 @@ use weir_config::Telemetry;
 use weir_http_client::Connection;
 
 /// Longest wait that a collector may ask for.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// What is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,5 +95,5 @@ fn rejected(signal: Signal, body: &[u8]) -> u64 {
 
 fn retry_after(response: &Response) -> Option<Duration> {
     let seconds = response.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+    Some(Duration::from_secs(seconds).min(MAX_WAIT))
 }

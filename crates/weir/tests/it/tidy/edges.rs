@@ -81,6 +81,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-monitor",
             "weir-events",
             "weir-resubmit",
+            "weir-lab",
         ],
     ),
     (

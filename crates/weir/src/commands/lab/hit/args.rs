@@ -13,7 +13,7 @@ use weir_lab::program::{
 const CONNECTIONS: u32 = 50;
 
 /// Default limit of connections of an open model.
-const MOST_CONNECTIONS: u32 = 10_000;
+const MAX_CONNECTIONS: u32 = 10_000;
 
 /// Length of a run without `-n` and `-d`.
 const LENGTH: Duration = Duration::from_secs(10);
@@ -172,7 +172,7 @@ impl Args {
             start: rate,
             stages: vec![Stage { duration: length, target: rate }],
             quantum: self.quantum,
-            max_in_flight: self.connections.unwrap_or(MOST_CONNECTIONS),
+            max_in_flight: self.connections.unwrap_or(MAX_CONNECTIONS),
             // With an explicit number of connections, requests wait for them.
             backlog: if self.connections.is_some() { u64::MAX } else { 0 },
         }

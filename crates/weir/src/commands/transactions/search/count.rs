@@ -3,7 +3,7 @@
 use super::{Args, encode};
 use crate::commands::data_source::DataSource;
 use crate::table::table;
-use crate::{neutral, output};
+use crate::{escape, output};
 use weir_tracker::{Counts, MAX_SEARCH_TIMEOUT, Search};
 
 /// Characters of the longest bar.
@@ -65,15 +65,15 @@ fn text(counts: &Counts) -> String {
     for facet in &counts.facets {
         let of_value = |value: &str| match value {
             "" => "-".to_owned(),
-            value => neutral::line(value),
+            value => escape::line(value),
         };
         rows.extend(
             facet.values.iter().map(|one| {
-                [neutral::line(&facet.field), of_value(&one.value), one.count.to_string()]
+                [escape::line(&facet.field), of_value(&one.value), one.count.to_string()]
             }),
         );
         if facet.more {
-            rows.push([neutral::line(&facet.field), "(more)".to_owned(), String::new()]);
+            rows.push([escape::line(&facet.field), "(more)".to_owned(), String::new()]);
         }
     }
     let mut out = table(["FIELD", "VALUE", "COUNT"], &rows);

@@ -2,7 +2,7 @@
 
 use super::{Args, encode};
 use crate::commands::data_source::DataSource;
-use crate::{neutral, output};
+use crate::{escape, output};
 use anyhow::{Context, bail};
 use std::ops::ControlFlow;
 use weir_tracker::document::{ExportEnd, Exported};
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             client.lines(&(path + &after.unwrap_or_default()), |line| {
                 match serde_json::from_str::<ExportEnd>(line) {
                     Ok(last) => end = Some(last.end),
-                    Err(_) => output::line(&neutral::json(line)),
+                    Err(_) => output::line(&escape::json(line)),
                 }
                 Ok(ControlFlow::Continue(()))
             })?;
@@ -55,7 +55,7 @@ fn print_notes(end: &Exported) {
         output::note("the index is incomplete: transactions may be missing");
     }
     if let (true, Some(next)) = (end.cut, &end.next) {
-        let (count, next) = (end.transactions, neutral::line(next));
+        let (count, next) = (end.transactions, escape::line(next));
         output::note(&format!("cut after {count} transactions; continue with --cursor {next}"));
     }
 }

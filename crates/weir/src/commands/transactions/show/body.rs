@@ -1,6 +1,6 @@
 //! A recorded body, made readable and harmless.
 
-use crate::neutral;
+use crate::escape;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ pub(super) fn readable(headers: &[Field], body: &Body) -> String {
             .filter(|field| field.name.eq_ignore_ascii_case("content-type"))
             .any(|field| essence(&field.value).ends_with("json"));
         let spread = if is_json { spread(text) } else { None };
-        return neutral::block(spread.as_deref().unwrap_or(text));
+        return escape::block(spread.as_deref().unwrap_or(text));
     }
     let Some(base64) = &body.base64 else { return String::new() };
     let Ok(bytes) = STANDARD.decode(base64) else { return String::new() };

@@ -1,13 +1,14 @@
-//! The Lab of a running weir: results below the data folder, and a child process of weir that loads
-//! a listener with a suite.
+//! Load tests: a child process of weir loads a listener with a suite, and writes results below the data
+//! folder.
 //!
-//! The process ends at the end of its standard input, so it does not outlive weir. The console
-//! shows its output.
+//! The process ends at the end of its standard input, so it does not outlive weir. The console shows
+//! its output.
 
-mod results;
-
-use super::events::Listening;
-use anyhow::Context;
+use super::results;
+use super::{
+    LabComparison, LabError, LabProgress, LabRun, LabSecond, LabStart, LabState, LabSuite,
+    MAX_RATE, MAX_SECONDS,
+};
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -15,25 +16,25 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use weir_admin::lab::{
-    Lab, LabProgress, LabRefusal, LabSecond, LabStart, LabState, LabSuite, MOST_RATE, MOST_SECONDS,
-};
 use weir_gateway::Gateway;
 use weir_gateway::request_text::RequestText;
 use weir_lab::program::{Step, Url};
 use weir_lab::scenario::{self, Level, Overrides};
 use weir_lab::suite::Suite;
 
-/// Seconds that are remembered of a load.
-const SECONDS: usize = 600;
+/// Stored seconds of a load test.
+const MAX_STORED_SECONDS: usize = 600;
 /// Largest line of the process, and largest part of its error output.
-const LINE: u64 = 64 << 10;
-const WORDS: u64 = 4096;
+const MAX_LINE_BYTES: u64 = 64 << 10;
+const MAX_ERROR_BYTES: u64 = 4096;
 /// Largest number of listed requests of a suite.
-const REQUESTS: usize = 12;
+const MAX_REQUESTS: usize = 12;
 
-/// The Lab of a running weir.
-struct Desk {
+/// The Lab of a running weir. Its methods may block.
+#[derive(Clone)]
+pub struct Lab(Arc<Inner>);
+
+struct Inner {
     folder: PathBuf,
     targets: Vec<String>,
     gateway: Arc<Gateway>,
@@ -51,29 +52,6 @@ struct Load {
     input: Option<ChildStdin>,
 }
 
-/// The Lab for the admin listener.
-pub(super) fn doors(data: &Path, listening: &Listening, gateway: &Arc<Gateway>) -> Lab {
-    let listeners = listening.addrs.iter().zip(&listening.tls);
-    let desk = Arc::new(Desk {
-        folder: data.join("lab"),
-        targets: listeners.map(|(addr, tls)| url(*addr, *tls)).collect(),
-        gateway: Arc::clone(gateway),
-        requests: OnceLock::new(),
-        load: Mutex::default(),
-    });
-    let all: [Arc<Desk>; 7] = std::array::from_fn(|_| Arc::clone(&desk));
-    let [state, progress, start, stop, run, report, compare] = all;
-    Lab {
-        state: Box::new(move || state.state()),
-        progress: Box::new(move || progress.load().told()),
-        start: Box::new(move |wanted, who| start.start(wanted, who)),
-        stop: Box::new(move || stop.stop()),
-        run: Box::new(move |name| results::run(&run.folder, name)),
-        report: Box::new(move |name| results::report(&report.folder, name)),
-        compare: Box::new(move |before, after| results::compare(&compare.folder, before, after)),
-    }
-}
-
 /// URL of a listener from this machine.
 fn url(addr: SocketAddr, tls: bool) -> String {
     let ip = match addr.ip() {
@@ -84,90 +62,128 @@ fn url(addr: SocketAddr, tls: bool) -> String {
     format!("{}://{}", if tls { "https" } else { "http" }, SocketAddr::new(ip, addr.port()))
 }
 
-impl Desk {
-    fn state(&self) -> LabState {
+impl Lab {
+    /// The Lab of a data folder, for listeners at these addresses, each with TLS or without.
+    pub fn new<'l>(
+        data: &Path,
+        listeners: impl Iterator<Item = (&'l SocketAddr, &'l bool)>,
+        gateway: &Arc<Gateway>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            folder: data.join("lab"),
+            targets: listeners.map(|(addr, tls)| url(*addr, *tls)).collect(),
+            gateway: Arc::clone(gateway),
+            requests: OnceLock::new(),
+            load: Mutex::default(),
+        }))
+    }
+
+    /// Suites, targets and results.
+    pub(crate) fn state(&self) -> LabState {
+        let Inner { folder, targets, .. } = &*self.0;
         LabState {
             suites: self.suites(),
-            targets: self.targets.clone(),
-            most_rate: MOST_RATE,
-            most_seconds: MOST_SECONDS,
-            folder: self.folder.display().to_string(),
-            runs: results::all(&self.folder),
+            targets: targets.clone(),
+            most_rate: MAX_RATE,
+            most_seconds: MAX_SECONDS,
+            folder: folder.display().to_string(),
+            runs: results::all(folder),
         }
     }
 
+    /// The current or last load test.
+    pub(crate) fn progress(&self) -> Option<LabProgress> {
+        self.load().progress()
+    }
+
+    /// A run with its cases.
+    pub(crate) fn run(&self, name: &str) -> Option<LabRun> {
+        results::run(&self.0.folder, name)
+    }
+
+    /// The HTML report of a run.
+    pub(crate) fn report(&self, name: &str) -> Option<Vec<u8>> {
+        results::report(&self.0.folder, name)
+    }
+
+    /// Compares two runs; the error names the unreadable one.
+    pub(crate) fn compare(&self, before: &str, after: &str) -> Result<LabComparison, String> {
+        results::compare(&self.0.folder, before, after)
+    }
+
     fn suites(&self) -> Vec<LabSuite> {
-        let requests = self.requests.get_or_init(|| {
-            let place = self.folder.join(".suites");
-            Suite::ALL.iter().map(|suite| requests(suite, &place)).collect()
+        let requests = self.0.requests.get_or_init(|| {
+            let folder = self.0.folder.join(".suites");
+            Suite::ALL.iter().map(|suite| requests(suite, &folder)).collect()
         });
-        let told = |(suite, requests): (&Suite, &Vec<(String, String)>)| LabSuite {
+        let document = |(suite, requests): (&Suite, &Vec<(String, String)>)| LabSuite {
             name: suite.name.to_owned(),
             about: suite.about.to_owned(),
             lengths: suite.lengths.map(str::to_owned).to_vec(),
-            missing: requests.iter().filter(|one| !self.has(one)).map(words).collect(),
-            requests: requests.iter().map(words).collect(),
+            missing: requests.iter().filter(|one| !self.has_route(one)).map(request_line).collect(),
+            requests: requests.iter().map(request_line).collect(),
         };
-        Suite::ALL.iter().zip(requests).map(told).collect()
+        Suite::ALL.iter().zip(requests).map(document).collect()
     }
 
     /// Whether a route matches the request.
-    fn has(&self, (method, path): &(String, String)) -> bool {
-        let ask =
+    fn has_route(&self, (method, path): &(String, String)) -> bool {
+        let request =
             RequestText { method: method.clone(), target: path.clone(), ..RequestText::default() };
-        self.gateway.explain(ask).is_ok_and(|explained| explained.operation.is_some())
+        self.0.gateway.explain(request).is_ok_and(|explained| explained.operation.is_some())
     }
 
     fn load(&self) -> MutexGuard<'_, Load> {
-        self.load.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(self: &Arc<Self>, wanted: &LabStart, who: &str) -> Result<LabProgress, LabRefusal> {
-        let Some(suite) = Suite::named(&wanted.suite) else {
-            return Err(LabRefusal::Bad("Unknown suite; /v1/lab lists the suites.".to_owned()));
+    /// Starts a suite on behalf of a token, by its name.
+    pub(crate) fn start(&self, start: &LabStart, token: &str) -> Result<LabProgress, LabError> {
+        let Some(suite) = Suite::named(&start.suite) else {
+            return Err(LabError::Bad("Unknown suite; /v1/lab lists the suites.".to_owned()));
         };
-        let level = match wanted.level.as_str() {
+        let level = match start.level.as_str() {
             "quick" => Some("--quick"),
             "usual" => None,
             "full" => Some("--full"),
-            _ => return Err(LabRefusal::Bad("`level` is quick, usual or full.".to_owned())),
+            _ => return Err(LabError::Bad("`level` is quick, usual or full.".to_owned())),
         };
-        if !self.targets.contains(&wanted.target) {
-            let all = self.targets.join(", ");
-            return Err(LabRefusal::Bad(format!(
+        if !self.0.targets.contains(&start.target) {
+            let all = self.0.targets.join(", ");
+            return Err(LabError::Bad(format!(
                 "`target` must be an address of this server: {all}."
             )));
         }
         let mut load = self.load();
         if load.progress.as_ref().is_some_and(|progress| progress.running) {
-            return Err(LabRefusal::Running);
+            return Err(LabError::Running);
         }
         let now = jiff::Timestamp::now();
         let run = format!("{}-{}", suite.name, now.strftime("%Y%m%d-%H%M%S"));
-        let failed = |error: anyhow::Error| LabRefusal::Failed(format!("{error:#}."));
-        let mut child = spawn(&self.folder, &run, wanted, level).map_err(failed)?;
+        let mut child = spawn(&self.0.folder, &run, start, level).map_err(LabError::Failed)?;
         load.seconds.clear();
         load.input = child.stdin.take();
         load.progress = Some(LabProgress {
             run,
-            start: wanted.clone(),
-            by: who.to_owned(),
+            start: start.clone(),
+            by: token.to_owned(),
             since: now.to_string(),
             running: true,
             doing: "starting".to_owned(),
             ..LabProgress::default()
         });
-        let desk = Arc::clone(self);
-        let follow = move || desk.follow(child);
+        let lab = self.clone();
+        let follow = move || lab.follow(child);
         if let Err(error) = std::thread::Builder::new().name("lab".to_owned()).spawn(follow) {
             // Without a reader the process ends with its input.
             *load = Load::default();
-            return Err(LabRefusal::Failed(format!("Cannot start a thread: {error}.")));
+            return Err(LabError::Failed(format!("Cannot start a thread: {error}.")));
         }
-        load.told().ok_or(LabRefusal::Running)
+        load.progress().ok_or(LabError::Running)
     }
 
-    fn stop(&self) -> bool {
+    /// Stops the load test; whether one was running.
+    pub(crate) fn stop(&self) -> bool {
         let mut load = self.load();
         if let Some(progress) = load.progress.as_mut().filter(|progress| progress.running) {
             progress.doing = "ending".to_owned();
@@ -180,15 +196,15 @@ impl Desk {
         if let Some(output) = child.stdout.take() {
             let mut lines = BufReader::new(output);
             let mut line = String::new();
-            while matches!(lines.by_ref().take(LINE).read_line(&mut line), Ok(1..)) {
-                self.load().take(&line);
+            while matches!(lines.by_ref().take(MAX_LINE_BYTES).read_line(&mut line), Ok(1..)) {
+                self.load().add_line(&line);
                 line.clear();
             }
         }
-        let mut words = String::new();
-        if let Some(said) = child.stderr.take() {
+        let mut errors = String::new();
+        if let Some(stderr) = child.stderr.take() {
             // Its error output is read in parallel: a full pipe would block the process.
-            let _ = said.take(WORDS).read_to_string(&mut words);
+            let _ = stderr.take(MAX_ERROR_BYTES).read_to_string(&mut errors);
         }
         let ended = child.wait();
         let mut load = self.load();
@@ -198,20 +214,20 @@ impl Desk {
             progress.doing = "ended".to_owned();
             if progress.verdict.is_none() {
                 let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-                progress.error = Some(format!("The run ended without a result ({how}). {words}"));
+                progress.error = Some(format!("The run ended without a result ({how}). {errors}"));
             }
         }
     }
 }
 
 impl Load {
-    fn told(&self) -> Option<LabProgress> {
+    fn progress(&self) -> Option<LabProgress> {
         let progress = self.progress.as_ref()?;
         Some(LabProgress { seconds: self.seconds.iter().copied().collect(), ..progress.clone() })
     }
 
     /// A line of `weir lab run --json`.
-    fn take(&mut self, line: &str) {
+    fn add_line(&mut self, line: &str) {
         let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { return };
         let Some(progress) = &mut self.progress else { return };
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
@@ -219,7 +235,7 @@ impl Load {
             Some("doing") => progress.doing = text("what"),
             Some("round") => progress.doing = text("name").trim().to_owned(),
             Some("second") => {
-                if self.seconds.len() >= SECONDS {
+                if self.seconds.len() >= MAX_STORED_SECONDS {
                     self.seconds.pop_front();
                 }
                 self.seconds.push_back(LabSecond {
@@ -236,31 +252,27 @@ impl Load {
     }
 }
 
-fn spawn(
-    folder: &Path,
-    run: &str,
-    wanted: &LabStart,
-    level: Option<&str>,
-) -> anyhow::Result<Child> {
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let program = std::env::current_exe().context("the path of this program is unknown")?;
+fn spawn(folder: &Path, run: &str, start: &LabStart, level: Option<&str>) -> Result<Child, String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}.", folder.display()))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("the path of this program is unknown: {error}."))?;
     // Results are written below the folder, and nothing else depends on where it runs.
     Command::new(program)
         .current_dir(folder)
-        .args(["lab", "run", &wanted.suite, "--json", "--attended", "--out", run])
-        .args(["--target", &wanted.target])
-        .args(["--most", &wanted.rate.to_string(), "--within", &format!("{}s", wanted.seconds)])
+        .args(["lab", "run", &start.suite, "--json", "--attended", "--out", run])
+        .args(["--target", &start.target])
+        .args(["--most", &start.rate.to_string(), "--within", &format!("{}s", start.seconds)])
         .args(level)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("cannot start the process")
+        .map_err(|error| format!("cannot start the process: {error}."))
 }
 
 /// The distinct requests of a suite.
-fn requests(suite: &Suite, place: &Path) -> Vec<(String, String)> {
-    let folder = place.join(suite.name);
+fn requests(suite: &Suite, parent: &Path) -> Vec<(String, String)> {
+    let folder = parent.join(suite.name);
     // One token is enough here.
     let sets = match suite.name {
         "mware" => vec![("feeders.tokens.jwt.count".to_owned(), "1".to_owned())],
@@ -277,7 +289,7 @@ fn requests(suite: &Suite, place: &Path) -> Vec<(String, String)> {
             add(&group.steps, &mut all);
         }
     }
-    all.truncate(REQUESTS);
+    all.truncate(MAX_REQUESTS);
     all
 }
 
@@ -301,7 +313,7 @@ fn add(steps: &[Step], all: &mut Vec<(String, String)>) {
     }
 }
 
-fn words((method, path): &(String, String)) -> String {
+fn request_line((method, path): &(String, String)) -> String {
     format!("{method} {path}")
 }
 
@@ -310,14 +322,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_reaches_its_listeners() {
+    fn listeners_have_urls_of_this_machine() {
         assert_eq!(url("0.0.0.0:80".parse().unwrap(), false), "http://127.0.0.1:80");
         assert_eq!(url("[::]:443".parse().unwrap(), true), "https://[::1]:443");
         assert_eq!(url("192.0.2.1:8080".parse().unwrap(), false), "http://192.0.2.1:8080");
     }
 
     #[test]
-    fn every_suite_says_what_it_asks_for() {
+    fn every_suite_lists_its_requests() {
         let folder = tempfile::tempdir().unwrap();
         for suite in &Suite::ALL {
             let found = requests(suite, folder.path());
@@ -329,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_process_are_what_is_shown() {
+    fn output_of_the_process_is_the_progress() {
         let mut load = Load { progress: Some(LabProgress::default()), ..Load::default() };
         for line in [
             r#"{"event":"doing","what":"starting the backend"}"#,
@@ -337,15 +349,15 @@ mod tests {
             r#"{"event":"second","second":1,"samples":7,"errors":1,"p50":1.5,"p99":9.0}"#,
             r#"{"event":"result","verdict":"QUICK"}"#,
         ] {
-            load.take(line);
+            load.add_line(line);
         }
-        let told = load.told().unwrap();
-        assert_eq!((told.doing.as_str(), told.seconds.len()), ("starting the backend", 1));
-        assert_eq!((told.seconds[0].samples, told.seconds[0].p99_ms), (7, 9.0));
-        assert_eq!(told.verdict.as_deref(), Some("QUICK"));
-        for _ in 0..2 * SECONDS {
-            load.take(r#"{"event":"second"}"#);
+        let progress = load.progress().unwrap();
+        assert_eq!((progress.doing.as_str(), progress.seconds.len()), ("starting the backend", 1));
+        assert_eq!((progress.seconds[0].samples, progress.seconds[0].p99_ms), (7, 9.0));
+        assert_eq!(progress.verdict.as_deref(), Some("QUICK"));
+        for _ in 0..2 * MAX_STORED_SECONDS {
+            load.add_line(r#"{"event":"second"}"#);
         }
-        assert_eq!(load.told().unwrap().seconds.len(), SECONDS);
+        assert_eq!(load.progress().unwrap().seconds.len(), MAX_STORED_SECONDS);
     }
 }

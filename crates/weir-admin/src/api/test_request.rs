@@ -2,7 +2,7 @@
 
 use super::{Api, busy};
 use crate::audit::Action;
-use crate::explain::{Explain, TriedAnswer};
+use crate::explain::{Explain, TestResponse};
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::body::Bytes;
@@ -21,48 +21,48 @@ use weir_gateway::request_text::{RequestText, RequestTextError};
 #[utoipa::path(post, path = "/v1/try", tag = "configuration",
     extensions(("x-weir-role" = json!("operator"))), request_body = Explain,
     responses(
-        (status = 200, description = "The response, with at most 1 MiB of the body.", body = TriedAnswer),
+        (status = 200, description = "The response, with at most 1 MiB of the body.", body = TestResponse),
         (status = 400, description = "The request is invalid, or its curl command is not supported."),
         (status = 503, description = "Too many concurrent requests, a timeout, or weir is stopping.")))]
-pub(super) async fn attempt(
+pub(super) async fn send(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     body: Bytes,
-) -> Result<Json<TriedAnswer>, Problem> {
-    let asked: Explain = super::resubmit::read(&body)?;
-    if asked.client.is_some() {
+) -> Result<Json<TestResponse>, Problem> {
+    let request: Explain = super::resubmit::read(&body)?;
+    if request.client.is_some() {
         return Err(super::transaction::bad(
             "Test requests come from this machine: `client` cannot be set.".to_owned(),
         ));
     }
-    let ask = asked.ask().map_err(Problem::from)?;
-    if let Some(place) = masked(&ask) {
+    let request = request.request_text().map_err(Problem::from)?;
+    if let Some(location) = masked(&request) {
         return Err(super::transaction::bad(format!(
-            "{place} is `***`, a redacted value: replace it with the true value."
+            "{location} is `***`, a redacted value: replace it with the true value."
         )));
     }
     // Without the query, which may contain masked values.
-    let path = ask.target.split(['?', '#']).next().unwrap_or_default();
-    let subject: String = format!("{} {path}", ask.method).chars().take(1024).collect();
+    let path = request.target.split(['?', '#']).next().unwrap_or_default();
+    let subject: String = format!("{} {path}", request.method).chars().take(1024).collect();
     api.audit(&caller, Action::Try(subject)).await?;
     let by = caller.name.clone();
-    let tried = api.asked(&api.resubmissions, unavailable, move |sources| {
-        Some(sources.gateway.attempt(ask, &by).map_err(Failed))
+    let outcome = api.query(&api.resubmissions, unavailable, move |sources| {
+        Some(sources.gateway.attempt(request, &by).map_err(Failed))
     });
-    tried.await.map(|tried| Json(TriedAnswer::of(tried)))
+    outcome.await.map(|outcome| Json(TestResponse::of(outcome)))
 }
 
 /// The location of a redacted value in a request that was copied from a record.
-fn masked(ask: &RequestText) -> Option<String> {
-    let query = ask.target.split('#').next().and_then(|target| target.split_once('?'));
+fn masked(request: &RequestText) -> Option<String> {
+    let query = request.target.split('#').next().and_then(|target| target.split_once('?'));
     if let Some(name) = query.and_then(|(_, query)| redaction::in_query(query)) {
         return Some(format!("The query parameter `{name}`"));
     }
-    let header = ask.headers.iter().find(|(_, value)| redaction::in_header(value.as_bytes()));
+    let header = request.headers.iter().find(|(_, value)| redaction::in_header(value.as_bytes()));
     if let Some((name, _)) = header {
         return Some(format!("The header `{name}`"));
     }
-    redaction::in_body(&ask.body).map(|place| format!("`{place}` of the body"))
+    redaction::in_body(&request.body).map(|path| format!("`{path}` of the body"))
 }
 
 /// Why there is no response.
@@ -79,13 +79,10 @@ impl From<Failed> for Problem {
 }
 
 fn unavailable() -> Problem {
-    Problem {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        kind: "unavailable",
-        title: "No response",
-        place: None,
-        detail:
-            "The request took longer than a minute, or weir is stopping: its outcome is unknown."
-                .to_owned(),
-    }
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "unavailable",
+        "No response",
+        "The request took longer than a minute, or weir is stopping: its outcome is unknown.",
+    )
 }

@@ -1,17 +1,17 @@
 //! Stored runs, as shown by the console.
 
+use super::{LabCase, LabComparison, LabDifference, LabResult, LabRun, LabTime};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use weir_admin::lab::{LabCase, LabComparison, LabDifference, LabResult, LabRun, LabTime};
 use weir_lab::compare::{self, MARGIN};
 use weir_lab::results::{Cell, CellComparison, Run, StoredRun, Summary};
 
-/// Most runs that are listed.
-const MOST: usize = 200;
+/// Maximum number of listed runs.
+const MAX_RUNS: usize = 200;
 /// Largest `run.json` and `summary.json`, and largest report.
-const RESULT: u64 = 16 << 20;
-const REPORT: u64 = 64 << 20;
+const MAX_RESULT_BYTES: u64 = 16 << 20;
+const MAX_REPORT_BYTES: u64 = 64 << 20;
 
 /// All runs, the newest first.
 pub(super) fn all(folder: &Path) -> Vec<LabResult> {
@@ -19,21 +19,21 @@ pub(super) fn all(folder: &Path) -> Vec<LabResult> {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut runs: Vec<LabResult> = names
         .filter_map(|name| {
-            let place = place(folder, &name)?;
-            let run = read::<Run>(&place.join("run.json"))?;
-            Some(result(&name, &run, read::<Summary>(&place.join("summary.json")).as_ref()))
+            let folder = run_folder(folder, &name)?;
+            let run = read::<Run>(&folder.join("run.json"))?;
+            Some(result(&name, &run, read::<Summary>(&folder.join("summary.json")).as_ref()))
         })
         .collect();
     runs.sort_by(|a, b| b.started.cmp(&a.started));
-    runs.truncate(MOST);
+    runs.truncate(MAX_RUNS);
     runs
 }
 
 /// One run.
 pub(super) fn run(folder: &Path, name: &str) -> Option<LabRun> {
-    let place = place(folder, name)?;
-    let run = read::<Run>(&place.join("run.json"))?;
-    let summary = read::<Summary>(&place.join("summary.json"));
+    let folder = run_folder(folder, name)?;
+    let run = read::<Run>(&folder.join("run.json"))?;
+    let summary = read::<Summary>(&folder.join("summary.json"));
     let host = &run.host;
     Some(LabRun {
         result: result(name, &run, summary.as_ref()),
@@ -41,22 +41,22 @@ pub(super) fn run(folder: &Path, name: &str) -> Option<LabRun> {
         host: format!("{}, {} cores, {}", host.processor, host.cores, host.kernel),
         reasons: summary.as_ref().map(|summary| summary.reasons.clone()).unwrap_or_default(),
         cases: summary.iter().flat_map(|summary| &summary.cells).map(case).collect(),
-        report: place.join("report.html").is_file(),
+        report: folder.join("report.html").is_file(),
     })
 }
 
 /// The report of a run.
 pub(super) fn report(folder: &Path, name: &str) -> Option<Vec<u8>> {
-    bytes(&place(folder, name)?.join("report.html"), REPORT)
+    bytes(&run_folder(folder, name)?.join("report.html"), MAX_REPORT_BYTES)
 }
 
 /// Comparison of two runs.
 pub(super) fn compare(folder: &Path, before: &str, after: &str) -> Result<LabComparison, String> {
     let stored = |name: &str| {
         let none = || format!("{name} has no result.");
-        let place = place(folder, name).ok_or_else(none)?;
-        let run = read(&place.join("run.json")).ok_or_else(none)?;
-        let summary = read(&place.join("summary.json")).ok_or_else(none)?;
+        let folder = run_folder(folder, name).ok_or_else(none)?;
+        let run = read(&folder.join("run.json")).ok_or_else(none)?;
+        let summary = read(&folder.join("summary.json")).ok_or_else(none)?;
         Ok::<_, String>(StoredRun { path: PathBuf::from(name), run, summary })
     };
     let compared = compare::runs(&stored(before)?, &stored(after)?, MARGIN);
@@ -125,27 +125,27 @@ fn case(cell: &Cell) -> LabCase {
 }
 
 /// The folder with this name: not hidden, and not outside of the results folder.
-fn place(folder: &Path, name: &str) -> Option<PathBuf> {
+fn run_folder(folder: &Path, name: &str) -> Option<PathBuf> {
     let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '@');
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(right) {
         return None;
     }
-    let place = folder.join(name);
-    fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()).then_some(place)
+    let path = folder.join(name);
+    fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()).then_some(path)
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&bytes(path, RESULT)?).ok()
+    serde_json::from_slice(&bytes(path, MAX_RESULT_BYTES)?).ok()
 }
 
 /// Content of a file, unless too large or a symbolic link.
-fn bytes(path: &Path, most: u64) -> Option<Vec<u8>> {
+fn bytes(path: &Path, max: u64) -> Option<Vec<u8>> {
     let found = fs::symlink_metadata(path).ok()?;
-    if !found.is_file() || found.len() > most {
+    if !found.is_file() || found.len() > max {
         return None;
     }
     let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    fs::File::open(path).ok()?.take(max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -154,14 +154,14 @@ mod tests {
     use super::*;
 
     fn written(folder: &Path, name: &str, started: &str) {
-        let place = folder.join(name);
-        fs::create_dir_all(&place).unwrap();
+        let folder = folder.join(name);
+        fs::create_dir_all(&folder).unwrap();
         let run = Run { name: "toro".to_owned(), started: started.to_owned(), ..Run::default() };
-        fs::write(place.join("run.json"), serde_json::to_string(&run).unwrap()).unwrap();
+        fs::write(folder.join("run.json"), serde_json::to_string(&run).unwrap()).unwrap();
     }
 
     #[test]
-    fn folders_with_a_run_are_listed_the_newest_first_finished_or_not() {
+    fn runs_are_listed_newest_first() {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path(), "a", "2026-01-01T00:00:00Z");
         written(folder.path(), "b", "2026-01-02T00:00:00Z");
@@ -169,16 +169,16 @@ mod tests {
         fs::write(folder.path().join("a/summary.json"), summary).unwrap();
         fs::create_dir(folder.path().join("empty")).unwrap();
         let found = all(folder.path());
-        let told: Vec<_> =
+        let listed: Vec<_> =
             found.iter().map(|one| (one.run.as_str(), one.verdict.as_str())).collect();
-        assert_eq!(told, [("b", ""), ("a", "PASS")]);
+        assert_eq!(listed, [("b", ""), ("a", "PASS")]);
         assert!(run(folder.path(), "a").is_some_and(|run| !run.report));
         assert!(compare(folder.path(), "a", "b").is_err_and(|why| why.contains('b')));
         assert!(compare(folder.path(), "a", "a").is_ok());
     }
 
     #[test]
-    fn names_lead_nowhere_else() {
+    fn names_stay_in_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path(), "lab/a", "");
         written(folder.path(), "other", "");
