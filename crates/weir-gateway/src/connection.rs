@@ -138,7 +138,7 @@ fn exhausted() -> Rejection {
 }
 
 /// How long to wait for the rest of a PROXY header that came in pieces.
-const PIECE: Duration = Duration::from_millis(5);
+const PROXY_HEADER_POLL: Duration = Duration::from_millis(5);
 
 /// Reads exactly the PROXY protocol header, so that TLS finds its own first byte next.
 async fn read_proxy_header(tcp: &TcpStream) -> io::Result<Option<SocketAddr>> {
@@ -163,7 +163,7 @@ async fn read_proxy_header(tcp: &TcpStream) -> io::Result<Option<SocketAddr>> {
             Ok(Parsed::Partial) => {
                 if count == seen {
                     // Peeking is ready as long as the first piece is there.
-                    tokio::time::sleep(PIECE).await;
+                    tokio::time::sleep(PROXY_HEADER_POLL).await;
                 }
                 seen = count;
             }

@@ -6,13 +6,13 @@
 //! itself, by `reply` and `files`, are made.
 
 mod answer;
-mod desk;
+mod explainer;
 mod route;
 mod sent;
 mod steps;
 mod upstream;
 
-pub(crate) use desk::Desk;
+pub(crate) use explainer::Explainer;
 
 use crate::arrival::Protocol;
 use crate::auth::Missing;
@@ -42,23 +42,23 @@ use weir_wire::{Framing, ResponseHead};
 /// The configuration cannot be made ready, or the request not be made.
 pub fn offline(
     config: Arc<Config>,
-    ask: RequestText,
+    request: RequestText,
 ) -> Result<Result<Explanation, RequestTextError>, SiteError> {
     let limiter = Arc::new(Limiter::default());
     let site = Arc::new(Site::unconnected(config, &limiter, None)?);
-    let desk = Desk::offline(site, limiter)?;
-    Ok(desk.ask(ask))
+    let explainer = Explainer::offline(site, limiter)?;
+    Ok(explainer.ask(request))
 }
 
 /// Explains a request by what `worker` serves now.
 async fn explain(
     worker: &'static Worker,
-    ask: &RequestText,
+    request: &RequestText,
 ) -> Result<Explanation, RequestTextError> {
     let live = worker.live();
-    let arrival = Ingress::of(&live.site.config, ask)?;
-    let head = arrival.head(ask)?;
-    let client = ask.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+    let arrival = Ingress::of(&live.site.config, request)?;
+    let head = arrival.head(request)?;
+    let client = request.client.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let peer = SocketAddr::new(client, 0);
     let taken = Exchange::take(worker, peer, Protocol::Http1, &Rc::default());
     let mut taken = Unlogged(taken);
@@ -71,12 +71,12 @@ async fn explain(
         None => {
             let body = match exchange.request.framing {
                 Framing::None => RequestBody::empty(),
-                _ => RequestBody::whole(ask.body.clone()),
+                _ => RequestBody::whole(request.body.clone()),
             };
             Box::pin(flow::stages(exchange, body, &mut explain)).await
         }
     };
-    Ok(answer::conclude(exchange, explain.trace, ask, &arrival, outcome).await)
+    Ok(answer::conclude(exchange, explain.trace, request, &arrival, outcome).await)
 }
 
 /// An exchange that leaves no line in the log, however it ends.

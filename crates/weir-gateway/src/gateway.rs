@@ -5,7 +5,7 @@ use crate::auth::AuthCounters;
 use crate::capture;
 use crate::clock::Wall;
 use crate::descriptors::Descriptors;
-use crate::explain::Desk;
+use crate::explain::Explainer;
 use crate::explanation::Explanation;
 use crate::injection::{self, Injected, PendingReplay, TestOutcome, TestRequest};
 use crate::limit::{LimitStatuses, Limiter};
@@ -75,7 +75,7 @@ pub struct Gateway {
     injectors: Vec<mpsc::Sender<Injected>>,
     next_injector: AtomicUsize,
     /// There as soon as somebody has asked for an explanation.
-    desk: OnceLock<Desk>,
+    explainer: OnceLock<Explainer>,
     /// Listening sockets that are open.
     accepting: Arc<AtomicUsize>,
 }
@@ -248,13 +248,13 @@ impl Gateway {
     /// # Errors
     /// The request cannot be made, or not be explained now.
     pub fn explain(&self, ask: RequestText) -> Result<Explanation, RequestTextError> {
-        if self.desk.get().is_none() {
-            let desk = Desk::start(Arc::clone(&self.shared), self.control.subscribe())
+        if self.explainer.get().is_none() {
+            let explainer = Explainer::start(Arc::clone(&self.shared), self.control.subscribe())
                 .map_err(|_| RequestTextError::Busy)?;
             // Somebody else may have been faster: then this one ends at once.
-            let _ = self.desk.set(desk);
+            let _ = self.explainer.set(explainer);
         }
-        self.desk.get().ok_or(RequestTextError::Busy)?.ask(ask)
+        self.explainer.get().ok_or(RequestTextError::Busy)?.ask(ask)
     }
 
     /// What every pool is doing and has done.
@@ -376,7 +376,7 @@ impl Bound {
             shared,
             injectors: Vec::new(),
             next_injector: AtomicUsize::new(0),
-            desk: OnceLock::new(),
+            explainer: OnceLock::new(),
             accepting: Arc::default(),
         };
         let (partings, finish) = partings(&sockets);

@@ -32,46 +32,46 @@ impl Refused {
 }
 
 /// The way of a request through the stages.
-struct Course<'a> {
+struct Policies<'a> {
     of: &'a Explained<'a>,
     refused: Option<&'a Refused>,
 }
 
 /// Every policy in its order.
 pub(super) fn all(of: &Explained<'_>, refused: Option<&Refused>) -> Vec<Step> {
-    let course = Course { of, refused };
+    let policies = Policies { of, refused };
     let mut steps =
-        vec![course.step("head", Stage::Head, "limits of head size, field count and URL length")];
-    steps.push(course.routing());
+        vec![policies.step("head", Stage::Head, "limits of head size, field count and URL length")];
+    steps.push(policies.routing());
     let Some((api, route)) = of.matched() else { return steps };
-    steps.push(course.clients(route));
-    steps.push(course.auth(route));
-    steps.push(course.limits(route));
+    steps.push(policies.clients(route));
+    steps.push(policies.auth(route));
+    steps.push(policies.limits(route));
     let longest = format!("at most {} bytes", route.body_limit);
-    steps.push(course.step("body-size", Stage::BodySize, &longest));
-    steps.push(course.validation(route));
-    steps.push(course.request_map(route));
-    steps.push(course.cache(route));
-    steps.push(course.handler(route));
-    steps.push(course.response_map(route));
+    steps.push(policies.step("body-size", Stage::BodySize, &longest));
+    steps.push(policies.validation(route));
+    steps.push(policies.request_map(route));
+    steps.push(policies.cache(route));
+    steps.push(policies.handler(route));
+    steps.push(policies.response_map(route));
     let checked = route.validation.as_ref().map(|v| v.responses).unwrap_or_default();
     let setting = format!("responses: {}", word(checked));
     let on = checked != Enforcement::Off;
-    steps.push(course.later("response-validation", on, Stage::ResponseValidation, &setting));
+    steps.push(policies.later("response-validation", on, Stage::ResponseValidation, &setting));
     let edits = &route.response_headers;
     let names: Vec<&str> = edits.set.iter().map(|(name, _)| name.as_str()).collect();
     let setting = format!("sets {}; removes {}", list(&names), list(&edits.remove));
-    steps.push(course.later("response-headers", !edits.is_empty(), Stage::Over, &setting));
+    steps.push(policies.later("response-headers", !edits.is_empty(), Stage::Over, &setting));
     let codings = route.compress.codings.iter().flatten().map(|coding| coding.name());
     let codings = list(&codings.collect::<Vec<_>>());
     let setting = format!("{codings}, from {} bytes on", route.compress.min_size);
-    steps.push(course.later("compress", route.compress.enabled, Stage::Over, &setting));
+    steps.push(policies.later("compress", route.compress.enabled, Stage::Over, &setting));
     let setting = api.cors.as_ref().map(|cors| match &cors.origins {
         Origins::Any => "all origins".to_owned(),
         Origins::List(origins) => format!("origins: {}", origins.join(", ")),
     });
     let on = setting.is_some();
-    steps.push(course.later("cors", on, Stage::Over, &setting.unwrap_or_default()));
+    steps.push(policies.later("cors", on, Stage::Over, &setting.unwrap_or_default()));
     steps
 }
 
@@ -90,7 +90,7 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
     names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
 }
 
-impl Course<'_> {
+impl Policies<'_> {
     /// The outcome of a stage that every request passes.
     fn step(&self, name: &str, stage: Stage, setting: &str) -> Step {
         let outcome = self.outcome(stage);

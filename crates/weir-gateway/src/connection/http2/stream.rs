@@ -23,7 +23,7 @@ use weir_config::Limits;
 use weir_wire::Known;
 
 /// Most bytes that are handed to the library at once.
-const PIECE: usize = 16 * 1024;
+const MAX_DATA_BYTES: usize = 16 * 1024;
 
 /// A request whose head has come.
 pub(super) struct Request {
@@ -232,7 +232,7 @@ impl Sending {
         exchange: &Exchange,
         cx: &mut Context<'_>,
     ) -> Poll<Result<usize, Broken>> {
-        let wanted = self.body.data().len().min(PIECE);
+        let wanted = self.body.data().len().min(MAX_DATA_BYTES);
         self.stream.reserve_capacity(wanted);
         loop {
             let window = self.stream.capacity().min(wanted);

@@ -1,4 +1,4 @@
-//! The thread that explains: a worker without sockets, lane and counters that anybody reads.
+//! The explain thread: a worker without sockets and lane, whose counters are not reported.
 
 use super::explain;
 use crate::access_log::AccessLog;
@@ -22,28 +22,28 @@ use tokio::sync::{mpsc, watch};
 use weir_broker::Broker;
 use weir_config::LogTarget;
 
-/// Requests that wait to be explained.
-const WAITING: usize = 16;
-/// Longest time for one: only a file can make it wait.
-const LONGEST: Duration = Duration::from_secs(5);
+/// Most requests in the queue.
+const MAX_QUEUED: usize = 16;
+/// Longest time for one request: only a file can make it wait.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-type Told = Result<Explanation, RequestTextError>;
+type ExplainResult = Result<Explanation, RequestTextError>;
 
-/// Where requests are handed in to be explained.
+/// The queue of the explain thread.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    orders: mpsc::Sender<(RequestText, SyncSender<Told>)>,
-    /// Keeps the configuration of an offline one.
+pub(crate) struct Explainer {
+    requests: mpsc::Sender<(RequestText, SyncSender<ExplainResult>)>,
+    /// Keeps the thread of an offline one alive.
     _control: Option<watch::Sender<Control>>,
 }
 
-impl Desk {
+impl Explainer {
     /// Starts the thread; it follows `control` to the end of a stop.
     pub(crate) fn start(
         shared: Arc<Shared>,
         control: watch::Receiver<Control>,
     ) -> io::Result<Self> {
-        let (orders, receiver) = mpsc::channel(WAITING);
+        let (requests, receiver) = mpsc::channel(MAX_QUEUED);
         std::thread::Builder::new().name("explain".to_owned()).spawn(move || {
             let site = Arc::clone(&control.borrow().site);
             let (stats, auth) = (Arc::<WorkerStats>::default(), Arc::<AuthCounters>::default());
@@ -56,11 +56,11 @@ impl Desk {
                 .build_local(LocalOptions::default());
             match runtime {
                 Ok(runtime) => runtime.block_on(serve(worker, receiver, control)),
-                // Whoever asks is told that it took too long.
+                // Callers get a timeout.
                 Err(error) => eprintln!("explain is unavailable: {error}"),
             }
         })?;
-        Ok(Self { orders, _control: None })
+        Ok(Self { requests, _control: None })
     }
 
     /// For a configuration that nobody serves.
@@ -83,21 +83,21 @@ impl Desk {
         Ok(Self { _control: Some(sender), ..desk })
     }
 
-    /// Blocks until it is explained.
-    pub(crate) fn ask(&self, ask: RequestText) -> Told {
+    /// Explains a request. Blocks.
+    pub(crate) fn ask(&self, ask: RequestText) -> ExplainResult {
         let (sender, told) = sync_channel(1);
-        self.orders.try_send((ask, sender)).map_err(|error| match error {
+        self.requests.try_send((ask, sender)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => RequestTextError::Busy,
             mpsc::error::TrySendError::Closed(_) => RequestTextError::Late,
         })?;
-        told.recv_timeout(LONGEST * 2).unwrap_or(Err(RequestTextError::Late))
+        told.recv_timeout(TIMEOUT * 2).unwrap_or(Err(RequestTextError::Late))
     }
 }
 
-/// Explains one request after the other, each by the configuration of that moment.
+/// Explains one request after the other, each by the current configuration.
 async fn serve(
     worker: &'static Worker,
-    mut orders: mpsc::Receiver<(RequestText, SyncSender<Told>)>,
+    mut requests: mpsc::Receiver<(RequestText, SyncSender<ExplainResult>)>,
     mut control: watch::Receiver<Control>,
 ) {
     loop {
@@ -114,11 +114,11 @@ async fn serve(
                 Ok(()) => continue,
                 Err(_) => return,
             },
-            order = orders.recv() => order,
+            order = requests.recv() => order,
         };
         let Some((ask, told)) = order else { return };
-        let explained = tokio::time::timeout(LONGEST, explain(worker, &ask)).await;
-        // Whoever asked may have stopped waiting.
+        let explained = tokio::time::timeout(TIMEOUT, explain(worker, &ask)).await;
+        // The caller may have stopped waiting.
         let _ = told.try_send(explained.unwrap_or(Err(RequestTextError::Late)));
     }
 }
