@@ -10,7 +10,6 @@ mod explainer;
 mod route;
 mod sent;
 mod steps;
-mod upstream;
 
 pub(crate) use explainer::Explainer;
 

@@ -103,6 +103,27 @@ pub(crate) fn destination<'c>(
     }
 }
 
+/// The settings of a handler in one line, for this request: the upstream of traffic splitting, if one,
+/// and the mirrors.
+pub(crate) fn describe(
+    handler: &Handler,
+    config: &Config,
+    split: Option<UpstreamId>,
+    mirrors: &[usize],
+) -> String {
+    match handler {
+        Handler::Reply(reply) => format!("reply with {}", reply.status),
+        Handler::Files(files) => format!("files from {}", files.root.display()),
+        Handler::Proxy(proxy) => proxy::describe(proxy, config, split, mirrors),
+        Handler::Calls(calls) => match calls.len() {
+            1 => "one call".to_owned(),
+            several => format!("{several} concurrent calls"),
+        },
+        Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
+        Handler::Script(script) => format!("script {}", script.program.name()),
+    }
+}
+
 /// Has the handler of the route respond.
 pub(crate) async fn serve<'a>(
     input: &mut HandlerInput<'_>,

@@ -1,5 +1,4 @@
-//! Which file of a folder a path leads to, and what is left of the path: `SCRIPT_NAME` and `PATH_INFO`
-//! (RFC 3875 section 4.1).
+//! From the path of a request to the program file, `SCRIPT_NAME` and `PATH_INFO` (RFC 3875 section 4.1).
 
 use crate::path;
 use crate::problem::Problem;
@@ -12,35 +11,35 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::ScriptRoot;
 
-/// How long it is remembered which file answers a path.
-const FRESH: Duration = Duration::from_secs(1);
-/// Most paths that are remembered by one worker.
-const REMEMBERED: usize = 1024;
+/// How long the file of a path is cached.
+const CACHE_TIME: Duration = Duration::from_secs(1);
+/// Most paths that a worker caches.
+const MAX_CACHED: usize = 1024;
 
 /// The program of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Its file, if that is not the agent itself.
     pub(crate) file: Option<PathBuf>,
-    /// The folder in which it was looked for.
+    /// The folder that was searched.
     pub(crate) root: Option<PathBuf>,
-    /// The part of the path that leads to it, decoded.
+    /// The part of the path that names the program, decoded.
     pub(crate) name: String,
     /// The rest of the path, decoded; empty or with a slash in front.
     pub(crate) info: String,
-    /// Its own path, still escaped, if another one was asked for.
+    /// Its own path, still escaped, if another one was requested.
     pub(crate) own_path: Option<String>,
 }
 
-/// What a worker remembers of one second's paths.
+/// The cached files of paths of one worker.
 #[derive(Debug, Default)]
-pub(crate) struct ScriptPaths(RefCell<HashMap<Place, (Instant, Rc<Found>)>>);
+pub(crate) struct ScriptPaths(RefCell<HashMap<Key, (Instant, Rc<Found>)>>);
 
 /// A pool and a path.
-type Place = (usize, String);
+type Key = (usize, String);
 
 impl ScriptPaths {
-    /// The file below a folder that a path leads to: `rest` of it, `before` which the rest stands.
+    /// The file below a folder for the path `before` + `rest`; `rest` is below the route.
     pub(crate) async fn below(
         &self,
         pool: usize,
@@ -50,18 +49,18 @@ impl ScriptPaths {
     ) -> Result<Rc<Found>, Problem> {
         let (key, now) = ((pool, format!("{before}{rest}")), Instant::now());
         if let Some((since, found)) = self.0.borrow().get(&key)
-            && now.saturating_duration_since(*since) < FRESH
-            // A reload may have changed what the number means.
+            && now.saturating_duration_since(*since) < CACHE_TIME
+            // A reload may have changed the index of the pool.
             && found.root.as_deref() == Some(&root.folder)
         {
             return Ok(Rc::clone(found));
         }
         let (place, before, rest) = (root.clone(), before.to_owned(), rest.to_owned());
-        // The folder may be on a disk that is slow.
+        // The disk may be slow.
         let found = tokio::task::spawn_blocking(move || resolve(&place, &before, &rest)).await;
         let found = found.map_err(|_| Problem::Internal)?.ok_or(Problem::NoRoute)?;
         let (found, mut known) = (Rc::new(found), self.0.borrow_mut());
-        if known.len() >= REMEMBERED {
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
         known.insert(key, (now, Rc::clone(&found)));
@@ -69,7 +68,7 @@ impl ScriptPaths {
     }
 }
 
-/// Walks down the folder along the path until there is a file; what is behind it is for the program.
+/// Follows the path down the folder until a file is found; the rest of the path is `PATH_INFO`.
 fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
     let (mut file, mut taken) = (root.folder.clone(), 0);
     let mut found: Option<Metadata> = None;
@@ -114,8 +113,8 @@ fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
     (fits && !found.info.contains('\0')).then_some(found)
 }
 
-/// A path as variables have it: decoded, but for slashes and backslashes inside of segments. Decoded,
-/// they would be taken for separators, and lead out of the folder that `PATH_TRANSLATED` is in.
+/// A decoded path for variables. Slashes and backslashes within segments stay escaped: decoded, they
+/// would be separators, and `PATH_TRANSLATED` could leave its folder.
 pub(crate) fn decoded(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut from = 0;

@@ -1,10 +1,9 @@
-//! Connections that become something else: a client asks for a WebSocket, say, the upstream agrees
-//! (101), and from then on bytes pass both ways until one side ends it or a limit does (RFC 9110
-//! section 7.8, RFC 6455).
+//! Connection upgrades, above all WebSockets: the client requests another protocol, the upstream
+//! switches (101), and weir copies bytes in both directions until one side or a limit ends the
+//! connection (RFC 9110 section 7.8, RFC 6455).
 //!
-//! The request goes through every stage like any other. What comes after the 101 no policy looks at
-//! and no record keeps: how many bytes and messages passed, who ended it and how long it lasted is
-//! recorded, as one transaction.
+//! The request passes every stage like any other. Bytes after the 101 pass no policy and are not
+//! recorded: one transaction records their number, the messages, the duration and the side that ended.
 
 mod frames;
 mod tunnel;
@@ -19,15 +18,14 @@ use crate::upstream::{Connection, Upgraded};
 use weir_config::{Origins, Proxy, Upgrade};
 use weir_wire::{Headers, Known, Method, RequestHead, ResponseHead, has_token};
 
-/// The protocol whose frames weir knows, to tell messages and ends.
+/// The protocol whose frames weir reads, to count messages and to find ends.
 const WEBSOCKET: &str = "websocket";
 
-/// The protocol that a request asks its connection to become, if it may; `None` if it asks for none
-/// or for one that can be left out, as RFC 9110 section 7.8 allows.
+/// The protocol of an allowed upgrade request; `None` if there is no such request, or if the upgrade can
+/// be ignored, as RFC 9110 section 7.8 permits.
 ///
 /// # Errors
-/// It asks for a WebSocket, without which there is nothing to answer, and may not have one; or it
-/// is no request that can become one.
+/// A WebSocket is requested and not allowed, or the request is not valid for an upgrade.
 pub(crate) fn requested(
     context: &Context<'_>,
     request: &RequestHead,
@@ -70,9 +68,9 @@ pub(crate) fn requested(
     Ok(Some(chosen))
 }
 
-/// Whether whoever asks for a WebSocket may have one, by the page that does. The rule of other origins
-/// does not hold for WebSockets: browsers open them for any page, with the cookies of the host that
-/// they go to. Whoever is no browser sends no Origin.
+/// Whether the Origin of a WebSocket request is allowed. The same-origin policy does not apply to
+/// WebSockets: browsers open them for any page, with the cookies of the host. Other clients send no
+/// Origin.
 fn is_admitted(context: &Context<'_>, request: &RequestHead, proxy: &Proxy) -> bool {
     let mut origins = request.headers.known_all(Known::Origin);
     let Some(origin) = origins.next() else { return true };
@@ -89,7 +87,7 @@ fn is_admitted(context: &Context<'_>, request: &RequestHead, proxy: &Proxy) -> b
     origins.next().is_none() && (listed || is_same_host(origin, authority))
 }
 
-/// Whether an origin has this host and port. Its scheme is that of whatever stands in front of weir.
+/// Whether an origin has this host and port. Its scheme may be that of a proxy in front of weir.
 fn is_same_host(origin: &str, authority: &str) -> bool {
     let Some((scheme, host)) = origin.split_once("://") else { return false };
     let port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
@@ -97,7 +95,7 @@ fn is_same_host(origin: &str, authority: &str) -> bool {
     !host.is_empty() && bare(host) == bare(authority)
 }
 
-/// Protocols that a head names, lower case, in their order.
+/// Protocols of the Upgrade header, lower case, in their order.
 fn offered(headers: &Headers) -> impl Iterator<Item = String> {
     let values = headers.known_all(Known::Upgrade).flat_map(|value| value.split(|&b| b == b','));
     values.map(|one| String::from_utf8_lossy(one.trim_ascii()).to_ascii_lowercase())

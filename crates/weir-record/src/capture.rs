@@ -127,7 +127,7 @@ impl Recording {
     }
 
     /// The head of an upstream's response has come to a request made at `called`.
-    pub fn answered(&mut self, called: Instant) {
+    pub fn responded(&mut self, called: Instant) {
         if self.is_shown() {
             self.stages.responded(called, clock::now());
         }

@@ -1,6 +1,6 @@
 //! Why a TLS handshake with a target failed: which certificate, and which check.
 //!
-//! Clients are told: the texts name the upstream as the configuration does, and no address.
+//! Clients get these texts: they name the upstream as in the configuration, and no address.
 
 use rustls::{CertificateError, Error};
 use std::io;

@@ -37,32 +37,32 @@ pub struct Health {
     taken_out: [AtomicU64; EjectionReason::ALL.len()],
 }
 
-/// Answers with 5xx among all, counted from one window to the next.
+/// Share of responses with 5xx, per window.
 #[derive(Debug, Default)]
 struct Errors {
-    /// In hundredths of a percent; 0: nobody counts.
+    /// In hundredths of a percent; 0: not counted.
     share: AtomicU32,
     fewest: AtomicU32,
     window_ms: AtomicU64,
     begun_ms: AtomicU64,
-    answers: AtomicU32,
+    responses: AtomicU32,
     failed: AtomicU32,
 }
 
-/// How checks went.
+/// Results of health checks.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     /// Milliseconds after `start` from which the next one may begin.
     due_ms: AtomicU64,
-    /// One is under way.
+    /// A check is running.
     running: AtomicBool,
-    /// Good ones in a row; bad ones below zero.
+    /// Consecutive passed checks; failed ones are negative.
     streak: AtomicI32,
     passed: AtomicU64,
     failed: AtomicU64,
 }
 
-/// What is told of a target's health.
+/// Metrics of the health of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealthSeries {
     /// Why the target is out of service; `None` while it is in.
@@ -150,8 +150,8 @@ impl Health {
         self.out.load(Relaxed) == 0
     }
 
-    /// It answered with this status. Asks for the time only where errors are counted.
-    pub fn answered(&self, status: u16, now: impl FnOnce() -> Instant) {
+    /// The target responded with this status. Reads the clock only if errors are counted.
+    pub fn responded(&self, status: u16, now: impl FnOnce() -> Instant) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
             self.put_back(EjectionReason::Failures);
@@ -198,7 +198,7 @@ impl Health {
         true
     }
 
-    /// How a check went; without a verdict if the target could not even be asked.
+    /// Notes the result of a check; `None` if the target could not be checked.
     pub fn checked(&self, check: &Check, good: Option<bool>, now: Instant) {
         let streak = self.checks.streak.load(Relaxed);
         match good {
@@ -272,8 +272,8 @@ impl Health {
 }
 
 impl Errors {
-    /// Counts an answer; whether the share is now too large. Workers may count a few of the last
-    /// window in the next one: it is a share of many.
+    /// Counts a response; whether the share is too large now. Workers may count a few of the last
+    /// window in the next one: the share is approximate.
     fn count(&self, failed: bool, share: u32, now_ms: u64) -> bool {
         let begun = self.begun_ms.load(Relaxed);
         if now_ms.saturating_sub(begun) >= self.window_ms.load(Relaxed)
@@ -281,18 +281,18 @@ impl Errors {
         {
             self.begin(now_ms);
         }
-        let answers = self.answers.fetch_add(1, Relaxed).saturating_add(1);
+        let responses = self.responses.fetch_add(1, Relaxed).saturating_add(1);
         if !failed {
             return false;
         }
         let failed = self.failed.fetch_add(1, Relaxed).saturating_add(1);
-        answers >= self.fewest.load(Relaxed)
-            && u64::from(failed) * 10_000 >= u64::from(answers) * u64::from(share)
+        responses >= self.fewest.load(Relaxed)
+            && u64::from(failed) * 10_000 >= u64::from(responses) * u64::from(share)
     }
 
     fn begin(&self, now_ms: u64) {
         self.begun_ms.store(now_ms, Relaxed);
-        self.answers.store(0, Relaxed);
+        self.responses.store(0, Relaxed);
         self.failed.store(0, Relaxed);
     }
 }
@@ -343,7 +343,7 @@ impl Healths {
         found
     }
 
-    /// What is told of one target of one upstream.
+    /// The metrics of a target of an upstream.
     pub fn series(&self, upstream: &str, target: &str) -> HealthSeries {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.iter().find(|known| known.upstream == upstream);

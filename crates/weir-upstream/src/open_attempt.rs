@@ -36,7 +36,7 @@ impl OpenAttempt {
         self.status = status;
         if status == 101 {
             // No response follows, and what does may last for hours.
-            self.target.health.answered(status, clock::recent);
+            self.target.health.responded(status, clock::recent);
         }
     }
 
@@ -49,7 +49,7 @@ impl OpenAttempt {
     pub fn end(self, method: Method, error: &'static str, now: Instant) {
         if error.is_empty() && self.has_response() {
             // Only now: a target whose responses are all aborted is not healthy.
-            self.target.health.answered(self.status, clock::recent);
+            self.target.health.responded(self.status, clock::recent);
         }
         let duration = now.saturating_duration_since(self.started);
         let key = CallKey { method: method_label(method), status: self.status, error };

@@ -91,8 +91,8 @@ impl Upstream {
             }
             (Balance::RoundRobin | Balance::Hash, None) => {
                 let next = self.next.get();
-                // One that takes over for another has its own turn all the same: else those
-                // behind one that fails would be asked by all.
+                // A retry does not advance the turn: otherwise the target after a failing one would
+                // get more requests than its share.
                 if tried.is_empty() {
                     self.next.set((next + 1) % count);
                 }

@@ -293,8 +293,8 @@ impl<'p> Sender<'p> {
 impl SendContext<'_> {
     /// The span of an attempt, if the request is traced.
     pub(super) fn attempt_span(&self) -> Option<AttemptSpan> {
-        let told = self.request.headers.known(Known::Traceparent);
-        self.span.map(|open| open.attempt(told, self.request.target))
+        let parent = self.request.headers.known(Known::Traceparent);
+        self.span.map(|open| open.attempt(parent, self.request.target))
     }
 
     /// Whether one more request is within the budget, if there is one.
@@ -352,7 +352,7 @@ impl SendContext<'_> {
         FailedAttempt::not_connected(target, error)
     }
 
-    /// Ends an attempt whose result nobody gets.
+    /// Ends an attempt whose result is discarded.
     pub(super) fn discard<U: TargetUpload>(
         &self,
         open: Option<OpenAttempt>,

@@ -1,4 +1,4 @@
-//! Services: names whose SRV records say hosts, ports, and in which order to try them (RFC 2782).
+//! Service discovery: SRV records with hosts, ports, priorities and weights (RFC 2782).
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
@@ -11,20 +11,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// Most records that are taken, those with the lowest priorities first.
-const MOST_RECORDS: usize = 64;
-/// Most addresses of a host that are taken.
-const MOST_ADDRESSES: usize = 8;
-/// Hosts that are asked for at once.
-const AT_ONCE: usize = 8;
+/// Most records that are used, those with the lowest priorities first.
+const MAX_RECORDS: usize = 64;
+/// Most addresses of a host that are used.
+const MAX_ADDRESSES: usize = 8;
+/// Most concurrent lookups of hosts.
+const MAX_CONCURRENT_LOOKUPS: usize = 8;
 
-/// A name, and who is asked for its records.
+/// A name, and the resolver of its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Service {
     pub(super) name: String,
-    /// Those of the system if there is none.
+    /// `None`: the resolvers of the system.
     pub(super) resolver: Option<SocketAddr>,
-    /// How long connecting may take, which begins with the question.
+    /// Limit on connecting, lookup included.
     pub(super) timeout: Duration,
 }
 
@@ -37,11 +37,10 @@ pub(super) struct Server {
     pub(super) addresses: Vec<SocketAddr>,
 }
 
-/// Servers in the order in which to try them: the lowest priority first, by lot among equals, as
-/// the weights say.
+/// Servers in the order of attempts: the lowest priority first, equal ones at random by weight.
 pub(super) fn in_turn(servers: &[Server]) -> Vec<&Server> {
     let mut left: Vec<&Server> = servers.iter().collect();
-    // Any order will do among those without weight, and what is first has the odd chance.
+    // Servers without weight come first, in any order: they have a small chance.
     fastrand::shuffle(&mut left);
     left.sort_by_key(|server| (server.priority, server.weight > 0));
     let mut ordered = Vec::with_capacity(left.len());
@@ -60,19 +59,19 @@ pub(super) fn in_turn(servers: &[Server]) -> Vec<&Server> {
 }
 
 impl Service {
-    /// Its servers; none if it says itself that it is not to be had.
+    /// Its servers; empty if the records declare the service unavailable.
     pub(super) async fn look_up(&self) -> io::Result<Vec<Server>> {
-        // Before whoever wants to connect gives up, so that it is counted.
+        // Before connecting times out, so that the failure is counted.
         let in_time = self.timeout.mul_f64(0.9);
-        tokio::time::timeout(in_time, self.ask()).await?
+        tokio::time::timeout(in_time, self.query()).await?
     }
 
-    async fn ask(&self) -> io::Result<Vec<Server>> {
+    async fn query(&self) -> io::Result<Vec<Server>> {
         let (address, timeout) = (self.resolver, self.timeout);
         // It reads the system's files, anew each time as they may change.
         let resolver = spawn_blocking(move || resolver(address, timeout)).await??;
-        let answer = resolver.srv_lookup(self.name.as_str()).await.map_err(io::Error::other)?;
-        let records = answer.answers().iter().filter_map(|record| match &record.data {
+        let response = resolver.srv_lookup(self.name.as_str()).await.map_err(io::Error::other)?;
+        let records = response.answers().iter().filter_map(|record| match &record.data {
             RData::SRV(record) => Some(record),
             _ => None,
         });
@@ -84,7 +83,7 @@ impl Service {
         }
         records.retain(|record| !record.target.is_root() && record.port > 0);
         records.sort_by_key(|record| (record.priority, Reverse(record.weight)));
-        records.truncate(MOST_RECORDS);
+        records.truncate(MAX_RECORDS);
         let hosts = look_up_hosts(&resolver, &records).await;
         let servers: Vec<Server> =
             records.iter().filter_map(|record| server(record, &hosts)).collect();
@@ -103,8 +102,9 @@ fn resolver(address: Option<SocketAddr>, timeout: Duration) -> io::Result<TokioR
                 connection.port = address.port();
                 connection
             };
-            let ways = vec![at_port(ConnectionConfig::udp()), at_port(ConnectionConfig::tcp())];
-            let server = NameServerConfig::new(address.ip(), true, ways);
+            let transports =
+                vec![at_port(ConnectionConfig::udp()), at_port(ConnectionConfig::tcp())];
+            let server = NameServerConfig::new(address.ip(), true, transports);
             let config = ResolverConfig::from_name_servers(vec![server]);
             let mut builder =
                 TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
@@ -113,9 +113,9 @@ fn resolver(address: Option<SocketAddr>, timeout: Duration) -> io::Result<TokioR
         }
     };
     let options = builder.options_mut();
-    // `resolve` says how long answers are used.
+    // The interval of `resolve` decides how long results are used.
     options.cache_size = 0;
-    // So that there is time for another try.
+    // Leaves time for a second attempt.
     options.timeout = options.timeout.min(timeout / 3);
     options.attempts = 1;
     builder.build().map_err(io::Error::other)
@@ -127,16 +127,16 @@ async fn look_up_hosts(resolver: &TokioResolver, records: &[&SRV]) -> Vec<(Name,
     names.sort();
     names.dedup();
     let mut hosts = Vec::with_capacity(names.len());
-    for names in names.chunks(AT_ONCE) {
-        let mut asked = JoinSet::new();
+    for names in names.chunks(MAX_CONCURRENT_LOOKUPS) {
+        let mut lookups = JoinSet::new();
         for &name in names {
             let (resolver, name) = (resolver.clone(), name.clone());
-            asked.spawn(async move {
+            lookups.spawn(async move {
                 let found = resolver.lookup_ip(name.clone()).await.ok()?;
-                Some((name, found.iter().take(MOST_ADDRESSES).collect::<Vec<_>>()))
+                Some((name, found.iter().take(MAX_ADDRESSES).collect::<Vec<_>>()))
             });
         }
-        hosts.extend(asked.join_all().await.into_iter().flatten());
+        hosts.extend(lookups.join_all().await.into_iter().flatten());
     }
     hosts
 }

@@ -1,4 +1,4 @@
-//! A connection that has become something else.
+//! A connection after an upgrade.
 
 use super::Connection;
 use weir_config::Upgrade;
@@ -8,7 +8,7 @@ use weir_config::Upgrade;
 pub struct Upgraded {
     /// The connection to the target.
     pub connection: Box<Connection>,
-    /// As it was asked for, lower case.
+    /// As requested, lower case.
     pub protocol: String,
     /// Settings of the route.
     pub settings: Upgrade,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_config::{Api, BodyMap, CaptureLevel, Config, Handler, Rate, Route};
+use weir_config::{Api, BodyMap, CaptureLevel, Config, Rate, Route};
 
 /// An API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -70,24 +70,10 @@ fn route(config: &Config, api: &Api, route: &Route) -> RouteInfo {
         operation: route.operation.clone(),
         methods: route.methods.clone(),
         path: api.path_of(route),
-        handler: handler(config, route),
+        handler: route.handler.summary(config),
         policies: policies(config, route),
         file: route.location.file.display().to_string(),
         line: route.location.line,
-    }
-}
-
-fn handler(config: &Config, route: &Route) -> String {
-    match &route.handler {
-        Handler::Reply(reply) => format!("reply {}", reply.status),
-        Handler::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
-        Handler::Calls(calls) => {
-            let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
-            format!("calls {}", names.join(", "))
-        }
-        Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
-        Handler::Files(files) => format!("files {}", files.root.display()),
-        Handler::Script(script) => format!("script {}", script.program.name()),
     }
 }
 
@@ -107,7 +93,7 @@ fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
     let time = route
         .timeout
         .map_or("no timeout".to_owned(), |most| format!("timeout {} s", most.as_secs_f64()));
-    add("handler", format!("{}, {time}", handler(config, route)));
+    add("handler", format!("{}, {time}", route.handler.summary(config)));
     if let Some(map) = &route.response_map {
         add("response-map", mapped("response", map));
     }

@@ -1,26 +1,26 @@
-//! Handlers: what answers a route.
+//! Handlers: what responds to the requests of a route.
 
-use super::{Call, Files, HashKey, HeaderEdits, Origins, PoolId, Script, UpstreamId};
+use super::{Call, Config, Files, HashKey, HeaderEdits, Origins, PoolId, Script, UpstreamId};
 use crate::expr::Expr;
 use crate::map::JsonMap;
 use crate::xml::{XmlReading, XmlWriting};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Exactly one of these answers a route.
+/// What responds to the requests of a route.
 #[derive(Debug)]
 pub enum Handler {
-    /// A declared answer.
+    /// A static response.
     Reply(Reply),
-    /// An upstream answers.
+    /// A request to an upstream.
     Proxy(Proxy),
-    /// Several upstreams are asked at once.
+    /// Concurrent requests to several upstreams, composed into one response.
     Calls(Vec<Call>),
-    /// An agent of a pool answers.
+    /// A request to an agent of a pool.
     Pool(PoolHandler),
-    /// Files of a folder answer.
+    /// Files of a folder.
     Files(Files),
-    /// A script answers.
+    /// A script.
     Script(Box<Script>),
 }
 
@@ -28,6 +28,21 @@ impl Handler {
     /// weir itself responds, and waits for no other program.
     pub fn is_local(&self) -> bool {
         matches!(self, Self::Reply(_) | Self::Files(_))
+    }
+
+    /// Its kind and destination, in one line.
+    pub fn summary(&self, config: &Config) -> String {
+        match self {
+            Self::Reply(reply) => format!("reply {}", reply.status),
+            Self::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
+            Self::Calls(calls) => {
+                let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+                format!("calls {}", names.join(", "))
+            }
+            Self::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
+            Self::Files(files) => format!("files {}", files.root.display()),
+            Self::Script(script) => format!("script {}", script.program.name()),
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! Every policy of a request in its order: its setting, its decision, and the reason.
 
-use super::{Explained, upstream};
+use super::Explained;
 use crate::auth::{FailureKind, MethodOutcome, Principal};
 use crate::explanation::{Outcome, Part, Stage, Step};
 use crate::flow::Authentication;
+use crate::handler;
 use crate::limit::{LimitKind, Peek};
 use crate::rejection::Rejection;
+use crate::upstream::Target;
+use std::rc::Rc;
 use weir_config::validation::Enforcement;
 use weir_config::{
     AccessRule, AuthKind, BodyMap, Config, Credentials, Handler, LimitKey, Origins, Rate, Route,
+    UpstreamId,
 };
 
 /// Why a request was rejected.
@@ -354,23 +358,8 @@ impl Policies<'_> {
 
     fn handler(&self, route: &Route) -> Step {
         let config = self.of.request.config;
-        let setting = match &route.handler {
-            Handler::Reply(reply) => format!("reply with {}", reply.status),
-            Handler::Files(files) => format!("files from {}", files.root.display()),
-            Handler::Proxy(proxy) => {
-                let id = self.of.upstream.unwrap_or(proxy.upstream).0;
-                let instead = self.of.upstream.is_some();
-                let mut setting = upstream::setting(proxy, &config.upstreams[id], instead);
-                setting.push_str(&upstream::copies(self.of, proxy));
-                setting
-            }
-            Handler::Calls(calls) => match calls.len() {
-                1 => "one call".to_owned(),
-                several => format!("{several} concurrent calls"),
-            },
-            Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
-            Handler::Script(script) => format!("script {}", script.program.name()),
-        };
+        let Explained { upstream, mirrors, .. } = *self.of;
+        let setting = handler::describe(&route.handler, config, upstream, mirrors);
         let mut step = self.step("handler", Stage::Handler, &setting);
         if step.outcome == Outcome::Passed {
             let own = route.handler.is_local();
@@ -378,8 +367,8 @@ impl Policies<'_> {
             let answers = format!("weir responds with {}", self.of.response.status);
             step.why = if own { answers } else { "not called by explain".to_owned() };
             if let Handler::Proxy(proxy) = &route.handler {
-                let id = self.of.upstream.unwrap_or(proxy.upstream);
-                step.parts = upstream::targets(self.of, id);
+                let id = upstream.unwrap_or(proxy.upstream);
+                step.parts = targets(self.of, id);
             }
             if let Handler::Calls(_) = &route.handler {
                 step.parts.clone_from(&self.of.trace.calls);
@@ -387,6 +376,20 @@ impl Policies<'_> {
         }
         step
     }
+}
+
+/// The state of each target.
+fn targets(of: &Explained<'_>, upstream: UpstreamId) -> Vec<Part> {
+    let upstream = &of.live.upstreams[upstream.0];
+    let part = |target: &Rc<Target>| {
+        let up = target.health.is_up();
+        Part {
+            name: target.name.clone(),
+            outcome: if up { "in service" } else { "out of service" }.to_owned(),
+            why: String::new(),
+        }
+    };
+    upstream.targets.iter().map(part).collect()
 }
 
 /// Tries one auth, as serving does.

@@ -24,7 +24,7 @@ use crate::response_body::ResponseBody;
 use crate::transform::Source;
 use bytes::Bytes;
 use condition::{Validators, Verdict};
-use range::Asked;
+use range::Requested;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -48,19 +48,19 @@ pub(super) async fn serve<'a>(
         .try_for_each(|path| context.admit_name(input.request, &path))?;
     let input = &mut input.stage();
     let key = key_of(&input.request, root);
-    // The folder of the route itself, asked for as if it were a file.
+    // The folder of the route itself, requested as a file.
     let bare = key.is_empty() && !input.request.head.path().ends_with('/');
-    let (resource, fallen) = match root.recent(key, input.started) {
+    let (resource, fallback) = match root.recent(key, input.started) {
         Some(_) if bare => return Ok(redirect(input)),
         Some(resource) => (resource, None),
         None => match Box::pin(find(input, root, key)).await? {
             (Found::File(_), None) if bare => return Ok(redirect(input)),
-            (Found::File(resource), fallen) => (resource, fallen),
+            (Found::File(resource), fallback) => (resource, fallback),
             (Found::Folder, _) => return Ok(redirect(input)),
             (Found::Nothing, _) => return Err(Problem::NoFile.into()),
         },
     };
-    let form = choose(input, route, &resource, root, fallen.is_some());
+    let form = choose(input, route, &resource, root, fallback.is_some());
     if form == Form::Gzip
         && resource.plain.length() <= COMPRESSED_AT_ONCE
         && root.has_room(resource.plain.length())
@@ -68,7 +68,7 @@ pub(super) async fn serve<'a>(
     {
         // If it does not work, sending the file will tell why.
         let _ = Box::pin(within_time(input, make_gzip(right, route.compress.level))).await;
-        root.grown(fallen.unwrap_or(key));
+        root.grown(fallback.unwrap_or(key));
     }
     deliver(input, &resource, form)
 }
@@ -81,12 +81,12 @@ fn index_paths<'r>(path: &'r str, root: &'r Root) -> impl Iterator<Item = String
     indexes.map(move |index| format!("{path}{index}"))
 }
 
-/// What a file is remembered by: the path it is asked for by, as it stands there.
+/// The cache key of a file: the path of the request, still escaped.
 fn key_of<'k>(request: &ClientRequest<'k>, root: &'k Root) -> &'k str {
     root.files.file.as_deref().unwrap_or_else(|| request.below_pattern())
 }
 
-/// What a path leads to; if to nothing, what answers instead, with its key.
+/// The file or folder of a path; if there is none, the fallback, with its key.
 async fn find<'r>(
     input: &StageInput<'_>,
     root: &'r Root,
@@ -167,12 +167,12 @@ fn choose(
     route: &Route,
     resource: &Resource,
     root: &Root,
-    fallen: bool,
+    fallback: bool,
 ) -> Form {
     let headers = &mut input.response.headers;
     input.response.status = 200;
     headers.push_known(Known::ContentType, resource.content_type.as_bytes());
-    if fallen {
+    if fallback {
         // What is missing today may be there tomorrow.
         headers.push("cache-control", b"no-cache");
     } else if let Some(value) = &root.files.cache_control {
@@ -196,7 +196,7 @@ fn choose(
             return Form::Sibling(place);
         }
     }
-    let answer = compress::Candidate {
+    let candidate = compress::Candidate {
         status: 200,
         headers,
         length: Some(resource.plain.length()),
@@ -206,7 +206,7 @@ fn choose(
     let gzip =
         Some(ContentCoding::Gzip).filter(|gzip| route.compress.codings.contains(&Some(*gzip)));
     let kept = Compression { codings: [gzip, None, None], ..route.compress };
-    match compress::decide(&kept, request, &answer) {
+    match compress::decide(&kept, request, &candidate) {
         Decision::Plain => Form::Plain,
         decision => {
             add_vary(headers, "accept-encoding");
@@ -267,18 +267,18 @@ fn deliver<'a>(
     }
     headers.push("accept-ranges", b"bytes");
     // Other methods know no ranges (RFC 9110 section 14.2).
-    let asked = match range_of(&input.request) {
+    let requested = match range_of(&input.request) {
         Some(value)
             if condition::range_holds(&input.request.head.headers, &validators, settled) =>
         {
-            range::asked(value, file.length())
+            range::parse(value, file.length())
         }
-        _ => Asked::Whole,
+        _ => Requested::Whole,
     };
-    match asked {
-        Asked::Whole => Ok(bytes_of(file, 0..file.length())),
-        Asked::Parts(parts) => Ok(cut(input, file, &parts)),
-        Asked::Nothing => {
+    match requested {
+        Requested::Whole => Ok(bytes_of(file, 0..file.length())),
+        Requested::Parts(parts) => Ok(cut(input, file, &parts)),
+        Requested::Unsatisfiable => {
             let length = format!("bytes */{}", file.length());
             Err(Rejection::new(Problem::RangeNotSatisfiable).header("content-range", length))
         }
@@ -312,12 +312,12 @@ fn cut<'a>(
     file: &Arc<Stored>,
     parts: &[Range<u64>],
 ) -> ResponseBody<'a> {
-    let told =
+    let content_range =
         |part: &Range<u64>| format!("bytes {}-{}/{}", part.start, part.end - 1, file.length());
     let response = &mut *input.response;
     response.status = 206;
     if let [part] = parts {
-        response.headers.push("content-range", told(part).as_bytes());
+        response.headers.push("content-range", content_range(part).as_bytes());
         return bytes_of(file, part.clone());
     }
     let boundary = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
@@ -328,7 +328,7 @@ fn cut<'a>(
         let front = if pieces.is_empty() { "" } else { "\r\n" };
         let text = format!(
             "{front}--{boundary}\r\ncontent-type: {content_type}\r\ncontent-range: {}\r\n\r\n",
-            told(part)
+            content_range(part)
         );
         pieces.push_back(Piece::Text(Bytes::from(text)));
         pieces.push_back(Piece::OfFile(part.clone()));

@@ -1,7 +1,10 @@
 //! The `proxy` handler: a request goes to an upstream, and its response to the client, both as they come.
 
+mod description;
 mod mirror;
 mod target;
+
+pub(super) use description::describe;
 
 use super::{HandlerInput, Outline, Selection, Served, head};
 use crate::body::RequestBody;

@@ -1,19 +1,19 @@
-//! What happens to a route whose script has to be stopped again and again.
+//! The circuit breaker of a route whose script is stopped repeatedly.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So often in so long a time, and it is not called for so long.
-const STOPS: usize = 3;
-const WITHIN: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_secs(30);
+/// So many stops within `WINDOW` open the breaker for `OPEN_TIME`.
+const MAX_STOPS: usize = 3;
+const WINDOW: Duration = Duration::from_secs(60);
+const OPEN_TIME: Duration = Duration::from_secs(30);
 
-/// One route's. All workers have the same.
+/// The circuit breaker of a script. All workers share it.
 #[derive(Debug)]
 pub(crate) struct CircuitBreaker {
     made: Instant,
-    /// Milliseconds since it was made until when nothing is called; 0 where nothing has happened.
+    /// Milliseconds since `made` until which it is open; 0: it was never open.
     until: AtomicU64,
     stops: Mutex<Vec<Instant>>,
 }
@@ -25,7 +25,7 @@ impl Default for CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    /// Seconds until the route is called again, at least 1, if it is not now.
+    /// Seconds until the script is called again, at least 1; `None` if it is called now.
     pub(crate) fn suspended(&self) -> Option<u64> {
         let until = self.until.load(Relaxed);
         if until == 0 {
@@ -42,11 +42,11 @@ impl CircuitBreaker {
 
     fn stopped_at(&self, now: Instant) {
         let mut stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
-        stops.retain(|stop| now.saturating_duration_since(*stop) < WITHIN);
+        stops.retain(|stop| now.saturating_duration_since(*stop) < WINDOW);
         stops.push(now);
-        if stops.len() >= STOPS {
+        if stops.len() >= MAX_STOPS {
             stops.clear();
-            let until = now.saturating_duration_since(self.made) + PAUSE;
+            let until = now.saturating_duration_since(self.made) + OPEN_TIME;
             self.until.store(until.as_millis() as u64, Relaxed);
         }
     }
@@ -65,7 +65,7 @@ mod tests {
         guard.stopped_at(now + Duration::from_secs(62));
         assert_eq!(guard.suspended(), None);
         guard.stopped_at(now + Duration::from_secs(63));
-        // No clock is advanced: it is told that it was stopped in the future.
+        // The clock does not advance: the stops are in the future.
         let seconds = guard.suspended().expect("it is suspended");
         assert!((63..=94).contains(&seconds), "{seconds}");
         let over = CircuitBreaker::default();

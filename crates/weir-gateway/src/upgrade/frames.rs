@@ -1,7 +1,7 @@
-//! Where frames of a WebSocket begin and end (RFC 6455 section 5.2), as far as it takes to count
-//! messages, to learn why it was closed, and to know where a frame of weir's own may stand.
+//! Frame boundaries of a WebSocket (RFC 6455 section 5.2): they count messages, give the status of the
+//! close frame, and show where weir can insert a frame.
 //!
-//! Nothing is judged: whoever gets the bytes does that. What cannot be followed is not followed on.
+//! Frames are not validated: the receiver does that. After a malformed frame, boundaries are unknown.
 
 /// Longest head of a frame in bytes: two, eight of length, four of mask.
 const HEAD: usize = 14;
@@ -12,15 +12,15 @@ const CLOSE: u8 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; HEAD],
-    /// Bytes of the head that are there.
+    /// Bytes of the head that have come.
     have: u8,
     /// Bytes of the payload that are still to come.
     left: u64,
-    /// What has come of the status in the payload of a close frame.
+    /// The part of the status of a close frame that has come.
     status: Vec<u8>,
     messages: u64,
     closed: bool,
-    /// It is no sequence of frames.
+    /// A frame was malformed.
     lost: bool,
 }
 

@@ -61,7 +61,7 @@ fn a_target_goes_out_after_failures_in_a_row_and_one_request_tries_it_again() {
     let start = Instant::now();
     health.failed(start);
     health.failed(start);
-    health.answered(200, || start);
+    health.responded(200, || start);
     health.failed(start);
     health.failed(start);
     assert!(health.admits(start), "two in a row are not three");
@@ -71,7 +71,7 @@ fn a_target_goes_out_after_failures_in_a_row_and_one_request_tries_it_again() {
     let later = start + PAUSE * 2;
     assert!(health.may_admit(later) && health.admits(later), "one request may try");
     assert!(!health.admits(later) && !health.may_admit(later), "and only one");
-    health.answered(200, || later);
+    health.responded(200, || later);
     assert!(health.admits(later) && health.is_up());
     assert_eq!(health.series().taken_out, [0, 1, 0]);
 }
@@ -82,23 +82,23 @@ fn a_share_of_errors_takes_a_target_out_and_one_good_answer_brings_it_back() {
     let health = &healths(1, weir_config::Health { errors: Some(share), ..settings() })[0];
     let start = Instant::now();
     for round in 0..9 {
-        health.answered(if round % 2 == 0 { 500 } else { 200 }, || start);
+        health.responded(if round % 2 == 0 { 500 } else { 200 }, || start);
     }
     assert!(health.is_up(), "nine are too few to be a share");
-    health.answered(503, || start);
+    health.responded(503, || start);
     assert_eq!(health.series().out, Some("errors"));
-    health.answered(200, || start);
+    health.responded(200, || start);
     assert!(!health.admits(start), "an answer to what was sent before");
     let later = start + PAUSE;
     assert!(health.admits(later) && !health.admits(later), "one may try");
-    health.answered(502, || later);
+    health.responded(502, || later);
     assert!(!health.is_up(), "it has not got better");
     assert!(health.admits(later + PAUSE));
-    health.answered(404, || later + PAUSE);
+    health.responded(404, || later + PAUSE);
     assert!(health.is_up() && health.admits(later + PAUSE));
     // Errors of another window do not add up.
     for round in 0..30 {
-        health.answered(500, || later + PAUSE * 2 + share.window * round * 2);
+        health.responded(500, || later + PAUSE * 2 + share.window * round * 2);
         assert!(health.is_up());
     }
 }
@@ -116,7 +116,7 @@ fn never_more_are_out_than_may_be() {
     }
     assert!(all[3].is_up(), "whatever the reason");
     // One comes back, so that another may go.
-    all[0].answered(200, || now);
+    all[0].responded(200, || now);
     all[3].failed(now);
     assert!(all[0].is_up() && !all[3].is_up());
     assert!(healths(4, weir_config::Health { most_out: 2499, ..settings() }).iter().all(|one| {
@@ -136,7 +136,7 @@ fn checks_in_a_row_take_a_target_out_and_bring_it_back() {
     }
     checked(Some(false));
     assert_eq!(health.series().out, Some("check"));
-    health.answered(200, || now);
+    health.responded(200, || now);
     assert!(!health.admits(now + PAUSE * 9), "no request tries what a check has found out");
     checked(Some(true));
     assert!(!health.is_up(), "one is not two");

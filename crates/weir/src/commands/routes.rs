@@ -5,7 +5,7 @@ use crate::source::SourceArgs;
 use crate::table::table;
 use crate::{findings, output};
 use serde_json::{Value, json};
-use weir_config::{Api, Config, Handler, ReplyBody, Route};
+use weir_config::{Api, Config, Files, Handler, ReplyBody, Route};
 
 /// Arguments of `weir routes`.
 #[derive(Debug, clap::Args)]
@@ -70,6 +70,7 @@ fn to_json(config: &Config, api: &Api, route: &Route) -> Value {
 }
 
 fn handler(config: &Config, route: &Route) -> String {
+    let summary = route.handler.summary(config);
     match &route.handler {
         Handler::Reply(reply) => {
             let body = match &reply.body {
@@ -78,19 +79,12 @@ fn handler(config: &Config, route: &Route) -> String {
                 ReplyBody::Negotiated(_) => "negotiated",
                 ReplyBody::Mapped(_) => "mapped",
             };
-            format!("reply {} {body}", reply.status)
+            format!("{summary} {body}")
         }
-        Handler::Calls(calls) => {
-            let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
-            format!("calls {}", names.join(", "))
+        Handler::Files(Files { root, file: Some(file), .. }) => {
+            format!("files {}", root.join(file).display())
         }
-        Handler::Pool(pool) => format!("pool {}", config.pools[pool.pool.0].name),
-        Handler::Script(script) => format!("script {}", script.program.name()),
-        Handler::Proxy(proxy) => format!("proxy {}", config.upstreams[proxy.upstream.0].name),
-        Handler::Files(files) => {
-            let path = files.file.as_ref().map_or(files.root.clone(), |f| files.root.join(f));
-            format!("files {}", path.display())
-        }
+        _ => summary,
     }
 }
 

@@ -1,32 +1,31 @@
-//! The Range header (RFC 9110 section 14.2): which bytes of a file are asked for.
+//! The Range header (RFC 9110 section 14.2): which bytes of a file are requested.
 
 use std::ops::Range;
 
-/// Most ranges of one request that are answered. More are a sign of something else than a program
-/// that wants to know (RFC 9110 section 17.15).
-const MOST: usize = 64;
+/// Most ranges of one request. More are a sign of an attack (RFC 9110 section 17.15).
+const MAX_RANGES: usize = 64;
 
-/// What a Range header asks for.
+/// The ranges of a Range header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Requested {
     /// All of it: the header is to be ignored.
     Whole,
     /// These bytes, in this order; none of them empty. Never empty.
     Parts(Vec<Range<u64>>),
-    /// Nothing that is there.
-    Nothing,
+    /// No byte of the file.
+    Unsatisfiable,
 }
 
 /// Reads a Range header about `length` bytes.
 ///
-/// Ignored are other units, malformed ranges, too many of them, and such as ask for more bytes
-/// altogether than there are. Ranges beyond the end are left out, as long as others are not.
-pub(super) fn asked(value: &[u8], length: u64) -> Asked {
+/// Other units, malformed ranges, too many of them, and ranges of more bytes in total than the file
+/// has are ignored. Ranges beyond the end are left out, unless all of them are.
+pub(super) fn parse(value: &[u8], length: u64) -> Requested {
     let Some(set) = value
         .split_at_checked(b"bytes=".len())
         .and_then(|(unit, set)| unit.eq_ignore_ascii_case(b"bytes=").then_some(set))
     else {
-        return Asked::Whole;
+        return Requested::Whole;
     };
     let mut parts = Vec::new();
     let mut total: u64 = 0;
@@ -34,8 +33,8 @@ pub(super) fn asked(value: &[u8], length: u64) -> Asked {
     let mut seen = 0;
     for element in elements {
         seen += 1;
-        let Some(part) = one(element, length).filter(|_| seen <= MOST) else {
-            return Asked::Whole;
+        let Some(part) = one(element, length).filter(|_| seen <= MAX_RANGES) else {
+            return Requested::Whole;
         };
         if part.is_empty() {
             continue;
@@ -44,13 +43,13 @@ pub(super) fn asked(value: &[u8], length: u64) -> Asked {
         parts.push(part);
     }
     match (seen, parts.len()) {
-        (0, _) => Asked::Whole,
+        (0, _) => Requested::Whole,
         // The last bytes of nothing are all there is of it.
-        (_, 0) if length == 0 && set.starts_with(b"-") => Asked::Whole,
-        (_, 0) => Asked::Nothing,
-        (_, 1) => Asked::Parts(parts),
-        _ if total > length => Asked::Whole,
-        _ => Asked::Parts(parts),
+        (_, 0) if length == 0 && set.starts_with(b"-") => Requested::Whole,
+        (_, 0) => Requested::Unsatisfiable,
+        (_, 1) => Requested::Parts(parts),
+        _ if total > length => Requested::Whole,
+        _ => Requested::Parts(parts),
     }
 }
 
@@ -90,8 +89,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of_ten(text: &str) -> Asked {
-        asked(text.as_bytes(), 10)
+    fn of_ten(text: &str) -> Requested {
+        parse(text.as_bytes(), 10)
     }
 
     #[test]
@@ -110,19 +109,19 @@ mod tests {
             ("bytes=2-3,10-", 2..4),
             ("bytes=-0,1-1", 1..2),
         ] {
-            assert_eq!(of_ten(text), Asked::Parts(vec![range]), "{text}");
+            assert_eq!(of_ten(text), Requested::Parts(vec![range]), "{text}");
         }
-        assert_eq!(of_ten("bytes=0-1,-1, 4-5"), Asked::Parts(vec![0..2, 9..10, 4..6]));
-        assert_eq!(of_ten("bytes=0-3,2-5"), Asked::Parts(vec![0..4, 2..6]));
+        assert_eq!(of_ten("bytes=0-1,-1, 4-5"), Requested::Parts(vec![0..2, 9..10, 4..6]));
+        assert_eq!(of_ten("bytes=0-3,2-5"), Requested::Parts(vec![0..4, 2..6]));
     }
 
     #[test]
     fn nothing_that_is_there_is_unsatisfiable() {
         for text in ["bytes=10-", "bytes=10-12,99-", "bytes=-0", "bytes=99999999999999999999999-"] {
-            assert_eq!(of_ten(text), Asked::Nothing, "{text}");
+            assert_eq!(of_ten(text), Requested::Unsatisfiable, "{text}");
         }
-        assert_eq!(asked(b"bytes=0-", 0), Asked::Nothing);
-        assert_eq!(asked(b"bytes=-5", 0), Asked::Whole);
+        assert_eq!(parse(b"bytes=0-", 0), Requested::Unsatisfiable);
+        assert_eq!(parse(b"bytes=-5", 0), Requested::Whole);
     }
 
     #[test]
@@ -145,11 +144,13 @@ mod tests {
             "bytes=0-9,0-0",
             "bytes=0-,-5",
         ] {
-            assert_eq!(of_ten(text), Asked::Whole, "{text}");
+            assert_eq!(of_ten(text), Requested::Whole, "{text}");
         }
         let many = |count| format!("bytes={}", vec!["1-1"; count].join(","));
-        assert_eq!(asked(many(MOST + 1).as_bytes(), 1000), Asked::Whole);
-        assert!(matches!(asked(many(MOST).as_bytes(), 1000), Asked::Parts(p) if p.len() == MOST));
+        assert_eq!(parse(many(MAX_RANGES + 1).as_bytes(), 1000), Requested::Whole);
+        assert!(
+            matches!(parse(many(MAX_RANGES).as_bytes(), 1000), Requested::Parts(p) if p.len() == MAX_RANGES)
+        );
     }
 
     proptest! {
@@ -158,7 +159,7 @@ mod tests {
             text in "bytes=[-0-9, ]{0,40}",
             length in 0u64..30,
         ) {
-            if let Asked::Parts(parts) = asked(text.as_bytes(), length) {
+            if let Requested::Parts(parts) = parse(text.as_bytes(), length) {
                 prop_assert!(!parts.is_empty());
                 prop_assert!(parts.iter().all(|p| p.start < p.end && p.end <= length));
                 prop_assert!(parts.len() == 1 || parts.iter().map(|p| p.end - p.start).sum::<u64>() <= length);

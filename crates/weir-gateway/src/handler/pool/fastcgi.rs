@@ -59,7 +59,7 @@ pub(super) async fn send<'a>(
     let (connection, head) = agents.send(connection, &mut upload, response, &scope).await?;
     let outcome = head.finish(connection, upload, response.framing, timeouts.idle);
     if !matches!(outcome, AgentOutcome::Redirect(_)) {
-        input.recording.answered(called);
+        input.recording.responded(called);
         strip_response(input.response, input.request.method);
     }
     Ok(outcome)

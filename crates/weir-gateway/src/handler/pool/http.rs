@@ -37,7 +37,7 @@ pub(super) async fn send<'a>(
     let (mut agents, response) = agents(input, pool);
     let scope = Scope { method, deadline: agents.deadline, timeouts, upgrade: false, interim };
     let (connection, ()) = agents.send(connection, &mut upload, response, &scope).await?;
-    input.recording.answered(called);
+    input.recording.responded(called);
     strip_response(input.response, method);
     let body = Http1Response::new(connection, upload, input.response, timeouts.idle);
     Ok(ResponseBody::Upstream(UpstreamBody::Http1(body)))

@@ -171,7 +171,7 @@ struct Pending {
 }
 
 impl BodyTap for MirrorTap {
-    /// Copies for which the body is too long now are given up.
+    /// Drops copies for which the body is too long now.
     fn pass(&self, data: &[u8]) {
         let mut pending = self.0.borrow_mut();
         let Some(Pending { bytes: Some(bytes), copies }) = pending.as_mut() else { return };

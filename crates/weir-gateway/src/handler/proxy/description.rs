@@ -1,13 +1,17 @@
-//! How requests are forwarded to an upstream, and the state of its targets.
+//! The description of a proxy: how it forwards a request.
 
-use super::Explained;
-use crate::explanation::Part;
-use weir_config::{Protocol, Proxy, RetriedMethods, Upstream, UpstreamId};
+use weir_config::{Config, Protocol, Proxy, RetriedMethods, Upstream, UpstreamId};
 
-/// How requests are forwarded, to this upstream `instead` of the proxy's own or not.
-pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> String {
+/// How requests are forwarded: the upstream, its policies, and the mirrors of this request.
+pub(in crate::handler) fn describe(
+    proxy: &Proxy,
+    config: &Config,
+    split: Option<UpstreamId>,
+    mirrors: &[usize],
+) -> String {
+    let upstream = &config.upstreams[split.unwrap_or(proxy.upstream).0];
     let mut text = format!("proxy to upstream {}", upstream.name);
-    if instead {
+    if split.is_some() {
         text.push_str(", by `instead`");
     }
     if upstream.protocol == Protocol::Http2 {
@@ -16,6 +20,20 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
     if let Some(upgrade) = &proxy.upgrade {
         text.push_str(&format!("; upgrade to {} allowed", upgrade.protocols.join(" or ")));
     }
+    push_policies(&mut text, upstream);
+    for index in mirrors {
+        let mirror = &proxy.mirrors[*index];
+        let name = &config.upstreams[mirror.upstream.0].name;
+        text.push_str(&match mirror.part {
+            10_000.. => format!("; mirrored to {name}"),
+            part => format!("; {} % mirrored to {name}", f64::from(part) / 100.0),
+        });
+    }
+    text
+}
+
+/// Retries, hedging, ejection and health checks.
+fn push_policies(text: &mut String, upstream: &Upstream) {
     match &upstream.retries {
         Some(retries) => {
             let whose = match retries.methods {
@@ -46,32 +64,4 @@ pub(super) fn setting(proxy: &Proxy, upstream: &Upstream, instead: bool) -> Stri
         let path = check.path.split('?').next().unwrap_or_default();
         text.push_str(&format!("; health check GET {path} every {:?}", check.every));
     }
-    text
-}
-
-/// The mirrors of this request.
-pub(super) fn copies(of: &Explained<'_>, proxy: &Proxy) -> String {
-    let copy = |index: &usize| {
-        let mirror = &proxy.mirrors[*index];
-        let name = &of.request.config.upstreams[mirror.upstream.0].name;
-        match mirror.part {
-            10_000.. => format!("; mirrored to {name}"),
-            part => format!("; {} % mirrored to {name}", f64::from(part) / 100.0),
-        }
-    };
-    of.mirrors.iter().map(copy).collect()
-}
-
-/// The state of each target.
-pub(super) fn targets(of: &Explained<'_>, upstream: UpstreamId) -> Vec<Part> {
-    let upstream = &of.live.upstreams[upstream.0];
-    let part = |target: &std::rc::Rc<crate::upstream::Target>| {
-        let up = target.health.is_up();
-        Part {
-            name: target.name.clone(),
-            outcome: if up { "in service" } else { "out of service" }.to_owned(),
-            why: String::new(),
-        }
-    };
-    upstream.targets.iter().map(part).collect()
 }
