@@ -30,7 +30,7 @@ pub struct Configuration {
 /// Reload the configuration.
 #[derive(Debug)]
 pub struct ReloadCommand {
-    /// Name of the token that asks for it.
+    /// Name of the token of the request.
     pub by: String,
     /// Takes the result.
     pub done: oneshot::Sender<Reload>,

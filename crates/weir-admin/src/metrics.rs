@@ -106,7 +106,7 @@ impl Family {
         Self { name, help, samples }
     }
 
-    /// Counters of one family, told apart by one label.
+    /// Counters of one family, distinguished by one label.
     pub fn counters<N: Into<String>>(
         name: &'static str,
         help: &'static str,

@@ -85,7 +85,7 @@ impl Verification {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn next(&mut self) -> io::Result<Option<Vec<Verified>>> {
+    pub fn step(&mut self) -> io::Result<Option<Vec<Verified>>> {
         let mut found = std::mem::take(&mut self.found);
         let until = Instant::now() + STEP;
         while self.lane < self.journal.lanes() {

@@ -41,6 +41,6 @@ pub(super) async fn verify(
     };
     let mut verification =
         api.query_tracker(|tracker| Ok::<_, TrackerError>(tracker.verify())).await?;
-    let source = move || verification.next().ok().flatten().map(|found| lines(&found));
+    let source = move || verification.step().ok().flatten().map(|found| lines(&found));
     Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
 }

@@ -183,7 +183,7 @@ const BATCH: usize = 256 << 10;
 fn batch(export: &mut Export) -> Option<String> {
     let mut text = String::new();
     while text.len() < BATCH {
-        match export.next() {
+        match export.step() {
             // The first line, which may be long, is not copied.
             Ok(Some(ExportStep::Found(one))) if text.is_empty() => text = line(&*one),
             Ok(Some(ExportStep::Found(one))) => text.push_str(&line(&*one)),

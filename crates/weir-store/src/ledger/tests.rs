@@ -27,7 +27,7 @@ fn an_attempt_is_under_way_alone_and_settles_its_original() {
     assert_eq!(finish(&ledger, 11, &ReplayOutcome::Response(503, None)), AttemptState::Failed);
     assert_eq!(start(&ledger, 12, 1, false), Ok(()));
     assert_eq!(finish(&ledger, 12, &ReplayOutcome::Response(204, None)), AttemptState::Succeeded);
-    // What is told twice counts once.
+    // A repeated outcome counts once.
     let twice = ledger.write(|db| super::finish(db, 12, &ReplayOutcome::Response(500, None)));
     assert_eq!(twice, Ok(None));
     assert_eq!(start(&ledger, 13, 1, false), Err(RejectionReason::Settled));

@@ -62,7 +62,7 @@ impl Export {
     ///
     /// # Errors
     /// Data cannot be read.
-    pub fn next(&mut self) -> Result<Option<ExportStep>, TrackerError> {
+    pub fn step(&mut self) -> Result<Option<ExportStep>, TrackerError> {
         if self.ended {
             return Ok(None);
         }

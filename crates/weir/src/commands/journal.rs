@@ -113,7 +113,7 @@ fn read(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
     let (journal, recovery) = data_folder::journal(&data)?;
     let mut verification = Verification::new(Arc::new(journal), &recovery);
     let mut found = Vec::new();
-    while let Some(some) = verification.next()? {
+    while let Some(some) = verification.step()? {
         found.extend(some);
     }
     Ok(found)

@@ -137,7 +137,7 @@ pub(super) fn start(
         failing: false,
         cleaned: None,
     };
-    // Before anything is recorded: what ends from now on is looked at.
+    // Before requests are recorded: triggers evaluate all transactions that end from now on.
     worker.take_config(Arc::clone(config)).context("cannot follow the journal")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     report_panics(messages.clone(), THREAD);

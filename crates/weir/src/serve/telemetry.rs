@@ -1,4 +1,4 @@
-//! The thread that tells a collector of traced requests and of all metrics, by OTLP over HTTP.
+//! The thread that exports traced requests and all metrics to a collector, by OTLP over HTTP.
 //!
 //! It takes what workers have put down and never holds one of them up: a collector that is slow or
 //! gone costs spans, which are counted, and nothing else.
@@ -49,7 +49,7 @@ const NICE: i32 = 5;
 /// All metrics at this moment.
 pub(crate) type Families = Arc<dyn Fn() -> Vec<Family> + Send + Sync>;
 
-/// What was told.
+/// Counters of the export.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Spans that a collector has taken.
@@ -120,7 +120,7 @@ impl Telemetry {
         Arc::new(telemetry)
     }
 
-    /// From now on this Config says what is told, and to whom. What waits is told to whom it names.
+    /// Applies a new Config. Queued spans are exported to its collector.
     pub(crate) fn reload(&self, config: &Arc<Config>) {
         *self.shared.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
         self.shared.wake.notify_one();
@@ -202,7 +202,7 @@ struct Exporter {
     report: Report,
     /// Connections for traces and for metrics.
     idle: [Option<Connection>; 2],
-    /// Which target is asked.
+    /// Index of the target in use.
     turn: usize,
     failing: bool,
 }
@@ -379,7 +379,7 @@ impl Exporter {
             Signal::Traces => self.settle_batch(outcome),
             Signal::Metrics => {
                 self.report.busy = false;
-                // Counts are told anew with the next report.
+                // The next report contains the counts again.
                 if let Outcome::Again { after: Some(after), .. } = outcome {
                     let due = self.report.due.map(|due| due.max(Instant::now() + after));
                     self.report.due = due;

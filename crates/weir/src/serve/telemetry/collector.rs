@@ -14,7 +14,7 @@ use weir_http_client::Connection;
 /// Longest wait that a collector may ask for.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// What is told.
+/// An OTLP signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     Traces,
@@ -35,7 +35,7 @@ impl Signal {
 pub(super) enum Outcome {
     /// Taken, but for so many spans.
     Taken { rejected: u64 },
-    /// It may be sent again, after this time if the collector says so.
+    /// It may be retried, after this time if the collector gives one.
     Again { after: Option<Duration>, why: String },
     /// It will never be taken.
     Refused { why: String },

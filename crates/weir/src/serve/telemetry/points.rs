@@ -40,7 +40,7 @@ const LABELS: [(&str, &str, bool); 8] = [
     ("otel_metric_overflow", "otel.metric.overflow", false),
 ];
 
-/// When what is told was counted, since 1970.
+/// Period of the points, since 1970.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     pub(super) since: Duration,
@@ -97,7 +97,7 @@ fn metric(family: &Family, span: Span) -> Option<Metric> {
     })
 }
 
-/// The unit that a name tells (<https://ucum.org/ucum>).
+/// The unit in the name of a metric (<https://ucum.org/ucum>).
 fn unit(name: &str) -> &'static str {
     match name.strip_suffix("_total").unwrap_or(name) {
         name if name.ends_with("_seconds") => "s",

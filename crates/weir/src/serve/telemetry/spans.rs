@@ -32,7 +32,7 @@ pub(super) fn encode(traced: &[Traced], resource: Resource) -> Vec<u8> {
     ExportTraceServiceRequest { resource_spans: vec![resource_spans] }.encode_to_vec()
 }
 
-/// What the client asked for.
+/// The request of the client.
 fn server(one: &Traced) -> Span {
     let mut attributes = method(one);
     attributes.extend([
@@ -53,7 +53,7 @@ fn server(one: &Traced) -> Span {
     if one.status != 0 {
         attributes.push(number("http.response.status_code", one.status));
     }
-    // A refusal is the client's fault unless its status says otherwise.
+    // A rejection is the fault of the client, except with a status of 5xx.
     let failed = one.aborted || one.status >= 500;
     if failed {
         attributes.push(error_type(one.error, one.status));
@@ -80,7 +80,7 @@ fn server(one: &Traced) -> Span {
     }
 }
 
-/// What an upstream was asked for.
+/// A request to an upstream.
 fn client(one: &Traced, made: &Try, sent_before: usize) -> Span {
     let mut attributes = method(one);
     attributes.extend([

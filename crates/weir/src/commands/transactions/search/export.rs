@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             let search = Search { query, limit, cursor, payload: true, timeout: SEARCH_TIMEOUT };
             let mut export = tracker.export(search)?;
             loop {
-                match export.next()? {
+                match export.step()? {
                     Some(ExportStep::Found(transaction)) => output::json(&*transaction)?,
                     Some(ExportStep::Pending) => {}
                     Some(ExportStep::End(end)) => break end,
