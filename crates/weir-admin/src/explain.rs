@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
 use weir_gateway::explanation::Pair;
-use weir_gateway::injection::TestOutcome;
 use weir_gateway::request_text::RequestText;
+use weir_server::injection::TestOutcome;
 
 /// A request to be explained: its parts, or a curl command.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_gateway::pools::{DurationSummary, PoolSnapshot};
+use weir_broker::{DurationSummary, PoolSnapshot};
 
 /// All pools, in the order of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -19,8 +19,8 @@ use tls::AdminTls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weir_broker::Log;
 use weir_config::Admin;
-use weir_gateway::pools::Log;
 use weir_net::handshake::Failures;
 use weir_net::tls::TlsError;
 

@@ -6,9 +6,9 @@ use crate::lab::Lab;
 use crate::metrics::Family;
 use std::sync::{Arc, mpsc};
 use weir_events::delivery::SinkQueues;
-use weir_gateway::Gateway;
 use weir_monitor::{CounterCommand, Monitor};
 use weir_resubmit::Resubmitter;
+use weir_server::Gateway;
 use weir_store::gaps::Gaps;
 use weir_tracker::Tracker;
 

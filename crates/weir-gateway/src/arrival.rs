@@ -11,31 +11,33 @@ use weir_wire::Version;
 
 /// Where a request came from, and when.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub struct Arrival {
     /// Transaction id (UUIDv7), as text.
-    pub(crate) id: TransactionId,
+    pub id: TransactionId,
     pub(crate) started: Instant,
     /// Seconds since 1970 when it started.
-    pub(crate) unix: u64,
+    pub unix: u64,
     /// Microseconds since 1970 when it started.
     pub(crate) received_us: u64,
     /// The other end of the connection, or the source that the PROXY protocol names.
-    pub(crate) peer: SocketAddr,
+    pub peer: SocketAddr,
     /// The client, as far as trusted hops report it.
-    pub(crate) client: Client,
+    pub client: Client,
     /// Host of the request: lower case, without port.
-    pub(crate) host: String,
+    pub host: String,
     pub(crate) protocol: Protocol,
     /// Certificate of the client, from the TLS handshake.
-    pub(crate) certificate: Option<Rc<Certificate>>,
+    pub certificate: Option<Rc<Certificate>>,
     /// There if weir itself sends the request again.
     pub(crate) replay: Option<Box<Replay>>,
 }
 
 /// Protocol a request came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
+    /// HTTP/1.0 or HTTP/1.1.
     Http1,
+    /// HTTP/2.
     Http2,
     /// None: weir itself sends the request.
     InProcess,
@@ -76,7 +78,7 @@ impl Arrival {
 }
 
 /// Appends the host of an authority: lower case, without port.
-pub(crate) fn push_host(out: &mut String, authority: &str) {
+pub fn push_host(out: &mut String, authority: &str) {
     let end = if authority.starts_with('[') {
         authority.find(']').map(|end| end + 1)
     } else {

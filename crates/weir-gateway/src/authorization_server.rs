@@ -14,7 +14,7 @@ use weir_config::AuthId;
 use weir_script::Fetch;
 
 /// Fetches the key sets that are due.
-pub(crate) fn refresh_key_sets(live: &Rc<Live>) {
+pub fn refresh_key_sets(live: &Rc<Live>) {
     for set in live.site.key_sets.iter().flatten().filter(|set| set.is_due()) {
         fetch_key_set(live, set);
     }

@@ -15,27 +15,34 @@ use weir_wire::{Headers, RequestHead};
 
 /// The facts of a request whose route is found.
 #[derive(Clone, Copy)]
-pub(crate) struct Context<'x> {
-    pub(crate) worker: &'static Worker,
-    pub(crate) live: &'x Rc<Live>,
-    pub(crate) deadline: &'x Deadline,
-    pub(crate) arrival: &'x Arrival,
+pub struct Context<'x> {
+    /// The worker that serves the request.
+    pub worker: &'static Worker,
+    /// The Site of the worker.
+    pub live: &'x Rc<Live>,
+    /// Deadline of the request.
+    pub deadline: &'x Deadline,
+    /// How the request arrived.
+    pub arrival: &'x Arrival,
     /// Protocol version of the request as `Via` names it.
-    pub(crate) version: &'static str,
+    pub version: &'static str,
     /// The client speaks HTTP/1.1: it may get interim responses, and upgrade its connection.
     pub(crate) is_http11: bool,
-    pub(crate) route: &'x Route,
+    /// The route.
+    pub route: &'x Route,
     /// Indexes of API and route.
     pub(crate) at: (usize, usize),
-    pub(crate) decisions: &'x Decisions,
+    /// What was decided so far.
+    pub decisions: &'x Decisions,
     /// There if the request is traced.
     pub(crate) span: Option<&'x Rc<Open>>,
     /// Interim responses that the client is still to get, as encoded.
-    pub(crate) interim: &'x RefCell<Vec<u8>>,
+    pub interim: &'x RefCell<Vec<u8>>,
 }
 
 impl<'x> Context<'x> {
-    pub(crate) fn config(&self) -> &'x Config {
+    /// The Config of the request.
+    pub fn config(&self) -> &'x Config {
         &self.live.site.config
     }
 
@@ -50,7 +57,7 @@ impl<'x> Context<'x> {
     /// Where interim responses go, if the client may get them (RFC 9110 section 15.2). They are
     /// encoded for HTTP/1.1, so clients of HTTP/2 get none but `100 (Continue)`, which weir sends
     /// itself.
-    pub(crate) fn interim(&self) -> Option<&'x RefCell<Vec<u8>>> {
+    pub fn interim(&self) -> Option<&'x RefCell<Vec<u8>>> {
         self.is_http11.then_some(self.interim)
     }
 

@@ -7,24 +7,25 @@ use weir_config::{ConsumerId, Proxy, UpstreamId};
 
 /// The decisions of the stages about one request, as far as it has come.
 #[derive(Debug, Default)]
-pub(crate) struct Decisions {
+pub struct Decisions {
     /// Index of its API.
-    pub(crate) api: Option<usize>,
+    pub api: Option<usize>,
     /// Indexes of API and route.
-    pub(crate) route: Option<(usize, usize)>,
-    pub(crate) principal: Option<Rc<Principal>>,
+    pub route: Option<(usize, usize)>,
+    /// The caller, once authenticated.
+    pub principal: Option<Rc<Principal>>,
     /// Status of the tightest limit of the caller.
     pub(crate) limit_status: Option<LimitStatus>,
     pub(crate) selection: Selection,
     /// It has passed every policy: it may have effects.
-    pub(crate) admitted: bool,
+    pub admitted: bool,
 }
 
 /// What the handler of a route has selected for a request.
 #[derive(Debug, Default)]
-pub(crate) struct Selection {
+pub struct Selection {
     /// The upstream of traffic splitting, if one.
-    pub(crate) split: Option<UpstreamId>,
+    pub split: Option<UpstreamId>,
     /// Mirrors of the proxy, by their indexes.
     pub(crate) mirrors: Vec<usize>,
 }

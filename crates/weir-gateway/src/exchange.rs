@@ -35,21 +35,27 @@ use weir_wire::{Framing, Method, RequestHead, ResponseHead, Version};
 /// One request in flight. Its memory serves request after request, of whatever connection: see
 /// [`Exchange::take`].
 #[derive(Debug)]
-pub(crate) struct Exchange {
-    pub(crate) worker: &'static Worker,
-    pub(crate) arrival: Arrival,
-    pub(crate) request: RequestHead,
-    pub(crate) response: ResponseHead,
+pub struct Exchange {
+    /// The worker that serves it.
+    pub worker: &'static Worker,
+    /// How the request arrived.
+    pub arrival: Arrival,
+    /// Head of the request.
+    pub request: RequestHead,
+    /// Head of the response.
+    pub response: ResponseHead,
     /// Of its connection.
-    pub(crate) deadline: Rc<Deadline>,
+    pub deadline: Rc<Deadline>,
     /// The Config that it started with; there while it is in flight.
     live: Option<Rc<Live>>,
-    pub(crate) decisions: Decisions,
-    pub(crate) record: RecordBuilder,
+    /// What was decided so far.
+    pub decisions: Decisions,
+    /// Its record.
+    pub record: RecordBuilder,
     /// There once an upstream has agreed to another protocol, until that is spoken.
-    pub(crate) upgraded: Option<Box<Upgraded>>,
+    pub upgraded: Option<Box<Upgraded>>,
     /// Interim responses that the client is still to get, as encoded.
-    pub(crate) interim: Rc<RefCell<Vec<u8>>>,
+    pub interim: Rc<RefCell<Vec<u8>>>,
 }
 
 /// Most exchanges kept for reuse by one worker.
@@ -71,7 +77,7 @@ thread_local! {
 
 impl Exchange {
     /// One for a connection that has something to say.
-    pub(crate) fn take(
+    pub fn take(
         worker: &'static Worker,
         peer: SocketAddr,
         protocol: Protocol,
@@ -86,7 +92,7 @@ impl Exchange {
     }
 
     /// Keeps one that is over for the next request.
-    pub(crate) fn give_back(mut self: Box<Self>) {
+    pub fn give_back(mut self: Box<Self>) {
         POOL.with(|pool| {
             let mut free = pool.free.borrow_mut();
             if free.len() < KEPT_EXCHANGES {
@@ -121,7 +127,7 @@ impl Exchange {
     }
 
     /// Starts on the request whose head is in `request`.
-    pub(crate) fn begin(&mut self, listener: usize, https: bool) {
+    pub fn begin(&mut self, listener: usize, https: bool) {
         let worker = self.worker;
         let arrival = &mut self.arrival;
         arrival.started = clock::now();
@@ -136,7 +142,7 @@ impl Exchange {
     }
 
     /// Starts on a request that weir itself sends again; its head is in `request`.
-    pub(crate) fn begin_replay(&mut self, id: [u8; 16], client: Client, replay: Replay) {
+    pub fn begin_replay(&mut self, id: [u8; 16], client: Client, replay: Replay) {
         let arrival = &mut self.arrival;
         arrival.started = clock::now();
         let now = self.worker.wall.unix_time(arrival.started);
@@ -170,7 +176,7 @@ impl Exchange {
     }
 
     /// The Config, and its state of this worker; from `begin` to `complete`.
-    pub(crate) fn live(&self) -> &Rc<Live> {
+    pub fn live(&self) -> &Rc<Live> {
         self.live.as_ref().expect("an exchange in flight has its Config")
     }
 
@@ -187,7 +193,7 @@ impl Exchange {
     }
 
     /// What the handler of the route works on.
-    pub(crate) fn handler_input(&mut self) -> HandlerInput<'_> {
+    pub fn handler_input(&mut self) -> HandlerInput<'_> {
         let live = self.live.as_ref().expect("an exchange in flight has its Config");
         let at = self.decisions.route.expect("a handler has a route");
         let Self { arrival, request, record, .. } = self;
@@ -245,14 +251,14 @@ impl Exchange {
 
     /// Bytes of the response's body pass, but for the last ones, which go to
     /// [`Exchange::complete`].
-    pub(crate) fn pass(&mut self, bytes: &[u8]) {
+    pub fn pass(&mut self, bytes: &[u8]) {
         if let Some((record, of)) = self.record() {
             record.pass(of, bytes);
         }
     }
 
     /// Its connection was upgraded, and has ended.
-    pub(crate) fn end_upgrade(&mut self, report: TunnelReport) {
+    pub fn end_upgrade(&mut self, report: TunnelReport) {
         let TunnelReport { ended, bytes_in, bytes_out, properties, .. } = report;
         if let Some((record, of)) = self.record() {
             record.notes.get_or_insert_default().properties.extend(properties);
@@ -267,7 +273,7 @@ impl Exchange {
     }
 
     /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
-    pub(crate) fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotKept>> {
+    pub fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotKept>> {
         let worker = self.worker;
         self.record.recording.poll_kept(|| worker.live().site.config.journal.when_full, cx)
     }
@@ -279,7 +285,7 @@ impl Exchange {
 
     /// The body of an upstream's response is over. Its trailers, without those that the client is
     /// not to get.
-    pub(crate) fn end_body(&mut self, end: BodyEnd) -> Option<HeaderMap> {
+    pub fn end_body(&mut self, end: BodyEnd) -> Option<HeaderMap> {
         if let Some(code) = end.grpc_status {
             let RecordBuilder { recording, notes, .. } = &mut self.record;
             recording.end_grpc_call(code, notes);
@@ -292,13 +298,13 @@ impl Exchange {
 
     /// The status that goes to the client: a call of gRPC that weir refuses is 200, and its outcome
     /// stands in its headers.
-    pub(crate) fn wire_status(&self) -> u16 {
+    pub fn wire_status(&self) -> u16 {
         let refused = self.record.problem.is_some() && self.is_grpc_call();
         if refused { 200 } else { self.response.status }
     }
 
     /// Whether the response has a body at all (RFC 9110 section 6.4.1).
-    pub(crate) fn has_body(&self) -> bool {
+    pub fn has_body(&self) -> bool {
         self.request.method != Method::Head && !matches!(self.response.status, 204 | 304)
     }
 
@@ -309,7 +315,7 @@ impl Exchange {
 
     /// The response is complete and its last byte is about to leave: the record ends. `last` are the
     /// last bytes of its body, which leave with it.
-    pub(crate) fn complete(&mut self, last: &[u8]) {
+    pub fn complete(&mut self, last: &[u8]) {
         if let Some((record, of)) = self.record() {
             record.complete(of, last);
             self.end();
@@ -317,7 +323,7 @@ impl Exchange {
     }
 
     /// The response was aborted, or could not be sent.
-    pub(crate) fn abort(&mut self, why: Option<&ResponseError>) {
+    pub fn abort(&mut self, why: Option<&ResponseError>) {
         if let Some((record, of)) = self.record() {
             record.abort(of, why);
             self.end();

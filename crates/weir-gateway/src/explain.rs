@@ -11,7 +11,7 @@ mod route;
 mod sent;
 mod steps;
 
-pub(crate) use explainer::Explainer;
+pub use explainer::Explainer;
 
 use crate::arrival::Protocol;
 use crate::auth::Missing;
@@ -201,6 +201,3 @@ impl<'x> Explained<'x> {
         self.request.api.zip(self.request.route)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ mod routing;
 mod serve;
 
 pub(crate) use authentication::Authentication;
-pub(crate) use local_reply::reject;
+pub use local_reply::reject;
 
 use crate::auth::{Missing, Principal};
 use crate::body::RequestBody;
@@ -41,11 +41,11 @@ use weir_journal::stage;
 use weir_wire::{Headers, Method, RequestHead, ResponseHead};
 
 /// The client went away before there was a response.
-pub(crate) struct ClientClosed;
+pub struct ClientClosed;
 
 /// Responds to a request. Whatever happens, there is a response for the client, with its head in
 /// `exchange.response`; unless the client is gone.
-pub(crate) async fn flow<'a>(
+pub async fn flow<'a>(
     exchange: &mut Exchange,
     body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, ClientClosed> {

@@ -22,16 +22,19 @@ use weir_script::{Annotation, Annotations, Fetch};
 use weir_wire::{RequestHead, ResponseHead};
 
 /// What a handler works on.
-pub(crate) struct HandlerInput<'x> {
-    pub(crate) context: Context<'x>,
-    pub(crate) request: &'x mut RequestHead,
+pub struct HandlerInput<'x> {
+    /// What is known of the request.
+    pub context: Context<'x>,
+    /// Head of the request.
+    pub request: &'x mut RequestHead,
     /// The head of the response, to write.
-    pub(crate) response: &'x mut ResponseHead,
-    pub(crate) recording: &'x mut Recording,
+    pub response: &'x mut ResponseHead,
+    /// Its record.
+    pub recording: &'x mut Recording,
     /// What sending to an upstream comes to.
     pub(crate) report: &'x mut SendReport,
     /// What is noted of the transaction.
-    pub(crate) notes: &'x mut Option<Box<Annotations>>,
+    pub notes: &'x mut Option<Box<Annotations>>,
 }
 
 impl<'x> HandlerInput<'x> {
@@ -55,7 +58,7 @@ impl<'x> HandlerInput<'x> {
 }
 
 /// What has come of a handler.
-pub(crate) enum Served<'a> {
+pub enum Served<'a> {
     /// The body of a response; its head is in [`HandlerInput::response`].
     Response(ResponseBody<'a>),
     /// The upstream has switched to another protocol; the head for the client is in
@@ -77,7 +80,7 @@ pub(crate) enum Outline {
 }
 
 /// Selects what depends on the request as the client sent it.
-pub(crate) fn select<'r>(
+pub fn select<'r>(
     handler: &Handler,
     request: impl FnOnce() -> ClientRequest<'r>,
     is_replay: bool,
@@ -91,7 +94,7 @@ pub(crate) fn select<'r>(
 }
 
 /// The name of the upstream or pool that a handler sends to; empty if there is none.
-pub(crate) fn destination<'c>(
+pub fn destination<'c>(
     handler: &Handler,
     config: &'c Config,
     split: Option<UpstreamId>,
@@ -125,7 +128,7 @@ pub(crate) fn describe(
 }
 
 /// Has the handler of the route respond.
-pub(crate) async fn serve<'a>(
+pub async fn serve<'a>(
     input: &mut HandlerInput<'_>,
     body: RequestBody<'a>,
 ) -> Result<Served<'a>, Rejection> {

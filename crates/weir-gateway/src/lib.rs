@@ -1,46 +1,41 @@
-//! The data path: from a listening socket to a reply or an upstream and back.
+//! The flow of a request: stages, handlers, explain; and the workers that it runs on.
 //!
-//! The way of a request: [`listen`] → `connection` → `flow` (route → auth → limit → validate →
+//! The way of a request: `weir-server` → `flow` (route → auth → limit → validate →
 //! map → handler → map → compress) → client. `worker` is the thread all of it runs on.
 
-mod arrival;
-mod authorization_server;
+pub mod arrival;
+pub mod authorization_server;
 pub mod configuration;
-mod connection;
-mod context;
-mod decisions;
-mod exchange;
+pub mod context;
+pub mod decisions;
+pub mod exchange;
 pub mod explain;
 pub mod explanation;
 mod fetch;
-mod flow;
-mod gateway;
-mod handler;
-pub mod injection;
-mod record_builder;
-mod replay;
+pub mod flow;
+pub mod handler;
+pub mod record_builder;
+pub mod replay;
 pub mod request_text;
-mod response_body;
+pub mod response_body;
 mod response_cache;
 pub mod route;
 mod route_runtime;
 mod script_engine;
 mod script_path;
-mod server;
-mod site;
-pub mod snapshot;
+pub mod site;
 mod transform;
-mod upgrade;
+pub mod upgrade;
 mod validate;
 mod validation_budget;
-mod worker;
+pub mod worker;
 
 use weir_http::{
     body, buffer, clock, compress, console_cookie, cors, counter, date, deadline, forwarded, grpc,
     headers, negotiate, outgoing, path, problem, rejection, stream,
 };
 
-use weir_net::{descriptors, handshake, listen, proxy_protocol, throttle, tls};
+use weir_net::{descriptors, handshake, throttle, tls};
 
 use weir_cache as cache;
 
@@ -58,10 +53,4 @@ use weir_upstream::agent_connections;
 
 use weir_record::{access_log, capture, client_request, redaction, transaction, transaction_id};
 
-/// What pools are doing, for whoever shows it.
-pub mod pools {
-    pub use weir_broker::{AgentStates, DurationSummary, Log, PoolSnapshot};
-}
-
-pub use gateway::{Bound, DrainReport, Gateway, GatewayError};
 pub use site::SiteError;

@@ -20,31 +20,32 @@ use weir_wire::{Framing, RequestHead, ResponseHead};
 
 /// What is recorded, logged, traced and counted of one request, until it is over.
 #[derive(Debug)]
-pub(crate) struct RecordBuilder {
-    pub(crate) recording: Recording,
+pub struct RecordBuilder {
+    /// The record in the journal.
+    pub recording: Recording,
     /// What sending it to an upstream has come to.
     pub(crate) report: SendReport,
     /// There if it is traced.
     pub(crate) span: Option<Rc<Open>>,
     /// Notes of scripts and stages.
-    pub(crate) notes: Option<Box<Annotations>>,
+    pub notes: Option<Box<Annotations>>,
     /// The error that weir itself responded with.
-    pub(crate) problem: Option<Problem>,
+    pub problem: Option<Problem>,
     /// The reason, as it is recorded.
     pub(crate) reason: Option<String>,
     /// Bytes of the response's body that were sent.
-    pub(crate) sent: u64,
+    pub sent: u64,
 }
 
 /// A request in flight, as its record reads it.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'x> {
-    pub(crate) worker: &'static Worker,
-    pub(crate) live: &'x Live,
-    pub(crate) arrival: &'x Arrival,
-    pub(crate) request: &'x RequestHead,
-    pub(crate) response: &'x ResponseHead,
-    pub(crate) decisions: &'x Decisions,
+    pub worker: &'static Worker,
+    pub live: &'x Live,
+    pub arrival: &'x Arrival,
+    pub request: &'x RequestHead,
+    pub response: &'x ResponseHead,
+    pub decisions: &'x Decisions,
 }
 
 impl RecordBuilder {

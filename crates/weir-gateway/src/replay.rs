@@ -8,14 +8,15 @@ use weir_wire::Headers;
 
 /// What is known of a request that is made again, beside what is known of every request.
 #[derive(Debug)]
-pub(crate) struct Replay {
+pub struct Replay {
     /// The transaction that is sent again.
-    pub(crate) of: [u8; 16],
-    pub(crate) principal: Rc<Principal>,
+    pub of: [u8; 16],
+    /// The recorded principal.
+    pub principal: Rc<Principal>,
     /// The operation of the other route that it goes to.
-    pub(crate) to: Option<String>,
+    pub to: Option<String>,
     /// It is not as it was.
-    pub(crate) edited: bool,
+    pub edited: bool,
 }
 
 impl Replay {

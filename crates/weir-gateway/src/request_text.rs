@@ -59,23 +59,24 @@ pub enum RequestTextError {
 }
 
 /// Where a request comes in.
-pub(crate) struct Ingress {
+pub struct Ingress {
     /// Index of the listener.
-    pub(crate) listener: usize,
-    pub(crate) https: bool,
+    pub listener: usize,
+    /// Whether the request arrives over TLS.
+    pub https: bool,
     /// What its client would connect to.
     authority: String,
     /// Path and query.
     target: String,
     /// Address of the listener.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// Why it is this listener.
-    pub(crate) why: &'static str,
+    pub why: &'static str,
 }
 
 impl Ingress {
     /// By what is asked, else by the URL, else the first listener.
-    pub(crate) fn of(config: &Config, ask: &RequestText) -> Result<Self, RequestTextError> {
+    pub fn of(config: &Config, ask: &RequestText) -> Result<Self, RequestTextError> {
         let url = Url::of(&ask.target)?;
         let (listener, why) = choose(config, ask, &url)?;
         let found = &config.listen[listener];
@@ -86,7 +87,7 @@ impl Ingress {
     }
 
     /// The head as it stands on the wire.
-    pub(crate) fn head(&self, ask: &RequestText) -> Result<Vec<u8>, RequestTextError> {
+    pub fn head(&self, ask: &RequestText) -> Result<Vec<u8>, RequestTextError> {
         let mut head = String::new();
         head.push_str(written("the method", &ask.method)?);
         head.push(' ');
@@ -112,11 +113,7 @@ impl Ingress {
 }
 
 /// Reads a head. Why it is refused, if it cannot be read; the request is empty then.
-pub(crate) fn read_head(
-    request: &mut RequestHead,
-    head: &[u8],
-    limits: &HeadLimits,
-) -> Option<Rejection> {
+pub fn read_head(request: &mut RequestHead, head: &[u8], limits: &HeadLimits) -> Option<Rejection> {
     let rejection = match request.parse(head, &mut Scan::new(), limits) {
         Ok(Some(_)) => return None,
         Ok(None) => Rejection::new(Problem::BadRequest),

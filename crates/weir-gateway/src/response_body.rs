@@ -15,7 +15,7 @@ use weir_config::ContentCoding;
 
 /// Where a response's bytes come from.
 #[derive(Default)]
-pub(crate) enum ResponseBody<'a> {
+pub enum ResponseBody<'a> {
     /// There is none.
     #[default]
     Empty,
@@ -35,7 +35,7 @@ pub(crate) enum ResponseBody<'a> {
 
 impl<'a> ResponseBody<'a> {
     /// Bytes of the whole, where that is known.
-    pub(crate) fn length(&self) -> Option<u64> {
+    pub fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
@@ -60,7 +60,7 @@ impl<'a> ResponseBody<'a> {
 
     /// The length to declare, where the answer does not do so itself. An upstream's answer to a HEAD
     /// has no bytes, which says nothing about the body that a GET would get.
-    pub(crate) fn length_to_declare(&self, head: bool) -> Option<u64> {
+    pub fn length_to_declare(&self, head: bool) -> Option<u64> {
         match self {
             Self::Upstream(_) if head => None,
             body => body.length(),
@@ -69,7 +69,7 @@ impl<'a> ResponseBody<'a> {
 
     /// Lets go of the request, if nothing of it is left to send: the connection it came by may
     /// then be looked at while the answer is sent.
-    pub(crate) fn detach(self) -> Result<ResponseBody<'static>, Self> {
+    pub fn detach(self) -> Result<ResponseBody<'static>, Self> {
         match self {
             Self::Empty => Ok(ResponseBody::Empty),
             Self::Whole(bytes) => Ok(ResponseBody::Whole(bytes)),
@@ -116,7 +116,7 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// Hands all of it, unless it has more than so many bytes or breaks off, to `whole` in the end.
-    pub(crate) fn capture(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
+    pub fn capture(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
         let whole: Box<dyn FnOnce(Bytes)> = Box::new(whole);
         Self::Capture(Box::new(CaptureBody {
             inner: self,
@@ -130,7 +130,7 @@ impl<'a> ResponseBody<'a> {
     ///
     /// # Errors
     /// The body as it is: there is no memory for an encoder.
-    pub(crate) fn encode(self, coding: ContentCoding, level: u32) -> Result<Self, Self> {
+    pub fn encode(self, coding: ContentCoding, level: u32) -> Result<Self, Self> {
         let Ok(encoder) = PooledEncoder::take(coding, level) else { return Err(self) };
         Ok(Self::Encoded(Box::new(EncodedBody {
             inner: self,
@@ -141,7 +141,7 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// The bytes at hand.
-    pub(crate) fn data(&self) -> &[u8] {
+    pub fn data(&self) -> &[u8] {
         match self {
             Self::Empty => b"",
             Self::Whole(bytes) => bytes,
@@ -154,7 +154,7 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// Takes up to so many of the bytes at hand.
-    pub(crate) fn take(&mut self, most: usize) -> Bytes {
+    pub fn take(&mut self, most: usize) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes.split_to(bytes.len().min(most)),
             Self::Upstream(body) => body.take(most),
@@ -167,7 +167,7 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// It is over: what follows it.
-    pub(crate) fn end(&mut self) -> BodyEnd {
+    pub fn end(&mut self) -> BodyEnd {
         match self {
             Self::Upstream(body) => body.end(),
             Self::Limited(body) => body.inner.end(),
@@ -178,7 +178,7 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// Drops bytes at hand that are dealt with.
-    pub(crate) fn consume(&mut self, count: usize) {
+    pub fn consume(&mut self, count: usize) {
         match self {
             Self::Empty => {}
             Self::Whole(bytes) => bytes.advance(count),
@@ -194,7 +194,7 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// What is at hand is known to be the rest of it.
-    pub(crate) fn is_last(&self) -> bool {
+    pub fn is_last(&self) -> bool {
         match self {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
@@ -206,7 +206,7 @@ impl<'a> ResponseBody<'a> {
     }
 
     /// Waits until bytes are at hand (`true`) or the body is over (`false`).
-    pub(crate) fn poll_data(
+    pub fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
         deadline: &Deadline,
@@ -268,7 +268,7 @@ impl<'a> ResponseBody<'a> {
 
     /// Goes on sending the request while the client is slow to take the answer: a client that
     /// sends all before it reads would otherwise wait for ever.
-    pub(crate) fn poll_request(&mut self, cx: &mut Context<'_>) {
+    pub fn poll_request(&mut self, cx: &mut Context<'_>) {
         match self {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
@@ -280,13 +280,13 @@ impl<'a> ResponseBody<'a> {
 }
 
 /// A body of unknown length, and how much it may still have.
-pub(crate) struct Limited<'a> {
+pub struct Limited<'a> {
     inner: ResponseBody<'a>,
     left: u64,
 }
 
 /// A body that somebody wants to have whole when it is over.
-pub(crate) struct CaptureBody<'a> {
+pub struct CaptureBody<'a> {
     inner: ResponseBody<'a>,
     bytes: Vec<u8>,
     limit: u64,
@@ -353,7 +353,7 @@ impl PooledEncoder {
 }
 
 /// A body compressed as it passes.
-pub(crate) struct EncodedBody<'a> {
+pub struct EncodedBody<'a> {
     inner: ResponseBody<'a>,
     /// Gone once the end has been written.
     encoder: Option<PooledEncoder>,

@@ -9,12 +9,12 @@ use weir_config::{Handler, Reply, ReplyBody, Representation, Route};
 
 /// A compiled route.
 #[derive(Debug)]
-pub(crate) struct RouteRuntime {
+pub struct RouteRuntime {
     pub(crate) limits: RouteLimits,
     /// The representations of a static response; `None` for another handler.
     pub(crate) reply: Option<Representations>,
     /// Stored responses, if they are cached.
-    pub(crate) cache: Option<Arc<Store>>,
+    pub cache: Option<Arc<Store>>,
     /// Where its scripts run.
     pub(crate) scripts: RouteScripts,
 }
@@ -32,7 +32,7 @@ impl RouteRuntime {
 
 /// A compiled API.
 #[derive(Debug)]
-pub(crate) struct ApiRuntime {
+pub struct ApiRuntime {
     /// Index of its first route among those of all APIs.
     pub(crate) first_route: usize,
     /// The caches of its routes.

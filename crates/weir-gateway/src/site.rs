@@ -32,23 +32,28 @@ pub enum SiteError {
 
 /// What all workers share of one Config.
 #[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) config: Arc<Config>,
-    pub(crate) router: Router,
+pub struct Site {
+    /// The Config.
+    pub config: Arc<Config>,
+    /// Finds API and route.
+    pub router: Router,
     /// TLS settings by listener.
-    pub(crate) tls: Vec<Option<ServerTls>>,
+    pub tls: Vec<Option<ServerTls>>,
     /// TLS settings by upstream.
-    pub(crate) upstream_clients: UpstreamClients,
-    pub(crate) limits: LimitPlan,
+    pub upstream_clients: UpstreamClients,
+    /// Rate limits and quotas.
+    pub limits: LimitPlan,
     /// API after API.
-    pub(crate) routes: Box<[RouteRuntime]>,
-    pub(crate) apis: Box<[ApiRuntime]>,
+    pub routes: Box<[RouteRuntime]>,
+    /// APIs and their routes.
+    pub apis: Box<[ApiRuntime]>,
     pub(crate) scripts: ScriptPlan,
     /// Keys by auth that are fetched.
-    pub(crate) key_sets: Vec<Option<Arc<KeySet>>>,
+    pub key_sets: Vec<Option<Arc<KeySet>>>,
     /// Tokens by auth that are asked about.
-    pub(crate) introspections: Vec<Option<Arc<Introspection>>>,
-    pub(crate) wire_limits: weir_wire::HeadLimits,
+    pub introspections: Vec<Option<Arc<Introspection>>>,
+    /// Limits of request heads.
+    pub wire_limits: weir_wire::HeadLimits,
     /// Pools, addressed by their ids.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
     /// What must not be recorded.
@@ -61,7 +66,7 @@ impl Site {
     /// # Errors
     /// A certificate cannot be used or made, or the folder of pools, or scripts need more memory
     /// than they may have.
-    pub(crate) fn new(
+    pub fn new(
         config: Arc<Config>,
         limiter: &Arc<Limiter>,
         broker: &Broker,
@@ -133,7 +138,7 @@ impl Site {
     }
 
     /// A compiled route, by the indexes of its API and of itself.
-    pub(crate) fn route(&self, (api, route): (usize, usize)) -> &RouteRuntime {
+    pub fn route(&self, (api, route): (usize, usize)) -> &RouteRuntime {
         &self.routes[self.route_index((api, route))]
     }
 

@@ -8,7 +8,7 @@
 mod frames;
 mod tunnel;
 
-pub(crate) use tunnel::{TunnelReport, run};
+pub use tunnel::{TunnelReport, run};
 
 use crate::context::Context;
 use crate::headers::strip_response;

@@ -9,7 +9,7 @@ use weir_config::validation::Violation;
 
 /// Those of one worker since the last line.
 #[derive(Debug, Default)]
-pub(crate) struct OverBudget(RefCell<Throttle<Last>>);
+pub struct OverBudget(RefCell<Throttle<Last>>);
 
 #[derive(Debug)]
 struct Last {
@@ -36,7 +36,7 @@ impl OverBudget {
     }
 
     /// The line that is due, if there were any since the one before.
-    pub(crate) fn due(&self, worker: usize, now: Instant) -> Option<String> {
+    pub fn due(&self, worker: usize, now: Instant) -> Option<String> {
         let (count, Last { side, route, detail }) = self.0.borrow_mut().due(now)?;
         Some(format!(
             "weir: worker {worker}: validations over budget: {count}; last: {side} of \

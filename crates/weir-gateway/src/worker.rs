@@ -2,7 +2,7 @@
 
 mod live;
 
-pub(crate) use live::Live;
+pub use live::Live;
 
 use crate::access_log::AccessLog;
 use crate::agent_connections::AgentConnections;
@@ -30,7 +30,7 @@ use weir_journal::Lane;
 
 /// How far a stop has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// No stop.
     Serving,
     /// Connections are still accepted; every answer ends its connection.
@@ -43,28 +43,37 @@ pub(crate) enum Phase {
 
 /// What every worker is to serve.
 #[derive(Clone, Debug)]
-pub(crate) struct Control {
-    pub(crate) site: Arc<Site>,
-    pub(crate) phase: Phase,
+pub struct Control {
+    /// The current Site.
+    pub site: Arc<Site>,
+    /// The current phase.
+    pub phase: Phase,
     /// Counts the sites there have been; a worker says which one it serves.
-    pub(crate) version: u64,
+    pub version: u64,
 }
 
 /// What workers share, whatever the Config.
-pub(crate) struct Shared {
+pub struct Shared {
     /// Client connections open, all workers together.
-    pub(crate) connections: AtomicUsize,
+    pub connections: AtomicUsize,
     /// Requests that weir makes again, taken and not over, all workers together.
-    pub(crate) resubmissions: AtomicUsize,
-    pub(crate) descriptors: Descriptors,
+    pub resubmissions: AtomicUsize,
+    /// File descriptors of the process.
+    pub descriptors: Descriptors,
     /// Lines for the operator. It does not block.
-    pub(crate) messages: Log,
-    pub(crate) healths: Healths,
-    pub(crate) broker: Broker,
-    pub(crate) limiter: Arc<Limiter>,
-    pub(crate) wall: Arc<Wall>,
-    pub(crate) log: AccessLog,
-    pub(crate) capture: Arc<capture::Common>,
+    pub messages: Log,
+    /// Health of the targets.
+    pub healths: Healths,
+    /// Pools of agents.
+    pub broker: Broker,
+    /// Counters of rate limits and quotas.
+    pub limiter: Arc<Limiter>,
+    /// The wall clock.
+    pub wall: Arc<Wall>,
+    /// The access log.
+    pub log: AccessLog,
+    /// Settings of recording.
+    pub capture: Arc<capture::Common>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -75,27 +84,34 @@ impl std::fmt::Debug for Shared {
 
 /// One thread's world. It lives as long as its thread, which is as long as the process: leaked
 /// once, so that connections can hold it without counting references.
-pub(crate) struct Worker {
+pub struct Worker {
     /// Its number among them.
-    pub(crate) index: usize,
-    pub(crate) stats: Arc<WorkerStats>,
-    pub(crate) recorder: Recorder,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) agents: AgentConnections,
+    pub index: usize,
+    /// Counters of this worker.
+    pub stats: Arc<WorkerStats>,
+    /// Writes to the journal.
+    pub recorder: Recorder,
+    /// State of all workers.
+    pub shared: Arc<Shared>,
+    /// Connections to agents.
+    pub agents: AgentConnections,
     /// Files that have answered paths.
     pub(crate) scripts: ScriptPaths,
     pub(crate) sampler: TraceSampler,
-    pub(crate) handshakes: handshake::Failures,
+    /// Failed TLS handshakes.
+    pub handshakes: handshake::Failures,
     /// Validations that took more than their budget.
-    pub(crate) over_budget: OverBudget,
+    pub over_budget: OverBudget,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
     /// Who to wake when the phase changes: one place a connection.
     wakers: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<usize>>,
-    pub(crate) wall: WallReader,
-    pub(crate) date: DateCache,
+    /// The wall clock.
+    pub wall: WallReader,
+    /// The `Date` header.
+    pub date: DateCache,
 }
 
 impl std::fmt::Debug for Worker {
@@ -105,7 +121,8 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(
+    /// A worker without connections.
+    pub fn new(
         index: usize,
         site: Arc<Site>,
         stats: Arc<WorkerStats>,
@@ -139,16 +156,17 @@ impl Worker {
     }
 
     /// The Config of this moment; a request holds on to the one it starts with.
-    pub(crate) fn live(&self) -> Rc<Live> {
+    pub fn live(&self) -> Rc<Live> {
         Rc::clone(&self.live.borrow())
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    /// The current phase.
+    pub fn phase(&self) -> Phase {
         self.phase.get()
     }
 
     /// Switches to another Config.
-    pub(crate) fn switch(&self, site: Arc<Site>) {
+    pub fn switch(&self, site: Arc<Site>) {
         let before = self.live();
         let live =
             Live::new(site, &self.stats, &self.auth_counters, &self.shared.healths, Some(&before));
@@ -162,7 +180,8 @@ impl Worker {
         Rc::ptr_eq(&self.live.borrow(), live)
     }
 
-    pub(crate) fn set_phase(&self, phase: Phase) {
+    /// Enters a phase.
+    pub fn set_phase(&self, phase: Phase) {
         self.phase.set(phase);
         self.wake_connections();
     }
@@ -174,7 +193,7 @@ impl Worker {
     }
 
     /// Notes whom to wake when the phase or the Config changes.
-    pub(crate) fn watch_phase(&'static self, waker: Waker) -> PhaseWatch {
+    pub fn watch_phase(&'static self, waker: Waker) -> PhaseWatch {
         let mut wakers = self.wakers.borrow_mut();
         let place = self.free.borrow_mut().pop().unwrap_or_else(|| {
             wakers.push(None);
@@ -186,7 +205,7 @@ impl Worker {
 }
 
 /// A connection's place among those woken when the phase changes.
-pub(crate) struct PhaseWatch {
+pub struct PhaseWatch {
     worker: &'static Worker,
     place: usize,
 }

@@ -29,7 +29,7 @@ use messages::Messages;
 use recording::Recording;
 use std::sync::Arc;
 use weir_config::Source;
-use weir_gateway::Gateway;
+use weir_server::Gateway;
 
 /// Serves until stopped.
 ///
@@ -97,7 +97,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
 }
 
 /// Writes log lines of the gateway and the admin listener as messages.
-fn log(messages: &Messages) -> weir_gateway::pools::Log {
+fn log(messages: &Messages) -> weir_broker::Log {
     let messages = messages.clone();
     Arc::new(move |line| messages.err(line))
 }

@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use std::sync::Arc;
-use weir_gateway::Gateway;
+use weir_server::Gateway;
 
 /// Show the status of all pools
 #[utoipa::path(get, path = "/v1/pools", tag = "pools",

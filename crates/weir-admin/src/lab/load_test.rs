@@ -16,11 +16,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use weir_gateway::Gateway;
 use weir_gateway::request_text::RequestText;
 use weir_lab::program::{Step, Url};
 use weir_lab::scenario::{self, Level, Overrides};
 use weir_lab::suite::Suite;
+use weir_server::Gateway;
 
 /// Stored seconds of a load test.
 const MAX_STORED_SECONDS: usize = 600;

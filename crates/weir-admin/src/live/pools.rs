@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use utoipa::ToSchema;
-use weir_gateway::pools::{DurationSummary, PoolSnapshot};
+use weir_broker::{DurationSummary, PoolSnapshot};
 
 /// Maximum number of seconds, and of pools.
 const MAX_SECONDS: usize = 900;

@@ -2,7 +2,7 @@
 
 use super::{ApiSnapshot, LiveSnapshot, Lost, Rejected, TargetSnapshot};
 use std::collections::BTreeMap;
-use weir_gateway::snapshot::{RequestSeries, Snapshot};
+use weir_server::snapshot::{RequestSeries, Snapshot};
 use weir_telemetry::stats::Sketch;
 
 /// Totals of counters.

@@ -3,7 +3,7 @@
 use super::Rejected;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_gateway::snapshot::Snapshot;
+use weir_server::snapshot::Snapshot;
 
 /// Maximum number of consumers.
 const MAX_POINTS: usize = 2000;

@@ -1,9 +1,9 @@
 use super::history::HistoryRings;
 use super::rates::Totals;
 use super::*;
-use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
 use weir_http::problem::Problem;
 use weir_limit::{PlanStatus, RateStatus};
+use weir_server::snapshot::{Distribution, RequestSeries, Snapshot};
 use weir_telemetry::stats::{RejectionSeries, Sketch};
 
 /// A snapshot of requests: API, status, how many, and what each took in microseconds.

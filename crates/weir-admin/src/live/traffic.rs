@@ -4,7 +4,7 @@ use super::rates::Sums;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-use weir_gateway::snapshot::Snapshot;
+use weir_server::snapshot::Snapshot;
 
 /// Maximum number of routes.
 const MAX_POINTS: usize = 2000;

@@ -6,7 +6,7 @@
 use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
-use weir_gateway::snapshot::{Distribution, RequestSeries, Snapshot};
+use weir_server::snapshot::{Distribution, RequestSeries, Snapshot};
 use weir_telemetry::labels::{Mirrored, UpgradeEnd};
 use weir_telemetry::stats::BUCKETS;
 
@@ -246,7 +246,7 @@ pub(super) fn overflow() -> (&'static str, String) {
 mod tests {
     use super::*;
     use crate::metrics::render;
-    use weir_gateway::snapshot::{CallSeries, TargetSeries};
+    use weir_server::snapshot::{CallSeries, TargetSeries};
     use weir_telemetry::stats::Totals;
 
     fn stats() -> Snapshot {

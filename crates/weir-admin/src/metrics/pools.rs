@@ -2,7 +2,7 @@
 
 use super::Kind::{Counter, Gauge};
 use super::{Family, Labels, Row, Sample};
-use weir_gateway::pools::{DurationSummary, PoolSnapshot};
+use weir_broker::{DurationSummary, PoolSnapshot};
 
 #[rustfmt::skip]
 const POOLS: &[Row<PoolSnapshot>] = &[

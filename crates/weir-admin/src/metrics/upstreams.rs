@@ -3,7 +3,7 @@
 use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
-use weir_gateway::snapshot::{CallSeries, TargetSeries};
+use weir_server::snapshot::{CallSeries, TargetSeries};
 use weir_telemetry::labels::{EjectionReason, Hedged, RetryDenied, RetryReason};
 
 #[rustfmt::skip]

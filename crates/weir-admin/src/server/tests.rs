@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use weir_config::Config;
-use weir_gateway::Gateway;
+use weir_server::Gateway;
 
 /// A server on a free port, and the gateway behind it.
 async fn start() -> (SocketAddr, Arc<Gateway>) {

@@ -31,7 +31,7 @@ type ExplainResult = Result<Explanation, RequestTextError>;
 
 /// The queue of the explain thread.
 #[derive(Debug)]
-pub(crate) struct Explainer {
+pub struct Explainer {
     requests: mpsc::Sender<(RequestText, SyncSender<ExplainResult>)>,
     /// Keeps the thread of an offline one alive.
     _control: Option<watch::Sender<Control>>,
@@ -39,10 +39,7 @@ pub(crate) struct Explainer {
 
 impl Explainer {
     /// Starts the thread; it follows `control` to the end of a stop.
-    pub(crate) fn start(
-        shared: Arc<Shared>,
-        control: watch::Receiver<Control>,
-    ) -> io::Result<Self> {
+    pub fn start(shared: Arc<Shared>, control: watch::Receiver<Control>) -> io::Result<Self> {
         let (requests, receiver) = mpsc::channel(MAX_QUEUED);
         std::thread::Builder::new().name("explain".to_owned()).spawn(move || {
             let site = Arc::clone(&control.borrow().site);
@@ -84,7 +81,7 @@ impl Explainer {
     }
 
     /// Explains a request. Blocks.
-    pub(crate) fn ask(&self, ask: RequestText) -> ExplainResult {
+    pub fn ask(&self, ask: RequestText) -> ExplainResult {
         let (sender, told) = sync_channel(1);
         self.requests.try_send((ask, sender)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => RequestTextError::Busy,

@@ -39,13 +39,13 @@ pub(crate) struct Trace {
     /// The stage that it has reached.
     pub(crate) stage: Stage,
     /// The decision of each limit, up to the first that rejects.
-    pub(crate) limits: Vec<Peek>,
+    pub limits: Vec<Peek>,
     /// The body that goes to the handler, after the map.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// Header lines of the request as they would be recorded.
     pub(crate) recorded: Vec<u8>,
     /// The requests of a `calls` handler.
-    pub(crate) calls: Vec<Part>,
+    pub calls: Vec<Part>,
     /// The request to an upstream, an agent or a script.
-    pub(crate) sent: Option<Sent>,
+    pub sent: Option<Sent>,
 }

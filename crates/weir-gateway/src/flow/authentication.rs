@@ -19,16 +19,20 @@ use weir_wire::RequestHead;
 
 /// A request to authenticate.
 pub(crate) struct Authentication<'x> {
-    pub(crate) live: &'x Rc<Live>,
-    pub(crate) route: &'x Route,
-    pub(crate) request: &'x RequestHead,
+    /// The Site of this worker.
+    pub live: &'x Rc<Live>,
+    /// The route.
+    pub route: &'x Route,
+    /// Head of the request.
+    pub request: &'x RequestHead,
     /// Of the client, from the TLS handshake.
-    pub(crate) certificate: Option<&'x Certificate>,
+    pub certificate: Option<&'x Certificate>,
     /// Address of the client.
-    pub(crate) address: IpAddr,
+    pub address: IpAddr,
     /// When the request came.
-    pub(crate) started: Instant,
-    pub(crate) now: Moment,
+    pub started: Instant,
+    /// When the request arrived.
+    pub now: Moment,
 }
 
 impl Authentication<'_> {

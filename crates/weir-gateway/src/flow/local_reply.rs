@@ -11,7 +11,7 @@ use std::rc::Rc;
 use weir_wire::Known;
 
 /// Responds with a problem document; to a call of gRPC with its status code.
-pub(crate) fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> ResponseBody<'a> {
+pub fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> ResponseBody<'a> {
     exchange.record.reason = rejection.reason().filter(|_| exchange.record.recording.is_shown());
     let Rejection { problem, detail, headers, violations, .. } = rejection;
     exchange.record.problem = Some(problem);

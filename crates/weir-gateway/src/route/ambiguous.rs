@@ -12,7 +12,7 @@ impl Router {
     ///
     /// # Errors
     /// The path is ambiguous, and the route must not serve it.
-    pub(crate) fn admit_path(
+    pub fn admit_path(
         &self,
         config: &Config,
         (host, method): (&str, &str),

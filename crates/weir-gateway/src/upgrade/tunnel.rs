@@ -27,20 +27,22 @@ const HALF_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 const GOING_AWAY: u16 = 1001;
 
 /// How an upgraded connection ended.
-pub(crate) struct TunnelReport {
-    pub(crate) ended: UpgradeEnd,
-    /// Bytes from the client, and to it.
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
+pub struct TunnelReport {
+    /// Why.
+    pub ended: UpgradeEnd,
+    /// Bytes from the client.
+    pub bytes_in: u64,
+    /// Bytes to the client.
+    pub bytes_out: u64,
     /// Properties of the transaction.
-    pub(crate) properties: Vec<(String, String)>,
+    pub properties: Vec<(String, String)>,
     /// weir has ended it: the client is still to be waited for.
-    pub(crate) lingers: bool,
+    pub lingers: bool,
 }
 
 /// Serves an upgraded connection until it ends. `out` may hold bytes that are sent before the
 /// `response`.
-pub(crate) async fn run(
+pub async fn run(
     (stream, buffer, out): (&Stream, &mut Buffer, &mut Outgoing),
     context: &context::Context<'_>,
     response: &ResponseHead,

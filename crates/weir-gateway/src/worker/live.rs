@@ -22,7 +22,7 @@ type Series = RefCell<Vec<(&'static str, u16, Arc<Durations>)>>;
 
 /// What one worker keeps of a route.
 #[derive(Debug)]
-pub(crate) struct RouteState {
+pub struct RouteState {
     series: Series,
     /// The folder of its files; `None` for another handler.
     pub(crate) files: Option<Root>,
@@ -30,10 +30,12 @@ pub(crate) struct RouteState {
 
 /// A Config as one worker serves it.
 #[derive(Debug)]
-pub(crate) struct Live {
-    pub(crate) site: Arc<Site>,
+pub struct Live {
+    /// The Site.
+    pub site: Arc<Site>,
     pub(crate) authenticator: Authenticator,
-    pub(crate) upstreams: Vec<Upstream>,
+    /// Upstreams, in the order of the configuration.
+    pub upstreams: Vec<Upstream>,
     /// This worker's script engine.
     pub(crate) scripts: Rc<EngineSlot>,
     pub(crate) bodies: Rc<BodySettings>,
@@ -44,7 +46,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new(
+    /// The Site for one worker; connections of `before` are kept.
+    pub fn new(
         site: Arc<Site>,
         stats: &WorkerStats,
         auth_counters: &Arc<AuthCounters>,
@@ -100,14 +103,14 @@ impl Live {
     }
 
     /// Drops idle upstream connections that are of no more use.
-    pub(crate) fn sweep(&self) {
+    pub fn sweep(&self) {
         for target in self.upstreams.iter().flat_map(|upstream| &upstream.targets) {
             target.tick();
         }
     }
 
     /// What this worker keeps of a route, by the indexes of its API and of itself.
-    pub(crate) fn route(&self, route: (usize, usize)) -> &RouteState {
+    pub fn route(&self, route: (usize, usize)) -> &RouteState {
         &self.routes[self.site.route_index(route)]
     }
 
@@ -126,7 +129,7 @@ impl Live {
     }
 
     /// The series a request is counted in.
-    pub(crate) fn series(
+    pub fn series(
         &self,
         decisions: &Decisions,
         request: &ClientRequest<'_>,

@@ -17,9 +17,9 @@ use weir_admin::lab::Lab;
 use weir_admin::{Access, Sources};
 use weir_config::{Config, Source};
 use weir_document::finding::{Finding, Findings};
-use weir_gateway::Gateway;
 use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
+use weir_server::Gateway;
 use weir_store::ledger::Ledger;
 use weir_tracker::Tracker;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_document::finding::Findings;
-use weir_gateway::DrainReport;
+use weir_server::DrainReport;
 
 /// Bound addresses.
 pub(crate) struct Listening {

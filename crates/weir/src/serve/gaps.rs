@@ -5,8 +5,8 @@ use super::messages::Messages;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_gateway::Gateway;
 use weir_journal::Journal;
+use weir_server::Gateway;
 use weir_store::gaps::{Gap, Gaps};
 
 /// Name of the thread.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_admin::metrics::Kind::{Counter, Gauge};
 use weir_admin::metrics::{Family, Row, Sample};
 use weir_events::delivery::SinkQueue;
-use weir_gateway::snapshot::Snapshot;
 use weir_journal::{Journal, Lag};
 use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
 use weir_resubmit::Resubmitter;
+use weir_server::snapshot::Snapshot;
 use weir_store::clock;
 use weir_tracker::Index;
 

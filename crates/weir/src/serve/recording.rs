@@ -5,9 +5,9 @@ use super::{delivery, gaps, journal, monitor, resubmit, tracker};
 use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
-use weir_gateway::Gateway;
 use weir_journal::{Journal, Lane, RecoveryReport};
 use weir_limit::Limiter;
+use weir_server::Gateway;
 use weir_store::gaps::Gaps;
 
 /// The parts, as far as they are enabled. They end in the order of the fields: the lock of the

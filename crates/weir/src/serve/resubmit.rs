@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_gateway::Gateway;
 use weir_resubmit::{GatewayClient, Resubmitter, Runner};
+use weir_server::Gateway;
 use weir_store::ledger::Ledger;
 use weir_tracker::Index;
 

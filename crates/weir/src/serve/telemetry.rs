@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_admin::metrics::Family;
 use weir_config::Config;
-use weir_gateway::Gateway;
 use weir_http_client::Connection;
+use weir_server::Gateway;
 use weir_telemetry::spans::Traced;
 
 /// Its name.

@@ -1,14 +1,7 @@
 //! One stream: its request is answered, and the response is sent as the client's windows allow.
 
 use super::{InFlight, head};
-use crate::arrival::Protocol;
-use crate::body::{Http2Body, RequestBody, ResponseError, SharedResponse};
-use crate::capture::NotKept;
 use crate::connection::{Start, exhausted};
-use crate::deadline::{Expired, Wait};
-use crate::exchange::Exchange;
-use crate::flow::{self, ClientClosed, flow};
-use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -20,6 +13,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_config::Limits;
+use weir_gateway::arrival::Protocol;
+use weir_gateway::exchange::Exchange;
+use weir_gateway::flow::{self, ClientClosed, flow};
+use weir_gateway::response_body::ResponseBody;
+use weir_http::body::{Http2Body, RequestBody, ResponseError, SharedResponse};
+use weir_http::deadline::{Expired, Wait};
+use weir_record::capture::NotKept;
 use weir_wire::Known;
 
 /// Most bytes that are handed to the library at once.

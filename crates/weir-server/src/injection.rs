@@ -13,10 +13,10 @@ pub(crate) use serve::receive;
 pub(crate) use test_request::TestRequest;
 pub use test_request::{TRIED_BY, TestOutcome};
 
-use crate::site::Site;
-use crate::worker::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use weir_gateway::site::Site;
+use weir_gateway::worker::Shared;
 use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 
 /// Requests queued for one worker.

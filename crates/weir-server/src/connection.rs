@@ -4,14 +4,6 @@ mod disconnect_watch;
 mod http1;
 mod http2;
 
-use crate::auth::certificate::Certificate;
-use crate::buffer::Buffer;
-use crate::descriptors::RESERVE_LIFETIME;
-use crate::problem::Problem;
-use crate::proxy_protocol::{self, Parsed};
-use crate::rejection::Rejection;
-use crate::stream::Stream;
-use crate::worker::Worker;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -21,6 +13,14 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use weir_auth::certificate::Certificate;
+use weir_gateway::worker::Worker;
+use weir_http::buffer::Buffer;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_http::stream::Stream;
+use weir_net::descriptors::RESERVE_LIFETIME;
+use weir_net::proxy_protocol::{self, Parsed};
 
 /// A connection that is counted as open, until dropped.
 struct Open(&'static Worker);

@@ -2,19 +2,19 @@
 
 use super::plan::{Planned, plan};
 use super::{Injected, MAX_CONCURRENT, PendingReplay, test_request};
-use crate::arrival::Protocol;
-use crate::body::{RequestBody, ResponseError};
-use crate::exchange::Exchange;
-use crate::flow::{ClientClosed, flow};
-use crate::problem::Problem;
-use crate::response_body::ResponseBody;
-use crate::worker::Worker;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::sync::{Semaphore, mpsc};
+use weir_gateway::arrival::Protocol;
+use weir_gateway::exchange::Exchange;
+use weir_gateway::flow::{ClientClosed, flow};
+use weir_gateway::response_body::ResponseBody;
+use weir_gateway::worker::Worker;
+use weir_http::body::{RequestBody, ResponseError};
+use weir_http::problem::Problem;
 use weir_model::{RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_wire::Version;
 

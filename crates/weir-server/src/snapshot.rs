@@ -1,15 +1,17 @@
 //! The statistics of all workers, summed up.
 
-use crate::auth::{IntrospectionSeries, KeySetSeries};
-use crate::grpc;
-use crate::labels::{EjectionReason, Hedged, Mirrored, RetryDenied, RetryReason, UpgradeEnd};
-use crate::stats::{
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use weir_auth::{IntrospectionSeries, KeySetSeries};
+use weir_http::grpc;
+use weir_telemetry::labels::{
+    EjectionReason, Hedged, Mirrored, RetryDenied, RetryReason, UpgradeEnd,
+};
+use weir_telemetry::stats::{
     BUCKETS, CallKey, Durations, Exemplar, RejectionSeries, SeriesKey, Sketch, TargetKey, Totals,
     WorkerStats, put_exemplar, rejection_series,
 };
-use crate::upstream::Healths;
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use weir_upstream::Healths;
 
 /// Sums over all workers at one moment. Counters only grow, except those said to be current.
 #[derive(Clone, Debug, Default)]

@@ -7,12 +7,7 @@ mod descriptors;
 pub(crate) use accept::Accepting;
 pub(crate) use descriptors::{Parting, partings};
 
-use crate::authorization_server;
-use crate::clock;
-use crate::descriptors::Complaint;
 use crate::injection;
-use crate::upstream::check;
-use crate::worker::{Control, Phase, Worker};
 use accept::listeners;
 use std::io;
 use std::net::TcpListener;
@@ -21,6 +16,11 @@ use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
+use weir_gateway::authorization_server;
+use weir_gateway::worker::{Control, Phase, Worker};
+use weir_http::clock;
+use weir_net::descriptors::Complaint;
+use weir_upstream::check;
 
 /// How often idle upstream connections are looked through, and the journal is told that time
 /// passes.

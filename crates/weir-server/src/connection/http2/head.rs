@@ -1,15 +1,15 @@
 //! Heads of HTTP/2: requests in the form that the stages work on, responses as the library takes
 //! them.
 
-use crate::exchange::Exchange;
-use crate::headers;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
-use crate::response_body::ResponseBody;
-use crate::worker::Worker;
 use http::header::{self, HeaderMap, HeaderValue};
 use std::cell::RefCell;
 use weir_config::Limits;
+use weir_gateway::exchange::Exchange;
+use weir_gateway::response_body::ResponseBody;
+use weir_gateway::worker::Worker;
+use weir_http::headers;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_wire::{Framing, HeadError, Known, Method};
 
 /// Takes over a head, and gives what it says of the body's end.

@@ -4,18 +4,18 @@
 //! A client that is gone would else be worked for until the upstream answers. Nothing is asked of
 //! the system unless something has happened on the connection: the runtime knows that already.
 
-use crate::body::RequestBody;
-use crate::exchange::Exchange;
-use crate::flow::{ClientClosed, flow};
-use crate::outgoing::Outgoing;
-use crate::response_body::ResponseBody;
-use crate::stream::{PeerEvent, Stream};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::Sleep;
+use weir_gateway::exchange::Exchange;
+use weir_gateway::flow::{ClientClosed, flow};
+use weir_gateway::response_body::ResponseBody;
+use weir_http::body::RequestBody;
+use weir_http::outgoing::Outgoing;
+use weir_http::stream::{PeerEvent, Stream};
 
 /// How long a client that sends no more is still worked for: it may have closed only its own
 /// direction, as some do who have said all.

@@ -1,8 +1,6 @@
 //! What is explained is what is done.
 
-use crate::explanation::{Explanation, Kind, Outcome};
 use crate::gateway::Gateway;
-use crate::request_text::RequestText;
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
@@ -11,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::{Config, Source};
+use weir_gateway::explanation::{Explanation, Kind, Outcome};
+use weir_gateway::request_text::RequestText;
 
 /// Compared in an ordinary run; `WEIR_EXPLAIN_REQUESTS=10000` compares more.
 const REQUESTS: usize = 3000;
@@ -106,7 +106,7 @@ fn load(dir: &Path, upstream: SocketAddr) -> Arc<Config> {
     }
     let source = Source { path: dir.join("weir.yaml"), overrides: vec![] };
     let (config, _) =
-        crate::configuration::load(&source).unwrap_or_else(|found| panic!("{found:?}"));
+        weir_gateway::configuration::load(&source).unwrap_or_else(|found| panic!("{found:?}"));
     Arc::new(config)
 }
 
@@ -450,7 +450,7 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
         body: br#"{"sku": "x", "more": true}"#.to_vec(),
         ..RequestText::default()
     };
-    let told = super::offline(Arc::clone(&config), ask.clone()).unwrap().unwrap();
+    let told = weir_gateway::explain::offline(Arc::clone(&config), ask.clone()).unwrap().unwrap();
     assert_eq!(told.host, "shop.local");
     assert_eq!(told.parameters[0].value, "a b");
     let sent = told.sent.as_ref().unwrap();
@@ -465,7 +465,7 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
     let names: Vec<&str> = told.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names[..5], ["head", "route", "clients", "auth", "limit"]);
     let later = RequestText { target: "/guarded/me".to_owned(), method: "GET".to_owned(), ..ask };
-    let told = super::offline(config, later).unwrap().unwrap();
+    let told = weir_gateway::explain::offline(config, later).unwrap().unwrap();
     assert_eq!(told.steps[3].outcome, Outcome::Refused);
     assert_eq!(told.steps[4].outcome, Outcome::NotReached);
     let ways: Vec<&str> = told.steps[3].parts.iter().map(|part| part.outcome.as_str()).collect();
@@ -476,7 +476,8 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
 fn what_cannot_be_sent_is_not_explained() {
     let dir = tempfile::tempdir().unwrap();
     let config = load(dir.path(), "127.0.0.1:9".parse().unwrap());
-    let explain = |ask| super::offline(Arc::clone(&config), ask).unwrap().map(|_| ());
+    let explain =
+        |ask| weir_gateway::explain::offline(Arc::clone(&config), ask).unwrap().map(|_| ());
     let good =
         RequestText { method: "GET".to_owned(), target: "/".to_owned(), ..RequestText::default() };
     assert_eq!(explain(good.clone()), Ok(()));

@@ -1,25 +1,25 @@
 //! HTTP/1.x: one request after the other.
 
 use super::{Start, disconnect_watch, exhausted, http2};
-use crate::arrival::Protocol;
-use crate::body::{Http1Body, Incoming, RequestBody, ResponseError};
-use crate::buffer::Buffer;
-use crate::deadline::{Deadline, Expired, Wait};
-use crate::exchange::Exchange;
-use crate::flow::{self, ClientClosed};
-use crate::handler::HandlerInput;
-use crate::outgoing::Outgoing;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
-use crate::response_body::ResponseBody;
-use crate::stream::Stream;
-use crate::upgrade;
-use crate::worker::{Phase, Worker};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use weir_gateway::arrival::Protocol;
+use weir_gateway::exchange::Exchange;
+use weir_gateway::flow::{self, ClientClosed};
+use weir_gateway::handler::HandlerInput;
+use weir_gateway::response_body::ResponseBody;
+use weir_gateway::upgrade;
+use weir_gateway::worker::{Phase, Worker};
+use weir_http::body::{Http1Body, Incoming, RequestBody, ResponseError};
+use weir_http::buffer::Buffer;
+use weir_http::deadline::{Deadline, Expired, Wait};
+use weir_http::outgoing::Outgoing;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_http::stream::Stream;
 use weir_wire::{Framing, HeadError, Known, Method, Scan, Version, encode};
 
 /// An unread body up to this many bytes is read and dropped, to keep the connection.

@@ -1,7 +1,5 @@
 //! Whether the client of an HTTP/2 connection is still there.
 
-use crate::deadline::{Deadline, Wait};
-use crate::stream::Rewound;
 use h2::{Ping, PingPong};
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -10,6 +8,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use weir_http::deadline::{Deadline, Wait};
+use weir_http::stream::Rewound;
 
 /// How long a connection may be silent before a PING, and behind the PING before the connection
 /// counts as dead.

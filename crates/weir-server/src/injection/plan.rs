@@ -1,15 +1,15 @@
 //! Where a request goes that is made again, and on whose behalf.
 
-use crate::auth::{NotAdmitted, RecordedPrincipal, recorded_principal};
-use crate::forwarded::Client;
-use crate::headers::strip_hop_by_hop;
-use crate::path::{self, Normal};
-use crate::problem::Problem;
-use crate::replay::Replay;
-use crate::route::Found;
-use crate::site::Site;
 use std::net::{IpAddr, Ipv4Addr};
+use weir_auth::{NotAdmitted, RecordedPrincipal, recorded_principal};
 use weir_config::{Api, PathPattern, Route, Segment};
+use weir_gateway::replay::Replay;
+use weir_gateway::route::Found;
+use weir_gateway::site::Site;
+use weir_http::forwarded::Client;
+use weir_http::headers::strip_hop_by_hop;
+use weir_http::path::{self, Normal};
+use weir_http::problem::Problem;
 use weir_model::{RejectionReason, ReplayRequest};
 use weir_wire::{Headers, Known};
 
@@ -27,7 +27,7 @@ pub(super) struct Planned {
 pub(super) fn plan(site: &Site, request: &ReplayRequest) -> Result<Planned, RejectionReason> {
     let (headers, authority, client) = head(site, request);
     let mut host = String::new();
-    crate::arrival::push_host(&mut host, client.host.as_deref().unwrap_or(&authority));
+    weir_gateway::arrival::push_host(&mut host, client.host.as_deref().unwrap_or(&authority));
     let (own_path, query) = match request.target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (request.target.as_str(), None),
@@ -176,7 +176,7 @@ fn head(site: &Site, request: &ReplayRequest) -> (Headers, String, Client) {
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let address = request.client.unwrap_or(nobody);
     let client = Client::recorded(address, request.https, &site.config.listen, &headers);
-    crate::forwarded::strip(&mut headers, &[]);
+    weir_http::forwarded::strip(&mut headers, &[]);
     // With what `Connection` names: that was for the connection of then.
     let ours = |known: Known| matches!(known, Known::Via | Known::Expect | Known::ContentLength);
     strip_hop_by_hop(&mut headers, ours);

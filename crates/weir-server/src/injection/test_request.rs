@@ -3,14 +3,6 @@
 //! of the transaction names the operator.
 
 use super::serve::read;
-use crate::arrival::Protocol;
-use crate::body::RequestBody;
-use crate::exchange::Exchange;
-use crate::flow::{self, ClientClosed, flow};
-use crate::headers;
-use crate::request_text::{Ingress, RequestText, RequestTextError, read_head};
-use crate::response_body::ResponseBody;
-use crate::worker::{Shared, Worker};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +10,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 use tokio::sync::Semaphore;
+use weir_gateway::arrival::Protocol;
+use weir_gateway::exchange::Exchange;
+use weir_gateway::flow::{self, ClientClosed, flow};
+use weir_gateway::request_text::{Ingress, RequestText, RequestTextError, read_head};
+use weir_gateway::response_body::ResponseBody;
+use weir_gateway::worker::{Shared, Worker};
+use weir_http::body::RequestBody;
+use weir_http::headers;
 use weir_wire::Framing;
 
 /// Property of the transaction of a test request: the name of the operator.
@@ -109,7 +109,7 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
     drop(live);
     // Also where a listener trusts this machine.
-    crate::forwarded::strip(&mut exchange.request.headers, &[]);
+    weir_http::forwarded::strip(&mut exchange.request.headers, &[]);
     exchange.begin(arrival.listener, arrival.https);
     let notes = exchange.record.notes.get_or_insert_default();
     notes.add(weir_script::Annotation::Property, TRIED_BY, &test_request.by);
@@ -142,7 +142,7 @@ async fn take(exchange: &mut Exchange, body: ResponseBody<'_>, started: Instant)
     let mut outcome = TestOutcome {
         id: exchange.arrival.id.as_str().to_owned(),
         status: exchange.response.status,
-        problem: exchange.record.problem.map(crate::problem::Problem::slug),
+        problem: exchange.record.problem.map(weir_http::problem::Problem::slug),
         headers: lines.collect(),
         ..TestOutcome::default()
     };

@@ -1,23 +1,11 @@
 //! The gateway as a whole: bind, start, reload, drain.
 
-use crate::access_log::AccessLog;
-use crate::auth::AuthCounters;
-use crate::capture;
-use crate::clock::Wall;
-use crate::descriptors::Descriptors;
-use crate::explain::Explainer;
-use crate::explanation::Explanation;
+#[cfg(test)]
+mod tests;
+
 use crate::injection::{self, Injected, PendingReplay, TestOutcome, TestRequest};
-use crate::limit::{LimitStatuses, Limiter};
-use crate::listen::{self, BindError};
-use crate::request_text::{RequestText, RequestTextError};
 use crate::server::{self, Accepting, Parting, partings};
-use crate::site::{Site, SiteError};
 use crate::snapshot::Snapshot;
-use crate::spans::Traced;
-use crate::stats::WorkerStats;
-use crate::upstream::Healths;
-use crate::worker::{Control, Phase, Shared, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -28,10 +16,26 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use weir_auth::AuthCounters;
 use weir_broker::{Broker, Log, PoolSnapshot};
 use weir_config::Config;
+use weir_gateway::explain::Explainer;
+use weir_gateway::explanation::Explanation;
+use weir_http::clock::Wall;
+use weir_net::descriptors::Descriptors;
+use weir_record::access_log::AccessLog;
+use weir_record::capture;
+
+use weir_gateway::request_text::{RequestText, RequestTextError};
+use weir_gateway::site::{Site, SiteError};
+use weir_gateway::worker::{Control, Phase, Shared, Worker};
 use weir_journal::Lane;
+use weir_limit::{LimitStatuses, Limiter};
 use weir_model::{OnDone, RejectionReason, ReplayRequest};
+use weir_net::listen::{self, BindError};
+use weir_telemetry::spans::Traced;
+use weir_telemetry::stats::WorkerStats;
+use weir_upstream::Healths;
 
 /// Why the gateway cannot start, or cannot take over a Config.
 #[derive(Debug, thiserror::Error)]

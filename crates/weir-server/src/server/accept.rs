@@ -6,8 +6,6 @@
 //! second, and is then refused: no connection is ever established and not served.
 
 use crate::connection;
-use crate::descriptors::{Spares, is_exhausted};
-use crate::worker::{Control, Phase, Worker};
 use socket2::{SockFilter, SockRef};
 use std::io;
 use std::sync::Arc;
@@ -16,6 +14,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use weir_gateway::worker::{Control, Phase, Worker};
+use weir_net::descriptors::{Spares, is_exhausted};
 
 /// How long accepting pauses when the process is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);

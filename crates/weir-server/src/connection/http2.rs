@@ -8,10 +8,6 @@ mod keep_alive;
 mod stream;
 
 use super::Start;
-use crate::buffer::Buffer;
-use crate::deadline::{Deadline, Wait};
-use crate::stream::{Rewound, Stream};
-use crate::worker::{Phase, Worker};
 use bytes::Bytes;
 use h2::server::{Builder, Connection};
 use keep_alive::{KeepAlive, Watched};
@@ -22,6 +18,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use weir_config::Limits;
+use weir_gateway::worker::{Phase, Worker};
+use weir_http::buffer::Buffer;
+use weir_http::deadline::{Deadline, Wait};
+use weir_http::stream::{Rewound, Stream};
 
 /// Largest DATA frame a client may send.
 const FRAME: u32 = 16 * 1024;

@@ -1,0 +1,12 @@
+//! The server around the gateway: listeners of workers, connections of clients, injected requests,
+//! start, reload and drain.
+//!
+//! It is above the gateway, so that no stage of a request sees a listener or a connection.
+
+mod connection;
+mod gateway;
+pub mod injection;
+mod server;
+pub mod snapshot;
+
+pub use gateway::{Bound, DrainReport, Gateway, GatewayError};
