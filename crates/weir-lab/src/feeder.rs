@@ -20,31 +20,7 @@ pub struct Table {
     /// Names of the columns.
     pub columns: Vec<String>,
     /// The rows, in their order.
-    pub rows: Vec<Vec<String>>,
-}
-
-/// Behaviour after the last row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AtEnd {
-    /// Start again with the first row.
-    #[default]
-    Recycle,
-    /// End the virtual user.
-    Stop,
-    /// Every value is `<EOF>`: JMeter without recycle and stop.
-    Mark,
-}
-
-/// Scope of the read position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Share {
-    /// One position for all virtual users: each row goes to one user.
-    #[default]
-    All,
-    /// One position per thread group.
-    Group,
-    /// One position per virtual user: each user gets all rows.
-    User,
+    pub rows: Vec<Vec<Box<str>>>,
 }
 
 /// Why rows cannot be provided.

@@ -103,11 +103,7 @@ fn list(problems: &[Problem]) -> String {
 /// See [`JmxError`].
 pub fn load(path: &Path, options: &Options) -> Result<Plan, JmxError> {
     let fault = |error| JmxError::File { path: path.to_owned(), error };
-    let metadata = std::fs::metadata(path).map_err(fault)?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return Err(fault(std::io::Error::other("not a regular file, or larger than 64 MiB")));
-    }
-    let bytes = std::fs::read(path).map_err(fault)?;
+    let bytes = crate::bounded_file::read(path, MAX_FILE_BYTES).map_err(fault)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     load_text(&String::from_utf8_lossy(&bytes), folder, options)
 }

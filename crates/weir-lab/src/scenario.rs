@@ -20,6 +20,7 @@ mod resolve;
 mod settings;
 mod texts;
 
+use crate::bounded_file;
 use crate::measure::Method;
 use crate::program::Program;
 use crate::protocol::CaseOrder;
@@ -230,7 +231,9 @@ pub struct Overrides {
 /// # Errors
 /// All findings, at least one of them an error. On success the findings are warnings.
 pub fn load(path: &Path, over: &Overrides) -> Result<(Scenario, Findings), Findings> {
-    match read(path) {
+    let read = bounded_file::read(path, FILE_BYTES)
+        .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other));
+    match read {
         Ok(text) => load_text(path, &text, over),
         Err(error) => {
             let mut document = weir_document::document::Document::read(path, "");
@@ -243,14 +246,6 @@ pub fn load(path: &Path, over: &Overrides) -> Result<(Scenario, Findings), Findi
 
 /// Largest scenario.
 const FILE_BYTES: u64 = 16 << 20;
-
-fn read(path: &Path) -> std::io::Result<String> {
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() > FILE_BYTES {
-        return Err(std::io::Error::other("not a regular file, or larger than 16 MiB"));
-    }
-    std::fs::read_to_string(path)
-}
 
 /// Reads a scenario from a text. `path` is used in findings, and relative files are resolved
 /// against its folder.

@@ -57,16 +57,16 @@ impl CsvFile {
         if records.len() > MAX_ROWS {
             return Err(FeederError::TooMany);
         }
-        records.iter_mut().for_each(|row| row.resize(columns.len(), String::new()));
+        records.iter_mut().for_each(|row| row.resize(columns.len(), Box::default()));
         Ok(Table { columns, rows: records })
     }
 
-    fn without_quotes(&self, text: &str) -> Vec<Vec<String>> {
-        let row = |line: &str| line.split(self.delimiter).map(str::to_owned).collect();
+    fn without_quotes(&self, text: &str) -> Vec<Vec<Box<str>>> {
+        let row = |line: &str| line.split(self.delimiter).map(Box::from).collect();
         text.lines().take(MAX_ROWS + 2).map(row).collect()
     }
 
-    fn with_quotes(&self, text: &str) -> Result<Vec<Vec<String>>, FeederError> {
+    fn with_quotes(&self, text: &str) -> Result<Vec<Vec<Box<str>>>, FeederError> {
         let mut rows = Vec::new();
         let mut rest = Cursor { text, line: 1 };
         while !rest.text.is_empty() && rows.len() < MAX_ROWS + 2 {
@@ -84,15 +84,7 @@ impl CsvFile {
 
 fn read(path: &Path) -> Result<String, FeederError> {
     let fault = |error| FeederError::File { path: path.to_owned(), error };
-    let metadata = std::fs::metadata(path).map_err(fault)?;
-    // A pipe or a device may be endless.
-    if !metadata.is_file() {
-        return Err(fault(std::io::Error::other("not a regular file")));
-    }
-    if metadata.len() > MAX_FILE_BYTES {
-        return Err(fault(std::io::Error::other(format!("larger than {MAX_FILE_BYTES} bytes"))));
-    }
-    let bytes = std::fs::read(path).map_err(fault)?;
+    let bytes = crate::bounded_file::read(path, MAX_FILE_BYTES).map_err(fault)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
@@ -105,11 +97,11 @@ struct Cursor<'t> {
 
 impl Cursor<'_> {
     /// Reads one record with its line end. An empty line is a record with one empty value.
-    fn record(&mut self, delimiter: char) -> Result<Vec<String>, &'static str> {
+    fn record(&mut self, delimiter: char) -> Result<Vec<Box<str>>, &'static str> {
         let mut values = Vec::new();
         loop {
             let (value, more) = self.value(delimiter)?;
-            values.push(value);
+            values.push(value.into());
             if !more {
                 return Ok(values);
             }

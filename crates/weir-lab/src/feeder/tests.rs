@@ -15,12 +15,16 @@ fn rows(content: &[u8], edit: impl Fn(&mut CsvFile)) -> Result<Table, FeederErro
     csv.read()
 }
 
+fn texts(table: &Table) -> Vec<Vec<&str>> {
+    table.rows.iter().map(|row| row.iter().map(|value| &**value).collect()).collect()
+}
+
 #[test]
 fn rows_of_a_file_with_a_head() {
     let text = "\u{feff}user, pass\r\nann,\"a,\"\"b\"\"\nc\"\r\nbob,x";
     let table = rows(text.as_bytes(), |_| {}).expect("rows");
     assert_eq!(table.columns, ["user", "pass"]);
-    assert_eq!(table.rows, [["ann", "a,\"b\"\nc"], ["bob", "x"]]);
+    assert_eq!(texts(&table), [["ann", "a,\"b\"\nc"], ["bob", "x"]]);
 }
 
 #[test]
@@ -33,7 +37,7 @@ fn rows_of_jmeters_files() {
     };
     let table = rows(b"head\tx\n\"1\t2\t3\n4\n\n\xff\t", tabs).expect("rows");
     // Too many values are dropped, missing ones are empty, a quotation mark is one.
-    assert_eq!(table.rows, [["\"1", "2"], ["4", ""], ["", ""], ["\u{fffd}", ""]]);
+    assert_eq!(texts(&table), [["\"1", "2"], ["4", ""], ["", ""], ["\u{fffd}", ""]]);
 }
 
 #[test]
@@ -77,7 +81,7 @@ fn tokens_are_verified_by_the_key_set_that_comes_with_them() {
         assert_eq!(signed.table.columns, ["token"]);
         let mut seen = Vec::new();
         for row in &signed.table.rows {
-            let token = jsonwebtoken::decode::<Value>(&row[0], &key, &validation).expect("valid");
+            let token = jsonwebtoken::decode::<Value>(&*row[0], &key, &validation).expect("valid");
             assert_eq!(token.claims["sub"], "one");
             assert_eq!(token.claims["exp"], 1_900_000_060_u64);
             seen.push(token.claims["jti"].clone());

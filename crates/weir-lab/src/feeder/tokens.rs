@@ -94,9 +94,9 @@ impl Tokens {
             let claims = Value::Object(self.claims_of(number)).to_string();
             let message = format!("{head}.{}", URL_SAFE_NO_PAD.encode(claims));
             let signature = sign(&key, &random, message.as_bytes())?;
-            Ok(vec![format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))])
+            Ok(vec![format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)).into()])
         });
-        let rows: Result<Vec<Vec<String>>, FeederError> = rows.collect();
+        let rows: Result<Vec<Vec<Box<str>>>, FeederError> = rows.collect();
         let table = Table { columns: vec!["token".to_owned()], rows: rows? };
         let mut jwk = jwk(&key)?;
         jwk["kid"] = json!(self.key_id);

@@ -184,14 +184,7 @@ impl Call<'_> {
         }
         let keep = self.variable_argument(2, variables)?;
         let path: PathBuf = variables.folder.join(&name);
-        let size =
-            std::fs::metadata(&path).map(|data| if data.is_file() { data.len() } else { u64::MAX });
-        let text = match size {
-            Ok(size) if size <= MAX_FILE_BYTES => std::fs::read(&path),
-            Ok(_) => Err(std::io::Error::other("not a regular file, or larger than 64 MiB")),
-            Err(error) => Err(error),
-        };
-        let text = text.map_err(|error| {
+        let text = crate::bounded_file::read(&path, MAX_FILE_BYTES).map_err(|error| {
             TextError::invalid(format!("`{}` cannot be read: {error}", path.display()))
         })?;
         let text = Text::fixed(String::from_utf8_lossy(&text).into_owned());

@@ -170,12 +170,7 @@ fn files(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<File
             continue;
         }
         let path = translation.variables.folder.join(path);
-        let size = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
-        let content = match size.map(|data| data.len()) {
-            Some(size) if size <= MAX_FILE_BYTES => std::fs::read(&path),
-            _ => Err(std::io::Error::other("not a regular file, or larger than 256 MiB")),
-        };
-        match content {
+        match crate::bounded_file::read(&path, MAX_FILE_BYTES) {
             Ok(content) => files.push(File {
                 name: translation.text(element, file.text("File.paramname")),
                 mime: translation.fixed_text(element, file.text("File.mimetype"), "File.mimetype"),

@@ -145,11 +145,10 @@ impl Translation<'_> {
             }
         }
         let variables = table.columns.iter().map(|name| self.variables.variable(name)).collect();
-        let rows = table.rows.into_iter();
         let feeder = Feeder {
             name: element.name.clone(),
             variables,
-            rows: rows.map(|row| row.into_iter().map(String::into_boxed_str).collect()).collect(),
+            rows: table.rows,
             recycle: self.switch(element, "recycle", true),
             stop_user: self.switch(element, "stopThread", false),
             share,

@@ -190,11 +190,7 @@ fn feeders(
         let feeder = Feeder {
             name: member.key.clone(),
             variables,
-            rows: table
-                .rows
-                .iter()
-                .map(|row| row.iter().map(|value| value.as_str().into()).collect())
-                .collect(),
+            rows: table.rows.clone(),
             recycle: !stop,
             stop_user: stop,
             share: match fields.text("share") {
