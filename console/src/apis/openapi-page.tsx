@@ -9,7 +9,7 @@ import { prefill } from "../explain/prefill";
 import { visible } from "../transaction/text";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
-import { Badge, Empty, Panel, QueryState, Table } from "../ui/parts";
+import { Badge, EmptyPanel, Panel, QueryState, Table } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { baseOf, type Content, command, type Json, members, nameOf, object, type Operation, operations, typeText } from "./openapi";
 
@@ -50,9 +50,7 @@ export function OpenapiPage() {
       <QueryState query={result} what="the OpenAPI document" />
       {typeof info.description === "string" && <p className="prose wrap-any">{visible(info.description)}</p>}
       {openapi && shown.length === 0 && (
-        <section className="panel">
-          <Empty title={filter ? "No operation matches" : "The document has no operations"} />
-        </section>
+        <EmptyPanel title={filter ? "No operation matches" : "The document has no operations"} />
       )}
       {openapi && shown.map((one) => <OperationView key={`${one.method} ${one.path}`} document={openapi} base={`http://${host}${base}`} one={one} />)}
     </>

@@ -7,7 +7,7 @@ import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { facetTerm } from "../query/fields";
 import { count, duration, percent, short } from "../format/format";
-import { Badge, Empty, Panel, QueryState } from "../ui/parts";
+import { Badge, EmptyPanel, Panel, QueryState } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import type { Flow } from "./flows";
 import { useTraffic } from "./traffic";
@@ -38,9 +38,7 @@ export function ApisPage() {
       </div>
       <QueryState query={apis} what="APIs" />
       {apis.data && shown.length === 0 && (
-        <section className="panel">
-          <Empty title={filter ? "No route matches" : "No APIs are configured"}>{!filter && <pre>{"apis:\n  hello:\n    base: /hello\n    routes: [{get: /, reply: {text: hello}}]"}</pre>}</Empty>
-        </section>
+        <EmptyPanel title={filter ? "No route matches" : "No APIs are configured"}>{!filter && <pre>{"apis:\n  hello:\n    base: /hello\n    routes: [{get: /, reply: {text: hello}}]"}</pre>}</EmptyPanel>
       )}
       {shown.map((one) => (
         <Api key={one.api} one={one} traffic={traffic} />

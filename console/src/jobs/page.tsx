@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { count } from "../format/format";
-import { Bar, Empty, QueryState, State, Table, Time } from "../ui/parts";
+import { Bar, EmptyPanel, QueryState, State, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { inState, jobsQuery, total } from "./queries";
 
@@ -17,13 +17,11 @@ export function JobsPage() {
       </div>
       <QueryState query={jobs} what="jobs" />
       {jobs.data?.length === 0 && (
-        <section className="panel">
-          <Empty title="No jobs">
-            <p>
-              Search in the <Link to="/tracker">Tracker</Link>, for example <code>resolution:open</code>, and choose “Resubmit all…”.
-            </p>
-          </Empty>
-        </section>
+        <EmptyPanel title="No jobs">
+          <p>
+            Search in the <Link to="/tracker">Tracker</Link>, for example <code>resolution:open</code>, and choose “Resubmit all…”.
+          </p>
+        </EmptyPanel>
       )}
       {jobs.data && jobs.data.length > 0 && (
         <section className="panel">

@@ -5,7 +5,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import type { Schemas } from "../api/client";
 import { percent, short } from "../format/format";
 import { Icon } from "../ui/icons";
-import { Badge, Panel, QueryState, Table } from "../ui/parts";
+import { Badge, Panel, QueryState, Reasons, Table } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { compareQuery, TONES } from "./queries";
 
@@ -48,15 +48,7 @@ export function LabComparePage() {
 function Compared({ all }: { all: Schemas["LabComparison"] }) {
   return (
     <>
-      {[...all.differences, ...all.others].length > 0 && (
-        <ul className="notice warn stack">
-          {[...all.differences, ...all.others].map((one) => (
-            <li key={one} className="wrap-any">
-              {one}
-            </li>
-          ))}
-        </ul>
-      )}
+      <Reasons all={[...all.differences, ...all.others]} />
       <Panel title="Comparison by case" inside={false} actions={<span className="muted">regression margin {percent(all.margin, 1)}, 95 % confidence intervals</span>}>
         <Table heads={["Case", "Throughput", "#Before", "#After", "#After / before", "#Confidence interval", "#Response times, before → after", "#Errors"]}>
           {all.cases.map((one) => (

@@ -5,7 +5,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { useMay } from "../api/session";
 import { count, short } from "../format/format";
-import { Badge, Empty, Panel, QueryState, Table, Time } from "../ui/parts";
+import { Badge, EmptyPanel, Panel, QueryState, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { type LabResult, labQuery, progressQuery, TONES } from "./queries";
 import { Running } from "./running";
@@ -48,12 +48,10 @@ function Results({ all, folder }: { all: LabResult[]; folder: string }) {
   const navigate = useNavigate();
   if (all.length === 0) {
     return (
-      <section className="panel">
-        <Empty title="No results yet">
-          <p>Suites started here store their results in this folder. Results of `weir lab run` can be stored there as well:</p>
-          <pre>{`weir lab run scenario.yaml --out ${folder}/today`}</pre>
-        </Empty>
-      </section>
+      <EmptyPanel title="No results yet">
+        <p>Suites started here store their results in this folder. Results of `weir lab run` can be stored there as well:</p>
+        <pre>{`weir lab run scenario.yaml --out ${folder}/today`}</pre>
+      </EmptyPanel>
     );
   }
   // The older run is the baseline.

@@ -6,7 +6,7 @@ import type { Schemas } from "../api/client";
 import { count, percent, short } from "../format/format";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
-import { Badge, Copy, Panel, QueryState, Table, Time } from "../ui/parts";
+import { Badge, Copy, Panel, QueryState, Reasons, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { runQuery, TONES } from "./queries";
 
@@ -40,15 +40,7 @@ function Result({ run }: { run: Schemas["LabRun"] }) {
   const { result } = run;
   return (
     <>
-      {run.reasons.length > 0 && (
-        <ul className="notice warn stack">
-          {run.reasons.map((reason) => (
-            <li key={reason} className="wrap-any">
-              {reason}
-            </li>
-          ))}
-        </ul>
-      )}
+      <Reasons all={run.reasons} />
       <Panel title={result.name}>
         <dl className="facts">
           <dt>Started</dt>

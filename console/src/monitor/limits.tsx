@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
 import { count, span } from "../format/format";
-import { Badge, Bar, Empty, Failure, Loading, Panel, Table } from "../ui/parts";
+import { Badge, Bar, EmptyPanel, Failure, Loading, Panel, Table } from "../ui/parts";
 
 type ConsumerLimits = Schemas["ConsumerLimits"];
 
@@ -14,12 +14,10 @@ export function LimitsView() {
   const { consumers, limits: routes } = limits.data;
   if (consumers.length === 0 && routes.length === 0) {
     return (
-      <section className="panel">
-        <Empty title="No limits">
-          <p>Plans limit consumers by rate and quota:</p>
-          <pre>{"plans:\n  gold: {rate: 100/s, burst: 200, quota: {calls: 1000000, per: month, zone: UTC}}"}</pre>
-        </Empty>
-      </section>
+      <EmptyPanel title="No limits">
+        <p>Plans limit consumers by rate and quota:</p>
+        <pre>{"plans:\n  gold: {rate: 100/s, burst: 200, quota: {calls: 1000000, per: month, zone: UTC}}"}</pre>
+      </EmptyPanel>
     );
   }
   const sorted = [...consumers].sort((a, b) => Number(Boolean(b.throttled)) - Number(Boolean(a.throttled)));

@@ -1,12 +1,10 @@
-import { Empty } from "../ui/parts";
+import { EmptyPanel } from "../ui/parts";
 
 export function MeteringOff() {
   return (
-    <section className="panel">
-      <Empty title="Metering is off">
-        <p>Calls are metered for plans with a price or a quota, and by rules:</p>
-        <pre>{"monitor:\n  count: [{api: orders}]"}</pre>
-      </Empty>
-    </section>
+    <EmptyPanel title="Metering is off">
+      <p>Calls are metered for plans with a price or a quota, and by rules:</p>
+      <pre>{"monitor:\n  count: [{api: orders}]"}</pre>
+    </EmptyPanel>
   );
 }

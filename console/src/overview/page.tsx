@@ -13,7 +13,7 @@ import { byConsumer } from "../monitor/consumers";
 import { usageOf } from "../monitor/queries";
 import { counts } from "../tracker/queries";
 import { Chart, Legend, type Series } from "../ui/chart";
-import { Badge, Bar, Failure, Panel, Table } from "../ui/parts";
+import { Badge, Bar, Failure, Numbers, Panel, Table } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { type Pulse, useLive } from "./live";
 
@@ -338,14 +338,7 @@ function Health({ pulse }: { pulse: Pulse | undefined }) {
   ];
   return (
     <Panel title={journal ? "Journal, and losses since the start" : "Losses since the start"}>
-      <dl className="numbers">
-        {numbers.map(([name, value, isBad]) => (
-          <div key={name} className={isBad ? "bad" : ""}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Numbers all={numbers} />
     </Panel>
   );
 }

@@ -8,7 +8,7 @@ import { count, duration } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Chart, Legend, type Series } from "../ui/chart";
-import { Badge, Bar, Empty, Panel, QueryState, Table } from "../ui/parts";
+import { Badge, Bar, EmptyPanel, Numbers, Panel, QueryState, Table } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 
@@ -36,12 +36,10 @@ export function PoolsPage() {
       </div>
       <QueryState query={pools} what="pools" />
       {pools.data?.pools.length === 0 && (
-        <section className="panel">
-          <Empty title="No pools">
-            <p>A pool runs agents, which are worker processes, and sends requests to them:</p>
-            <pre>{"pools:\n  app: {command: [./agent], protocol: fastcgi, agents: {min: 2, max: 10}}"}</pre>
-          </Empty>
-        </section>
+        <EmptyPanel title="No pools">
+          <p>A pool runs agents, which are worker processes, and sends requests to them:</p>
+          <pre>{"pools:\n  app: {command: [./agent], protocol: fastcgi, agents: {min: 2, max: 10}}"}</pre>
+        </EmptyPanel>
       )}
       {pools.data?.pools.map((pool) => (
         <One key={pool.pool} pool={pool} history={history.data?.find((one) => one.pool === pool.pool)} at={history.dataUpdatedAt} />
@@ -116,14 +114,7 @@ function One({ pool, history, at }: { pool: Pool; history: History | undefined; 
         {pool.trouble && <p className="notice bad wrap-any">{pool.trouble}</p>}
         <Bar part={agents.busy} whole={agents.max} tone={agents.busy >= agents.max ? "warn" : ""} label={`Busy agents of ${pool.pool}`} />
         {history && <OverTime history={history} range={range} at={at} />}
-        <dl className="numbers">
-          {numbers.map(([name, value, isBad]) => (
-            <div key={name} className={isBad ? "bad" : ""}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-        </dl>
+        <Numbers all={numbers} />
         <Table heads={["Since the start", "#Mean", "#p50", "#p95", "#p99", "#Max"]}>
           {(
             [

@@ -10,7 +10,7 @@ import { wordsOf } from "../query/fields";
 import { useKeys } from "../shell/keys";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
-import { Badge, Copy, Empty, Failure, Loading, Panel, State, Status, Time } from "../ui/parts";
+import { Badge, Copy, Empty, EmptyPanel, Failure, Loading, Panel, State, Status, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { BodyView } from "./body-view";
 import { prefill } from "../explain/prefill";
@@ -71,13 +71,11 @@ function View({ transaction, query }: { transaction: Transaction; query: string 
           </div>
         </>
       ) : (
-        <section className="panel">
-          <Empty title="Headers and bodies are hidden">
-            <p>
-              They require a token with the role <code>payload-viewer</code>.
-            </p>
-          </Empty>
-        </section>
+        <EmptyPanel title="Headers and bodies are hidden">
+          <p>
+            They require a token with the role <code>payload-viewer</code>.
+          </p>
+        </EmptyPanel>
       )}
     </>
   );

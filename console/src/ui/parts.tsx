@@ -69,6 +69,43 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
+/** A panel with an empty state. */
+export function EmptyPanel(props: { title: string; children?: ReactNode }) {
+  return (
+    <section className="panel">
+      <Empty {...props} />
+    </section>
+  );
+}
+
+/** Warnings, if there are any. */
+export function Reasons({ all }: { all: string[] }) {
+  if (all.length === 0) return null;
+  return (
+    <ul className="notice warn stack">
+      {all.map((one) => (
+        <li key={one} className="wrap-any">
+          {one}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Names and figures; the third value marks a bad one. */
+export function Numbers({ all }: { all: [string, string, boolean][] }) {
+  return (
+    <dl className="numbers">
+      {all.map(([name, value, isBad]) => (
+        <div key={name} className={isBad ? "bad" : ""}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 export function Loading({ what }: { what: string }) {
   return (
     <div className="empty" role="status">
