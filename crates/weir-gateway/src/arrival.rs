@@ -1,12 +1,12 @@
 //! Where a request came from, and when.
 
-use crate::auth::certificate::Certificate;
-use crate::forwarded::Client;
 use crate::replay::Replay;
-use crate::transaction_id::TransactionId;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
+use weir_auth::certificate::Certificate;
+use weir_http::forwarded::Client;
+use weir_record::transaction_id::TransactionId;
 use weir_wire::Version;
 
 /// Where a request came from, and when.

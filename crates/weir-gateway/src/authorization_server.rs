@@ -1,16 +1,16 @@
 //! Requests to authorization servers: key sets (RFC 7517) and introspection of tokens (RFC 7662), on
 //! the worker's own connections.
 
-use crate::auth::introspect::{self, InFlight};
-use crate::auth::key_set::{self, KeySet};
 use crate::fetch;
-use crate::transaction_id::TransactionId;
 use crate::worker::Live;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+use weir_auth::introspect::{self, InFlight};
+use weir_auth::key_set::{self, KeySet};
 use weir_config::AuthId;
+use weir_record::transaction_id::TransactionId;
 use weir_script::Fetch;
 
 /// Fetches the key sets that are due.

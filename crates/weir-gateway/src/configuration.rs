@@ -1,9 +1,9 @@
 //! Loading a configuration: resolved to plain data, then compiled. What cannot be compiled is a
 //! finding among the others.
 
-use crate::tls::{self, SystemRoots};
 use weir_config::{Config, Loaded, ScriptSource, Source};
 use weir_document::finding::{Diagnostics, Findings, codes};
+use weir_net::tls::{self, SystemRoots};
 
 /// Loads a configuration from files.
 ///

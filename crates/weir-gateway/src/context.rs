@@ -1,16 +1,16 @@
 //! The facts of a request in flight from its handler on: what is not changed any more.
 
 use crate::arrival::Arrival;
-use crate::client_request::ClientRequest;
-use crate::deadline::Deadline;
 use crate::decisions::Decisions;
-use crate::rejection::Rejection;
-use crate::spans::Open;
-use crate::trace_context::TraceContext;
 use crate::worker::{Live, Worker};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weir_config::{Config, Route};
+use weir_http::deadline::Deadline;
+use weir_http::rejection::Rejection;
+use weir_record::client_request::ClientRequest;
+use weir_telemetry::spans::Open;
+use weir_telemetry::trace_context::TraceContext;
 use weir_wire::{Headers, RequestHead};
 
 /// The facts of a request whose route is found.

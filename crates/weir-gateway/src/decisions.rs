@@ -1,9 +1,9 @@
 //! The decisions of the stages about one request.
 
-use crate::auth::Principal;
-use crate::limit::LimitStatus;
 use std::rc::Rc;
+use weir_auth::Principal;
 use weir_config::{ConsumerId, Proxy, UpstreamId};
+use weir_limit::LimitStatus;
 
 /// The decisions of the stages about one request, as far as it has come.
 #[derive(Debug, Default)]

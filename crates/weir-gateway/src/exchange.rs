@@ -1,27 +1,12 @@
 //! One request in flight, from its head to the last byte of its response.
 
 use crate::arrival::{Arrival, Protocol};
-use crate::body::{BodyEnd, BodyTap, ResponseError};
-use crate::capture::{NotKept, Recording};
-use crate::client_request::ClientRequest;
-use crate::clock;
-use crate::console_cookie;
 use crate::context::Context;
-use crate::deadline::Deadline;
 use crate::decisions::Decisions;
-use crate::forwarded::Client;
-use crate::grpc;
 use crate::handler::HandlerInput;
-use crate::headers::{filter_trailers, is_edited};
-use crate::labels::UpgradeEnd;
-use crate::limit::Moment;
-use crate::problem::Problem;
 use crate::record_builder::{RecordBuilder, Subject};
 use crate::replay::Replay;
-use crate::spans::Open;
-use crate::transaction_id::TransactionId;
 use crate::upgrade::TunnelReport;
-use crate::upstream::Upgraded;
 use crate::worker::{Live, Worker};
 use http::HeaderMap;
 use std::cell::RefCell;
@@ -30,6 +15,21 @@ use std::rc::Rc;
 use std::task::{self, Poll};
 use std::time::Duration;
 use weir_config::{Api, Route};
+use weir_http::body::{BodyEnd, BodyTap, ResponseError};
+use weir_http::clock;
+use weir_http::console_cookie;
+use weir_http::deadline::Deadline;
+use weir_http::forwarded::Client;
+use weir_http::grpc;
+use weir_http::headers::{filter_trailers, is_edited};
+use weir_http::problem::Problem;
+use weir_limit::Moment;
+use weir_record::capture::{NotKept, Recording};
+use weir_record::client_request::ClientRequest;
+use weir_record::transaction_id::TransactionId;
+use weir_telemetry::labels::UpgradeEnd;
+use weir_telemetry::spans::Open;
+use weir_upstream::Upgraded;
 use weir_wire::{Framing, Method, RequestHead, ResponseHead, Version};
 
 /// One request in flight. Its memory serves request after request, of whatever connection: see
@@ -148,7 +148,7 @@ impl Exchange {
         let now = self.worker.wall.unix_time(arrival.started);
         arrival.id = TransactionId::of(uuid::Uuid::from_bytes(id));
         arrival.client = client;
-        crate::forwarded::strip(&mut self.request.headers, &[]);
+        weir_http::forwarded::strip(&mut self.request.headers, &[]);
         self.start(self.worker.live(), now, Some(Box::new(replay)));
     }
 

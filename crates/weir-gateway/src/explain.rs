@@ -14,16 +14,10 @@ mod steps;
 pub use explainer::Explainer;
 
 use crate::arrival::Protocol;
-use crate::auth::Missing;
-use crate::body::RequestBody;
-use crate::client_request::ClientRequest;
 use crate::exchange::Exchange;
 use crate::explanation::{Explanation, Stage, Text, Trace};
 use crate::flow::{self, Authentication, Effects};
 use crate::handler::{self, HandlerInput, Served};
-use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Limiter, Moment, RouteLimits};
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::request_text::{Ingress, RequestText, RequestTextError, read_head};
 use crate::site::{Site, SiteError};
 use crate::worker::{Live, Worker};
@@ -31,8 +25,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+use weir_auth::Missing;
 use weir_config::expr::Scope;
 use weir_config::{Api, Capture, Config, Route, UpstreamId};
+use weir_http::body::RequestBody;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Limiter, Moment, RouteLimits};
+use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, ResponseHead};
 
 /// Explains a request by a configuration that nobody serves: every limit is untouched. Blocks.

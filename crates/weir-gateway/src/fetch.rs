@@ -1,21 +1,21 @@
 //! Requests of weir's own: those of scripts and composed calls, for key sets and tokens, and mirrored
 //! ones. They are complete when they are sent.
 
-use crate::body::RequestBody;
-use crate::deadline::Deadline;
-use crate::headers::{sign, strip_hop_by_hop};
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::spans::Open;
-use crate::transaction_id::TransactionId;
-use crate::upstream::{
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weir_http::body::RequestBody;
+use weir_http::deadline::Deadline;
+use weir_http::headers::{sign, strip_hop_by_hop};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_record::transaction_id::TransactionId;
+use weir_script::{Fetch, FetchedResponse};
+use weir_telemetry::spans::Open;
+use weir_upstream::{
     Http1Upload, Http2Upload, OpenAttempt, OutboundRequest, Outcome, Plan, SendReport, Timeouts,
     Upstream, UpstreamBody, send,
 };
-use std::rc::Rc;
-use std::time::{Duration, Instant};
-use weir_script::{Fetch, FetchedResponse};
 use weir_wire::{Headers, Known, Method, ResponseHead};
 
 /// A request of weir's own.

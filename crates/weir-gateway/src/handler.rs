@@ -9,16 +9,16 @@ mod proxy;
 mod reply;
 pub(crate) mod script;
 
-use crate::body::RequestBody;
-use crate::capture::Recording;
-use crate::client_request::{ClientRequest, StageInput};
 use crate::context::Context;
 use crate::decisions::Selection;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::upstream::{SendReport, Upgraded};
 use weir_config::{Config, Handler, UpstreamId};
+use weir_http::body::RequestBody;
+use weir_http::rejection::Rejection;
+use weir_record::capture::Recording;
+use weir_record::client_request::{ClientRequest, StageInput};
 use weir_script::{Annotation, Annotations, Fetch};
+use weir_upstream::{SendReport, Upgraded};
 use weir_wire::{RequestHead, ResponseHead};
 
 /// What a handler works on.

@@ -30,27 +30,4 @@ mod validate;
 mod validation_budget;
 pub mod worker;
 
-use weir_http::{
-    body, buffer, clock, compress, console_cookie, cors, counter, date, deadline, forwarded, grpc,
-    headers, negotiate, outgoing, path, problem, rejection, stream,
-};
-
-use weir_net::{descriptors, handshake, throttle, tls};
-
-use weir_cache as cache;
-
-use weir_telemetry::{labels, spans, stats, trace_context};
-
-use weir_limit as limit;
-
-use weir_auth as auth;
-
-use weir_files as file_cache;
-
-use weir_upstream as upstream;
-
-use weir_upstream::agent_connections;
-
-use weir_record::{access_log, capture, client_request, redaction, transaction, transaction_id};
-
 pub use site::SiteError;

@@ -1,21 +1,21 @@
 //! What is recorded, logged, traced and counted of one request.
 
-use crate::access_log::Line;
 use crate::arrival::Arrival;
-use crate::body::{BodyTap, ResponseError};
-use crate::capture::Recording;
-use crate::clock;
 use crate::decisions::Decisions;
 use crate::handler::destination;
-use crate::problem::{Fault, Problem};
-use crate::spans::Open;
-use crate::transaction::Transaction;
-use crate::upstream::SendReport;
 use crate::worker::{Live, Worker};
 use std::rc::Rc;
 use std::time::Duration;
 use weir_config::Route;
+use weir_http::body::{BodyTap, ResponseError};
+use weir_http::clock;
+use weir_http::problem::{Fault, Problem};
+use weir_record::access_log::Line;
+use weir_record::capture::Recording;
+use weir_record::transaction::Transaction;
 use weir_script::Annotations;
+use weir_telemetry::spans::Open;
+use weir_upstream::SendReport;
 use weir_wire::{Framing, RequestHead, ResponseHead};
 
 /// What is recorded, logged, traced and counted of one request, until it is over.

@@ -1,9 +1,9 @@
 //! A recorded request that weir sends again.
 
-use crate::auth::Principal;
-use crate::headers::apply_edits;
 use std::rc::Rc;
+use weir_auth::Principal;
 use weir_config::Resubmit;
+use weir_http::headers::apply_edits;
 use weir_wire::Headers;
 
 /// What is known of a request that is made again, beside what is known of every request.

@@ -1,9 +1,9 @@
 //! A request as an operator writes it: the listener it comes to, and its head.
 
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use std::net::{IpAddr, SocketAddr};
 use weir_config::{Config, Listener};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_wire::{HeadLimits, RequestHead, Scan};
 
 /// A request as a client would send it by HTTP/1.1.

@@ -1,17 +1,17 @@
 //! The body of a response, on its way to the client.
 
-use crate::body::{BodyEnd, ResponseError};
-use crate::compress::{Encoder, EncoderError};
-use crate::deadline::Deadline;
-use crate::file_cache::FileBody;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
-use crate::upstream::UpstreamBody;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use weir_config::ContentCoding;
+use weir_files::FileBody;
+use weir_http::body::{BodyEnd, ResponseError};
+use weir_http::compress::{Encoder, EncoderError};
+use weir_http::deadline::Deadline;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_upstream::UpstreamBody;
 
 /// Where a response's bytes come from.
 #[derive(Default)]

@@ -6,15 +6,15 @@
 //! request. Concurrent misses of one resource are collapsed: the others wait for the first, once.
 //! `Cache-Status` (RFC 9211) names the outcome.
 
-use crate::body::RequestBody;
-use crate::cache::{Entry, FillGuard, Found, Store, StoredResponse, rules};
-use crate::client_request::{ClientRequest, StageInput};
 use crate::response_body::ResponseBody;
-use crate::stats::WorkerStats;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_cache::{Entry, FillGuard, Found, Store, StoredResponse, rules};
 use weir_config::{Cache, Credentials, UpstreamId};
+use weir_http::body::RequestBody;
+use weir_record::client_request::{ClientRequest, StageInput};
+use weir_telemetry::stats::WorkerStats;
 use weir_wire::{Framing, Headers, Known, Method, ResponseHead};
 
 /// Longest wait for the fill of another request.

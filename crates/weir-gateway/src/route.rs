@@ -7,11 +7,11 @@
 mod ambiguous;
 mod tree;
 
-use crate::path;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use tree::{Bases, Routes, Under};
 use weir_config::{Api, Config, Route};
+use weir_http::path;
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 

@@ -1,11 +1,11 @@
 //! A route and an API of a Config, compiled: what all workers share of them.
 
-use crate::cache::Store;
-use crate::limit::RouteLimits;
 use crate::script_engine::RouteScripts;
 use bytes::Bytes;
 use std::sync::Arc;
+use weir_cache::Store;
 use weir_config::{Handler, Reply, ReplyBody, Representation, Route};
+use weir_limit::RouteLimits;
 
 /// A compiled route.
 #[derive(Debug)]

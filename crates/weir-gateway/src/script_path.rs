@@ -1,7 +1,5 @@
 //! From the path of a request to the program file, `SCRIPT_NAME` and `PATH_INFO` (RFC 3875 section 4.1).
 
-use crate::path;
-use crate::problem::Problem;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -10,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::ScriptRoot;
+use weir_http::path;
+use weir_http::problem::Problem;
 
 /// How long the file of a path is cached.
 const CACHE_TIME: Duration = Duration::from_secs(1);

@@ -1,17 +1,17 @@
 //! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
 
-use crate::auth::introspect::{self, Introspection};
-use crate::auth::key_set::{self, KeySet};
-use crate::limit::{LimitPlan, Limiter};
-use crate::redaction::Redaction;
 use crate::route::Router;
 use crate::route_runtime::{ApiRuntime, RouteRuntime};
 use crate::script_engine::ScriptPlan;
-use crate::tls::{ServerTls, TlsError, UpstreamClients};
 use std::io;
 use std::sync::Arc;
+use weir_auth::introspect::{self, Introspection};
+use weir_auth::key_set::{self, KeySet};
 use weir_broker::{Broker, PoolHandle};
 use weir_config::Config;
+use weir_limit::{LimitPlan, Limiter};
+use weir_net::tls::{ServerTls, TlsError, UpstreamClients};
+use weir_record::redaction::Redaction;
 
 /// Why a Config cannot be made ready.
 #[derive(Debug, thiserror::Error)]

@@ -4,19 +4,19 @@ mod source;
 
 pub(crate) use source::Source;
 
-use crate::body::RequestBody;
-use crate::client_request::{ClientRequest, StageInput};
-use crate::cors::add_vary;
-use crate::deadline::Deadline;
-use crate::headers::is_encoded;
-use crate::negotiate;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::expr::Scope;
 use weir_config::map::{JsonMap, MapError};
 use weir_config::{Format, Sources, Structure};
+use weir_http::body::RequestBody;
+use weir_http::cors::add_vary;
+use weir_http::deadline::Deadline;
+use weir_http::headers::is_encoded;
+use weir_http::negotiate;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_record::client_request::{ClientRequest, StageInput};
 use weir_wire::{Headers, Known};
 
 /// What a structure makes of the request, in one of its formats, and its content type.

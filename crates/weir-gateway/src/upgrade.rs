@@ -11,11 +11,11 @@ mod tunnel;
 pub use tunnel::{TunnelReport, run};
 
 use crate::context::Context;
-use crate::headers::strip_response;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
-use crate::upstream::{Connection, Upgraded};
 use weir_config::{Origins, Proxy, Upgrade};
+use weir_http::headers::strip_response;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_upstream::{Connection, Upgraded};
 use weir_wire::{Headers, Known, Method, RequestHead, ResponseHead, has_token};
 
 /// The protocol whose frames weir reads, to count messages and to find ends.

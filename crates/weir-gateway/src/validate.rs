@@ -1,18 +1,18 @@
 //! Requests and answers against what the API's description says. A body that is looked into is held
 //! whole, within the route's limit; one that came with its head stays where it lies.
 
-use crate::body::RequestBody;
-use crate::client_request::{ClientRequest, StageInput};
-use crate::deadline::Deadline;
-use crate::headers::{self, is_encoded};
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::Segment;
 use weir_config::validation::{
     Content, Enforcement, Fault, Place, RequestParts, Validation, Violation,
 };
+use weir_http::body::RequestBody;
+use weir_http::deadline::Deadline;
+use weir_http::headers::{self, is_encoded};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_record::client_request::{ClientRequest, StageInput};
 use weir_wire::{Framing, Known, Method};
 
 /// What validation finds beside its verdict.

@@ -1,11 +1,11 @@
 //! Validations that took more than their budget: now and then a line for the operator, with the route
 //! of the last one.
 
-use crate::client_request::ClientRequest;
-use crate::throttle::Throttle;
 use std::cell::RefCell;
 use std::time::Instant;
 use weir_config::validation::Violation;
+use weir_net::throttle::Throttle;
+use weir_record::client_request::ClientRequest;
 
 /// Those of one worker since the last line.
 #[derive(Debug, Default)]

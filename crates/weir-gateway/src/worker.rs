@@ -4,29 +4,29 @@ mod live;
 
 pub use live::Live;
 
-use crate::access_log::AccessLog;
-use crate::agent_connections::AgentConnections;
-use crate::auth::AuthCounters;
-use crate::capture::{self, Recorder};
-use crate::clock::{Wall, WallReader};
-use crate::date::DateCache;
-use crate::descriptors::Descriptors;
-use crate::handshake;
-use crate::limit::Limiter;
 use crate::script_path::ScriptPaths;
 use crate::site::Site;
-use crate::spans::TraceSampler;
-use crate::stats::WorkerStats;
-use crate::upstream::Healths;
 use crate::validation_budget::OverBudget;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
+use weir_auth::AuthCounters;
 use weir_broker::{Broker, Log};
 use weir_config::Durability;
+use weir_http::clock::{Wall, WallReader};
+use weir_http::date::DateCache;
 use weir_journal::Lane;
+use weir_limit::Limiter;
+use weir_net::descriptors::Descriptors;
+use weir_net::handshake;
+use weir_record::access_log::AccessLog;
+use weir_record::capture::{self, Recorder};
+use weir_telemetry::spans::TraceSampler;
+use weir_telemetry::stats::WorkerStats;
+use weir_upstream::Healths;
+use weir_upstream::agent_connections::AgentConnections;
 
 /// How far a stop has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,19 +1,19 @@
 //! The explanation of a request that has gone through.
 
 use super::{Explained, route, sent, steps, text_of};
-use crate::client_request::ClientRequest;
-use crate::deadline::Deadline;
 use crate::exchange::Exchange;
 use crate::explanation::{
     Answer, Captured, Decision, Explanation, Kind, Listened, Pair, Stage, Trace, Who,
 };
 use crate::flow;
-use crate::headers;
-use crate::path;
-use crate::rejection::Rejection;
 use crate::request_text::{Ingress, RequestText};
 use crate::response_body::ResponseBody;
 use weir_config::{CaptureLevel, Handler, Segment};
+use weir_http::deadline::Deadline;
+use weir_http::headers;
+use weir_http::path;
+use weir_http::rejection::Rejection;
+use weir_record::client_request::ClientRequest;
 use weir_wire::Known;
 
 /// The explanation of a request with this outcome.

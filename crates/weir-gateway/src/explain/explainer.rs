@@ -1,16 +1,9 @@
 //! The explain thread: a worker without sockets and lane, whose counters are not reported.
 
 use super::explain;
-use crate::access_log::AccessLog;
-use crate::auth::AuthCounters;
-use crate::clock::{self, Wall};
-use crate::descriptors::Descriptors;
 use crate::explanation::Explanation;
-use crate::limit::Limiter;
 use crate::request_text::{RequestText, RequestTextError};
 use crate::site::{Site, SiteError};
-use crate::stats::WorkerStats;
-use crate::upstream::Healths;
 use crate::worker::{Control, Phase, Shared, Worker};
 use std::io;
 use std::sync::Arc;
@@ -19,8 +12,15 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
+use weir_auth::AuthCounters;
 use weir_broker::Broker;
 use weir_config::LogTarget;
+use weir_http::clock::{self, Wall};
+use weir_limit::Limiter;
+use weir_net::descriptors::Descriptors;
+use weir_record::access_log::AccessLog;
+use weir_telemetry::stats::WorkerStats;
+use weir_upstream::Healths;
 
 /// Most requests in the queue.
 const MAX_QUEUED: usize = 16;

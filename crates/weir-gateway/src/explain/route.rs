@@ -83,7 +83,7 @@ fn compare(
 /// Whether a segment of a pattern takes one of a path.
 fn takes(pattern: &Segment, segment: &str) -> bool {
     match pattern {
-        Segment::Literal(text) => *text == crate::path::decode(segment),
+        Segment::Literal(text) => *text == weir_http::path::decode(segment),
         Segment::Template(_) => !segment.is_empty(),
     }
 }

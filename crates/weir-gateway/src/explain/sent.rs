@@ -1,16 +1,16 @@
 //! The request to an upstream, an agent or a script.
 
 use super::text_of;
-use crate::body::RequestBody;
 use crate::context::Context;
 use crate::explanation::{Pair, Part, Sent, Trace};
 use crate::handler::{self, HandlerInput, Outline};
-use crate::headers;
-use crate::path;
-use crate::rejection::Rejection;
 use crate::site::Site;
 use weir_config::{Call, Handler, QueryMode, Route};
 use weir_document::secret_names::names_credential;
+use weir_http::body::RequestBody;
+use weir_http::headers;
+use weir_http::path;
+use weir_http::rejection::Rejection;
 use weir_script::Fetch;
 use weir_wire::{Framing, RequestHead};
 

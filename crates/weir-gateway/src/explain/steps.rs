@@ -1,19 +1,19 @@
 //! Every policy of a request in its order: its setting, its decision, and the reason.
 
 use super::Explained;
-use crate::auth::{FailureKind, MethodOutcome, Principal};
 use crate::explanation::{Outcome, Part, Stage, Step};
 use crate::flow::Authentication;
 use crate::handler;
-use crate::limit::{LimitKind, Peek};
-use crate::rejection::Rejection;
-use crate::upstream::Target;
 use std::rc::Rc;
+use weir_auth::{FailureKind, MethodOutcome, Principal};
 use weir_config::validation::Enforcement;
 use weir_config::{
     AccessRule, AuthKind, BodyMap, Config, Credentials, Handler, LimitKey, Origins, Rate, Route,
     UpstreamId,
 };
+use weir_http::rejection::Rejection;
+use weir_limit::{LimitKind, Peek};
+use weir_upstream::Target;
 
 /// Why a request was rejected.
 pub(super) struct Refused {
@@ -120,7 +120,7 @@ impl Policies<'_> {
 
     /// The problem, and this occurrence of it.
     fn why(&self) -> String {
-        let title = self.of.problem.map_or("", crate::problem::Problem::title);
+        let title = self.of.problem.map_or("", weir_http::problem::Problem::title);
         match self.refused.and_then(|refused| refused.detail.as_deref()) {
             Some(detail) => format!("{title}: {detail}"),
             None => title.to_owned(),
@@ -417,7 +417,7 @@ fn method(config: &Config, rule: &AccessRule, authentication: &Authentication<'_
             ("granted", format!("consumer: {consumer}"))
         }
         MethodOutcome::Refused(kind) => {
-            let title = crate::auth::AuthFailure::of(kind, rule.auth).problem().title();
+            let title = weir_auth::AuthFailure::of(kind, rule.auth).problem().title();
             let fetched = match &auth.kind {
                 AuthKind::Jwt(jwt) if jwt.remote.is_some() => {
                     "; a live request may fetch the key set first"

@@ -1,7 +1,7 @@
 //! The decisions about a request that is explained.
 
 use super::{Part, Sent};
-use crate::limit::Peek;
+use weir_limit::Peek;
 
 /// A stage of [`crate::flow`], in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

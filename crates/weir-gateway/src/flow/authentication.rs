@@ -1,20 +1,20 @@
 //! Authentication: the principal of a request, by what is known and by what authorization servers say.
 
 use super::Effects;
-use crate::auth::certificate::Certificate;
-use crate::auth::{
-    self, AuthFailure, FailureKind, MethodOutcome, Missing, PresentedCredentials, Principal,
-};
 use crate::authorization_server;
-use crate::counter::Counter;
-use crate::limit::Moment;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::worker::Live;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
+use weir_auth::certificate::Certificate;
+use weir_auth::{
+    AuthFailure, FailureKind, MethodOutcome, Missing, PresentedCredentials, Principal,
+};
 use weir_config::{AccessRule, AuthId, Config, Route};
+use weir_http::counter::Counter;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_limit::Moment;
 use weir_wire::RequestHead;
 
 /// A request to authenticate.
@@ -110,7 +110,9 @@ impl Authentication<'_> {
                 Box::pin(authorization_server::wait_for_keys(self.live, auth, latest)).await
             }
             Missing::Introspection(auth) => {
-                let Ok(Some(token)) = auth::bearer(&self.request.headers) else { return false };
+                let Ok(Some(token)) = weir_auth::bearer(&self.request.headers) else {
+                    return false;
+                };
                 let unix = self.now.unix;
                 Box::pin(authorization_server::introspect(self.live, auth, token, unix, latest))
                     .await

@@ -1,15 +1,15 @@
 //! Validation and maps of what a request and its response contain.
 
 use super::Effects;
-use crate::body::RequestBody;
 use crate::handler::HandlerInput;
 use crate::handler::script::{self, Mapped};
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::validate::Findings;
 use crate::{transform, validate};
 use weir_config::BodyMap;
 use weir_config::validation::{Enforcement, Validation};
+use weir_http::body::RequestBody;
+use weir_http::rejection::Rejection;
 use weir_journal::stage;
 
 /// Checks a request against the description of its API.

@@ -2,12 +2,12 @@
 
 use super::{allow_origin, write_limits};
 use crate::exchange::Exchange;
-use crate::grpc;
-use crate::problem::{Detail, Problem, ProblemFormat};
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use std::rc::Rc;
+use weir_http::grpc;
+use weir_http::problem::{Detail, Problem, ProblemFormat};
+use weir_http::rejection::Rejection;
 use weir_wire::Known;
 
 /// Responds with a problem document; to a call of gRPC with its status code.

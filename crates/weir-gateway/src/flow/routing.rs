@@ -1,13 +1,13 @@
 //! Routing: from host, path and method to a route, or to what is answered without one.
 
 use super::allow_origin;
-use crate::cors;
-use crate::path::{self, Ambiguity, Normal};
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::route::Found;
 use crate::site::Site;
 use std::borrow::Cow;
+use weir_http::cors;
+use weir_http::path::{self, Ambiguity, Normal};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_wire::{Method, RequestHead, ResponseHead};
 
 /// Where a request goes.

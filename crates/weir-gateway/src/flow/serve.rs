@@ -1,18 +1,18 @@
 //! The effects of serving a request.
 
 use super::{Authentication, Effects};
-use crate::auth::Missing;
-use crate::body::RequestBody;
 use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::explanation::Stage;
 use crate::handler::{self, HandlerInput, Served};
-use crate::limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_cache::{self, Lookup, RouteCache};
+use weir_auth::Missing;
 use weir_config::Route;
 use weir_config::expr::Scope;
+use weir_http::body::RequestBody;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
 
 /// The effects of serving.
 pub(super) struct Serve;

@@ -5,15 +5,8 @@
 
 use super::HandlerInput;
 use super::head::fill;
-use crate::body::RequestBody;
-use crate::client_request::ClientRequest;
 use crate::context::Context;
-use crate::deadline::Deadline;
 use crate::fetch;
-use crate::headers::text;
-use crate::path;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::transform::{self, Source};
 use bytes::Bytes;
@@ -23,6 +16,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use weir_config::{Call, Given};
+use weir_http::body::RequestBody;
+use weir_http::deadline::Deadline;
+use weir_http::headers::text;
+use weir_http::path;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_record::client_request::ClientRequest;
 use weir_script::{Fetch, FetchedResponse};
 use weir_wire::ResponseHead;
 

@@ -7,19 +7,6 @@ mod condition;
 mod range;
 
 use super::HandlerInput;
-use crate::body::RequestBody;
-use crate::client_request::{ClientRequest, StageInput};
-use crate::compress::{self, Decision};
-use crate::cors::add_vary;
-use crate::deadline::Wait;
-use crate::descriptors::is_exhausted;
-use crate::file_cache::{
-    self, Coding, Compressing, FileBody, Found, Piece, Resource, Root, Stored, Trouble, Way,
-    decoded,
-};
-use crate::negotiate::Codings;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::transform::Source;
 use bytes::Bytes;
@@ -30,6 +17,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use weir_config::{BodyMap, Compression, ContentCoding, Route};
+use weir_files::{
+    Coding, Compressing, FileBody, Found, Piece, Resource, Root, Stored, Trouble, Way, decoded,
+};
+use weir_http::body::RequestBody;
+use weir_http::compress::{self, Decision};
+use weir_http::cors::add_vary;
+use weir_http::deadline::Wait;
+use weir_http::negotiate::Codings;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_net::descriptors::is_exhausted;
+use weir_record::client_request::{ClientRequest, StageInput};
 use weir_wire::{Known, Method};
 
 /// Larger files are compressed anew each time, as they are sent.
@@ -103,7 +102,7 @@ async fn find<'r>(
             return Ok((found, None));
         }
     }
-    let part = path.is_some_and(|path| file_cache::is_part(&path, &root.files.types));
+    let part = path.is_some_and(|path| weir_files::is_part(&path, &root.files.types));
     let Some((key, fallback)) = root.fallback().filter(|_| !single && !part) else {
         return Ok((Found::Nothing, None));
     };
@@ -123,7 +122,7 @@ async fn within_time<T>(
     let mut work = pin!(work);
     let done = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
-        Poll::Pending => input.deadline.poll(cx, Wait::Disk, file_cache::PATIENCE).map(Err),
+        Poll::Pending => input.deadline.poll(cx, Wait::Disk, weir_files::PATIENCE).map(Err),
     });
     let done = done.await?;
     input.deadline.progress();
@@ -369,10 +368,10 @@ async fn make_gzip(right: Compressing, level: u32) -> Result<(), Trouble> {
         right.compress(bytes, level);
         return Ok(());
     }
-    file_cache::on_thread(move || {
+    weir_files::on_thread(move || {
         let file = right.file();
         let Some(open) = file.open() else { return Ok(()) };
-        let bytes = file_cache::read_whole(open, file.length() as usize, Way::Thread)?;
+        let bytes = weir_files::read_whole(open, file.length() as usize, Way::Thread)?;
         if bytes.len() as u64 == file.length() && file.is_unchanged() {
             right.compress(&bytes, level);
         }

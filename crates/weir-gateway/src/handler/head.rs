@@ -1,10 +1,10 @@
 //! The request head that an upstream or an agent gets.
 
-use crate::client_request::ClientRequest;
 use crate::context::Context;
-use crate::forwarded::{self, Hop};
-use crate::headers::{apply_edits, drop_underscored, strip_hop_by_hop};
 use weir_config::{HeaderEdits, PathPart};
+use weir_http::forwarded::{self, Hop};
+use weir_http::headers::{apply_edits, drop_underscored, strip_hop_by_hop};
+use weir_record::client_request::ClientRequest;
 use weir_wire::{Known, RequestHead};
 
 /// Turns the client's headers into the upstream's, in place: removes hop-by-hop headers and those with an

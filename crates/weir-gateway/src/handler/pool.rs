@@ -7,18 +7,18 @@ mod script;
 mod variables;
 
 use super::{HandlerInput, Outline, head};
-use crate::body::RequestBody;
 use crate::context::Context;
-use crate::deadline::Deadline;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::upstream::{AgentOutcome, Agents, Timeouts, UpstreamBody};
 use bytes::Bytes;
 use call::Call;
 use std::sync::Arc;
 use weir_broker::Pool;
 use weir_config::{AgentProtocol, PoolHandler};
+use weir_http::body::RequestBody;
+use weir_http::deadline::Deadline;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_upstream::{AgentOutcome, Agents, Timeouts, UpstreamBody};
 use weir_wire::{Framing, Headers, Known, RequestHead, ResponseHead};
 
 /// Most local redirects that one request follows.

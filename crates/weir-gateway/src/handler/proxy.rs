@@ -7,21 +7,21 @@ mod target;
 pub(super) use description::describe;
 
 use super::{HandlerInput, Outline, Selection, Served, head};
-use crate::body::RequestBody;
-use crate::client_request::ClientRequest;
 use crate::context::Context;
-use crate::grpc;
-use crate::headers::{is_edited, is_underscored, sign, strip_response};
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::upgrade;
-use crate::upstream::{
+use std::rc::Rc;
+use weir_config::{Handler, HashKey, Instead, Proxy, UpstreamId};
+use weir_http::body::RequestBody;
+use weir_http::grpc;
+use weir_http::headers::{is_edited, is_underscored, sign, strip_response};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_record::client_request::ClientRequest;
+use weir_upstream::{
     Http1Upload, Http2Upload, OutboundRequest, Outcome, Plan, Timeouts, TrailerFilter, Upstream,
     UpstreamBody, hash, send,
 };
-use std::rc::Rc;
-use weir_config::{Handler, HashKey, Instead, Proxy, UpstreamId};
 use weir_wire::{Framing, Headers, Known, Method, RequestHead, has_token};
 
 /// What decides how a request is forwarded, read from the client's headers. They become those of the

@@ -1,15 +1,15 @@
 //! The `reply` handler: a static response.
 
 use super::HandlerInput;
-use crate::body::RequestBody;
-use crate::client_request::StageInput;
-use crate::negotiate;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::transform;
 use bytes::Bytes;
 use weir_config::{Format, Reply, ReplyBody};
+use weir_http::body::RequestBody;
+use weir_http::negotiate;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_record::client_request::StageInput;
 use weir_wire::{Headers, Known};
 
 /// Responds with what is declared.
@@ -58,7 +58,7 @@ pub(super) async fn serve<'a>(
         _ => plan.list.len(),
     };
     if formats > 1 {
-        crate::cors::add_vary(&mut response.headers, "accept");
+        weir_http::cors::add_vary(&mut response.headers, "accept");
     }
     Ok(if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) })
 }

@@ -12,15 +12,15 @@ mod response;
 pub(crate) use map::{Mapped, request as map_request, response as map_response};
 
 use super::{HandlerInput, Outline};
-use crate::body::RequestBody;
 use crate::context::Context;
-use crate::headers::apply_edits;
-use crate::path;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::script_engine::{Part, Place, Placement};
 use weir_config::{Script, Segment};
+use weir_http::body::RequestBody;
+use weir_http::headers::apply_edits;
+use weir_http::path;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_script::{End, Principal, Request, Role, Step};
 use weir_wire::RequestHead;
 

@@ -4,8 +4,8 @@
 //! demands more of its clients: the server behind weir could take that reading.
 
 use super::{Found, Router};
-use crate::path::{AmbiguityKind, Normal, PathError};
 use weir_config::{AmbiguousPath, Config, PathNormalization, Route};
+use weir_http::path::{AmbiguityKind, Normal, PathError};
 
 impl Router {
     /// Whether the route that was found for a path (API, route) may serve it.

@@ -1,8 +1,8 @@
 //! Trees of path segments.
 
 use super::Map;
-use crate::path::{self, Segments};
 use weir_config::{PathPattern, Segment};
+use weir_http::path::{self, Segments};
 
 /// Base paths, and the API under each.
 #[derive(Debug, Default)]

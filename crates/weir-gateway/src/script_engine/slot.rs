@@ -1,12 +1,12 @@
 //! Where engines are: in a worker, or on a thread of their own. Both replace one that has died.
 
 use super::plan::ScriptPlan;
-use crate::problem::Problem;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tokio::sync::{Notify, oneshot};
+use weir_http::problem::Problem;
 use weir_module::Program;
 use weir_script::{CallId, Engine, EngineError, Limits, OpId, Outcome, Request, Step};
 

@@ -1,8 +1,8 @@
 //! Bodies that are read as JSON, by their content type.
 
-use crate::headers::is_json;
 use weir_config::Sources;
 use weir_config::xml::{XmlError, XmlReading, is_xml};
+use weir_http::headers::is_json;
 
 /// How a body is read.
 pub(crate) enum Source<'s> {

@@ -6,19 +6,19 @@
 
 use super::WEBSOCKET;
 use super::frames::{self, Frames};
-use crate::buffer::Buffer;
-use crate::clock;
 use crate::context;
-use crate::deadline::{Deadline, Expired, Wait};
-use crate::labels::UpgradeEnd;
-use crate::outgoing::Outgoing;
-use crate::stream::Stream;
-use crate::upstream::Upgraded;
 use crate::worker::{Live, Phase, Worker};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use weir_http::buffer::Buffer;
+use weir_http::clock;
+use weir_http::deadline::{Deadline, Expired, Wait};
+use weir_http::outgoing::Outgoing;
+use weir_http::stream::Stream;
+use weir_telemetry::labels::UpgradeEnd;
+use weir_upstream::Upgraded;
 use weir_wire::{Known, ResponseHead, encode};
 
 /// Idle timeout of a WebSocket after one side has closed: the other one sends its close frame at once.

@@ -1,20 +1,20 @@
 //! A Config as one worker serves it: what is shared, and beside it what only this worker has.
 
 use crate::arrival::Arrival;
-use crate::auth::{AuthCounters, Authenticator, Remote};
-use crate::client_request::ClientRequest;
 use crate::decisions::Decisions;
-use crate::file_cache::Root;
-use crate::labels::method_label;
-use crate::redaction::BodySettings;
 use crate::script_engine::EngineSlot;
 use crate::site::Site;
-use crate::stats::{Durations, SeriesKey, WorkerStats};
-use crate::upstream::{Healths, Upstream};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use weir_auth::{AuthCounters, Authenticator, Remote};
 use weir_config::{Handler, Traces, UpstreamId};
+use weir_files::Root;
+use weir_record::client_request::ClientRequest;
+use weir_record::redaction::BodySettings;
+use weir_telemetry::labels::method_label;
+use weir_telemetry::stats::{Durations, SeriesKey, WorkerStats};
+use weir_upstream::{Healths, Upstream};
 use weir_wire::RequestHead;
 
 /// Durations by method and status, for one operation.

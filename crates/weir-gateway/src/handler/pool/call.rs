@@ -1,9 +1,9 @@
 //! The request that a program gets: the client's, or that of a local redirect.
 
-use crate::client_request::ClientRequest;
 use crate::context::Context;
-use crate::path;
 use crate::route::Found;
+use weir_http::path;
+use weir_record::client_request::ClientRequest;
 use weir_wire::{Method, RequestHead};
 
 /// The request that a program gets.

@@ -2,22 +2,22 @@
 
 use super::call::Call;
 use super::{agents, variables};
-use crate::agent_connections::LeaseGuard;
-use crate::body::RequestBody;
-use crate::buffer;
-use crate::clock;
 use crate::handler::HandlerInput;
-use crate::headers::strip_response;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::script_path::Found;
-use crate::stream::Stream;
-use crate::upstream::{AgentOutcome, Connection, FastCgiUpload, Scope, Timeouts};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::Arc;
 use weir_broker::{CgiStarted, Outcome, Pool};
 use weir_config::AgentProtocol;
+use weir_http::body::RequestBody;
+use weir_http::buffer;
+use weir_http::clock;
+use weir_http::headers::strip_response;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_http::stream::Stream;
+use weir_upstream::agent_connections::LeaseGuard;
+use weir_upstream::{AgentOutcome, Connection, FastCgiUpload, Scope, Timeouts};
 use weir_wire::Framing;
 use weir_wire::fastcgi::{ParamsWriter, request};
 

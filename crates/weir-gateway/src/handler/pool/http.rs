@@ -1,15 +1,15 @@
 //! A request to an agent that speaks HTTP/1.1.
 
 use super::agents;
-use crate::body::RequestBody;
-use crate::clock;
 use crate::handler::HandlerInput;
-use crate::headers::strip_response;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::upstream::{Http1Response, Http1Upload, OutboundRequest, Scope, Timeouts, UpstreamBody};
 use std::sync::Arc;
 use weir_broker::Pool;
+use weir_http::body::RequestBody;
+use weir_http::clock;
+use weir_http::headers::strip_response;
+use weir_http::rejection::Rejection;
+use weir_upstream::{Http1Response, Http1Upload, OutboundRequest, Scope, Timeouts, UpstreamBody};
 
 /// Sends it. The head of the response is then in `input.response`.
 pub(super) async fn send<'a>(

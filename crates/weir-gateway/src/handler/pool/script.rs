@@ -2,11 +2,11 @@
 
 use super::call::Call;
 use crate::context::Context;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::script_path::{Found, decoded};
 use std::rc::Rc;
 use weir_config::{AgentScript, Pool, PoolHandler};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_wire::RequestHead;
 
 /// Finds it.

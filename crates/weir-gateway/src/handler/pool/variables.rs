@@ -1,13 +1,13 @@
 //! The variables that a program gets (RFC 3875 section 4.1).
 
 use super::call::Call;
-use crate::client_request::ClientRequest;
 use crate::context::Context;
-use crate::forwarded::{LONGEST_ADDRESS, display};
 use crate::script_path::Found;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use weir_config::Pool;
+use weir_http::forwarded::{LONGEST_ADDRESS, display};
+use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, Headers, Known, RequestHead, encode};
 
 const SOFTWARE: &[u8] = concat!("weir/", env!("CARGO_PKG_VERSION")).as_bytes();

@@ -8,18 +8,18 @@
 //! for it. Memory for copies is bounded by their permits and the size of their bodies.
 
 use super::target;
-use crate::body::{BodyTap, RequestBody};
-use crate::client_request::ClientRequest;
 use crate::context::Context;
 use crate::fetch::{OwnRequest, send_own};
 use crate::handler::HandlerInput;
-use crate::headers::{drop_underscored, sign};
-use crate::labels::Mirrored;
 use crate::worker::{Live, Worker};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use weir_config::{Mirror, Protocol, Proxy, UpstreamId};
+use weir_http::body::{BodyTap, RequestBody};
+use weir_http::headers::{drop_underscored, sign};
+use weir_record::client_request::ClientRequest;
+use weir_telemetry::labels::Mirrored;
 use weir_wire::{Framing, Headers};
 
 /// Header of a mirrored request.

@@ -1,9 +1,9 @@
 //! Host and target of the request that an upstream gets.
 
-use crate::client_request::ClientRequest;
 use crate::handler::head::fill;
-use crate::path;
 use weir_config::{HostMode, PathMode, Proxy, QueryMode};
+use weir_http::path;
+use weir_record::client_request::ClientRequest;
 
 /// The host that every target gets, if not its own authority. `client` is the authority that the client
 /// has sent.

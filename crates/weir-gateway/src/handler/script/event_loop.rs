@@ -2,11 +2,7 @@
 
 use super::{finish, log_console};
 use crate::context::Context;
-use crate::deadline::Deadline;
 use crate::handler::HandlerInput;
-use crate::headers;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::script_engine::{Command, EngineSlot, Thread};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -14,6 +10,10 @@ use std::rc::Rc;
 use std::task::Poll;
 use tokio::sync::oneshot;
 use weir_config::Script;
+use weir_http::deadline::Deadline;
+use weir_http::headers;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_script::{CallId, End, Fetch, Op, OpId, OpKind, Outcome, Request, Step};
 
 type Operation = Pin<Box<dyn Future<Output = Outcome>>>;

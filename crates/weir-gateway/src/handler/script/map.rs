@@ -2,16 +2,17 @@
 
 use super::response::{self, InvalidResult};
 use super::{call, failed, place};
-use crate::body::RequestBody;
 use crate::handler::HandlerInput;
-use crate::headers::is_encoded;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::script_engine::Part;
-use crate::{headers, transform};
+use crate::transform;
 use bytes::Bytes;
 use weir_config::Script;
+use weir_http::body::RequestBody;
+use weir_http::headers;
+use weir_http::headers::is_encoded;
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_script::{Changes, End, FetchedResponse, Role};
 use weir_wire::Headers;
 

@@ -2,11 +2,11 @@
 
 use super::report;
 use crate::handler::{HandlerInput, reply};
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::{Format, Script};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
 use weir_script::{ScriptBody, ScriptResponse};
 use weir_wire::{Headers, Known, ResponseHead};
 
@@ -115,7 +115,7 @@ pub(super) fn preferred<'s>(
     let offered = formats.iter().map(Format::content_type);
     let index = reply::choose(request, offered).map_err(InvalidResult::Rejected)?;
     if formats.len() > 1 {
-        crate::cors::add_vary(response, "accept");
+        weir_http::cors::add_vary(response, "accept");
     }
     Ok(&formats[index])
 }
