@@ -22,7 +22,7 @@ fn server(upstream: &Upstream) -> Server {
 workers: 1
 limits: {{connections: 4000, header_time: 10m, idle: 10m}}
 upstreams:
-  u: {{targets: [\"http://{}\"], connections: 100}}
+  u: {{targets: [\"http://{}\"], connections: 100, timeout: 10m}}
 apis:
   a:
     base: /
@@ -119,7 +119,9 @@ fn clients_are_told_when_no_descriptor_is_free_for_the_upstream_and_served_later
     eventually("it is logged", || server.stderr().contains("file descriptors are in use"));
     is_over.store(true, SeqCst);
     let clients: Vec<Client> = waiting.into_iter().map(|t| t.join().expect("no panic")).collect();
-    assert!(responses.try_iter().any(|response| response.text() == "up"));
+    let responses: Vec<Response> = responses.try_iter().collect();
+    let served = responses.iter().any(|response| response.text() == "up");
+    assert!(served, "{:?}", responses.iter().map(|r| (r.status, r.text())).collect::<Vec<_>>());
     drop((clients, kept));
     eventually("requests are served again", || {
         let mut client = Client::try_connect(server.listen[0]);
