@@ -9,6 +9,7 @@ mod edges;
 mod keys;
 mod modules;
 mod sources;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
