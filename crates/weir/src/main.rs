@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     match commands::run(commands::cli::Cli::parse().command) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            output::error(&format!("{error:#}"));
+            output::error(&output::with_causes(&error));
             exit::Exit::Failure.into()
         }
     }

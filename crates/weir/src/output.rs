@@ -45,6 +45,16 @@ pub(crate) fn error(text: &str) {
     note(&format!("weir: {text}"));
 }
 
+/// An error with its causes, outermost first. A cause that the text before it includes already is not
+/// repeated.
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
+    let causes = error.chain().skip(1).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
+}
+
 /// Whether standard error supports colours: a terminal, and `NO_COLOR` is unset
 /// (<https://no-color.org>).
 pub(crate) fn color() -> bool {
@@ -58,4 +68,18 @@ pub(crate) fn bold() -> bool {
 
 fn colors_are_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_written_once() {
+        let cause = anyhow::anyhow!("at 1: expected a value")
+            .context("invalid query: at 1: expected a value");
+        assert_eq!(with_causes(&cause), "invalid query: at 1: expected a value");
+        let cause = anyhow::anyhow!("no such file").context("weir.yaml");
+        assert_eq!(with_causes(&cause), "weir.yaml: no such file");
+    }
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             Ok(()) => output::line(&format!("{id} {}", args.state)),
             Err(error) => {
                 all = false;
-                output::error(&format!("{id}: {error:#}"));
+                output::error(&format!("{id}: {}", output::with_causes(&error)));
             }
         }
     }

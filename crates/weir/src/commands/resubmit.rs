@@ -118,7 +118,7 @@ fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
             }
             Err(error) => {
                 all = false;
-                output::error(&format!("{id}: {error:#}"));
+                output::error(&format!("{id}: {}", output::with_causes(&error)));
             }
         }
     }
