@@ -1,4 +1,4 @@
-//! Client certificates, parsed once a connection (RFC 5280).
+//! Client certificates (mTLS), parsed once per connection (RFC 5280).
 //!
 //! The TLS handshake (the verifier of the listener) verifies a certificate; this module finds its owner.
 //! Validity is checked again with every request: connections outlive certificates.

@@ -1,4 +1,4 @@
-//! Tokens that an authorization server introspects (RFC 7662), shared by all workers. The
+//! Token introspection by an authorization server (RFC 7662); its cache is shared by all workers. The
 //! caller sends the request.
 //!
 //! A token is known by its SHA-256. Both results are cached for the configured time, an active one

@@ -1,4 +1,4 @@
-//! What HTTP says of stored answers (RFC 9111), as far as weir follows it. Pure.
+//! Freshness of stored responses (RFC 9111): cacheable, fresh or stale. Pure functions.
 
 use jiff::fmt::rfc2822;
 use weir_wire::{Headers, Known};

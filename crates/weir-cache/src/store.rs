@@ -1,8 +1,8 @@
-//! Stored answers of a route, all workers together, within its share of memory.
+//! Stored responses of a route, shared by all workers, bounded in memory.
 //!
-//! What was not used since it was last looked at goes first (the clock algorithm). Each answer is
-//! counted with its headers, its key and what a map takes for it. The lock is held for a look-up or
-//! an insertion, never over a body or an await.
+//! Eviction is by the clock algorithm: first the responses that were not used since the last round. A
+//! response counts with its headers, its key and the overhead of the map. The lock is held for a lookup
+//! or an insertion, never over a body or an await.
 
 use super::rules::{self, Freshness};
 use bytes::Bytes;

@@ -5,7 +5,7 @@
 //! it is posted again, with the same id: delivery is at least once.
 //!
 //! Each sink has room for [`MAX_WAITING`] events; beyond that its oldest ones are dropped. Events that
-//! were not delivered for [`MAX_AGE`] are dropped, too. Both are counted. So a sink that is down holds
+//! were not delivered for [`MAX_AGE`] are dropped, too. Both are counted; there is no dead letter queue. So a sink that is down holds
 //! up neither the events of other sinks nor the journal.
 
 use rusqlite::{Connection, TransactionBehavior, params};

@@ -1,4 +1,4 @@
-//! A recorded request that weir sends again.
+//! The replay of a recorded request: its origin, its principal and its idempotency key.
 
 use std::rc::Rc;
 use weir_auth::Principal;

@@ -1,4 +1,5 @@
-//! Bodies of requests as they pass, and how those of responses end.
+//! Streamed request bodies with backpressure: the client is read only as fast as the body is consumed;
+//! and the end of response bodies.
 
 mod end;
 mod http1;

@@ -1,4 +1,4 @@
-//! The generic cell rate algorithm on one atomic number.
+//! Rate limits with a burst: the generic cell rate algorithm on one atomic number.
 //!
 //! A bucket is its *theoretical arrival time* (TAT): the nanosecond at which it will be full again.
 //! Each admission moves it on by `cost` = 1/rate, and it may be ahead of now by `depth` =

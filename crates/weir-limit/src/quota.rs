@@ -1,4 +1,4 @@
-//! Calendar quotas: so many calls from midnight to midnight, in a zone.
+//! Calendar quotas: a number of calls per calendar period of a time zone.
 //!
 //! A window and its count share one 64-bit atomic, so that a window rolls and a call is counted in
 //! one step: no window admits more calls than the quota, however many threads admit while it rolls.

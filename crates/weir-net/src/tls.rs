@@ -1,4 +1,4 @@
-//! TLS of listeners: certificates by server name, resumption, and reload.
+//! TLS of listeners: certificates by server name, client certificates with CRL, resumption, reload.
 
 mod compile;
 mod self_signed;

@@ -1,4 +1,4 @@
-//! The gateway as a whole: bind, start, reload, drain.
+//! The gateway as a whole: bind, start, hot reload, drain.
 
 #[cfg(test)]
 mod tests;

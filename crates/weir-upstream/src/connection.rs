@@ -1,4 +1,4 @@
-//! The connection pool of a target: kept alive, checked before reuse, bounded in number.
+//! The connection pool of a target: keep-alive connections, checked before reuse, bounded in number.
 
 use super::attempt::Failed;
 use super::{Target, Tls};

@@ -1,4 +1,4 @@
-//! Requests that belong together go to the same target: rendezvous hashing, by weight.
+//! Sticky sessions: requests with the same key go to the same target, by weighted rendezvous hashing.
 //!
 //! Every target has a score for a key, and the best one is chosen: a target that goes away changes
 //! nothing for the keys of others, and its own are spread over all of them. The scores of

@@ -1,9 +1,8 @@
-//! Whether a target is in service: what requests reveal, and what weir's own checks do; shared
-//! between workers.
+//! Health of a target: ejection by failed requests and by health checks, and its end; shared between
+//! workers.
 //!
-//! A request asks [`Health::admits`], which is one load as long as the target is in service.
-//! What takes it out and brings it back is rare and happens under the lock of its upstream, so
-//! that never more targets are out than may be.
+//! [`Health::admits`] is one atomic load while the target is in rotation. Ejection and its end are rare;
+//! both hold the lock of the upstream, so that the ejection limit holds.
 
 use crate::labels::EjectionReason;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};

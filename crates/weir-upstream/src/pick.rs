@@ -1,4 +1,5 @@
-//! Which target a request is sent to.
+//! Selection of a target: round robin, least busy or hash, and failover to another target after a failed
+//! attempt.
 
 use super::{Target, Upstream, hash};
 use std::rc::Rc;

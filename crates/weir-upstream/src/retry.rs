@@ -1,4 +1,4 @@
-//! The retry policy of an upstream.
+//! The retry policy of an upstream: which failures are retried, how often, and the retry budget.
 
 use super::budget::{self, Budget};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Shares of requests by the weights of targets.
+//! Weighted balancing: the share of requests of each target, for instance of a canary.
 
 use std::cell::RefCell;
 

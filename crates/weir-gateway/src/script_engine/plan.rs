@@ -1,4 +1,5 @@
-//! Which script runs where: what all workers share of the scripts of one Config.
+//! Placement of scripts, shared by all workers of a Config. Scripts are compiled when it is loaded, so
+//! requests have no cold start.
 
 use super::circuit_breaker::CircuitBreaker;
 use super::slot::Thread;

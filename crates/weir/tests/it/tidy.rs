@@ -9,6 +9,7 @@ mod edges;
 mod keys;
 mod modules;
 mod sources;
+mod terms;
 mod words;
 
 use std::fs;
