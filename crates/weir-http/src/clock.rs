@@ -54,7 +54,7 @@ pub struct Wall {
 
 impl Wall {
     /// Starts with the present time.
-    pub fn new() -> Self {
+    pub fn start() -> Self {
         let ahead_us = AtomicI64::new(micros(unix_time()));
         Self { begun: Instant::now(), ahead_us, backwards: AtomicU64::new(0) }
     }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_step_back_is_counted_once_and_nothing_else_is() {
-        let wall = Wall::new();
+        let wall = Wall::start();
         let start = wall.ahead_us.load(Ordering::Relaxed);
         let hour = 3_600_000_000;
         wall.compare(start, start - STEP_US / 2);

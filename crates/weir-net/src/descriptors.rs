@@ -49,7 +49,7 @@ pub struct Descriptors {
 
 impl Descriptors {
     /// By the limit in force now.
-    pub fn new() -> Self {
+    pub fn by_limit() -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept = (limit / 16).clamp(RESERVE.0, RESERVE.1);
         Self { reserve: RawFd::try_from(limit.saturating_sub(kept)).unwrap_or(RawFd::MAX) }
@@ -75,7 +75,7 @@ impl Spares {
     const COUNT: usize = 2;
 
     /// With as many spare descriptors as are free.
-    pub fn new() -> Self {
+    pub fn open() -> Self {
         let mut spares = Self(Vec::with_capacity(Self::COUNT));
         spares.refill();
         spares

@@ -352,12 +352,12 @@ impl Bound {
             Arc::new(Shared {
                 connections: AtomicUsize::new(0),
                 resubmissions: AtomicUsize::new(0),
-                descriptors: Descriptors::new(),
+                descriptors: Descriptors::by_limit(),
                 messages: Arc::clone(&self.log),
                 healths: Healths::default(),
                 broker: Broker::new(config.workers, &config.data, self.log)?,
                 limiter: Arc::clone(&self.limiter),
-                wall: Arc::new(Wall::new()),
+                wall: Arc::new(Wall::start()),
                 log: AccessLog::start(config.access_log.target.clone())?,
                 capture: Arc::new(capture::Common::open(&config).map_err(|source| {
                     GatewayError::HashKey { folder: config.data.clone(), source }

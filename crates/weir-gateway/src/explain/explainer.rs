@@ -64,14 +64,14 @@ impl Explainer {
     pub(super) fn offline(site: Arc<Site>, limiter: Arc<Limiter>) -> Result<Self, SiteError> {
         let config = &site.config;
         let shared = Shared {
-            descriptors: Descriptors::new(),
+            descriptors: Descriptors::by_limit(),
             messages: Arc::new(drop),
             connections: AtomicUsize::new(0),
             resubmissions: AtomicUsize::new(0),
             healths: Healths::default(),
             broker: Broker::new(config.workers, &config.data, Arc::new(drop))?,
             limiter,
-            wall: Arc::new(Wall::new()),
+            wall: Arc::new(Wall::start()),
             log: AccessLog::start(LogTarget::Stderr)?,
             capture: Arc::default(),
         };

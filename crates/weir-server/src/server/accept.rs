@@ -176,7 +176,7 @@ pub(super) fn listeners(
 ) -> io::Result<Vec<Listener>> {
     let made = sockets.into_iter().enumerate().map(|(index, socket)| {
         let socket = tokio::net::TcpListener::from_std(socket)?;
-        Ok(Listener { worker, index, socket, spares: Spares::new() })
+        Ok(Listener { worker, index, socket, spares: Spares::open() })
     });
     made.collect()
 }
