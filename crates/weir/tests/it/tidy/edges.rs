@@ -1,6 +1,6 @@
 //! Which crate may depend on which (the table in ARCHITECTURE.md).
 
-use super::{assert_none, files};
+use super::{assert_none, files, root};
 
 /// Each crate and the crates of this workspace it may name. Development dependencies count, too:
 /// a test that needs a forbidden crate tests the wrong thing.
@@ -172,6 +172,29 @@ fn crates_depend_downwards_only() {
     let problems: Vec<String> =
         manifests.iter().flat_map(|(path, text)| problems(path, text)).collect();
     assert_none(&problems);
+}
+
+/// Rows of the table of crates in a document: names, and what they may depend on.
+fn rows(document: &str) -> Vec<(String, String)> {
+    let cells = document.lines().filter_map(|line| line.strip_prefix("| `weir"));
+    cells
+        .filter_map(|rest| {
+            let cells: Vec<&str> = rest.split('|').map(str::trim).collect();
+            let name = format!("weir{}", cells.first()?.strip_suffix('`')?);
+            Some((name, (*cells.get(2)?).to_owned()))
+        })
+        .collect()
+}
+
+#[test]
+fn the_table_in_the_architecture_is_this_one() {
+    let document = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    let allowed = ALLOWED.iter().map(|(name, edges)| {
+        let names: Vec<&str> = edges.iter().filter_map(|edge| edge.strip_prefix("weir-")).collect();
+        let names = if names.is_empty() { "–".to_owned() } else { names.join(", ") };
+        ((*name).to_owned(), names)
+    });
+    assert_eq!(rows(&document), allowed.collect::<Vec<_>>());
 }
 
 /// Places where a test kills weir are in no binary but that of tests.
