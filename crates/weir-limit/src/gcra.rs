@@ -86,7 +86,7 @@ impl Gcra {
     }
 
     /// Nanoseconds until a bucket is full that has rejected with this wait.
-    pub(super) fn full_after_refusal(self, wait: u64) -> u64 {
+    pub(super) fn full_after_rejection(self, wait: u64) -> u64 {
         (self.depth - self.cost).saturating_add(wait)
     }
 

@@ -481,7 +481,7 @@ fn decide(
         }),
         Err(wait) => {
             // It is rejected because `wait` is missing for one request: the rest takes the whole depth.
-            let full_in = gcra.full_after_refusal(wait);
+            let full_in = gcra.full_after_rejection(wait);
             let limit_status = LimitStatus {
                 policy,
                 remaining: 0,

@@ -96,7 +96,7 @@ pub struct DrainReport {
 /// Longest wait of a reload for the workers to take a Config over.
 const TAKEOVER: Duration = Duration::from_secs(2);
 /// How often it looks whether they have.
-const GLANCE: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Longest wait for the answer to a request of an operator's.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -143,7 +143,7 @@ impl Gateway {
         while start.elapsed() < TAKEOVER
             && self.stats.iter().any(|(stats, _)| stats.version.load(Acquire) < version)
         {
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

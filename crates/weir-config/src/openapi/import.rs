@@ -75,7 +75,7 @@ fn written(
     let mut routes = Vec::new();
     let mut left_out: Vec<(String, String)> = writer.messages(doubles);
     for operation in operations {
-        match writer.refusal(&operation) {
+        match writer.unsupported(&operation) {
             None => routes.push(operation),
             Some(why) => left_out.push((operation.name, why)),
         }
@@ -105,7 +105,7 @@ impl<'d> Writer<'d> {
     }
 
     /// Why an operation can have no route, if it cannot.
-    fn refusal(&mut self, operation: &Operation<'d>) -> Option<String> {
+    fn unsupported(&mut self, operation: &Operation<'d>) -> Option<String> {
         let mut report = Diagnostics::default();
         if let Err(fault) = crate::path_pattern::pattern(operation.path) {
             return Some(format!("{}: {}", operation.path, fault.message));

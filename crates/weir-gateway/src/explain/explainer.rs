@@ -76,8 +76,8 @@ impl Explainer {
             capture: Arc::default(),
         };
         let (sender, control) = watch::channel(Control { site, phase: Phase::Serving, version: 0 });
-        let desk = Self::start(Arc::new(shared), control)?;
-        Ok(Self { _control: Some(sender), ..desk })
+        let explainer = Self::start(Arc::new(shared), control)?;
+        Ok(Self { _control: Some(sender), ..explainer })
     }
 
     /// Explains a request. Blocks.

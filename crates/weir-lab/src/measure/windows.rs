@@ -51,11 +51,11 @@ impl Windows {
     /// Figures of the complete windows. The last window is left out: its last second is incomplete.
     pub(super) fn figures(&self, names: &[String]) -> Vec<RoundFigures> {
         let whole = self.all.len().saturating_sub(1);
-        let stretch = |(at, (total, seconds)): (usize, &(Total, u64))| {
+        let window = |(at, (total, seconds)): (usize, &(Total, u64))| {
             let mut found = figures(at + 1, total, names);
             found.throughput = total.all().samples() as f64 / (*seconds).max(1) as f64;
             found
         };
-        self.all[..whole].iter().enumerate().map(stretch).collect()
+        self.all[..whole].iter().enumerate().map(window).collect()
     }
 }

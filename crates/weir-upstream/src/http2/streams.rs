@@ -212,13 +212,13 @@ impl Target {
             streams: Rc::default(),
             idle: None,
         });
-        tokio::task::spawn_local(drive(Rc::clone(self), number, connection, permit));
+        tokio::task::spawn_local(run_connection(Rc::clone(self), number, connection, permit));
         Ok(())
     }
 }
 
 /// Reads and writes the frames of a connection until it is over.
-async fn drive(
+async fn run_connection(
     target: Rc<Target>,
     number: usize,
     connection: h2::client::Connection<Rewound, Bytes>,

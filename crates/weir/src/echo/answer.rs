@@ -59,7 +59,7 @@ pub(super) fn write(head: &RequestHead, body: &[u8], out: &mut Vec<u8>) -> Rest 
 }
 
 /// Writes an answer to bytes that are no request; the connection closes after it.
-pub(super) fn refusal(status: u16, out: &mut Vec<u8>) {
+pub(super) fn rejection(status: u16, out: &mut Vec<u8>) {
     encode::status_line(out, status);
     out.extend_from_slice(b"connection: close\r\ncontent-length: 0\r\n\r\n");
 }

@@ -45,7 +45,7 @@ pub(super) async fn serve(stream: TcpStream, delay: Duration) -> Result<(), End>
     if let Err(end @ (End::Malformed | End::TooLarge)) = &end {
         let status = if matches!(end, End::TooLarge) { 413 } else { 400 };
         connection.output.clear();
-        answer::refusal(status, &mut connection.output);
+        answer::rejection(status, &mut connection.output);
         connection.stream.write_all(&connection.output).await?;
         connection.linger().await;
     }

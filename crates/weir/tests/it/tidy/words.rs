@@ -6,20 +6,29 @@ use proc_macro2::TokenStream;
 use std::collections::BTreeSet;
 
 /// Retired words and the terms to use instead.
-const RETIRED: [(&str, &str); 19] = [
+const RETIRED: [(&str, &str); 28] = [
     ("bell", "waker"),
     ("blot", "redact"),
     ("crew", "user group"),
     ("deed", "audit event"),
+    ("desk", "backend"),
+    ("doings", "operations"),
+    ("door", "injection"),
     ("doubt", "suspect"),
     ("extent", "size"),
     ("fate", "exit reason"),
     ("flaw", "invalid reason"),
     ("garbage", "protocol error"),
+    ("garbled", "protocol error"),
+    ("glance", "poll interval"),
+    ("loose", "scalar"),
+    ("mailbox", "invalidation queue"),
     ("mending", "repair"),
+    ("neutral", "terminal escaping"),
     ("passing", "body capture"),
     ("presence", "disconnect watch"),
     ("refusal", "rejection"),
+    ("seat", "stream permit, placement"),
     ("speak", "client"),
     ("story", "history"),
     ("sure", "definite"),
