@@ -127,7 +127,7 @@ pub fn client_has(request: &Headers, stored: &Headers) -> bool {
         return request.get_all("if-none-match").any(listed);
     }
     let then = date(request, "if-modified-since");
-    then.zip(date(stored, "last-modified")).is_some_and(|(then, invalidate)| invalidate <= then)
+    then.zip(date(stored, "last-modified")).is_some_and(|(then, modified)| modified <= then)
 }
 
 #[cfg(test)]

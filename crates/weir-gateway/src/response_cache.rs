@@ -284,7 +284,7 @@ impl CacheFill {
 pub(crate) fn invalidate(caches: &[Arc<Store>], request: &ClientRequest<'_>, status: u16) {
     let safe =
         matches!(request.head.method, Method::Get | Method::Head | Method::Options | Method::Trace);
-    if !safe && status < 400 && !caches.is_empty() {
+    if !safe && status < 400 {
         let key = key_of(request);
         caches.iter().for_each(|store| store.remove_all(&key));
     }

@@ -97,7 +97,9 @@ impl Effects for Serve {
             None => body,
         };
         let caches = &live.site.apis[at.0].caches;
-        response_cache::invalidate(caches, &input.view(), input.response.status);
+        if !caches.is_empty() {
+            response_cache::invalidate(caches, &input.view(), input.response.status);
+        }
         Ok(Some(Served::Response(body)))
     }
 }

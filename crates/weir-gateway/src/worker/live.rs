@@ -115,6 +115,7 @@ impl Live {
     }
 
     /// A request, to read.
+    #[inline]
     pub(crate) fn view<'a>(
         &'a self,
         head: &'a RequestHead,
