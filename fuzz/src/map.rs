@@ -5,8 +5,8 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
-use weir_config::expr::Scope;
-use weir_config::map::JsonMap;
+use weir_expr::Scope;
+use weir_expr::map::JsonMap;
 
 /// Maps the body: never a panic; what is no JSON is refused; what is mapped is what a tree gives.
 pub fn map(bytes: &[u8]) {

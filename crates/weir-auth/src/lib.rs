@@ -409,7 +409,7 @@ impl Authenticator {
     /// The principal of a token, with the consumer that its claims match.
     fn match_consumer(&self, config: &Config, auth: AuthId, verified: jwt::Verified) -> Principal {
         let jwt::Verified { claims, subject, scopes, .. } = verified;
-        let scope = weir_config::expr::Scope { claims: Some(claims), ..Default::default() };
+        let scope = weir_expr::Scope { claims: Some(claims), ..Default::default() };
         let belongs = |id: &&ConsumerId| {
             config.consumers[id.0].matches.as_ref().is_some_and(|(_, when)| when.holds(&scope))
         };

@@ -1,10 +1,10 @@
 use super::*;
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use serde_json::json;
-use weir_config::expr::Expr;
 use weir_config::{
     Algorithm, ApiKeySource, Auth, Consumer, JwtAuth, KeyHash, TokenRules, VerificationKey,
 };
+use weir_expr::Expr;
 
 const NOW: u64 = 1_800_000_000;
 const SECRET: &[u8] = b"a shared secret of more than 32 bytes";

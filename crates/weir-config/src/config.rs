@@ -14,7 +14,6 @@ mod monitor;
 mod normalization;
 mod policy;
 mod pool;
-pub(crate) mod render;
 mod resubmit;
 mod script;
 mod server;
@@ -32,8 +31,8 @@ pub use calls::{Call, Given};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
-    BodyMap, Format, Handler, HostMode, Instead, Mirror, PathMode, PathPart, PoolHandler, Proxy,
-    QueryMode, Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
+    BodyMap, Handler, HostMode, Instead, Mirror, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
+    Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
 };
 pub use monitor::{CountRule, Counts, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};

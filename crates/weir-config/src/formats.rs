@@ -1,10 +1,11 @@
 //! Formats of strings that belong to one subject of the configuration.
 
-use crate::amount::{Amount, NoAmount};
-use crate::price::PRICE_DECIMALS;
-use crate::{key_set, path_pattern, xml};
+use crate::{key_set, path_pattern};
 use weir_document::finding::Fault;
 use weir_document::shape::format::Format;
+use weir_expr::price::PRICE_DECIMALS;
+use weir_expr::xml;
+use weir_model::{Amount, NoAmount};
 
 /// `/a/b`.
 pub(crate) const BASE: Format =

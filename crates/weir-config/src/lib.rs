@@ -1,4 +1,4 @@
-//! Configuration: text to a Config, or every reason why not; compiled expressions, paths and maps.
+//! Configuration: text to a Config, or every reason why not.
 //!
 //! ```text
 //! files → draft (nodes with locations) → check (against the description of all keys)
@@ -7,26 +7,16 @@
 //!
 //! Every stage adds its findings and goes on, so that all of them are reported at once.
 
-pub mod amount;
-pub mod body_mask;
-pub mod business_keys;
 pub mod config;
-pub mod expr;
 mod formats;
-mod json_tokens;
 pub mod key_set;
-pub mod map;
 mod openapi;
 mod path_pattern;
-pub mod price;
-pub mod redaction;
 mod reference;
 mod resolve;
 mod restart;
 pub mod secret_file;
-mod url_encoding;
 pub mod validation;
-pub mod xml;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -35,8 +25,6 @@ use weir_document::finding::{self, Diagnostics, Findings};
 use weir_document::source_map::SourceMap;
 use weir_document::{check, schema};
 
-pub use body_mask::BodyMask;
-pub use business_keys::{BusinessKeys, RequestView};
 pub use config::*;
 pub use openapi::{Answers, Imported, import_openapi};
 pub use reference::{findings as findings_reference, reference};

@@ -8,7 +8,8 @@ use rusqlite::params;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_config::{BusinessKeys, EndState, Trigger};
+use weir_config::{EndState, Trigger};
+use weir_expr::BusinessKeys;
 use weir_journal::{Follower, Journal, Outcome, Position, Reader, Transaction, failpoint};
 
 use crate::delivery::{Deliveries, Destination, Event, EventError};

@@ -6,9 +6,10 @@ pub(crate) use source::Source;
 
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
-use weir_config::expr::Scope;
-use weir_config::map::{JsonMap, MapError};
-use weir_config::{Format, Sources, Structure};
+use weir_config::{Sources, Structure};
+use weir_expr::Format;
+use weir_expr::Scope;
+use weir_expr::map::{JsonMap, MapError};
 use weir_http::body::RequestBody;
 use weir_http::cors::add_vary;
 use weir_http::deadline::Deadline;

@@ -37,8 +37,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_config::config::Config;
-use weir_config::expr::Scope;
 use weir_config::{ConsumerId, LimitKey, Quota, RateLimit};
+use weir_expr::Scope;
 use weir_http::problem::Problem;
 use weir_wire::Headers;
 

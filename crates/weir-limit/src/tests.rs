@@ -253,7 +253,7 @@ fn the_scope_is_made_for_expressions_only() {
 #[test]
 fn limits_count_by_what_an_expression_gives() {
     let by = |text: &str| {
-        let expr = weir_config::expr::Expr::compile(text, &["consumer"]).expect("an expression");
+        let expr = weir_expr::Expr::compile(text, &["consumer"]).expect("an expression");
         vec![limit("GET /", rate(1, 2), LimitKey::Expr(expr))]
     };
     let gate = Gate::new(config(None, None, vec![by("consumer")]));

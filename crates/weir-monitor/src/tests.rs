@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::Counts;
-use weir_config::amount::Amount;
 use weir_journal::{BodyMetadata, Completed, Journal, Lane, Outcome, Received, counted, stage};
+use weir_model::Amount;
 use weir_store::clock;
 
 const SECOND: u64 = 1_000_000;

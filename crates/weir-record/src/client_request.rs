@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 use weir_auth::Principal;
-use weir_config::expr::{RequestFacts, Scope};
 use weir_config::{Api, Config, ConsumerId, Plan, Route, Segment};
+use weir_expr::{RequestFacts, Scope};
 use weir_http::deadline::Deadline;
 use weir_http::forwarded::Client;
 use weir_http::headers;

@@ -5,7 +5,8 @@ mod urls;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use weir_config::{BodyMask, Carrier, Config, Tracker};
+use weir_config::{Carrier, Config, Tracker};
+use weir_expr::BodyMask;
 use weir_wire::{Headers, Known};
 
 /// What stands for a value that is not recorded.

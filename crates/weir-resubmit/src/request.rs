@@ -1,8 +1,8 @@
 //! The request that is sent for a recorded transaction: as it was, or edited.
 
 use percent_encoding::percent_decode_str;
-use weir_config::redaction::{self, MASKED};
 use weir_config::{CaptureLevel, Config};
+use weir_expr::redaction::{self, MASKED};
 use weir_journal::{BodyMetadata, Outcome, Transaction};
 use weir_model::{RejectionReason, ReplayRequest};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_config::{BusinessKeys, RequestView};
+use weir_expr::business_keys::{BusinessKeys, RequestView};
 use weir_journal::{Transaction, failpoint};
 
 use crate::content::{self, BodyType};

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use std::sync::Arc;
-use weir_config::redaction;
+use weir_expr::redaction;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 
 /// Send a test request

@@ -1,9 +1,9 @@
 //! Calls that are made to answer one request.
 
 use super::{PathPart, Sources, UpstreamId};
-use crate::expr::Expr;
-use crate::map::JsonMap;
 use std::time::Duration;
+use weir_expr::Expr;
+use weir_expr::map::JsonMap;
 
 /// A request to an upstream, one of several that are made at once.
 #[derive(Debug)]

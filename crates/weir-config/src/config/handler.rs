@@ -1,11 +1,12 @@
 //! Handlers: what responds to the requests of a route.
 
 use super::{Call, Config, Files, HashKey, HeaderEdits, Origins, PoolId, Script, UpstreamId};
-use crate::expr::Expr;
-use crate::map::JsonMap;
-use crate::xml::{XmlReading, XmlWriting};
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_expr::Expr;
+use weir_expr::Format;
+use weir_expr::map::JsonMap;
+use weir_expr::xml::XmlReading;
 
 /// What responds to the requests of a route.
 #[derive(Debug)]
@@ -107,18 +108,6 @@ pub struct Representation {
     pub content_type: String,
     /// The bytes.
     pub body: Vec<u8>,
-}
-
-/// A format a value can be rendered in; [`Format::render`] does it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `application/json`.
-    Json {
-        /// Spaces a level; 0 is compact.
-        indent: usize,
-    },
-    /// XML.
-    Xml(XmlWriting),
 }
 
 /// An upstream answers.

@@ -1,11 +1,11 @@
 //! Policies: plain data. Only the gateway's policy stages act on them.
 
 use super::{AuthId, PlanId};
-use crate::expr::Expr;
-use crate::price::Price;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::time::Duration;
+use weir_expr::Expr;
+use weir_expr::price::Price;
 
 /// Who may call a route.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -1,8 +1,9 @@
 //! Scripts: JavaScript that answers a route, or maps what goes to or comes from another handler.
 
-use super::{Format, UpstreamId};
+use super::UpstreamId;
 use std::sync::Arc;
 use weir_document::source_map::Span;
+use weir_expr::Format;
 use weir_module::Program;
 
 /// A script that is called.

@@ -1,10 +1,10 @@
 //! What is recorded, and where it is kept.
 
 use super::Trigger;
-use crate::body_mask::BodyMask;
-use crate::business_keys::BusinessKeys;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_expr::BodyMask;
+use weir_expr::BusinessKeys;
 
 /// The journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Upstreams: named sets of targets behind `proxy`.
 
 use super::tls::UpstreamTls;
-use crate::expr::Expr;
 use std::net::SocketAddr;
 use std::time::Duration;
 use weir_document::shape::format::Target;
+use weir_expr::Expr;
 
 /// A named set of targets that answer alike.
 #[derive(Debug)]

@@ -117,7 +117,7 @@ impl<'d> Description<'d> {
             let known = self.documents.iter().position(|d| d.path == path);
             known.ok_or_else(|| format!("`{file}` was not read"))?
         };
-        let fragment = crate::url_encoding::percent_decode(fragment);
+        let fragment = weir_expr::url_encoding::percent_decode(fragment);
         let mut here =
             Cursor { node: &self.documents[document].root, document, pointer: String::new() };
         if fragment.is_empty() {

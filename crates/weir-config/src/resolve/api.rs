@@ -14,7 +14,6 @@ use crate::config::{
     Access, Api, Cache, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits,
     Location, Origins, PathNormalization, RateLimit, Resubmit,
 };
-use crate::expr::Expr;
 use crate::formats;
 use crate::path_pattern;
 use ipnet::IpNet;
@@ -26,6 +25,7 @@ use weir_document::shape::format::network;
 use weir_document::shape::typed::{Defaulted, boolean, duration};
 use weir_document::shape::{Key, Kind, Shape, format};
 use weir_document::source_map::Span;
+use weir_expr::Expr;
 
 const LATER: &[&str] = &["explain", "tracker"];
 

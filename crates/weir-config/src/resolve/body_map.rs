@@ -5,11 +5,11 @@ use super::script::SCRIPT;
 use super::xml::{FROM, XML_KEY, formats_key};
 use super::{Fields, Resolver};
 use crate::config::{BodyMap, Structure};
-use crate::map::JsonMap;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Defaulted, texts};
 use weir_document::shape::{Group, Key, Kind, Shape};
+use weir_expr::map::JsonMap;
 
 const MAP: &str = "A JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.";
 

@@ -144,6 +144,6 @@ impl Resolver<'_> {
             return Some(Given::Text(text.to_owned()));
         }
         let fields = Fields::new(&member.value, &COMPUTED);
-        self.expression(fields.get("cel")?, &crate::expr::VARIABLES).map(Given::Expr)
+        self.expression(fields.get("cel")?, &weir_expr::VARIABLES).map(Given::Expr)
     }
 }

@@ -2,15 +2,15 @@
 
 use super::{Fields, Resolver};
 use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, QuotaPeriod, Rate};
-use crate::expr::Expr;
 use crate::formats;
-use crate::price::{Price, Tier};
 use jiff::tz::TimeZone;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Choice, Defaulted, Typed, boolean, choice, integer};
 use weir_document::shape::{Group, Key, Kind, Shape, format};
 use weir_document::units;
+use weir_expr::Expr;
+use weir_expr::price::{Price, Tier};
 
 /// A value of `plans`.
 pub(super) static PLAN: Shape = Shape::new(

@@ -144,7 +144,7 @@ impl Resolver<'_> {
         let to = fields.get("upstream")?;
         let upstream = UpstreamId(self.upstreams.find(to.text()?, to.at, self.report)?);
         let when = match fields.get("when") {
-            Some(node) => Some(self.expression(node, &crate::expr::VARIABLES)?),
+            Some(node) => Some(self.expression(node, &weir_expr::VARIABLES)?),
             None => None,
         };
         let part = fields.text("share").map_or(Some(10_000), |text| units::percent(text).ok())?;
@@ -181,7 +181,7 @@ impl Resolver<'_> {
         let to = fields.get("upstream")?;
         let upstream = UpstreamId(self.upstreams.find(to.text()?, to.at, self.report)?);
         let when = match fields.get("when") {
-            Some(node) => Some(self.expression(node, &crate::expr::VARIABLES)?),
+            Some(node) => Some(self.expression(node, &weir_expr::VARIABLES)?),
             None => None,
         };
         let part = fields.text("share").and_then(|text| units::percent(text).ok());

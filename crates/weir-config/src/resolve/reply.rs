@@ -2,12 +2,13 @@
 
 use super::xml::{FROM, XML_KEY, formats_key};
 use super::{Fields, Resolver, headers};
-use crate::config::{Format, Reply, ReplyBody, Representation, Structure};
+use crate::config::{Reply, ReplyBody, Representation, Structure};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use weir_document::draft::Node;
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Defaulted, integer};
 use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
+use weir_expr::Format;
 
 const STATUS: Defaulted<u16> = integer("status", (200, 599), "Status code.").default("200");
 const AS: Defaulted<Vec<String>> =

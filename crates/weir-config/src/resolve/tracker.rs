@@ -2,8 +2,6 @@
 
 use super::events::TRIGGER;
 use super::{Fields, Resolver};
-use crate::body_mask::{BodyMask, PathCost};
-use crate::business_keys::{BusinessKeys, KEYS, Source};
 use crate::config::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
@@ -14,6 +12,8 @@ use weir_document::draft::Node;
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Choice, Defaulted, boolean, choice, positive, size, words};
 use weir_document::shape::{Key, Kind, Names, Shape, format};
+use weir_expr::body_mask::{BodyMask, PathCost};
+use weir_expr::business_keys::{BusinessKeys, KEYS, Source};
 
 const LEVEL_OR_MORE: Kind =
     Kind::Either(&[Kind::Enum(words::<CaptureLevel>()), Kind::Object(&CAPTURE)]);

@@ -362,7 +362,7 @@ impl Resolver<'_> {
         let by = Fields::new(node, &HASH);
         Some(match by.text("header") {
             Some(name) => HashKey::Header(name.to_ascii_lowercase()),
-            None => HashKey::Expr(self.expression(by.get("cel")?, &crate::expr::VARIABLES)?),
+            None => HashKey::Expr(self.expression(by.get("cel")?, &weir_expr::VARIABLES)?),
         })
     }
 }

@@ -1,13 +1,14 @@
 //! Formats of bodies that are read and written.
 
 use super::{Fields, Resolver};
-use crate::config::{Format, Sources};
+use crate::config::Sources;
 use crate::formats;
-use crate::xml::{Namespace, XmlReading, XmlWriting};
 use weir_document::draft::Node;
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Defaulted, Typed, text, texts};
 use weir_document::shape::{Key, Kind, Names, Shape, format};
+use weir_expr::Format;
+use weir_expr::xml::{Namespace, XmlReading, XmlWriting};
 
 /// `from` of a map.
 pub(super) const FROM: Defaulted<Vec<String>> = texts(
@@ -166,7 +167,7 @@ impl Resolver<'_> {
         for member in xml.members("namespaces") {
             let (prefix, Some(uri)) = (&member.key, member.value.text()) else { continue };
             let fault = if prefix.to_ascii_lowercase().starts_with("xml")
-                || !crate::xml::is_qualified(prefix)
+                || !weir_expr::xml::is_qualified(prefix)
             {
                 Some(format!("`{prefix}` is not allowed as a prefix"))
             } else if uri.trim().is_empty() {

@@ -3,10 +3,10 @@
 use super::document::{Document, Unread};
 use super::shape::{Shape, Types};
 use super::{Fault, OVER_BUDGET, Place, Schema, Violation, budget};
-use crate::url_encoding::percent_decode;
 use jsonschema_value::Node as _;
 use serde_json::{Map, Value};
 use std::sync::Arc;
+use weir_expr::url_encoding::percent_decode;
 
 /// One parameter.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Parameter {
                 }
                 let pairs = parts.query.split('&').filter(|p| !p.is_empty()).map(|p| split(p, '='));
                 let pairs: Vec<_> = pairs.collect();
-                self.fields(&pairs, |text| crate::url_encoding::decode(text.as_bytes()))
+                self.fields(&pairs, |text| weir_expr::url_encoding::decode(text.as_bytes()))
             }
             Place::Body | Place::Status => Written::Absent,
         }
@@ -349,7 +349,7 @@ pub(super) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
         fields().map(|field| {
             let at = field.iter().position(|&b| b == b'=').unwrap_or(field.len());
             let value = field.get(at + 1..).unwrap_or_default();
-            (crate::url_encoding::decode(&field[..at]), crate::url_encoding::decode(value))
+            (weir_expr::url_encoding::decode(&field[..at]), weir_expr::url_encoding::decode(value))
         })
     };
     Some(members(shape, pairs()).unwrap_or_else(|| {

@@ -8,7 +8,7 @@ use crate::handler::{self, HandlerInput, Served};
 use crate::response_cache::{self, Lookup, RouteCache};
 use weir_auth::Missing;
 use weir_config::Route;
-use weir_config::expr::Scope;
+use weir_expr::Scope;
 use weir_http::body::RequestBody;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;

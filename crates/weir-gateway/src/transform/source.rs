@@ -1,7 +1,7 @@
 //! Bodies that are read as JSON, by their content type.
 
 use weir_config::Sources;
-use weir_config::xml::{XmlError, XmlReading, is_xml};
+use weir_expr::xml::{XmlError, XmlReading, is_xml};
 use weir_http::headers::is_json;
 
 /// How a body is read.

@@ -9,8 +9,8 @@ use super::price_list::Rule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-use weir_config::amount::Amount;
-use weir_config::price::{Price, Tier};
+use weir_expr::price::{Price, Tier};
+use weir_model::Amount;
 use weir_model::UnixSeconds;
 
 /// Amounts that a consumer owes for a period.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weir_config::Config;
-use weir_config::amount::Amount;
-use weir_config::price::{Price, Tier};
+use weir_expr::price::{Price, Tier};
+use weir_model::Amount;
 
 /// The prices of a plan that an invoice needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn text(price: Option<&Price>) -> String {
         "decimals": price.decimals,
         "per_call": price.per_call.to_string(),
         "per_kib": price.per_kib.to_string(),
-        "cel": price.cel.as_ref().map(weir_config::expr::Expr::source),
+        "cel": price.cel.as_ref().map(weir_expr::Expr::source),
         "tiers": price.tiers.iter().map(tier).collect::<Vec<_>>(),
     })
     .to_string()

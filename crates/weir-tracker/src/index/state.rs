@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use weir_config::{BusinessKeys, Config, IndexDepth};
+use weir_config::{Config, IndexDepth};
+use weir_expr::BusinessKeys;
 use weir_journal::{Journal, Position, Transaction, stage};
 use weir_store::clock::now_us;
 use weir_store::ledger::Ledger;

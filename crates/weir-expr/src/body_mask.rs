@@ -8,12 +8,10 @@
 
 use crate::map::pass::{self, Ranges, Wanted};
 use crate::map::path::{self, Path, Step};
+use crate::redaction::MASKED;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 use std::borrow::Cow;
-
-/// What stands for a value that is not recorded.
-const MASKED: &str = "***";
 
 /// The paths under `mask.body`, compiled.
 #[derive(Default)]
@@ -37,7 +35,7 @@ pub struct Unreadable;
 
 /// What masking a path takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PathCost {
+pub enum PathCost {
     /// One pass.
     Pass,
     /// A tree of the whole body.
@@ -56,7 +54,7 @@ impl BodyMask {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn add(&mut self, text: &str) -> Result<PathCost, String> {
+    pub fn add(&mut self, text: &str) -> Result<PathCost, String> {
         let (cost, name) = match path::parse(text)? {
             Path::Steps(steps) => {
                 self.wanted.add(&steps, 0);

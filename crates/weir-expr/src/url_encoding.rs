@@ -1,7 +1,7 @@
 //! The encoding of forms and queries (`application/x-www-form-urlencoded`, WHATWG URL section 5).
 
 /// One side of a field, decoded; a malformed escape stands for itself.
-pub(crate) fn decode(text: &[u8]) -> String {
+pub fn decode(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let [byte, tail @ ..] = rest {
@@ -27,7 +27,7 @@ fn hex(digit: u8) -> Option<u8> {
 }
 
 /// A text percent-decoded; a malformed escape stands for itself.
-pub(crate) fn percent_decode(text: &str) -> String {
+pub fn percent_decode(text: &str) -> String {
     decode(text.replace('+', "%2B").as_bytes())
 }
 

@@ -32,7 +32,8 @@ mod text;
 mod write;
 
 pub use read::XmlError;
-pub(crate) use write::{is_qualified, write};
+pub use write::is_qualified;
+pub(crate) use write::write;
 
 /// A namespace and the prefix that stands for it in configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 //! the price in force then. Tiers depend on how many calls a consumer has made in the period of an
 //! invoice, so they are computed when that is made.
 
-use crate::amount::Amount;
 use crate::expr::{CallFacts, Expr, Scope};
 use serde_json::Value;
+use weir_model::Amount;
 
 /// Most decimals of a configured price, so that a price for a KiB is exact for a byte.
 pub const PRICE_DECIMALS: u32 = 8;

@@ -89,7 +89,7 @@ pub(crate) fn write(text: &str, writing: &XmlWriting) -> Result<String, serde_js
 }
 
 /// Whether a text is a name with, or without, a prefix.
-pub(crate) fn is_qualified(text: &str) -> bool {
+pub fn is_qualified(text: &str) -> bool {
     match text.split_once(':') {
         Some((prefix, local)) => is_name(prefix) && is_name(local),
         None => is_name(text),

@@ -1,7 +1,6 @@
 //! Telling paths of names and indexes from others (RFC 9535).
 
 use serde_json_path::JsonPath;
-use weir_document::shape::format;
 
 /// One step of a singular path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +24,10 @@ pub(crate) enum Path {
 
 /// Reads a path.
 pub(crate) fn parse(text: &str) -> Result<Path, String> {
-    let path = format::parse_json_path(text)?;
+    let path = JsonPath::parse(text).map_err(|error| {
+        let (reason, position) = (error.message(), error.position());
+        format!("`{text}` is not a path (RFC 9535): {reason} at character {position}")
+    })?;
     Ok(match steps(text) {
         Some(steps) => Path::Steps(steps),
         None => Path::Tree { path, singular: is_singular(text) },

@@ -11,6 +11,7 @@ pub use view::RequestView;
 use crate::expr::{Expr, Scope};
 use crate::map::pass::{self, Slots, Wanted};
 use crate::map::path::{self, Path, Step};
+use crate::redaction::MASKED;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 use std::borrow::Cow;
@@ -21,9 +22,6 @@ pub const KEYS: usize = 16;
 pub const VALUES: usize = 16;
 /// Longest value in bytes; of a longer one the beginning is taken.
 pub const VALUE_LENGTH: usize = 256;
-
-/// What stands for a value that was masked, and so is no key.
-const MASKED: &str = "***";
 
 /// The keys under `tracker.keys`, compiled.
 #[derive(Default)]
@@ -40,11 +38,13 @@ struct BusinessKey {
     name: String,
     /// As written, to tell whether it changed.
     text: String,
-    source: Source,
+    reader: Reader,
 }
 
-/// Where a key comes from, as compiled.
-pub(crate) enum Source {
+/// The source of a key, compiled.
+pub struct Source(Reader);
+
+enum Reader {
     /// A path of names and indexes, and later its slot.
     Steps(Vec<Step>, usize),
     /// Any other path.
@@ -58,28 +58,28 @@ impl Source {
     ///
     /// # Errors
     /// What is wrong with it, in one sentence.
-    pub(crate) fn path(text: &str) -> Result<Self, String> {
-        Ok(match path::parse(text)? {
-            Path::Steps(steps) => Self::Steps(steps, 0),
-            Path::Tree { path, .. } => Self::Tree(path),
-        })
+    pub fn path(text: &str) -> Result<Self, String> {
+        Ok(Self(match path::parse(text)? {
+            Path::Steps(steps) => Reader::Steps(steps, 0),
+            Path::Tree { path, .. } => Reader::Tree(path),
+        }))
     }
 
     /// A CEL expression on what is recorded of a request.
     ///
     /// # Errors
     /// What is wrong with it, in one sentence.
-    pub(crate) fn expression(text: &str) -> Result<Self, String> {
+    pub fn expression(text: &str) -> Result<Self, String> {
         let expr = Expr::compile(text, &["request", "consumer"])?;
         if expr.refers_to_member("request", "path") {
             return Err("`request.path` is not recorded; there is `request.target`".to_owned());
         }
-        Ok(Self::Expr(expr))
+        Ok(Self(Reader::Expr(expr)))
     }
 
     /// Whether it needs a tree of a whole body.
-    pub(crate) fn needs_tree(&self) -> bool {
-        matches!(self, Self::Tree(_))
+    pub fn needs_tree(&self) -> bool {
+        matches!(self.0, Reader::Tree(_))
     }
 }
 
@@ -95,18 +95,19 @@ impl std::fmt::Debug for BusinessKeys {
 
 impl BusinessKeys {
     /// Adds a key; names are unique and no more than [`KEYS`], which the configuration checks.
-    pub(crate) fn add(&mut self, name: &str, text: &str, mut source: Source) {
-        match &mut source {
-            Source::Steps(steps, slot) => {
+    pub fn add(&mut self, name: &str, text: &str, source: Source) {
+        let Source(mut reader) = source;
+        match &mut reader {
+            Reader::Steps(steps, slot) => {
                 *slot = self.slots;
                 self.wanted.add(steps, self.slots);
                 self.slots += 1;
             }
-            Source::Tree(_) => self.needs_tree = true,
-            Source::Expr(_) => self.reads_request = true,
+            Reader::Tree(_) => self.needs_tree = true,
+            Reader::Expr(_) => self.reads_request = true,
         }
         let (name, text) = (name.to_owned(), text.to_owned());
-        self.keys.push(BusinessKey { name, text, source });
+        self.keys.push(BusinessKey { name, text, reader });
     }
 
     /// Whether there are none.
@@ -120,7 +121,7 @@ impl BusinessKeys {
     }
 
     /// Name and source of each, as written.
-    pub(crate) fn as_written(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn as_written(&self) -> impl Iterator<Item = (&str, &str)> {
         self.keys.iter().map(|key| (key.name.as_str(), key.text.as_str()))
     }
 
@@ -152,7 +153,7 @@ impl BusinessKeys {
             ..Scope::default()
         };
         for (key, values) in self.keys.iter().zip(found) {
-            let Source::Expr(expr) = &key.source else { continue };
+            let Reader::Expr(expr) = &key.reader else { continue };
             match expr.value(&scope) {
                 Some(Value::Array(items)) => items.iter().for_each(|item| add_value(item, values)),
                 Some(value) => add_value(&value, values),
@@ -170,7 +171,7 @@ impl BusinessKeys {
             let mut slots = Slots::new(self.slots);
             let cut = pass::read(text, &self.wanted, &mut slots).is_err();
             for (key, values) in self.keys.iter().zip(&mut *found) {
-                if let Source::Steps(_, slot) = key.source
+                if let Reader::Steps(_, slot) = key.reader
                     && missing(values)
                     && let Some(raw) = slots.get(slot).filter(|raw| !cut || is_whole(raw, text))
                 {
@@ -182,7 +183,7 @@ impl BusinessKeys {
             return;
         }
         for (key, values) in self.keys.iter().zip(found) {
-            let Source::Tree(path) = &key.source else { continue };
+            let Reader::Tree(path) = &key.reader else { continue };
             if missing(values) {
                 let tree =
                     tree.get_or_insert_with(|| serde_json::from_str(text).unwrap_or_default());

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use uses::Uses;
 
 /// Variables that may be in scope at all.
-pub(crate) const VARIABLES: [&str; 3] = ["request", "claims", "consumer"];
+pub const VARIABLES: [&str; 3] = ["request", "claims", "consumer"];
 /// Longest expression in bytes.
 const LENGTH: usize = 4096;
 /// Deepest nesting of comprehensions (`all`, `exists`, `map`, `filter`).

@@ -1,12 +1,23 @@
-//! Rendering JSON texts in the formats a reply offers.
+//! Rendering JSON texts in the formats of a response.
 //!
-//! Both formats are written from the text's own tokens: member order and the digits of numbers
-//! stay, and nothing recurses. What XML looks like is told in [`crate::xml`].
+//! Both formats are written from the tokens of the text: member order and the digits of numbers stay,
+//! and nothing recurses. [`crate::xml`] describes the XML.
 
-use super::Format;
 use crate::json_tokens::{Token, break_line, tokens};
-use crate::xml;
+use crate::xml::{self, XmlWriting};
 use serde_json::value::RawValue;
+
+/// A format that a JSON text can be rendered in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`.
+    Json {
+        /// Spaces a level; 0 is compact.
+        indent: usize,
+    },
+    /// XML.
+    Xml(XmlWriting),
+}
 
 impl Format {
     /// Content-Type value.
