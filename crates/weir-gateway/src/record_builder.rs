@@ -93,7 +93,8 @@ impl RecordBuilder {
 
     /// Limits have admitted the call.
     pub(crate) fn admitted(&mut self, of: Subject<'_>) {
-        self.record(of, Recording::admitted);
+        let request = of.live.view(of.request, of.arrival, of.decisions);
+        self.recording.admitted(&request, of.arrival.replay.is_some());
     }
 
     /// The request is admitted: its durable record begins. `framing` is that of its body.
@@ -106,7 +107,11 @@ impl RecordBuilder {
         route: &Route,
         framing: Framing,
     ) -> Result<Option<Rc<dyn BodyTap>>, Problem> {
-        self.record(of, |recording, transaction| recording.begin(transaction, route, framing))
+        let when_full = of.live.site.config.journal.when_full;
+        if !self.recording.begins_now(route, framing, when_full) {
+            return Ok(None);
+        }
+        self.record(of, |recording, transaction| recording.begin(transaction, framing))
     }
 
     /// Bytes of the response's body pass, but for the last ones, which go to
@@ -128,8 +133,9 @@ impl RecordBuilder {
         self.record(of, |recording, transaction| {
             recording.end(transaction, last, now, duration);
             let (request, status) = (&transaction.request, transaction.response.status);
-            let series = of.live.series(of.decisions, request, status, stats);
-            series.record(duration, span.as_deref().map(Open::mark));
+            of.live.record_duration(of.decisions, request, status, stats, |series| {
+                series.record(duration, span.as_deref().map(Open::mark));
+            });
             if let Some(problem) = problem {
                 let consumer = request.consumer_name().unwrap_or_default();
                 stats.rejections.record(problem, consumer);

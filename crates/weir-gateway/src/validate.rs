@@ -157,11 +157,11 @@ fn lenient(found: &mut Findings, mode: Enforcement, rejection: Rejection) -> Res
 
 /// Notes in the transaction's log what does not match.
 fn note(found: &mut Findings, what: &str, rejection: &Rejection) {
-    let logs = &mut found.notes;
-    if let Some(detail) = &rejection.detail {
+    let (logs, details) = (&mut found.notes, rejection.details());
+    if let Some(detail) = &details.detail {
         logs.push(format!("invalid {what}: {detail}"));
     }
-    for v in &rejection.violations {
+    for v in &details.violations {
         let Violation { place, name, pointer, detail } = v;
         let space = if name.is_empty() { "" } else { " " };
         let place = place.as_str();

@@ -39,10 +39,9 @@ pub enum RequestBodyError {
 impl From<RequestBodyError> for Rejection {
     fn from(error: RequestBodyError) -> Self {
         match error {
-            RequestBodyError::ClientClosed => {
-                Self { client_closed: true, ..Self::new(Problem::BadBody) }
-                    .detail("the client closed the connection")
-            }
+            RequestBodyError::ClientClosed => Self::new(Problem::BadBody)
+                .detail("the client closed the connection")
+                .closed_by_client(),
             RequestBodyError::Malformed(error) => {
                 Self::new(Problem::BadBody).detail(error.to_string())
             }

@@ -8,52 +8,87 @@ use std::borrow::Cow;
 use weir_config::validation::Violation;
 use weir_wire::HeadError;
 
-/// Most characters of what is recorded of an occurrence.
-const LONGEST_REASON: usize = 1000;
+/// Maximum characters of a recorded reason.
+const MAX_REASON_CHARS: usize = 1000;
 
-/// Why a request is not answered by its handler.
+/// Why a request is not answered by its handler. Small, as the result of every stage may be one.
 #[derive(Debug)]
 pub struct Rejection {
     /// The error that the client gets.
     pub problem: Problem,
-    /// This occurrence; never a credential, never a body.
+    /// The client has disconnected: no response can be sent.
+    pub client_closed: bool,
+    details: Option<Box<RejectionDetails>>,
+}
+
+/// Details of a rejection.
+#[derive(Debug, Default)]
+pub struct RejectionDetails {
+    /// Detail of this occurrence for the client; never a credential, never a body.
     pub detail: Option<Cow<'static, str>>,
-    /// Why, for the record and not for the client: which auth, which limit.
+    /// The reason for the record and not for the client: which auth, which limit.
     pub recorded: Option<String>,
     /// `WWW-Authenticate`, `Retry-After`, `Allow` and the like.
     pub headers: Vec<(&'static str, String)>,
-    /// Where and how the request does not match the description.
+    /// Violations of the OpenAPI document.
     pub violations: Vec<Violation>,
-    /// The client is gone: there is nobody to tell.
-    pub client_closed: bool,
 }
 
 impl Rejection {
     /// Without details.
     pub fn new(problem: Problem) -> Self {
-        Self {
-            problem,
-            detail: None,
-            recorded: None,
-            headers: Vec::new(),
-            violations: Vec::new(),
-            client_closed: false,
-        }
+        Self { problem, client_closed: false, details: None }
+    }
+
+    /// The client has disconnected.
+    pub(crate) fn closed_by_client(self) -> Self {
+        Self { client_closed: true, ..self }
     }
 
     /// Adds the detail of this occurrence.
     pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
-        self.detail = Some(detail.into());
+        self.details.get_or_insert_default().detail = Some(detail.into());
         self
     }
 
-    /// Says why for the record. Like the detail: never a credential, never a body.
-    pub fn recorded(mut self, why: String) -> Self {
-        self.recorded = Some(why);
+    /// Adds the reason for the record. Like the detail: never a credential, never a body.
+    pub fn recorded(mut self, reason: String) -> Self {
+        self.details.get_or_insert_default().recorded = Some(reason);
         self
     }
 
-    /// This occurrence in words, as it is recorded; nothing if the problem says all there is.
+    /// Adds violations of the OpenAPI document.
+    pub fn violations(mut self, violations: Vec<Violation>) -> Self {
+        self.details.get_or_insert_default().violations = violations;
+        self
+    }
+
+    /// Adds a header of the response.
+    pub fn header(mut self, name: &'static str, value: String) -> Self {
+        self.details.get_or_insert_default().headers.push((name, value));
+        self
+    }
+
+    /// Details; empty ones if there are none.
+    pub fn details(&self) -> &RejectionDetails {
+        static NONE: RejectionDetails = RejectionDetails::none();
+        self.details.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Replaces the detail of this occurrence by what `edit` makes of it.
+    pub fn map_detail(mut self, edit: impl FnOnce(Option<&str>) -> String) -> Self {
+        let details = self.details.get_or_insert_default();
+        details.detail = Some(edit(details.detail.as_deref()).into());
+        self
+    }
+}
+
+impl RejectionDetails {
+    const fn none() -> Self {
+        Self { detail: None, recorded: None, headers: Vec::new(), violations: Vec::new() }
+    }
+
+    /// This occurrence in words, as it is recorded; `None` if the problem is all there is to say.
     pub fn reason(&self) -> Option<String> {
         let violations = self.violations.iter().map(|one| {
             let place = format!("{} {}{}", one.place.as_str(), one.name, one.pointer);
@@ -63,23 +98,11 @@ impl Rejection {
         let parts: Vec<String> =
             self.recorded.iter().cloned().chain(detail).chain(violations).collect();
         let mut reason = parts.join("; ");
-        if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+        if let Some((end, _)) = reason.char_indices().nth(MAX_REASON_CHARS) {
             reason.truncate(end);
             reason.push('…');
         }
         (!reason.is_empty()).then_some(reason)
-    }
-
-    /// Adds violations of the OpenAPI document.
-    pub fn violations(mut self, violations: Vec<Violation>) -> Self {
-        self.violations = violations;
-        self
-    }
-
-    /// Adds a header of the response.
-    pub fn header(mut self, name: &'static str, value: String) -> Self {
-        self.headers.push((name, value));
-        self
     }
 }
 

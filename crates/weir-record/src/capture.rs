@@ -26,6 +26,7 @@ pub use durable::NotKept;
 pub use recorder::{Common, Recorder};
 pub use rest::hash_key_is_whole;
 
+use crate::client_request::ClientRequest;
 use crate::transaction::Transaction;
 use body::{BodyCapture, RequestTap};
 use std::cell::RefCell;
@@ -167,35 +168,40 @@ impl Recording {
         }
     }
 
-    /// Limits have let the call pass.
-    pub fn admitted(&mut self, of: &Transaction<'_>) {
-        self.counted = counting::admitted(of);
+    /// The limits have admitted the call.
+    pub fn admitted(&mut self, request: &ClientRequest<'_>, is_replay: bool) {
+        self.counted = counting::admitted(request, is_replay);
     }
 
-    /// The request is admitted: what is durable of it begins. `framing` is that of its body.
+    /// The request is admitted: returns whether something of its record is durable from now on, by
+    /// [`Recording::begin`]. Otherwise one record at the end has all of it, or there is none.
+    pub fn begins_now(&mut self, route: &Route, framing: Framing, when_full: WhenFull) -> bool {
+        if self.count_only && self.counted == 0 {
+            self.state = State::Off;
+        }
+        if self.state == State::Off {
+            return false;
+        }
+        let local = self.count_only || route.handler.is_local();
+        if when_full == WhenFull::Shed && local && framing.is_empty() {
+            self.state = State::Whole;
+            return false;
+        }
+        true
+    }
+
+    /// Begins what is durable of the record. `framing` is that of the request's body.
     ///
     /// # Errors
     /// The journal is full, and requests are to be rejected then.
     pub fn begin(
         &mut self,
         of: &Transaction<'_>,
-        route: &Route,
         framing: Framing,
     ) -> Result<Option<Rc<dyn BodyTap>>, Problem> {
-        let (count_only, counted) = (self.count_only, self.counted);
-        if count_only && counted == 0 {
-            self.state = State::Off;
-        }
-        if self.state == State::Off {
-            return Ok(None);
-        }
-        let level = self.capture.level;
+        let (count_only, level) = (self.count_only, self.capture.level);
         // Where a request must not be answered without a record, room for it is made sure of first.
         let sheds = of.request.config.journal.when_full == WhenFull::Shed;
-        if sheds && (count_only || route.handler.is_local()) && framing.is_empty() {
-            self.state = State::Whole;
-            return Ok(None);
-        }
         let handle = if count_only {
             self.state = if sheds { State::Whole } else { self.reserved(of)? };
             None

@@ -115,7 +115,10 @@ impl Agents<'_> {
                         self.pool.starts_agents() && since.elapsed() < self.pool.queue_wait();
                     if connects >= MAX_CONNECTS && !waits {
                         let refused = Refused::Unavailable { retry: Duration::from_secs(1) };
-                        return Err(Rejection { detail: error.detail, ..rejected(refused) });
+                        return Err(match &error.details().detail {
+                            Some(detail) => rejected(refused).detail(detail.clone()),
+                            None => rejected(refused),
+                        });
                     }
                 }
             }

@@ -23,13 +23,14 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn of(rejection: &Rejection) -> Self {
-        let violations = rejection.violations.iter().map(|v| Part {
+        let details = rejection.details();
+        let violations = details.violations.iter().map(|v| Part {
             name: format!("{} {}{}", v.place.as_str(), v.name, v.pointer).trim_end().to_owned(),
             outcome: "invalid".to_owned(),
             why: v.detail.clone(),
         });
         Self {
-            detail: rejection.detail.as_deref().map(str::to_owned),
+            detail: details.detail.as_deref().map(str::to_owned),
             violations: violations.collect(),
         }
     }

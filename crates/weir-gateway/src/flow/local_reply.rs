@@ -7,13 +7,14 @@ use bytes::Bytes;
 use std::rc::Rc;
 use weir_http::grpc;
 use weir_http::problem::{Detail, Problem, ProblemFormat};
-use weir_http::rejection::Rejection;
+use weir_http::rejection::{Rejection, RejectionDetails};
 use weir_wire::Known;
 
 /// Responds with a problem document; to a call of gRPC with its status code.
 pub fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> ResponseBody<'a> {
-    exchange.record.reason = rejection.reason().filter(|_| exchange.record.recording.is_shown());
-    let Rejection { problem, detail, headers, violations, .. } = rejection;
+    let (problem, details) = (rejection.problem, rejection.details());
+    exchange.record.reason = details.reason().filter(|_| exchange.record.recording.is_shown());
+    let RejectionDetails { detail, headers, violations, .. } = details;
     exchange.record.problem = Some(problem);
     if problem == Problem::DescriptorsExhausted {
         exchange.worker.stats.descriptors_exhausted.add(1);
@@ -26,10 +27,10 @@ pub fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> ResponseBody
         exchange.record.recording.note_grpc_status(code, &mut exchange.record.notes);
         ResponseBody::Empty
     } else {
-        let detail = Detail { text: detail.as_deref(), violations: &violations };
+        let detail = Detail { text: detail.as_deref(), violations };
         document(exchange, problem, detail)
     };
-    for (name, value) in &headers {
+    for (name, value) in headers {
         exchange.response.headers.push(name, value.as_bytes());
     }
     let live = Rc::clone(exchange.live());

@@ -181,13 +181,10 @@ fn evaluate(
             Ok(value) => return Ok(CallOutcome::Value(value)),
             Err(why) => failed(format!("`{}`: unreadable response: {why}", call.name)),
         },
-        Err(mut rejection) => {
-            let why = match rejection.detail.take() {
-                Some(detail) => format!("`{}`: {detail}", call.name),
-                None => format!("`{}`", call.name),
-            };
-            rejection.detail(why)
-        }
+        Err(rejection) => rejection.map_detail(|detail| match detail {
+            Some(detail) => format!("`{}`: {detail}", call.name),
+            None => format!("`{}`", call.name),
+        }),
     };
     let Some(fallback) = &call.fallback else { return Err(rejection) };
     input.context.worker.stats.fallbacks.add(1);
@@ -198,7 +195,7 @@ fn evaluate(
     // The call may succeed the next time.
     headers.set("cache-control", b"no-store");
     let title = rejection.problem.title();
-    let why = format!("{title}: {}", rejection.detail.as_deref().unwrap_or_default());
+    let why = format!("{title}: {}", rejection.details().detail.as_deref().unwrap_or_default());
     input.note(&why);
     Ok(CallOutcome::Value(fallback.clone().into_bytes()))
 }

@@ -129,14 +129,15 @@ impl Live {
         ClientRequest { head, host, client, config, api, route, depth, principal }
     }
 
-    /// The series a request is counted in.
-    pub fn series(
+    /// Records a response in the series of its operation, method and status.
+    pub(crate) fn record_duration(
         &self,
         decisions: &Decisions,
         request: &ClientRequest<'_>,
         status: u16,
         stats: &WorkerStats,
-    ) -> Arc<Durations> {
+        record: impl FnOnce(&Durations),
+    ) {
         let series = match (decisions.api, decisions.route) {
             (_, Some(route)) => &self.route(route).series,
             (Some(api), None) => &self.unrouted[api],
@@ -147,7 +148,7 @@ impl Live {
         let own = series.iter().find(|(m, s, _)| (*m, *s) == (method, status));
         // Once there is one for all others, there is none of its own for what is not there yet.
         if let Some((_, _, found)) = own.or_else(|| series.iter().find(|(m, ..)| m.is_empty())) {
-            return Arc::clone(found);
+            return record(found);
         }
         let key = SeriesKey {
             api: request.api.map(|api| api.name.clone()).unwrap_or_default(),
@@ -157,7 +158,7 @@ impl Live {
             status,
         };
         let (method, durations) = stats.series(key);
-        series.push((method, status, Arc::clone(&durations)));
-        durations
+        record(&durations);
+        series.push((method, status, durations));
     }
 }

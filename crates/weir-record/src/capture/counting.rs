@@ -1,19 +1,18 @@
 //! Whether a call is counted, and why. What the Tracker does not record leaves a small record to be
 //! counted, and nothing else.
 
+use crate::client_request::ClientRequest;
 use crate::transaction::Transaction;
 use weir_config::Plan;
 use weir_journal::counted;
 
-/// What a record says about counting, as far as it is known who calls.
-fn reasons(of: &Transaction<'_>) -> u8 {
-    let request = &of.request;
+/// The reasons in the record, as far as the consumer is known.
+fn reasons(request: &ClientRequest<'_>, is_replay: bool) -> u8 {
     if !request.config.monitor.enabled {
         return 0;
     }
     let Some(route) = request.route else { return 0 };
-    let replay = of.resubmission_of.is_some() && route.resubmit.billed;
-    let billed = if replay { counted::BILLED } else { 0 };
+    let billed = if is_replay && route.resubmit.billed { counted::BILLED } else { 0 };
     let rule = if route.count.is_for(request.consumer()) { counted::RULE } else { 0 };
     let plan = if request.plan().is_some_and(Plan::is_counted) { counted::PLAN } else { 0 };
     match rule | plan {
@@ -22,16 +21,19 @@ fn reasons(of: &Transaction<'_>) -> u8 {
     }
 }
 
-/// Limits have let the call pass.
-pub(super) fn admitted(of: &Transaction<'_>) -> u8 {
-    let reasons = reasons(of);
-    let quota = reasons != 0 && of.request.plan().is_some_and(|plan| plan.quota.is_some());
+/// The reasons for a call that the limits have admitted.
+pub(super) fn admitted(request: &ClientRequest<'_>, is_replay: bool) -> u8 {
+    let reasons = reasons(request, is_replay);
+    let quota = reasons != 0 && request.plan().is_some_and(|plan| plan.quota.is_some());
     if quota { reasons | counted::QUOTA } else { reasons }
 }
 
 /// The call is turned away: nothing was done about it. `before` is what admission said.
 pub(super) fn rejected(before: u8, of: &Transaction<'_>) -> u8 {
-    let reasons = if before == 0 { reasons(of) } else { before };
+    let reasons = match before {
+        0 => reasons(&of.request, of.resubmission_of.is_some()),
+        before => before,
+    };
     let counts = of.request.config.monitor.counts.rejected;
     if reasons & counted::QUOTA == 0 && !counts { 0 } else { reasons | counted::REJECTED }
 }

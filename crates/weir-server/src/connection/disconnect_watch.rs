@@ -32,7 +32,9 @@ pub(super) async fn answer<'a>(
     interim.borrow_mut().clear();
     // Boxed: a connection between requests should not hold the room that one needs, and the
     // room of a request that needs no waiting is still in the cache from the one before.
-    let mut flow = Box::pin(flow(exchange, body));
+    // Allocated first and then written in place: `Box::pin` would copy all of that room, as most of
+    // it is still uninitialised (400 instructions a request).
+    let mut flow = Box::into_pin(Box::write(Box::new_uninit(), flow(exchange, body)));
     let mut disconnect_watch = DisconnectWatch::Quiet;
     let answered = poll_fn(|cx| match flow.as_mut().poll(cx) {
         Poll::Ready(answer) => Poll::Ready(answer),

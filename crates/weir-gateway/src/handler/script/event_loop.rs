@@ -79,7 +79,7 @@ fn start_fetch(context: &Context<'_>, script: &Script, mut fetch: Fetch) -> Oper
     Box::pin(async move {
         match crate::fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, span).await {
             Ok(fetched) => Outcome::Fetched(fetched),
-            Err(rejection) => Outcome::Failed(match rejection.detail {
+            Err(rejection) => Outcome::Failed(match &rejection.details().detail {
                 Some(detail) => format!("{}: {detail}", rejection.problem.title()),
                 None => rejection.problem.title().to_owned(),
             }),
