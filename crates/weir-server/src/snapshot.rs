@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use strum::VariantNames;
 use weir_auth::{IntrospectionSeries, KeySetSeries};
 use weir_http::grpc;
 use weir_telemetry::labels::{
@@ -35,13 +36,13 @@ pub struct Snapshot {
     /// Memory that they take, in bytes.
     pub cache_bytes: u64,
     /// Connections that had become something else, by [`UpgradeEnd`].
-    pub upgrades: [u64; UpgradeEnd::ALL.len()],
+    pub upgrades: [u64; UpgradeEnd::VARIANTS.len()],
     /// Requests that were not traced because there were too many in a second.
     pub untraced: u64,
     /// Spans that nobody took in time.
     pub spans_lost: u64,
     /// Copies of requests, by [`Mirrored`].
-    pub mirrored: [u64; Mirrored::ALL.len()],
+    pub mirrored: [u64; Mirrored::VARIANTS.len()],
     /// How often the wall clock was set back.
     pub clock_backwards: u64,
     /// Keys that rate limits count now.
@@ -115,7 +116,7 @@ pub struct TargetSeries {
     /// Why it is out of service now; `None` while it is in.
     pub out: Option<&'static str>,
     /// How often it was taken out of service, by [`EjectionReason`].
-    pub taken_out: [u64; EjectionReason::ALL.len()],
+    pub taken_out: [u64; EjectionReason::VARIANTS.len()],
     /// Checks that were good, and those that were not.
     pub checks: [u64; 2],
     /// Connections opened, or tried to.
@@ -123,11 +124,11 @@ pub struct TargetSeries {
     /// Requests that went over a connection that had carried others.
     pub reused: u64,
     /// Requests sent again after it failed, by [`Again`].
-    pub retries: [u64; RetryReason::ALL.len()],
+    pub retries: [u64; RetryReason::VARIANTS.len()],
     /// Requests not sent again after it failed, by [`NotAgain`].
-    pub retries_denied: [u64; RetryDenied::ALL.len()],
+    pub retries_denied: [u64; RetryDenied::VARIANTS.len()],
     /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
-    pub hedges: [u64; Hedged::ALL.len()],
+    pub hedges: [u64; Hedged::VARIANTS.len()],
     /// Questions for the addresses of its name: answered, and not.
     pub resolutions: [u64; 2],
     /// gRPC calls that are over, by their status.

@@ -1,203 +1,98 @@
-//! Labels of counters, each with all of its values in a fixed order: a counter is an array by the
-//! number of the label.
+//! Labels of counters. A counter is an array by the number of the variant; the names of variants are
+//! the values of the label.
 
 use weir_wire::Method;
 
-/// Why a request is sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a request is retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum RetryReason {
-    /// A kept connection turned out to be closed.
+    /// A kept connection was closed.
     Stale,
-    /// There was no connection to be had.
+    /// No connection could be opened.
     Connect,
-    /// The connection was closed without a byte of answer.
+    /// The connection was closed before the first byte of the response.
     Closed,
-    /// No answer came in the time of a try.
+    /// The timeout of the attempt expired.
     Timeout,
-    /// The answer's status is one that says so.
+    /// The status of the response is one of those that are retried.
     Status,
-    /// There was no answer yet, and another target is asked, too.
+    /// There was no response yet: a hedged attempt.
     Hedge,
 }
 
-/// Who answered a request that had two tries at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which of two hedged attempts had the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Hedged {
-    /// The one that was asked first.
+    /// The first attempt.
     First,
-    /// The other one.
+    /// The hedge.
     Second,
-    /// Nobody, or not well.
+    /// Neither, or its response was an error.
     None,
 }
 
-impl Hedged {
-    /// All of them, in their order.
-    pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::None];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Second => "second",
-            Self::None => "none",
-        }
-    }
-}
-
-/// Why a request that might be is not sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a request that allows a retry is not retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum RetryDenied {
-    /// The share of requests that may be is used up.
+    /// The retry budget is used up.
     Budget,
-    /// It has been tried as often as may be.
+    /// The maximum number of attempts was made.
     Tries,
-    /// Its time is up before the pause would be.
+    /// The deadline of the request is before the end of the backoff.
     Deadline,
 }
 
-/// What came of a copy of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Outcome of a mirrored request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Mirrored {
-    /// It was answered.
+    /// There was a response.
     Sent,
-    /// It was not.
+    /// There was none.
     Failed,
-    /// There was no place for it.
+    /// Too many mirrored requests were in flight.
     Busy,
-    /// The body of the request is longer than may be copied.
+    /// The body of the request exceeds the limit.
     TooLarge,
-    /// The request did not come whole.
+    /// The body of the request was not complete.
     Incomplete,
 }
 
-impl Mirrored {
-    /// All of them, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Sent, Self::Failed, Self::Busy, Self::TooLarge, Self::Incomplete];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Busy => "busy",
-            Self::TooLarge => "too-large",
-            Self::Incomplete => "incomplete",
-        }
-    }
-}
-
-impl RetryReason {
-    /// All of them, in their order.
-    pub const ALL: [Self; 6] =
-        [Self::Stale, Self::Connect, Self::Closed, Self::Timeout, Self::Status, Self::Hedge];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stale => "stale",
-            Self::Connect => "connect",
-            Self::Closed => "closed",
-            Self::Timeout => "timeout",
-            Self::Status => "status",
-            Self::Hedge => "hedge",
-        }
-    }
-}
-
-impl RetryDenied {
-    /// All of them, in their order.
-    pub const ALL: [Self; 3] = [Self::Budget, Self::Tries, Self::Deadline];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Budget => "budget",
-            Self::Tries => "tries",
-            Self::Deadline => "deadline",
-        }
-    }
-}
-
-/// Why a target is out of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a target is ejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum EjectionReason {
-    /// Checks say so.
+    /// Health checks failed.
     Check,
-    /// So many requests in a row have failed.
+    /// Too many consecutive requests failed.
     Failures,
-    /// So many answers were errors.
+    /// The share of error responses was too large.
     Errors,
 }
 
-impl EjectionReason {
-    /// All of them, in their order.
-    pub const ALL: [Self; 3] = [Self::Check, Self::Failures, Self::Errors];
-
-    /// As a metrics label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Check => "check",
-            Self::Failures => "failures",
-            Self::Errors => "errors",
-        }
-    }
-}
-
 /// How an upgraded connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum UpgradeEnd {
-    /// The client ended it, in order.
+    /// The client closed it.
     Client,
-    /// The upstream ended it, in order.
+    /// The upstream closed it.
     Upstream,
-    /// The client is gone.
+    /// The connection to the client was lost.
     ClientReset,
-    /// The upstream is gone.
+    /// The connection to the upstream was lost.
     UpstreamReset,
-    /// No byte passed for too long.
+    /// The idle timeout expired.
     Idle,
-    /// It lasted as long as it may.
+    /// The maximum lifetime was reached.
     Lifetime,
-    /// It has gone on under an earlier configuration for as long as it may.
+    /// The maximum lifetime after a reload was reached.
     Reload,
-    /// weir is stopping.
+    /// weir was stopped.
     Stop,
-}
-
-impl UpgradeEnd {
-    /// All of them, in their order.
-    pub const ALL: [Self; 8] = [
-        Self::Client,
-        Self::Upstream,
-        Self::ClientReset,
-        Self::UpstreamReset,
-        Self::Idle,
-        Self::Lifetime,
-        Self::Reload,
-        Self::Stop,
-    ];
-
-    /// As a metrics label, and in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Upstream => "upstream",
-            Self::ClientReset => "client-reset",
-            Self::UpstreamReset => "upstream-reset",
-            Self::Idle => "idle",
-            Self::Lifetime => "lifetime",
-            Self::Reload => "reload",
-            Self::Stop => "stop",
-        }
-    }
 }
 
 /// Method as a label: other methods than the standard ones are `_OTHER`, as OpenTelemetry says.

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+use strum::VariantNames;
 use weir_http::counter::Counter;
 use weir_http::grpc;
 
@@ -127,11 +128,11 @@ pub struct TargetStats {
     /// Requests that went over a connection that had carried others.
     pub reused: Counter,
     /// Requests sent again after this target failed, by [`Again`].
-    pub retries: [Counter; RetryReason::ALL.len()],
+    pub retries: [Counter; RetryReason::VARIANTS.len()],
     /// Requests not sent again after this target failed, by [`NotAgain`].
-    pub retries_denied: [Counter; RetryDenied::ALL.len()],
+    pub retries_denied: [Counter; RetryDenied::VARIANTS.len()],
     /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
-    pub hedges: [Counter; Hedged::ALL.len()],
+    pub hedges: [Counter; Hedged::VARIANTS.len()],
     /// Questions for the addresses of its name: answered, and not.
     pub resolutions: [Counter; 2],
     /// gRPC calls that are over, by their status.
@@ -201,9 +202,9 @@ macro_rules! counters {
             /// Version of the Config it serves (no statistic: it tells when a reload is through).
             pub version: AtomicU64,
             /// By [`Mirrored`].
-            pub mirrored: [Counter; Mirrored::ALL.len()],
+            pub mirrored: [Counter; Mirrored::VARIANTS.len()],
             /// By [`UpgradeEnd`].
-            pub upgrades: [Counter; UpgradeEnd::ALL.len()],
+            pub upgrades: [Counter; UpgradeEnd::VARIANTS.len()],
             /// Traced requests that are over.
             pub spans: Spans,
             /// Requests that weir turned away, by reason and consumer.

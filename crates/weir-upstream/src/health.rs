@@ -8,6 +8,7 @@ use crate::labels::EjectionReason;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use strum::VariantNames;
 use weir_config::Check;
 
 /// The bit of a reason in [`Health::out`].
@@ -33,7 +34,7 @@ pub struct Health {
     errors: Errors,
     pub(super) checks: Checks,
     /// How often it was taken out, by [`EjectionReason`].
-    taken_out: [AtomicU64; EjectionReason::ALL.len()],
+    taken_out: [AtomicU64; EjectionReason::VARIANTS.len()],
 }
 
 /// Share of responses with 5xx, per window.
@@ -67,7 +68,7 @@ pub struct HealthSeries {
     /// Why the target is out of service; `None` while it is in.
     pub out: Option<&'static str>,
     /// How often the target was ejected, by [`EjectionReason`].
-    pub taken_out: [u64; EjectionReason::ALL.len()],
+    pub taken_out: [u64; EjectionReason::VARIANTS.len()],
     /// Checks that were good, and that were not.
     pub checks: [u64; 2],
 }
@@ -260,12 +261,11 @@ impl Health {
     }
 
     fn series(&self) -> HealthSeries {
-        let out = EjectionReason::ALL
-            .into_iter()
-            .find(|why| self.is_out(*why))
-            .map(EjectionReason::as_str);
+        use EjectionReason::{Check, Errors, Failures};
+        let reasons = [Check, Failures, Errors];
+        let out = reasons.into_iter().find(|why| self.is_out(*why)).map(Into::into);
         let checks = [&self.checks.passed, &self.checks.failed].map(|count| count.load(Relaxed));
-        let taken_out = EjectionReason::ALL.map(|why| self.taken_out[why as usize].load(Relaxed));
+        let taken_out = reasons.map(|why| self.taken_out[why as usize].load(Relaxed));
         HealthSeries { out, taken_out, checks }
     }
 }

@@ -6,6 +6,7 @@
 use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
+use strum::VariantNames;
 use weir_server::snapshot::{Distribution, RequestSeries, Snapshot};
 use weir_telemetry::labels::{Mirrored, UpgradeEnd};
 use weir_telemetry::stats::BUCKETS;
@@ -145,13 +146,13 @@ fn labelled(stats: &Snapshot) -> [Family; 5] {
             "weir_mirror_requests_total",
             "Mirrored requests, by outcome.",
             "weir_outcome",
-            Mirrored::ALL.map(Mirrored::as_str).into_iter().zip(stats.mirrored),
+            Mirrored::VARIANTS.iter().copied().zip(stats.mirrored),
         ),
         Family::counters(
             "weir_upgrades_total",
             "Upgraded connections that ended, by the side that ended them.",
             "weir_ended_by",
-            UpgradeEnd::ALL.map(UpgradeEnd::as_str).into_iter().zip(stats.upgrades),
+            UpgradeEnd::VARIANTS.iter().copied().zip(stats.upgrades),
         ),
         rejections(stats),
     ]

@@ -3,6 +3,7 @@
 use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
+use strum::VariantNames;
 use weir_server::snapshot::{CallSeries, TargetSeries};
 use weir_telemetry::labels::{EjectionReason, Hedged, RetryDenied, RetryReason};
 
@@ -20,7 +21,7 @@ const TARGETS: &[Row<TargetSeries>] = &[
 
 /// State and activity of upstream targets.
 pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
-    let good = ["good", "bad"];
+    let good = &["good", "bad"];
     let mut families: Vec<Family> = Family::table_of(TARGETS, targets, target_labels).collect();
     families.extend([
         by(
@@ -28,7 +29,7 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "Ejections of a target, by reason.",
             "weir_reason",
             targets,
-            EjectionReason::ALL.map(EjectionReason::as_str),
+            EjectionReason::VARIANTS,
             |t| &t.taken_out,
         ),
         by(
@@ -44,7 +45,7 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "Retries after a failed attempt, by reason.",
             "weir_reason",
             targets,
-            RetryReason::ALL.map(RetryReason::as_str),
+            RetryReason::VARIANTS,
             |t| &t.retries,
         ),
         by(
@@ -52,7 +53,7 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "Retries that were allowed by the request and denied by weir, by reason.",
             "weir_reason",
             targets,
-            RetryDenied::ALL.map(RetryDenied::as_str),
+            RetryDenied::VARIANTS,
             |t| &t.retries_denied,
         ),
         by(
@@ -60,7 +61,7 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "Hedged requests by winner.",
             "weir_winner",
             targets,
-            Hedged::ALL.map(Hedged::as_str),
+            Hedged::VARIANTS,
             |t| &t.hedges,
         ),
         by(
@@ -90,13 +91,13 @@ fn grpc(targets: &[TargetSeries]) -> Family {
 }
 
 /// Counts of each target by the values of another label.
-fn by<const N: usize>(
+fn by(
     name: &'static str,
     help: &'static str,
     label: &'static str,
     targets: &[TargetSeries],
-    values: [&'static str; N],
-    counts: fn(&TargetSeries) -> &[u64; N],
+    values: &[&'static str],
+    counts: fn(&TargetSeries) -> &[u64],
 ) -> Family {
     let samples = targets.iter().flat_map(|target| {
         values.iter().zip(counts(target)).map(|(value, count)| {

@@ -298,7 +298,7 @@ impl<'c> Tunnel<'c> {
     fn properties(&self, ended: UpgradeEnd) -> Vec<(String, String)> {
         let mut list = vec![
             ("upgrade", self.upgraded.protocol.clone()),
-            ("upgrade_ended_by", ended.as_str().to_owned()),
+            ("upgrade_ended_by", <&str>::from(ended).to_owned()),
         ];
         if self.is_websocket {
             list.push(("upgrade_messages_in", self.up.frames.messages().to_string()));
