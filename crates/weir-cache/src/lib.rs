@@ -3,4 +3,4 @@
 pub mod rules;
 mod store;
 
-pub use store::{Entry, FillGuard, Found, Store, StoredResponse};
+pub use store::{Entry, FillGuard, Store, StoreLookup, StoredResponse};

@@ -4,9 +4,9 @@ use jiff::fmt::rfc2822;
 use weir_wire::{Headers, Known};
 
 /// Most headers that an answer may vary by.
-const VARIES: usize = 8;
+const MAX_VARY_NAMES: usize = 8;
 /// Longest time that anything is fresh, in seconds: a year.
-const LONGEST: u64 = 365 * 24 * 60 * 60;
+const MAX_FRESH_SECONDS: u64 = 365 * 24 * 60 * 60;
 
 /// How long an answer is fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,25 +29,27 @@ fn directives(headers: &Headers) -> impl Iterator<Item = (&[u8], Option<&[u8]>)>
 }
 
 /// Whether a `Cache-Control` names one of these.
-pub fn says(headers: &Headers, names: &[&str]) -> bool {
-    directives(headers)
-        .any(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes())))
+pub fn has_directive(headers: &Headers, names: &[&str]) -> bool {
+    directives(headers).any(|(name, _)| {
+        names.iter().any(|directive| name.eq_ignore_ascii_case(directive.as_bytes()))
+    })
 }
 
 /// Whether a request wants an answer from the origin (RFC 9111 section 5.2.1).
-pub fn wants_revalidation(headers: &Headers) -> bool {
-    says(headers, &["no-cache"]) || seconds_of(headers, "max-age") == Some(0)
+pub fn requires_revalidation(headers: &Headers) -> bool {
+    has_directive(headers, &["no-cache"]) || seconds_of(headers, "max-age") == Some(0)
 }
 
 /// The seconds of a directive; of several the fewest, and none at all if it is malformed.
-fn seconds_of(headers: &Headers, wanted: &str) -> Option<u64> {
-    let all = directives(headers).filter(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
+fn seconds_of(headers: &Headers, directive: &str) -> Option<u64> {
+    let all =
+        directives(headers).filter(|(name, _)| name.eq_ignore_ascii_case(directive.as_bytes()));
     all.map(|(_, value)| number(value.unwrap_or_default()).unwrap_or(0)).min()
 }
 
 fn number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim_matches('"');
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().unwrap_or(LONGEST))
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().unwrap_or(MAX_FRESH_SECONDS))
 }
 
 fn date(headers: &Headers, name: &str) -> Option<i64> {
@@ -61,7 +63,7 @@ fn date(headers: &Headers, name: &str) -> Option<i64> {
 /// again by its validators.
 pub fn freshness(status: u16, headers: &Headers, fallback: Option<u64>) -> Option<Freshness> {
     let known = matches!(status, 200 | 203 | 204 | 301 | 308 | 404 | 410);
-    let unwanted = says(headers, &["no-store", "private", "no-cache"])
+    let unwanted = has_directive(headers, &["no-store", "private", "no-cache"])
         || headers.known(Known::SetCookie).is_some()
         || headers.get("content-range").is_some();
     if !known || unwanted {
@@ -70,16 +72,16 @@ pub fn freshness(status: u16, headers: &Headers, fallback: Option<u64>) -> Optio
     let fallback = fallback.filter(|_| !matches!(status, 404 | 410));
     let expires = || {
         headers.get("expires")?;
-        let (expires, made) = (date(headers, "expires"), date(headers, "date"));
+        let (expires, dated) = (date(headers, "expires"), date(headers, "date"));
         // A date that cannot be read lies in the past (RFC 9111 section 5.3).
-        Some(expires.zip(made).map_or(0, |(expires, made)| (expires - made).max(0) as u64))
+        Some(expires.zip(dated).map_or(0, |(expires, dated)| (expires - dated).max(0) as u64))
     };
     let fresh = seconds_of(headers, "s-maxage")
         .or_else(|| seconds_of(headers, "max-age"))
         .or_else(expires)
         .or(fallback)?;
     let age = headers.get("age").and_then(number).unwrap_or(0);
-    let fresh = fresh.min(LONGEST);
+    let fresh = fresh.min(MAX_FRESH_SECONDS);
     (fresh > age || has_validator(headers)).then_some(Freshness { fresh, age })
 }
 
@@ -94,7 +96,7 @@ pub fn varies_by(headers: &Headers) -> Option<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for name in headers.known_all(Known::Vary).flat_map(|value| value.split(|&b| b == b',')) {
         let name = std::str::from_utf8(name).ok()?.trim().to_ascii_lowercase();
-        if name == "*" || names.len() == VARIES {
+        if name == "*" || names.len() == MAX_VARY_NAMES {
             return None;
         }
         if !name.is_empty() && !names.contains(&name) {
@@ -117,7 +119,7 @@ pub(crate) fn value_of(request: &Headers, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Whether the client has what is stored already (RFC 9110 section 13.2.2).
-pub fn client_has(request: &Headers, stored: &Headers) -> bool {
+pub fn is_not_modified(request: &Headers, stored: &Headers) -> bool {
     if request.get("if-none-match").is_some() {
         let bare = |tag: &[u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
         let Some(tag) = stored.known(Known::Etag).map(bare) else { return false };
@@ -153,7 +155,7 @@ mod tests {
             ("Max-Age=\"60\"", Some(60)),
             ("max-age=60, max-age=3", Some(3)),
             ("public", Some(7)),
-            ("max-age=99999999999999999999999", Some(LONGEST)),
+            ("max-age=99999999999999999999999", Some(MAX_FRESH_SECONDS)),
             ("max-age=0", None),
             ("max-age=soon", None),
             ("max-age=60, no-store", None),
@@ -208,7 +210,7 @@ mod tests {
     fn who_has_it_already_is_told_so() {
         let stored =
             headers(&[("etag", "W/\"a\""), ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]);
-        let had = |name: &str, value: &str| client_has(&headers(&[(name, value)]), &stored);
+        let had = |name: &str, value: &str| is_not_modified(&headers(&[(name, value)]), &stored);
         assert!(had("if-none-match", "\"b\", \"a\"") && had("if-none-match", "*"));
         assert!(!had("if-none-match", "\"b\""));
         assert!(had("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT"));

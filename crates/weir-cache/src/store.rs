@@ -88,9 +88,9 @@ impl Entry {
 }
 
 /// What there is for a request.
-pub enum Found {
+pub enum StoreLookup {
     /// Nothing.
-    Nothing,
+    Miss,
     /// An answer, fresh.
     Fresh(Arc<Entry>),
     /// An answer that has to be asked for again, with a validator.
@@ -131,29 +131,29 @@ impl Store {
     }
 
     /// What there is for a request with these headers at `now`, seconds since 1970.
-    pub fn find(&self, key: &[u8], tag: &[u8], request: &Headers, now: u64) -> Found {
+    pub fn lookup(&self, key: &[u8], tag: &[u8], request: &Headers, now: u64) -> StoreLookup {
         let state = self.state();
         let entries = state.resources.get(key).map(Vec::as_slice).unwrap_or_default();
         let Some(entry) = entries.iter().find(|entry| entry.fits(tag, request)) else {
-            return Found::Nothing;
+            return StoreLookup::Miss;
         };
         let fresh = entry.fresh_for(now) > 0;
         match &entry.response {
-            None if fresh => Found::HitForMiss,
-            None => Found::Nothing,
+            None if fresh => StoreLookup::HitForMiss,
+            None => StoreLookup::Miss,
             Some(response) => {
                 entry.used.store(true, Relaxed);
                 match (fresh, rules::has_validator(&response.headers)) {
-                    (true, _) => Found::Fresh(Arc::clone(entry)),
-                    (false, true) => Found::Stale(Arc::clone(entry)),
-                    (false, false) => Found::Nothing,
+                    (true, _) => StoreLookup::Fresh(Arc::clone(entry)),
+                    (false, true) => StoreLookup::Stale(Arc::clone(entry)),
+                    (false, false) => StoreLookup::Miss,
                 }
             }
         }
     }
 
     /// Begins a request, or gives what ends with the one that is under way.
-    pub fn begin(
+    pub fn start_fill(
         self: &Arc<Self>,
         key: &[u8],
         tag: &[u8],
@@ -226,23 +226,23 @@ impl Store {
     }
 
     /// Forgets a resource: it was changed.
-    pub fn remove_all(&self, key: &[u8]) {
+    pub fn invalidate(&self, key: &[u8]) {
         self.state().remove(key, |_| true);
     }
 }
 
 impl State {
     /// Removes those entries of a resource.
-    fn remove(&mut self, key: &[u8], gone: impl Fn(&Entry) -> bool) {
+    fn remove(&mut self, key: &[u8], is_removed: impl Fn(&Entry) -> bool) {
         let Some(entries) = self.resources.get_mut(key) else { return };
         let (count, bytes) = (&mut self.entries, &mut self.bytes);
         entries.retain(|entry| {
-            let goes = gone(entry);
-            if goes {
+            let is_removed = is_removed(entry);
+            if is_removed {
                 *count -= 1;
                 *bytes -= entry.cost;
             }
-            !goes
+            !is_removed
         });
         if entries.is_empty() {
             self.resources.remove(key);
@@ -287,9 +287,9 @@ mod tests {
         Some(StoredResponse { status: 200, headers: headers(fields), body, freshness })
     }
 
-    fn body(found: &Found) -> Option<&[u8]> {
+    fn body(found: &StoreLookup) -> Option<&[u8]> {
         match found {
-            Found::Fresh(entry) => entry.response.as_ref().map(|response| &response.body[..]),
+            StoreLookup::Fresh(entry) => entry.response.as_ref().map(|response| &response.body[..]),
             _ => None,
         }
     }
@@ -302,15 +302,15 @@ mod tests {
         let vary = [("vary", "Accept-Language")];
         store.insert(b"a", b"", &de, response("ja", &vary), 0);
         store.insert(b"a", b"", &en, response("yes", &vary), 0);
-        assert_eq!(body(&store.find(b"a", b"", &de, 0)), Some(&b"ja"[..]));
-        assert_eq!(body(&store.find(b"a", b"", &en, 0)), Some(&b"yes"[..]));
-        assert!(matches!(store.find(b"a", b"", &Headers::new(), 0), Found::Nothing));
-        assert!(matches!(store.find(b"a", b"me", &de, 0), Found::Nothing), "somebody else's");
-        assert!(matches!(store.find(b"b", b"", &de, 0), Found::Nothing));
+        assert_eq!(body(&store.lookup(b"a", b"", &de, 0)), Some(&b"ja"[..]));
+        assert_eq!(body(&store.lookup(b"a", b"", &en, 0)), Some(&b"yes"[..]));
+        assert!(matches!(store.lookup(b"a", b"", &Headers::new(), 0), StoreLookup::Miss));
+        assert!(matches!(store.lookup(b"a", b"me", &de, 0), StoreLookup::Miss), "somebody else's");
+        assert!(matches!(store.lookup(b"b", b"", &de, 0), StoreLookup::Miss));
         store.insert(b"a", b"", &de, response("doch", &vary), 1);
-        assert_eq!(body(&store.find(b"a", b"", &de, 1)), Some(&b"doch"[..]));
+        assert_eq!(body(&store.lookup(b"a", b"", &de, 1)), Some(&b"doch"[..]));
         assert_eq!(store.size().0, 2);
-        store.remove_all(b"a");
+        store.invalidate(b"a");
         assert_eq!(store.size(), (0, 0));
     }
 
@@ -321,11 +321,11 @@ mod tests {
         store.insert(b"a", b"", &request, response("a", &[("etag", "\"1\"")]), 100);
         store.insert(b"b", b"", &request, response("b", &[]), 100);
         store.insert(b"c", b"", &request, None, 100);
-        assert!(matches!(store.find(b"a", b"", &request, 159), Found::Fresh(_)));
-        assert!(matches!(store.find(b"a", b"", &request, 160), Found::Stale(_)));
-        assert!(matches!(store.find(b"b", b"", &request, 160), Found::Nothing));
-        assert!(matches!(store.find(b"c", b"", &request, 109), Found::HitForMiss));
-        assert!(matches!(store.find(b"c", b"", &request, 110), Found::Nothing));
+        assert!(matches!(store.lookup(b"a", b"", &request, 159), StoreLookup::Fresh(_)));
+        assert!(matches!(store.lookup(b"a", b"", &request, 160), StoreLookup::Stale(_)));
+        assert!(matches!(store.lookup(b"b", b"", &request, 160), StoreLookup::Miss));
+        assert!(matches!(store.lookup(b"c", b"", &request, 109), StoreLookup::HitForMiss));
+        assert!(matches!(store.lookup(b"c", b"", &request, 110), StoreLookup::Miss));
     }
 
     #[test]
@@ -337,13 +337,13 @@ mod tests {
         for number in 0..100u32 {
             evicted += store.insert(&number.to_be_bytes(), b"", &request, response(&large, &[]), 0);
             assert!(store.size().1 <= 20_000);
-            let first = store.find(&0u32.to_be_bytes(), b"", &request, 0);
-            assert!(matches!(first, Found::Fresh(_)), "used all the time: {number}");
+            let first = store.lookup(&0u32.to_be_bytes(), b"", &request, 0);
+            assert!(matches!(first, StoreLookup::Fresh(_)), "used all the time: {number}");
         }
         let (entries, _) = store.size();
         assert_eq!(entries + evicted, 100);
         assert_eq!(store.insert(b"a", b"", &request, response(&"x".repeat(30_000), &[]), 0), 0);
-        assert!(matches!(store.find(b"a", b"", &request, 0), Found::Nothing));
+        assert!(matches!(store.lookup(b"a", b"", &request, 0), StoreLookup::Miss));
         for round in 0..10_000u64 {
             store.insert(b"same", b"", &request, response("a", &[]), round);
         }
@@ -364,10 +364,10 @@ mod tests {
     #[test]
     fn one_request_for_a_resource_is_under_way() {
         let store = Arc::new(Store::new(1 << 20));
-        let Ok(first) = store.begin(b"a", b"") else { panic!("nobody else is there") };
-        assert!(store.begin(b"a", b"").is_err());
-        assert!(store.begin(b"a", b"me").is_ok() && store.begin(b"b", b"").is_ok());
+        let Ok(first) = store.start_fill(b"a", b"") else { panic!("nobody else is there") };
+        assert!(store.start_fill(b"a", b"").is_err());
+        assert!(store.start_fill(b"a", b"me").is_ok() && store.start_fill(b"b", b"").is_ok());
         drop(first);
-        assert!(store.begin(b"a", b"").is_ok());
+        assert!(store.start_fill(b"a", b"").is_ok());
     }
 }

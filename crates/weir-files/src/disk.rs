@@ -14,38 +14,38 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// Threads of one worker that wait for a disk at a time; whoever comes then waits for one of them.
-const WAITING: usize = 16;
+const MAX_THREADS: usize = 16;
 /// How often a path is followed that others are changing meanwhile.
-const TRIES: usize = 16;
+const MAX_ATTEMPTS: usize = 16;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum IoMode {
     /// A worker: nothing may be waited for.
-    Worker,
+    NonBlocking,
     /// A thread that may wait.
-    Thread,
+    Blocking,
 }
 
 /// Why something cannot be had.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum ReadError {
     /// It is not in memory: a thread has to ask.
-    Wait,
+    WouldBlock,
     /// It is there and cannot be read.
     Unreadable(io::Error),
 }
 
-impl From<Errno> for Trouble {
+impl From<Errno> for ReadError {
     fn from(errno: Errno) -> Self {
         Self::Unreadable(errno.into())
     }
 }
 
 /// Opens a folder to look beneath it; `None` if there is none.
-pub(crate) fn open_folder(path: &Path, way: Way) -> Result<Option<OwnedFd>, Trouble> {
+pub(crate) fn open_folder(path: &Path, mode: IoMode) -> Result<Option<OwnedFd>, ReadError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
-    open(CWD, path.as_os_str().as_encoded_bytes(), flags, ResolveFlags::empty(), way)
+    open(CWD, path.as_os_str().as_encoded_bytes(), flags, ResolveFlags::empty(), mode)
 }
 
 /// Opens what a path leads to beneath a folder; `None` if it leads nowhere, or out of it.
@@ -56,10 +56,10 @@ pub(crate) fn open_folder(path: &Path, way: Way) -> Result<Option<OwnedFd>, Trou
 pub(crate) fn open_beneath(
     folder: &OwnedFd,
     path: &[u8],
-    way: Way,
-) -> Result<Option<OwnedFd>, Trouble> {
+    mode: IoMode,
+) -> Result<Option<OwnedFd>, ReadError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    open(folder, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS, way)
+    open(folder, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS, mode)
 }
 
 fn open(
@@ -67,14 +67,14 @@ fn open(
     path: &[u8],
     flags: OFlags,
     resolve: ResolveFlags,
-    way: Way,
-) -> Result<Option<OwnedFd>, Trouble> {
+    mode: IoMode,
+) -> Result<Option<OwnedFd>, ReadError> {
     let flags = flags | OFlags::CLOEXEC;
-    let resolve = match way {
-        Way::Worker => resolve | ResolveFlags::CACHED,
-        Way::Thread => resolve,
+    let resolve = match mode {
+        IoMode::NonBlocking => resolve | ResolveFlags::CACHED,
+        IoMode::Blocking => resolve,
     };
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         return match rustix::fs::openat2(&folder, path, flags, Mode::empty(), resolve) {
             Ok(file) => Ok(Some(file)),
             // Also what a path is told that leads out of the folder (`EXDEV`).
@@ -88,7 +88,9 @@ fn open(
                 | Errno::NODEV,
             ) => Ok(None),
             // `INVAL` from a system that cannot look into its memory only.
-            Err(Errno::AGAIN | Errno::INVAL) if way == Way::Worker => Err(Trouble::Wait),
+            Err(Errno::AGAIN | Errno::INVAL) if mode == IoMode::NonBlocking => {
+                Err(ReadError::WouldBlock)
+            }
             // Somebody renames folders on the way.
             Err(Errno::AGAIN) => continue,
             Err(error) => Err(error.into()),
@@ -98,16 +100,16 @@ fn open(
 }
 
 /// What is known of an open file.
-pub(crate) fn stat(file: &OwnedFd) -> Result<Stat, Trouble> {
+pub(crate) fn stat(file: &OwnedFd) -> Result<Stat, ReadError> {
     Ok(rustix::fs::fstat(file)?)
 }
 
 /// Reads a file of about `size` bytes to its end, and at most one byte more than that.
-pub fn read_whole(file: &OwnedFd, size: usize, way: Way) -> Result<Vec<u8>, Trouble> {
+pub fn read_all(file: &OwnedFd, size: usize, mode: IoMode) -> Result<Vec<u8>, ReadError> {
     let mut bytes = vec![0; size + 1];
     let mut filled = 0;
     while filled < bytes.len() {
-        match read(file, filled as u64, &mut bytes[filled..], way)? {
+        match read(file, filled as u64, &mut bytes[filled..], mode)? {
             0 => break,
             count => filled += count,
         }
@@ -118,18 +120,23 @@ pub fn read_whole(file: &OwnedFd, size: usize, way: Way) -> Result<Vec<u8>, Trou
 }
 
 /// Reads bytes at a place; 0 is the end.
-pub(crate) fn read(file: &OwnedFd, at: u64, room: &mut [u8], way: Way) -> Result<usize, Trouble> {
-    let flags = match way {
-        Way::Worker => ReadWriteFlags::NOWAIT,
-        Way::Thread => ReadWriteFlags::empty(),
+pub(crate) fn read(
+    file: &OwnedFd,
+    at: u64,
+    room: &mut [u8],
+    mode: IoMode,
+) -> Result<usize, ReadError> {
+    let flags = match mode {
+        IoMode::NonBlocking => ReadWriteFlags::NOWAIT,
+        IoMode::Blocking => ReadWriteFlags::empty(),
     };
     loop {
         return match rustix::io::preadv2(file, &mut [IoSliceMut::new(room)], at, flags) {
             Ok(count) => Ok(count),
             Err(Errno::INTR) => continue,
             // Not every file system can tell whether it would have to wait.
-            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) if way == Way::Worker => {
-                Err(Trouble::Wait)
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) if mode == IoMode::NonBlocking => {
+                Err(ReadError::WouldBlock)
             }
             Err(error) => Err(error.into()),
         };
@@ -144,15 +151,15 @@ thread_local! {
 ///
 /// The thread is one of this worker's runtime, so it shares the worker's table of descriptors.
 pub async fn on_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
+    work: impl FnOnce() -> Result<T, ReadError> + Send + 'static,
+) -> Result<T, ReadError> {
     let threads = THREADS
-        .with(|threads| Arc::clone(threads.get_or_init(|| Arc::new(Semaphore::new(WAITING)))));
-    let place = threads.acquire_owned().await;
+        .with(|threads| Arc::clone(threads.get_or_init(|| Arc::new(Semaphore::new(MAX_THREADS)))));
+    let permit = threads.acquire_owned().await;
     let done = tokio::task::spawn_blocking(move || {
         // Held until it is done, even if nobody waits for it any more.
-        let _place = place;
+        let _permit = permit;
         work()
     });
-    done.await.unwrap_or_else(|error| Err(Trouble::Unreadable(io::Error::other(error))))
+    done.await.unwrap_or_else(|error| Err(ReadError::Unreadable(io::Error::other(error))))
 }

@@ -10,9 +10,9 @@ mod root;
 mod stored;
 mod types;
 
-pub use body::{FileBody, PATIENCE, Piece};
-pub use disk::{Trouble, Way, on_thread, read_whole};
-pub use resource::{Coding, Found, Resource, decoded};
+pub use body::{Chunk, FileBody, READ_TIMEOUT};
+pub use disk::{IoMode, ReadError, on_thread, read_all};
+pub use resource::{Coding, Lookup, Resource, decode_path};
 pub use root::Root;
 pub use stored::{Compressing, Stored};
-pub use types::is_part;
+pub use types::is_asset;

@@ -1,6 +1,6 @@
 //! What a path leads to beneath a folder: a file with its compressed siblings, a folder, nothing.
 
-use super::disk::{self, Trouble, Way};
+use super::disk::{self, IoMode, ReadError};
 use super::stored::{self, Stored};
 use super::types;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use weir_config::Files;
 
 /// A sibling older than its original by more than this many seconds was made of an earlier one.
 /// Not less: copying a tree may give the original the later time.
-const OUTDATED: i64 = 60;
+const MAX_AGE_DIFFERENCE: i64 = 60;
 
 /// A content coding that siblings may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +79,9 @@ impl Resource {
 
 /// What a path leads to.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum Lookup {
     /// Nothing that is served.
-    Nothing,
+    NotFound,
     /// A folder with something that answers for it, asked for without a slash at its end.
     Folder,
     /// A file.
@@ -90,26 +90,26 @@ pub enum Found {
 
 /// Finds what `path` (see [`decoded`]) leads to beneath a folder; parts of `before` that are still
 /// the same are taken over.
-pub(crate) fn look(
+pub(crate) fn lookup(
     files: &Files,
     folder: &OwnedFd,
     path: &[u8],
     before: Option<&Resource>,
-    way: Way,
-) -> Result<Found, Trouble> {
+    mode: IoMode,
+) -> Result<Lookup, ReadError> {
     let name = path.strip_suffix(b"/").unwrap_or(path);
     if name.len() < path.len() || name.is_empty() {
-        return index(files, folder, name, before, way);
+        return index(files, folder, name, before, mode);
     }
-    let Some(file) = disk::open_beneath(folder, name, way)? else { return Ok(Found::Nothing) };
+    let Some(file) = disk::open_beneath(folder, name, mode)? else { return Ok(Lookup::NotFound) };
     let stat = disk::stat(&file)?;
     if stored::is_file(&stat) {
-        let plain = Stored::load(file, &stat, before.map(|b| &b.plain), "", way)?;
-        return resource(files, folder, name, plain, before, way).map(Found::File);
+        let plain = Stored::load(file, &stat, before.map(|b| &b.plain), "", mode)?;
+        return resource(files, folder, name, plain, before, mode).map(Lookup::File);
     }
     // Only a folder has something beneath it.
-    Ok(match index(files, folder, name, None, way)? {
-        Found::File(_) => Found::Folder,
+    Ok(match index(files, folder, name, None, mode)? {
+        Lookup::File(_) => Lookup::Folder,
         other => other,
     })
 }
@@ -120,21 +120,21 @@ fn index(
     folder: &OwnedFd,
     name: &[u8],
     before: Option<&Resource>,
-    way: Way,
-) -> Result<Found, Trouble> {
+    mode: IoMode,
+) -> Result<Lookup, ReadError> {
     for index in &files.index {
         let path = match name {
             b"" => index.clone().into_bytes(),
             name => [name, b"/", index.as_bytes()].concat(),
         };
-        let Some(file) = disk::open_beneath(folder, &path, way)? else { continue };
+        let Some(file) = disk::open_beneath(folder, &path, mode)? else { continue };
         let stat = disk::stat(&file)?;
         if stored::is_file(&stat) {
-            let plain = Stored::load(file, &stat, before.map(|b| &b.plain), "", way)?;
-            return resource(files, folder, &path, plain, before, way).map(Found::File);
+            let plain = Stored::load(file, &stat, before.map(|b| &b.plain), "", mode)?;
+            return resource(files, folder, &path, plain, before, mode).map(Lookup::File);
         }
     }
-    Ok(Found::Nothing)
+    Ok(Lookup::NotFound)
 }
 
 fn resource(
@@ -143,20 +143,20 @@ fn resource(
     name: &[u8],
     plain: Arc<Stored>,
     before: Option<&Resource>,
-    way: Way,
-) -> Result<Arc<Resource>, Trouble> {
+    mode: IoMode,
+) -> Result<Arc<Resource>, ReadError> {
     let mut coded = [const { None }; 3];
     if files.precompressed {
         for (index, coding) in Coding::ALL.into_iter().enumerate() {
             let path = [name, coding.suffix().as_bytes()].concat();
-            let Some(file) = disk::open_beneath(folder, &path, way)? else { continue };
+            let Some(file) = disk::open_beneath(folder, &path, mode)? else { continue };
             let stat = disk::stat(&file)?;
             if !stored::is_file(&stat) {
                 continue;
             }
             let before = before.and_then(|before| before.coded[index].as_ref());
-            let sibling = Stored::load(file, &stat, before, coding.tag(), way)?;
-            if plain.modified.saturating_sub(sibling.modified) <= OUTDATED {
+            let sibling = Stored::load(file, &stat, before, coding.tag(), mode)?;
+            if plain.modified.saturating_sub(sibling.modified) <= MAX_AGE_DIFFERENCE {
                 coded[index] = Some(sibling);
             }
         }
@@ -168,7 +168,7 @@ fn resource(
 /// The path of a file: segments decoded. `None` for one that no file is served under: with an empty
 /// segment before its end, a segment that an escape makes more than one, or one that begins with a
 /// dot, unless such are served.
-pub fn decoded(rest: &str, dot_files: bool) -> Option<Vec<u8>> {
+pub fn decode_path(rest: &str, dot_files: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(rest.len());
     let mut segments = rest.split('/').peekable();
     while let Some(segment) = segments.next() {

@@ -1,8 +1,8 @@
 //! A folder that is served, as one worker sees it: what its paths lead to is remembered for a
 //! moment, small files and compressed forms for as long as there is memory.
 
-use super::disk::{self, Trouble, Way};
-use super::resource::{Found, Resource, look};
+use super::disk::{self, IoMode, ReadError};
+use super::resource::{Lookup, Resource, lookup};
 use foldhash::fast::FixedState;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,13 +14,13 @@ use weir_http::clock;
 
 /// How long what was found is taken for what is there. The folder itself, whose path may go through
 /// a symbolic link that is switched, is looked for as often: a change is seen within a second.
-const VALID: Duration = Duration::from_millis(500);
+const VALID_FOR: Duration = Duration::from_millis(500);
 /// Most paths remembered by one worker for one folder.
-const PATHS: usize = 8192;
+const MAX_PATHS: usize = 8192;
 /// Most files kept open by one worker for one folder.
-const OPEN: usize = 256;
+const MAX_OPEN: usize = 256;
 /// Bytes that a path takes beside those of its file.
-const OVERHEAD: usize = 512;
+const OVERHEAD_BYTES: usize = 512;
 
 /// A folder that is served.
 #[derive(Debug)]
@@ -76,7 +76,9 @@ impl Root {
         let mut entries = self.entries.borrow_mut();
         let entry = entries.get_mut(key)?;
         // An open file may be cut off at any time, and asking is cheap beside reading it.
-        if now.saturating_duration_since(entry.checked) >= VALID || !entry.resource.is_unchanged() {
+        if now.saturating_duration_since(entry.checked) >= VALID_FOR
+            || !entry.resource.is_unchanged()
+        {
             return None;
         }
         self.uses.set(self.uses.get() + 1);
@@ -85,14 +87,20 @@ impl Root {
     }
 
     /// Finds what `path` leads to, and remembers it as `key` if that is a file.
-    pub async fn find(&self, key: &str, path: Vec<u8>) -> Result<Found, Trouble> {
+    pub async fn find(&self, key: &str, path: Vec<u8>) -> Result<Lookup, ReadError> {
         let before = self.entries.borrow().get(key).map(|entry| Arc::clone(&entry.resource));
         let known = self.folder();
-        let found = match self.look(known.as_ref(), &path, before.as_deref(), Way::Worker) {
-            Err(Trouble::Wait) => {
+        let found = match lookup_in(
+            &self.files,
+            known.as_ref(),
+            &path,
+            before.as_deref(),
+            IoMode::NonBlocking,
+        ) {
+            Err(ReadError::WouldBlock) => {
                 let files = Arc::clone(&self.files);
                 disk::on_thread(move || {
-                    look_in(&files, known.as_ref(), &path, before.as_deref(), Way::Thread)
+                    lookup_in(&files, known.as_ref(), &path, before.as_deref(), IoMode::Blocking)
                 })
                 .await
             }
@@ -100,9 +108,9 @@ impl Root {
         };
         let (folder, found) = match found {
             Ok(found) => found,
-            Err(trouble) => {
-                self.forget(key);
-                return Err(trouble);
+            Err(error) => {
+                self.remove(key);
+                return Err(error);
             }
         };
         let now = clock::now();
@@ -110,20 +118,10 @@ impl Root {
             *self.folder.borrow_mut() = Some((folder, now));
         }
         match &found {
-            Found::File(resource) => self.remember(key, resource, now),
-            Found::Folder | Found::Nothing => self.forget(key),
+            Lookup::File(resource) => self.store(key, resource, now),
+            Lookup::Folder | Lookup::NotFound => self.remove(key),
         }
         Ok(found)
-    }
-
-    fn look(
-        &self,
-        folder: Option<&Arc<OwnedFd>>,
-        path: &[u8],
-        before: Option<&Resource>,
-        way: Way,
-    ) -> Result<(Option<Arc<OwnedFd>>, Found), Trouble> {
-        look_in(&self.files, folder, path, before, way)
     }
 
     /// The folder, if it was looked for a moment ago.
@@ -131,11 +129,11 @@ impl Root {
         let now = clock::recent();
         let folder = self.folder.borrow();
         let (folder, opened) = folder.as_ref()?;
-        (now.saturating_duration_since(*opened) < VALID).then(|| Arc::clone(folder))
+        (now.saturating_duration_since(*opened) < VALID_FOR).then(|| Arc::clone(folder))
     }
 
-    fn remember(&self, key: &str, resource: &Arc<Resource>, now: Instant) {
-        self.forget(key);
+    fn store(&self, key: &str, resource: &Arc<Resource>, now: Instant) {
+        self.remove(key);
         self.uses.set(self.uses.get() + 1);
         let entry = Entry {
             resource: Arc::clone(resource),
@@ -150,7 +148,7 @@ impl Root {
         self.shrink();
     }
 
-    fn forget(&self, key: &str) {
+    fn remove(&self, key: &str) {
         if let Some(entry) = self.entries.borrow_mut().remove(key) {
             self.bytes.set(self.bytes.get() - entry.bytes);
             self.open.set(self.open.get() - entry.open);
@@ -176,7 +174,10 @@ impl Root {
     /// all at a time, as looking through them costs the same for one.
     fn shrink(&self) {
         let mut entries = self.entries.borrow_mut();
-        while self.bytes.get() > self.memory || entries.len() > PATHS || self.open.get() > OPEN {
+        while self.bytes.get() > self.memory
+            || entries.len() > MAX_PATHS
+            || self.open.get() > MAX_OPEN
+        {
             let mut uses: Vec<u64> = entries.values().map(|entry| entry.used).collect();
             let quarter = uses.len() / 4;
             let (_, limit, _) = uses.select_nth_unstable(quarter);
@@ -194,24 +195,24 @@ impl Root {
 }
 
 fn weight(key: &str, resource: &Resource) -> usize {
-    OVERHEAD + key.len() + resource.forms().map(|form| form.weight()).sum::<usize>()
+    OVERHEAD_BYTES + key.len() + resource.forms().map(|form| form.weight()).sum::<usize>()
 }
 
 /// Looks in the folder, which is looked for first if it is not at hand; gives it if that was so.
-fn look_in(
+fn lookup_in(
     files: &Files,
     known: Option<&Arc<OwnedFd>>,
     path: &[u8],
     before: Option<&Resource>,
-    way: Way,
-) -> Result<(Option<Arc<OwnedFd>>, Found), Trouble> {
+    mode: IoMode,
+) -> Result<(Option<Arc<OwnedFd>>, Lookup), ReadError> {
     if let Some(folder) = known {
-        return Ok((None, look(files, folder, path, before, way)?));
+        return Ok((None, lookup(files, folder, path, before, mode)?));
     }
-    let Some(folder) = disk::open_folder(&files.root, way)? else {
-        return Ok((None, Found::Nothing));
+    let Some(folder) = disk::open_folder(&files.root, mode)? else {
+        return Ok((None, Lookup::NotFound));
     };
-    let found = look(files, &folder, path, before, way)?;
+    let found = lookup(files, &folder, path, before, mode)?;
     Ok((Some(Arc::new(folder)), found))
 }
 

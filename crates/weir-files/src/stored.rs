@@ -1,7 +1,7 @@
 //! One file as it was found: what it is, what tells its states apart, and its bytes, in memory if
 //! they are few.
 
-use super::disk::{self, Trouble, Way};
+use super::disk::{self, IoMode, ReadError};
 use bytes::Bytes;
 use rustix::fs::{FileType, Stat};
 use std::os::fd::OwnedFd;
@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use weir_http::compress::Gzip;
 
 /// Files up to this many bytes are held in memory; larger ones stay open and are read in pieces.
-const SMALL: u64 = 64 * 1024;
+const MAX_IN_MEMORY_BYTES: u64 = 64 * 1024;
 /// How often a file is read that changes meanwhile.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// A file.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct Stored {
 
 #[derive(Debug)]
 enum Contents {
-    Here(Bytes),
+    Memory(Bytes),
     Open(OwnedFd),
 }
 
@@ -82,18 +82,18 @@ impl Stored {
         stat: &Stat,
         before: Option<&Arc<Self>>,
         suffix: &str,
-        way: Way,
-    ) -> Result<Arc<Self>, Trouble> {
+        mode: IoMode,
+    ) -> Result<Arc<Self>, ReadError> {
         let mut identity = Identity::of(stat);
         if let Some(same) = before.filter(|before| before.identity == identity) {
             return Ok(Arc::clone(same));
         }
         let mut bytes = None;
-        for _ in 0..TRIES {
-            if identity.size > SMALL {
+        for _ in 0..MAX_ATTEMPTS {
+            if identity.size > MAX_IN_MEMORY_BYTES {
                 break;
             }
-            let read = disk::read_whole(&file, identity.size as usize, way)?;
+            let read = disk::read_all(&file, identity.size as usize, mode)?;
             let after = Identity::of(&disk::stat(&file)?);
             if after == identity && read.len() as u64 == identity.size {
                 bytes = Some(Bytes::from(read));
@@ -104,7 +104,7 @@ impl Stored {
         let modified = identity.modified.0;
         Ok(Arc::new(Self {
             identity,
-            bytes: bytes.map_or(Contents::Open(file), Contents::Here),
+            bytes: bytes.map_or(Contents::Open(file), Contents::Memory),
             tag: identity.tag(suffix),
             modified,
             last_modified: weir_http::date::http_date(u64::try_from(modified).unwrap_or(0)),
@@ -119,9 +119,9 @@ impl Stored {
     }
 
     /// All its bytes, if they are in memory.
-    pub fn here(&self) -> Option<&Bytes> {
+    pub fn in_memory(&self) -> Option<&Bytes> {
         match &self.bytes {
-            Contents::Here(bytes) => Some(bytes),
+            Contents::Memory(bytes) => Some(bytes),
             Contents::Open(_) => None,
         }
     }
@@ -129,7 +129,7 @@ impl Stored {
     /// The open file, if its bytes are not in memory.
     pub fn open(&self) -> Option<&OwnedFd> {
         match &self.bytes {
-            Contents::Here(_) => None,
+            Contents::Memory(_) => None,
             Contents::Open(file) => Some(file),
         }
     }
@@ -137,7 +137,7 @@ impl Stored {
     /// Bytes of memory that it takes.
     pub fn weight(&self) -> usize {
         let gzip = self.gzip.get().map_or(0, Bytes::len);
-        self.here().map_or(0, Bytes::len) + gzip
+        self.in_memory().map_or(0, Bytes::len) + gzip
     }
 
     /// Whether what was open as this file is still in the state it was found in.
@@ -168,7 +168,7 @@ pub struct Compressing(Arc<Stored>);
 
 impl Compressing {
     /// Asks for it.
-    pub fn of(file: &Arc<Stored>) -> Option<Self> {
+    pub fn claim(file: &Arc<Stored>) -> Option<Self> {
         let taken = file.gzip.get().is_some() || file.compressing.swap(true, Ordering::AcqRel);
         (!taken).then(|| Self(Arc::clone(file)))
     }

@@ -16,7 +16,7 @@ pub(crate) fn content_type(name: &[u8], own: &[(String, String)]) -> String {
 
 /// Whether a file of this name is of a known type, and no page: then it is a part of a page, and a
 /// page in its place would be taken for what it is not.
-pub fn is_part(name: &[u8], own: &[(String, String)]) -> bool {
+pub fn is_asset(name: &[u8], own: &[(String, String)]) -> bool {
     let extension = extension(name);
     let page = matches!(extension.as_str(), "html" | "htm" | "xhtml");
     !page
@@ -66,7 +66,7 @@ mod tests {
             ("old.html", false),
             ("v1.2", false),
         ] {
-            assert_eq!(is_part(name.as_bytes(), &[]), part, "{name}");
+            assert_eq!(is_asset(name.as_bytes(), &[]), part, "{name}");
         }
     }
 }

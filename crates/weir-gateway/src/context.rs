@@ -9,7 +9,7 @@ use weir_config::{Config, Route};
 use weir_http::deadline::Deadline;
 use weir_http::rejection::Rejection;
 use weir_record::client_request::ClientRequest;
-use weir_telemetry::spans::Open;
+use weir_telemetry::spans::RequestSpan;
 use weir_telemetry::trace_context::TraceContext;
 use weir_wire::{Headers, RequestHead};
 
@@ -35,7 +35,7 @@ pub struct Context<'x> {
     /// What was decided so far.
     pub decisions: &'x Decisions,
     /// There if the request is traced.
-    pub(crate) span: Option<&'x Rc<Open>>,
+    pub(crate) span: Option<&'x Rc<RequestSpan>>,
     /// Interim responses that the client is still to get, as encoded.
     pub interim: &'x RefCell<Vec<u8>>,
 }
@@ -75,7 +75,7 @@ impl<'x> Context<'x> {
     /// Writes the trace that the request belongs to into headers for an upstream.
     pub(crate) fn announce_trace(&self, headers: &mut Headers) {
         match self.span {
-            Some(span) => span.announce(headers),
+            Some(span) => span.inject(headers),
             None => {
                 // If weir samples, what has no span was not sampled.
                 let sampled = self.live.traces().is_none();

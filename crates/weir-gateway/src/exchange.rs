@@ -24,11 +24,11 @@ use weir_http::grpc;
 use weir_http::headers::{filter_trailers, is_edited};
 use weir_http::problem::Problem;
 use weir_limit::Moment;
-use weir_record::capture::{NotKept, Recording};
+use weir_record::capture::{NotRecorded, Recording};
 use weir_record::client_request::ClientRequest;
 use weir_record::transaction_id::TransactionId;
 use weir_telemetry::labels::UpgradeEnd;
-use weir_telemetry::spans::Open;
+use weir_telemetry::spans::RequestSpan;
 use weir_upstream::Upgraded;
 use weir_wire::{Framing, Method, RequestHead, ResponseHead, Version};
 
@@ -165,7 +165,7 @@ impl Exchange {
         let span = live.traces().and_then(|traces| {
             let incoming = (&request.headers, live.site.config.workers);
             let moment = (arrival.started, arrival.unix);
-            Open::begin(&worker.sampler, &worker.stats.spans, traces, incoming, moment)
+            RequestSpan::start(&worker.sampler, &worker.stats.spans, traces, incoming, moment)
         });
         self.record = RecordBuilder::new(recording, span);
         self.decisions = Decisions::default();
@@ -273,7 +273,7 @@ impl Exchange {
     }
 
     /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
-    pub fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotKept>> {
+    pub fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotRecorded>> {
         let worker = self.worker;
         self.record.recording.poll_kept(|| worker.live().site.config.journal.when_full, cx)
     }

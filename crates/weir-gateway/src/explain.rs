@@ -70,7 +70,7 @@ async fn explain(
         None => {
             let body = match exchange.request.framing {
                 Framing::None => RequestBody::empty(),
-                _ => RequestBody::whole(request.body.clone()),
+                _ => RequestBody::buffered(request.body.clone()),
             };
             Box::pin(flow::stages(exchange, body, &mut explain)).await
         }

@@ -11,7 +11,7 @@ use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_record::transaction_id::TransactionId;
 use weir_script::{Fetch, FetchedResponse};
-use weir_telemetry::spans::Open;
+use weir_telemetry::spans::RequestSpan;
 use weir_upstream::{
     Http1Upload, Http2Upload, OpenAttempt, OutboundRequest, Outcome, Plan, SendReport, Timeouts,
     Upstream, UpstreamBody, send,
@@ -47,7 +47,7 @@ pub(crate) async fn fetch(
     fetch: Fetch,
     id: TransactionId,
     limit: u64,
-    span: Option<Rc<Open>>,
+    span: Option<Rc<RequestSpan>>,
 ) -> Result<FetchedResponse, Rejection> {
     let mut headers = Headers::new();
     for (name, value) in &fetch.headers {
@@ -56,14 +56,14 @@ pub(crate) async fn fetch(
     sign(&mut headers, upstream.credential.as_ref());
     headers.push_known(Known::WeirTransactionId, id.as_bytes());
     if let Some(span) = span.as_ref().filter(|_| headers.known(Known::Traceparent).is_none()) {
-        span.announce(&mut headers);
+        span.inject(&mut headers);
     }
     let own = OwnRequest {
         method: fetch.method,
         target: fetch.target,
         host: None,
         headers,
-        body: fetch.body.map_or_else(RequestBody::empty, RequestBody::whole),
+        body: fetch.body.map_or_else(RequestBody::empty, RequestBody::buffered),
     };
     send_own(upstream, own, fetch.timeout, span.as_ref()).await?.read(limit).await
 }
@@ -73,7 +73,7 @@ pub(crate) async fn send_own(
     upstream: &Upstream,
     own: OwnRequest,
     timeout: Option<Duration>,
-    span: Option<&Rc<Open>>,
+    span: Option<&Rc<RequestSpan>>,
 ) -> Result<OwnResponse, Rejection> {
     let OwnRequest { method, target, host, headers, body } = own;
     let deadline = Deadline::default();
@@ -119,7 +119,7 @@ impl OwnResponse {
     /// The response with its body, of at most `limit` bytes.
     async fn read(self, limit: u64) -> Result<FetchedResponse, Rejection> {
         let Self { head, body, method, attempt, deadline } = self;
-        let read = ResponseBody::Upstream(body).read_whole(&deadline, limit).await;
+        let read = ResponseBody::Upstream(body).read_all(&deadline, limit).await;
         end(attempt, method, &read);
         Ok(fetched(head, read?))
     }

@@ -14,7 +14,7 @@ use weir_record::access_log::Line;
 use weir_record::capture::Recording;
 use weir_record::transaction::Transaction;
 use weir_script::Annotations;
-use weir_telemetry::spans::Open;
+use weir_telemetry::spans::RequestSpan;
 use weir_upstream::SendReport;
 use weir_wire::{Framing, RequestHead, ResponseHead};
 
@@ -26,7 +26,7 @@ pub struct RecordBuilder {
     /// What sending it to an upstream has come to.
     pub(crate) report: SendReport,
     /// There if it is traced.
-    pub(crate) span: Option<Rc<Open>>,
+    pub(crate) span: Option<Rc<RequestSpan>>,
     /// Notes of scripts and stages.
     pub notes: Option<Box<Annotations>>,
     /// The error that weir itself responded with.
@@ -49,7 +49,7 @@ pub(crate) struct Subject<'x> {
 }
 
 impl RecordBuilder {
-    pub(crate) fn new(recording: Recording, span: Option<Rc<Open>>) -> Self {
+    pub(crate) fn new(recording: Recording, span: Option<Rc<RequestSpan>>) -> Self {
         Self {
             recording,
             report: SendReport::default(),
@@ -134,14 +134,14 @@ impl RecordBuilder {
             recording.end(transaction, last, now, duration);
             let (request, status) = (&transaction.request, transaction.response.status);
             of.live.record_duration(of.decisions, request, status, stats, |series| {
-                series.record(duration, span.as_deref().map(Open::mark));
+                series.record(duration, span.as_deref().map(RequestSpan::context));
             });
             if let Some(problem) = problem {
                 let consumer = request.consumer_name().unwrap_or_default();
                 stats.rejections.record(problem, consumer);
             }
             log(of.worker, transaction, duration, false);
-            if problem.is_some_and(Problem::is_late) {
+            if problem.is_some_and(Problem::is_timeout) {
                 stats.timeouts.add(1);
             }
             if let Some(open) = open {
@@ -161,7 +161,7 @@ impl RecordBuilder {
     pub(crate) fn abort(&mut self, of: Subject<'_>, why: Option<&ResponseError>) {
         let (stats, now) = (&of.worker.stats, clock::now());
         stats.aborted.add(1);
-        if matches!(why, Some(ResponseError::Late(_))) {
+        if matches!(why, Some(ResponseError::TimedOut(_))) {
             stats.timeouts.add(1);
         }
         let duration = now.saturating_duration_since(of.arrival.started);

@@ -240,7 +240,7 @@ impl<'a> ResponseBody<'a> {
     ///
     /// # Errors
     /// [`Problem::UpstreamUnmappable`] if it is longer; or it broke off.
-    pub(crate) async fn read_whole(
+    pub(crate) async fn read_all(
         &mut self,
         deadline: &Deadline,
         limit: u64,

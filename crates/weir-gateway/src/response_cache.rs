@@ -10,7 +10,7 @@ use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_cache::{Entry, FillGuard, Found, Store, StoredResponse, rules};
+use weir_cache::{Entry, FillGuard, Store, StoreLookup, StoredResponse, rules};
 use weir_config::{Cache, Credentials, UpstreamId};
 use weir_http::body::RequestBody;
 use weir_record::client_request::{ClientRequest, StageInput};
@@ -69,23 +69,23 @@ impl RouteCache<'_> {
             return Lookup::Bypass;
         };
         let (key, headers) = (key_of(&request), &request.head.headers);
-        let revalidate = rules::wants_revalidation(headers);
+        let revalidate = rules::requires_revalidation(headers);
         let mut waited = false;
         let (stale, filling) = loop {
             let found = match revalidate {
-                true => Found::Nothing,
-                false => store.find(&key, &tag, headers, now),
+                true => StoreLookup::Miss,
+                false => store.lookup(&key, &tag, headers, now),
             };
             let stale = match found {
-                Found::Fresh(entry) => {
+                StoreLookup::Fresh(entry) => {
                     stats.cache_hits.add(1);
                     return Lookup::Hit(serve_hit(headers, response, &entry, now));
                 }
-                Found::HitForMiss => break (None, None),
-                Found::Stale(entry) => Some(entry),
-                Found::Nothing => None,
+                StoreLookup::HitForMiss => break (None, None),
+                StoreLookup::Stale(entry) => Some(entry),
+                StoreLookup::Miss => None,
             };
-            match store.begin(&key, &tag) {
+            match store.start_fill(&key, &tag) {
                 Ok(filling) => break (stale, Some(filling)),
                 Err(_) if waited || revalidate => break (stale, None),
                 Err(mut over) => {
@@ -118,7 +118,7 @@ impl RouteCache<'_> {
         if request.head.method != Method::Get
             || body.framing() != Framing::None
             || partial.iter().any(|name| headers.get(name).is_some())
-            || rules::says(headers, &["no-store"])
+            || rules::has_directive(headers, &["no-store"])
             || self.is_replay
         {
             return None;
@@ -169,7 +169,7 @@ fn serve_hit(
     response.headers.set("age", entry.age(now).to_string().as_bytes());
     let outcome = format!("weir; hit; ttl={}", entry.fresh_for(now));
     response.headers.set("cache-status", outcome.as_bytes());
-    if stored.status == 200 && rules::client_has(request, &stored.headers) {
+    if stored.status == 200 && rules::is_not_modified(request, &stored.headers) {
         response.status = 304;
         response.headers.remove("content-length");
         return ResponseBody::Empty;
@@ -265,13 +265,13 @@ impl CacheFill {
             stored.freshness = freshness;
             self.insert(Some(stored.clone()));
         } else {
-            self.store.remove_all(&self.key);
+            self.store.invalidate(&self.key);
         }
         response.clear();
         response.status = stored.status;
         response.headers = stored.headers;
         response.headers.push("cache-status", b"weir; hit; fwd=stale; fwd-status=304");
-        if stored.status == 200 && rules::client_has(&self.conditions, &response.headers) {
+        if stored.status == 200 && rules::is_not_modified(&self.conditions, &response.headers) {
             response.status = 304;
             return ResponseBody::Empty;
         }
@@ -286,6 +286,6 @@ pub(crate) fn invalidate(caches: &[Arc<Store>], request: &ClientRequest<'_>, sta
         matches!(request.head.method, Method::Get | Method::Head | Method::Options | Method::Trace);
     if !safe && status < 400 {
         let key = key_of(request);
-        caches.iter().for_each(|store| store.remove_all(&key));
+        caches.iter().for_each(|store| store.invalidate(&key));
     }
 }

@@ -62,7 +62,7 @@ async fn read(
     if is_encoded(headers) {
         return Err(compressed());
     }
-    let body = body.read_whole(deadline).await?;
+    let body = body.read_all(deadline).await?;
     let malformed = |why: String| Rejection::new(Problem::MalformedXml).detail(why);
     source.json(body).map_err(|error| malformed(error.to_string()))
 }
@@ -119,7 +119,7 @@ pub(crate) async fn response<'a>(
             return Err(unreadable());
         }
         let unmappable = |why: String| Rejection::new(Problem::UpstreamUnmappable).detail(why);
-        let input = body.read_whole(deadline, limit).await?;
+        let input = body.read_all(deadline, limit).await?;
         let input = source.json(input).map_err(|error| unmappable(error.to_string()))?;
         let mut out = Vec::with_capacity(input.len() + 64);
         map.apply(&input, &scope_for(&request, map), &mut out).map_err(|error| match error {

@@ -63,7 +63,7 @@ pub(crate) async fn request<'a>(
             .detail("compressed bodies cannot be validated");
         return lenient(found, validation.requests, rejection).map(|()| body);
     }
-    if let Some(bytes) = body.whole_at_hand()? {
+    if let Some(bytes) = body.complete_if_buffered()? {
         let checked = content.check(bytes);
         settle(found, validation.requests, checked)?;
         return Ok(body);
@@ -102,9 +102,9 @@ async fn whole<'a>(
     mut body: RequestBody<'a>,
     found: &mut Findings,
 ) -> Result<RequestBody<'a>, Rejection> {
-    let bytes = body.read_whole(deadline).await?;
+    let bytes = body.read_all(deadline).await?;
     settle(found, mode, content.check(&bytes))?;
-    Ok(RequestBody::whole(bytes))
+    Ok(RequestBody::buffered(bytes))
 }
 
 fn parameters(request: &ClientRequest<'_>, validation: &Validation) -> Result<(), Fault> {
@@ -205,7 +205,7 @@ pub(crate) async fn response<'a>(
         }
         return Ok(body);
     }
-    let bytes = body.read_whole(deadline, limit).await?;
+    let bytes = body.read_all(deadline, limit).await?;
     let violations = match content.check(&bytes) {
         Ok(()) => return Ok(ResponseBody::Whole(Bytes::from(bytes))),
         Err(Fault::Violations(violations)) => violations,

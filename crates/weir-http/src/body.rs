@@ -33,7 +33,7 @@ pub enum RequestBodyError {
     TooLarge,
     /// No byte came in time.
     #[error("the body was not received in time")]
-    Late(Expired),
+    TimedOut(Expired),
 }
 
 impl From<RequestBodyError> for Rejection {
@@ -46,7 +46,7 @@ impl From<RequestBodyError> for Rejection {
                 Self::new(Problem::BadBody).detail(error.to_string())
             }
             RequestBodyError::TooLarge => Self::new(Problem::BodyTooLarge),
-            RequestBodyError::Late(expired) => Self::from(expired),
+            RequestBodyError::TimedOut(expired) => Self::from(expired),
         }
     }
 }
@@ -58,7 +58,7 @@ pub trait BodyTap {
     /// The end has been read; maybe more than once.
     fn end(&self);
     /// The body broke off.
-    fn broken(&self);
+    fn aborted(&self);
 }
 
 /// The body of a request, read as it is asked for.
@@ -79,18 +79,18 @@ enum Source<'a> {
     Http1(Http1Body<'a>),
     Http2(Http2Body),
     /// All of it, in memory.
-    Whole(Whole),
+    Buffered(Buffered),
 }
 
 #[derive(Default)]
-struct Whole {
+struct Buffered {
     bytes: Vec<u8>,
     at: usize,
 }
 
 impl<'a> RequestBody<'a> {
     /// What nobody limits, waits for, counts, records or copies yet.
-    fn of(source: Source<'a>) -> Self {
+    fn new(source: Source<'a>) -> Self {
         Self {
             source,
             allowance: u64::MAX,
@@ -102,22 +102,22 @@ impl<'a> RequestBody<'a> {
 
     /// A request without a body.
     pub fn empty() -> Self {
-        Self { allowance: 0, ..Self::of(Source::Empty) }
+        Self { allowance: 0, ..Self::new(Source::Empty) }
     }
 
     /// The body of a request on HTTP/1.x; `received` counts its bytes.
     pub fn http1(body: Http1Body<'a>, idle: Duration, received: &'static Counter) -> Self {
-        Self { idle, received: Some(received), ..Self::of(Source::Http1(body)) }
+        Self { idle, received: Some(received), ..Self::new(Source::Http1(body)) }
     }
 
     /// The body of a request on HTTP/2; `received` counts its bytes.
     pub fn http2(body: Http2Body, idle: Duration, received: &'static Counter) -> Self {
-        Self { idle, received: Some(received), ..Self::of(Source::Http2(body)) }
+        Self { idle, received: Some(received), ..Self::new(Source::Http2(body)) }
     }
 
     /// All of it. One without a byte has a length all the same, which is zero.
-    pub fn whole(bytes: Vec<u8>) -> Self {
-        Self::of(Source::Whole(Whole { bytes, at: 0 }))
+    pub fn buffered(bytes: Vec<u8>) -> Self {
+        Self::new(Source::Buffered(Buffered { bytes, at: 0 }))
     }
 
     /// Sets the limit; refuses at once a body that says it is longer.
@@ -135,7 +135,7 @@ impl<'a> RequestBody<'a> {
             Source::Empty => Framing::None,
             Source::Http1(body) => body.framing(),
             Source::Http2(body) => body.framing(),
-            Source::Whole(whole) => Framing::Length(whole.bytes.len() as u64),
+            Source::Buffered(buffered) => Framing::Length(buffered.bytes.len() as u64),
         }
     }
 
@@ -145,24 +145,24 @@ impl<'a> RequestBody<'a> {
             Source::Empty => b"",
             Source::Http1(body) => body.data(),
             Source::Http2(body) => body.data(),
-            Source::Whole(whole) => &whole.bytes[whole.at..],
+            Source::Buffered(buffered) => &buffered.bytes[buffered.at..],
         }
     }
 
     /// From now on what is consumed is recorded.
     pub fn record(&mut self, tap: Option<Rc<dyn BodyTap>>) {
         self.taps[0] = tap;
-        self.tell_end();
+        self.notify_end();
     }
 
     /// From now on what is consumed goes into copies, too, which are sent once it is whole.
     pub fn mirror(&mut self, tap: Rc<dyn BodyTap>) {
         self.taps[1] = Some(tap);
-        self.tell_end();
+        self.notify_end();
     }
 
     /// Tells the taps when the end has been read.
-    fn tell_end(&self) {
+    fn notify_end(&self) {
         if self.taps.iter().any(Option::is_some) && self.is_done() {
             self.taps.iter().flatten().for_each(|tap| tap.end());
         }
@@ -175,9 +175,9 @@ impl<'a> RequestBody<'a> {
             Source::Empty => {}
             Source::Http1(body) => body.consume(count),
             Source::Http2(body) => body.consume(count),
-            Source::Whole(whole) => whole.at += count,
+            Source::Buffered(buffered) => buffered.at += count,
         }
-        self.tell_end();
+        self.notify_end();
     }
 
     /// Takes up to so many of the bytes at hand.
@@ -185,7 +185,7 @@ impl<'a> RequestBody<'a> {
         let count = self.data().len().min(most);
         let bytes = match &self.source {
             Source::Http2(body) => body.shared(count),
-            Source::Empty | Source::Http1(_) | Source::Whole(_) => {
+            Source::Empty | Source::Http1(_) | Source::Buffered(_) => {
                 Bytes::copy_from_slice(&self.data()[..count])
             }
         };
@@ -202,26 +202,26 @@ impl<'a> RequestBody<'a> {
     pub fn take_trailers(&mut self) -> Option<http::HeaderMap> {
         match &mut self.source {
             Source::Http2(body) => body.take_trailers(),
-            Source::Empty | Source::Http1(_) | Source::Whole(_) => None,
+            Source::Empty | Source::Http1(_) | Source::Buffered(_) => None,
         }
     }
 
     /// Takes what is in memory already, without waiting for more. The part of a request's bytes
     /// that came with its head, most often all of them.
-    pub fn at_hand(&mut self) -> Result<(), RequestBodyError> {
+    pub fn read_buffered(&mut self) -> Result<(), RequestBodyError> {
         let taken = match &mut self.source {
             Source::Http1(body) => body.decode(),
-            Source::Http2(body) => body.take_at_hand(),
-            Source::Empty | Source::Whole(_) => Ok(()),
+            Source::Http2(body) => body.read_buffered(),
+            Source::Empty | Source::Buffered(_) => Ok(()),
         };
-        taken.inspect_err(|_| self.broke_off())?;
-        self.tell_end();
+        taken.inspect_err(|_| self.abort_taps())?;
+        self.notify_end();
         self.within_limit()
     }
 
     /// All of it, if it says how long it is and as much is in memory; to be asked for first.
-    pub fn whole_at_hand(&mut self) -> Result<Option<&[u8]>, RequestBodyError> {
-        self.at_hand()?;
+    pub fn complete_if_buffered(&mut self) -> Result<Option<&[u8]>, RequestBodyError> {
+        self.read_buffered()?;
         let length = match self.framing() {
             Framing::Length(length) => length,
             _ => return Ok(None),
@@ -231,9 +231,9 @@ impl<'a> RequestBody<'a> {
 
     /// Drops what is in memory already, without waiting for more: a fault in it is told, although
     /// nobody wants the body.
-    pub fn drop_at_hand(&mut self) -> Result<(), RequestBodyError> {
+    pub fn discard_buffered(&mut self) -> Result<(), RequestBodyError> {
         loop {
-            self.at_hand()?;
+            self.read_buffered()?;
             match self.data().len() {
                 0 => return Ok(()),
                 count => self.consume(count),
@@ -252,7 +252,7 @@ impl<'a> RequestBody<'a> {
             Source::Empty => true,
             Source::Http1(body) => body.is_done(),
             Source::Http2(body) => body.is_done(),
-            Source::Whole(whole) => whole.at == whole.bytes.len(),
+            Source::Buffered(buffered) => buffered.at == buffered.bytes.len(),
         }
     }
 
@@ -267,26 +267,26 @@ impl<'a> RequestBody<'a> {
             return Poll::Ready(Ok(true));
         }
         let polled = match &mut self.source {
-            Source::Empty | Source::Whole(_) => return Poll::Ready(Ok(false)),
+            Source::Empty | Source::Buffered(_) => return Poll::Ready(Ok(false)),
             Source::Http1(body) => body.poll_data(cx),
             Source::Http2(body) => body.poll_data(cx),
         };
         if polled.is_pending() {
             let Some(deadline) = deadline else { return Poll::Pending };
             let expired = ready!(deadline.poll(cx, Wait::RequestBody, self.idle));
-            return Poll::Ready(Err(RequestBodyError::Late(expired)));
+            return Poll::Ready(Err(RequestBodyError::TimedOut(expired)));
         }
         if let Some(deadline) = deadline {
             deadline.progress();
         }
-        let more = ready!(polled).inspect_err(|_| self.broke_off())?;
-        self.tell_end();
+        let more = ready!(polled).inspect_err(|_| self.abort_taps())?;
+        self.notify_end();
         self.within_limit()?;
         Poll::Ready(Ok(more))
     }
 
-    fn broke_off(&self) {
-        self.taps.iter().flatten().for_each(|tap| tap.broken());
+    fn abort_taps(&self) {
+        self.taps.iter().flatten().for_each(|tap| tap.aborted());
     }
 
     /// Counts what has come to hand against the limit.
@@ -294,7 +294,7 @@ impl<'a> RequestBody<'a> {
         let fresh = match &mut self.source {
             Source::Http1(body) => body.fresh(),
             Source::Http2(body) => body.fresh(),
-            Source::Empty | Source::Whole(_) => 0,
+            Source::Empty | Source::Buffered(_) => 0,
         };
         if let Some(received) = self.received.filter(|_| fresh > 0) {
             received.add(fresh);
@@ -309,13 +309,13 @@ impl<'a> RequestBody<'a> {
     }
 
     /// Reads all of it, for policies that need the whole.
-    pub async fn read_whole(&mut self, deadline: &Deadline) -> Result<Vec<u8>, RequestBodyError> {
+    pub async fn read_all(&mut self, deadline: &Deadline) -> Result<Vec<u8>, RequestBodyError> {
         let mut bytes = match self.framing() {
             // Not more than a buffer on the word of the client.
             Framing::Length(length) => Vec::with_capacity(length.min(64 * 1024) as usize),
             _ => Vec::new(),
         };
-        self.at_hand()?;
+        self.read_buffered()?;
         while std::future::poll_fn(|cx| self.poll_data(cx, Some(deadline))).await? {
             bytes.extend_from_slice(self.data());
             let count = self.data().len();

@@ -11,7 +11,7 @@ const SMALL: usize = 8 * 1024;
 /// Size for bodies that do not fit a small one, in bytes.
 const LARGE: usize = 64 * 1024;
 /// Most buffers of each size kept for reuse by one worker (at most 9 MiB).
-const KEPT: usize = 128;
+const MAX_POOLED: usize = 128;
 
 thread_local! {
     static FREE: RefCell<[Vec<Box<[u8]>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
@@ -27,14 +27,14 @@ pub fn take_vec() -> Vec<u8> {
 }
 
 /// Gives a vector's memory back for reuse, unless it has grown out of proportion.
-pub fn give_back_vec(mut vec: Vec<u8>) {
+pub fn release_vec(mut vec: Vec<u8>) {
     if vec.capacity() == 0 || vec.capacity() > SMALL * 4 {
         return;
     }
     vec.clear();
     let _ = SPARE.try_with(|spare| {
         let spare = &mut spare.borrow_mut();
-        if spare.len() < KEPT {
+        if spare.len() < MAX_POOLED {
             spare.push(vec);
         }
     });
@@ -90,7 +90,7 @@ impl Buffer {
     /// Gives the memory back if nothing is in it.
     pub fn release_if_empty(&mut self) {
         if self.is_empty() && !self.memory.is_empty() {
-            give_back(std::mem::take(&mut self.memory));
+            release(std::mem::take(&mut self.memory));
             self.start = 0;
             self.end = 0;
         }
@@ -109,7 +109,7 @@ impl Buffer {
             };
             let old = std::mem::replace(&mut self.memory, larger);
             self.memory[..len].copy_from_slice(&old[..len]);
-            give_back(old);
+            release(old);
         }
         self.start = 0;
         self.end = len;
@@ -119,7 +119,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if !self.memory.is_empty() {
-            give_back(std::mem::take(&mut self.memory));
+            release(std::mem::take(&mut self.memory));
         }
     }
 }
@@ -129,7 +129,7 @@ fn take(large: bool) -> Box<[u8]> {
         .unwrap_or_else(|| vec![0; if large { LARGE } else { SMALL }].into_boxed_slice())
 }
 
-fn give_back(memory: Box<[u8]>) {
+fn release(memory: Box<[u8]>) {
     let class = match memory.len() {
         SMALL => 0,
         LARGE => 1,
@@ -138,7 +138,7 @@ fn give_back(memory: Box<[u8]>) {
     // A connection may outlive the pool when its thread ends.
     let _ = FREE.try_with(|free| {
         let free = &mut free.borrow_mut()[class];
-        if free.len() < KEPT {
+        if free.len() < MAX_POOLED {
             free.push(memory);
         }
     });

@@ -8,7 +8,7 @@ use weir_config::{Cors, Origins};
 use weir_wire::{Headers, Known};
 
 /// Longest `Access-Control-Request-Headers` that is answered by naming the same headers.
-const LONGEST_REQUESTED: usize = 1024;
+const MAX_REQUESTED_BYTES: usize = 1024;
 
 /// Whether a request is a preflight: OPTIONS with an origin and the method it asks for.
 pub fn is_preflight(method: &str, request: &Headers) -> bool {
@@ -130,7 +130,7 @@ fn is_token(text: &[u8]) -> bool {
 }
 
 fn is_list(text: &[u8]) -> bool {
-    text.len() <= LONGEST_REQUESTED
+    text.len() <= MAX_REQUESTED_BYTES
         && text.split(|&b| b == b',').all(|element| is_token(element.trim_ascii()))
 }
 

@@ -77,7 +77,7 @@ impl Deadline {
     }
 
     /// One for something else that is waited for at the same time, with the same end.
-    pub fn beside(&self) -> Self {
+    pub fn for_concurrent_wait(&self) -> Self {
         Self { request: Cell::new(self.request.get()), ..Self::default() }
     }
 
@@ -112,14 +112,14 @@ impl Deadline {
                 end
             }
         };
-        let nearest = self.request.get().map_or(end, |request| request.min(end));
+        let earliest = self.request.get().map_or(end, |request| request.min(end));
         let mut timer = self.timer.borrow_mut();
-        let timer = timer.get_or_insert_with(|| Timer::new(nearest));
-        if timer.poll(cx, nearest).is_pending() {
+        let timer = timer.get_or_insert_with(|| Timer::new(earliest));
+        if timer.poll(cx, earliest).is_pending() {
             return Poll::Pending;
         }
         self.wait.set(None);
-        Poll::Ready(if nearest < end { Expired::Request } else { Expired::Wait(wait) })
+        Poll::Ready(if earliest < end { Expired::Request } else { Expired::Wait(wait) })
     }
 }
 
@@ -128,9 +128,9 @@ impl Timer {
         Self { sleep: Box::pin(tokio::time::sleep_until(at.into())), armed: at, waker: None }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, nearest: Instant) -> Poll<()> {
-        if nearest < self.armed {
-            self.set(nearest);
+    fn poll(&mut self, cx: &mut Context<'_>, earliest: Instant) -> Poll<()> {
+        if earliest < self.armed {
+            self.set(earliest);
         }
         loop {
             let same_task = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
@@ -142,10 +142,10 @@ impl Timer {
                 self.waker = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            if Instant::now() >= nearest {
+            if Instant::now() >= earliest {
                 return Poll::Ready(());
             }
-            self.set(nearest);
+            self.set(earliest);
         }
     }
 

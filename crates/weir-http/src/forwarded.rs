@@ -10,7 +10,7 @@ use weir_config::Listener;
 use weir_wire::{Headers, Known, is_token};
 
 /// Longest host name with port that is believed.
-const LONGEST_HOST: usize = 262;
+const MAX_HOST_BYTES: usize = 262;
 
 /// The client as far as the chain of trust reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Client {
 
     fn believe_host(&mut self, value: &[u8]) {
         let plausible = !value.is_empty()
-            && value.len() <= LONGEST_HOST
+            && value.len() <= MAX_HOST_BYTES
             && value.iter().all(|b| {
                 b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']')
             });
@@ -166,7 +166,7 @@ impl Client {
 /// listed in `believed`, in lower case, perhaps with `*` at the end.
 pub fn strip(headers: &mut Headers, believed: &[String]) {
     let goes =
-        |known: Known, name: &[u8]| is_said_by_proxies(known, name) && !is_listed(believed, name);
+        |known: Known, name: &[u8]| is_proxy_field(known, name) && !is_listed(believed, name);
     // Most requests carry none of them, and looking is cheaper than rebuilding the list.
     if headers.names().any(|(known, name)| goes(known, name)) {
         headers.retain(|known, name, _| !goes(known, name.as_bytes()));
@@ -182,7 +182,7 @@ fn is_listed(listed: &[String], name: &[u8]) -> bool {
     })
 }
 
-fn is_said_by_proxies(known: Known, name: &[u8]) -> bool {
+fn is_proxy_field(known: Known, name: &[u8]) -> bool {
     let starts = |prefix: &[u8]| {
         name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
@@ -221,7 +221,7 @@ pub fn announce(headers: &mut Headers, hop: &Hop<'_>, client: &Client) {
     let proto = if client.https { "https" } else { "http" };
     let host = client.host.as_ref().map_or(hop.host, |host| host.as_bytes());
     let peer = hop.peer.to_canonical();
-    let mut buffer = [0; LONGEST_ADDRESS];
+    let mut buffer = [0; MAX_ADDRESS_BYTES];
     let address = display(peer, &mut buffer);
 
     chain(headers, Known::XForwardedFor, |out| out.extend_from_slice(address));
@@ -276,10 +276,10 @@ fn replace(headers: &mut Headers, name: Known, value: &[u8]) {
 }
 
 /// Longest text of an address: eight groups of four digits and their colons.
-pub const LONGEST_ADDRESS: usize = 39;
+pub const MAX_ADDRESS_BYTES: usize = 39;
 
 /// The text of an address.
-pub fn display(address: IpAddr, buffer: &mut [u8; LONGEST_ADDRESS]) -> &[u8] {
+pub fn display(address: IpAddr, buffer: &mut [u8; MAX_ADDRESS_BYTES]) -> &[u8] {
     let mut rest = &mut buffer[..];
     // An address without scope or mapping always fits.
     let _ = match address {
@@ -287,7 +287,7 @@ pub fn display(address: IpAddr, buffer: &mut [u8; LONGEST_ADDRESS]) -> &[u8] {
         IpAddr::V4(address) => write_ipv4(address, &mut rest),
         IpAddr::V6(address) => write!(rest, "{address}"),
     };
-    let written = LONGEST_ADDRESS - rest.len();
+    let written = MAX_ADDRESS_BYTES - rest.len();
     &buffer[..written]
 }
 

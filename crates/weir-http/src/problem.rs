@@ -279,7 +279,7 @@ pub struct Detail<'a> {
 
 impl Problem {
     /// A time limit ended the request: 408 and 504.
-    pub fn is_late(self) -> bool {
+    pub fn is_timeout(self) -> bool {
         matches!(self, Self::RequestTimeout | Self::UpstreamTimeout | Self::DeadlineExceeded)
     }
 

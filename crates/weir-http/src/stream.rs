@@ -242,19 +242,19 @@ impl Stream {
 
 /// A stream with bytes in front that were read from it already, for libraries that do their own
 /// reading.
-pub struct Rewound {
+pub struct PrefixedStream {
     front: crate::buffer::Buffer,
     stream: Stream,
 }
 
-impl Rewound {
+impl PrefixedStream {
     /// `stream`, with the bytes of `front` before it.
     pub fn new(front: crate::buffer::Buffer, stream: Stream) -> Self {
         Self { front, stream }
     }
 }
 
-impl AsyncRead for Rewound {
+impl AsyncRead for PrefixedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -270,7 +270,7 @@ impl AsyncRead for Rewound {
     }
 }
 
-impl AsyncWrite for Rewound {
+impl AsyncWrite for PrefixedStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -22,7 +22,7 @@ mod recorder;
 mod rest;
 mod write;
 
-pub use durable::NotKept;
+pub use durable::NotRecorded;
 pub use recorder::{Common, Recorder};
 pub use rest::hash_key_is_whole;
 

@@ -9,7 +9,7 @@ use weir_http::headers;
 use weir_http::problem::Problem;
 use weir_script::Annotations;
 use weir_telemetry::labels::method_label;
-use weir_telemetry::spans::{Open, Traced, cut};
+use weir_telemetry::spans::{RequestSpan, TracedRequest, truncate};
 use weir_wire::ResponseHead;
 
 /// What is known of a transaction so far, or in the end.
@@ -49,24 +49,24 @@ impl Transaction<'_> {
     /// The span of the transaction, which took this long.
     pub fn traced(
         &self,
-        span: &Open,
-        took: Duration,
+        span: &RequestSpan,
+        duration: Duration,
         error: &'static str,
         aborted: bool,
-    ) -> Traced {
+    ) -> TracedRequest {
         let Self { request, .. } = self;
-        let (head, span) = (request.head, span.over());
+        let (head, span) = (request.head, span.finish());
         let state = head.headers.get("tracestate").filter(|_| span.parent != 0);
-        Traced {
-            state: cut(&headers::text(state.unwrap_or_default())),
+        TracedRequest {
+            state: truncate(&headers::text(state.unwrap_or_default())),
             start_ns: self.received_us.saturating_mul(1000),
-            took,
-            method: cut(head.method_name()),
+            duration,
+            method: truncate(head.method_name()),
             method_label: method_label(head.method),
-            path: cut(head.path()),
+            path: truncate(head.path()),
             scheme: if request.client.https { "https" } else { "http" },
             protocol: self.version,
-            host: cut(request.host),
+            host: truncate(request.host),
             client: request.client.address.to_string(),
             route: request.pattern(),
             api: request.api.map(|api| api.name.clone()).unwrap_or_default(),

@@ -69,18 +69,18 @@ async fn serve(
     peer: SocketAddr,
     reserve: bool,
 ) {
-    // A failure here is a connection that is broken already; the first read says so.
+    // A failure means that the connection is broken; the first read reports it.
     let _ = tcp.set_nodelay(true);
     let live = worker.live();
     let settings = &live.site.config.listen[listener];
-    let patience = live.site.config.limits.header_time;
+    let limit = live.site.config.limits.header_time;
     let peer = if let Some(senders) = &settings.proxy_protocol {
         let sender = peer.ip().to_canonical();
         if !senders.iter().any(|network| network.contains(&sender)) {
             worker.stats.proxy_protocol_failures.add(1);
             return;
         }
-        match Box::pin(timeout(patience, read_proxy_header(&tcp))).await {
+        match Box::pin(timeout(limit, read_proxy_header(&tcp))).await {
             Ok(Ok(source)) => source.unwrap_or(peer),
             Ok(Err(_)) | Err(_) => {
                 worker.stats.proxy_protocol_failures.add(1);
@@ -96,8 +96,8 @@ async fn serve(
         return http1::serve(start, Stream::tcp(tcp)).await;
     };
     drop(live);
-    // Boxed: a handshake needs much more room than the connection does afterwards.
-    let handshake = Box::pin(timeout(patience, TlsAcceptor::from(tls).accept(tcp)));
+    // Boxed: a handshake needs much more memory than the connection afterwards.
+    let handshake = Box::pin(timeout(limit, TlsAcceptor::from(tls).accept(tcp)));
     let tls = match handshake.await {
         Ok(Ok(tls)) => tls,
         Ok(Err(error)) => {
@@ -106,11 +106,11 @@ async fn serve(
         }
         Err(_) => {
             worker.stats.handshake_failures.add(1);
-            return worker.handshakes.add_timeout(listener, peer, patience);
+            return worker.handshakes.add_timeout(listener, peer, limit);
         }
     };
-    let shown = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    start.certificate = shown.and_then(|der| Certificate::read(der)).map(Rc::new);
+    let certificates = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    start.certificate = certificates.and_then(|der| Certificate::read(der)).map(Rc::new);
     let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = Stream::server_tls(tls);
     if is_http2 {
@@ -120,30 +120,30 @@ async fn serve(
     }
 }
 
-/// What a protocol needs to know of a connection.
+/// Properties of a connection that its protocol needs.
 #[derive(Clone)]
 struct Start {
     worker: &'static Worker,
     listener: usize,
     peer: SocketAddr,
-    /// What the client showed in the handshake, verified.
+    /// The verified certificate of the client.
     certificate: Option<Rc<Certificate>>,
-    /// Its descriptor is one of the last: its requests are refused, and it is closed.
+    /// Its descriptor is one of the last: requests are rejected, and the connection is closed.
     reserve: bool,
 }
 
-/// What the requests of a connection in the reserve get.
+/// The rejection of requests on a connection in the reserve.
 fn exhausted() -> Rejection {
     Rejection::new(Problem::DescriptorsExhausted).header("retry-after", "1".to_owned())
 }
 
-/// How long to wait for the rest of a PROXY header that came in pieces.
+/// Interval of polling for the rest of a partial PROXY header.
 const PROXY_HEADER_POLL: Duration = Duration::from_millis(5);
 
 /// Reads exactly the PROXY protocol header, so that TLS finds its own first byte next.
 async fn read_proxy_header(tcp: &TcpStream) -> io::Result<Option<SocketAddr>> {
     let mut bytes = [0; proxy_protocol::V2_LONGEST];
-    let mut seen = 0;
+    let mut peeked = 0;
     loop {
         let count = tcp.peek(&mut bytes).await?;
         if count == 0 {
@@ -152,7 +152,7 @@ async fn read_proxy_header(tcp: &TcpStream) -> io::Result<Option<SocketAddr>> {
         match proxy_protocol::parse(&bytes[..count]) {
             Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
             Ok(Parsed::Done { consumed, source }) => {
-                // They are in the socket's buffer already.
+                // These bytes are in the buffer of the socket already.
                 let read = tcp.try_read(&mut bytes[..consumed])?;
                 return if read == consumed {
                     Ok(source)
@@ -161,11 +161,11 @@ async fn read_proxy_header(tcp: &TcpStream) -> io::Result<Option<SocketAddr>> {
                 };
             }
             Ok(Parsed::Partial) => {
-                if count == seen {
-                    // Peeking is ready as long as the first piece is there.
+                if count == peeked {
+                    // A peek is always ready once there are bytes.
                     tokio::time::sleep(PROXY_HEADER_POLL).await;
                 }
-                seen = count;
+                peeked = count;
             }
         }
     }

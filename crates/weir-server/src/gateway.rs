@@ -4,7 +4,7 @@
 mod tests;
 
 use crate::injection::{self, Injected, PendingReplay, TestOutcome, TestRequest};
-use crate::server::{self, Accepting, Parting, partings};
+use crate::server::{self, Accepting, TableUnshare, unshares};
 use crate::snapshot::Snapshot;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -33,23 +33,23 @@ use weir_journal::Lane;
 use weir_limit::{LimitStatuses, Limiter};
 use weir_model::{OnDone, RejectionReason, ReplayRequest};
 use weir_net::listen::{self, BindError};
-use weir_telemetry::spans::Traced;
+use weir_telemetry::spans::TracedRequest;
 use weir_telemetry::stats::WorkerStats;
 use weir_upstream::Healths;
 
-/// Why the gateway cannot start, or cannot take over a Config.
+/// Why the gateway cannot start, or cannot adopt a Config.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// A Config cannot be made ready.
+    /// A Config cannot be compiled.
     #[error(transparent)]
     Site(#[from] SiteError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
-    /// The key for hashes of bodies cannot be read or made.
+    /// The key for hashes of bodies cannot be read or created.
     #[error("cannot open the hash key in {}: {source}", folder.display())]
     HashKey {
         /// The data folder.
@@ -78,30 +78,30 @@ pub struct Gateway {
     /// The injection channel of each worker, and the index to start with next time.
     injectors: Vec<mpsc::Sender<Injected>>,
     next_injector: AtomicUsize,
-    /// There as soon as somebody has asked for an explanation.
+    /// Set by the first request to explain.
     explainer: OnceLock<Explainer>,
     /// Listening sockets that are open.
     accepting: Arc<AtomicUsize>,
 }
 
-/// How a stop went.
+/// Result of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainReport {
-    /// Requests that were read but not answered when the deadline came.
+    /// Requests in flight without a response at the deadline.
     pub failed: u64,
-    /// How long it took.
-    pub took: Duration,
+    /// Duration of the drain.
+    pub duration: Duration,
 }
 
-/// Longest wait of a reload for the workers to take a Config over.
-const TAKEOVER: Duration = Duration::from_secs(2);
-/// How often it looks whether they have.
+/// Limit on the wait of a reload for the workers to adopt a Config.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of checks whether all workers have adopted a Config.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Longest wait for the answer to a request of an operator's.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a stop looks whether everything is over.
-const TICK: Duration = Duration::from_millis(10);
+/// Limit on the wait for the response to a test request.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Interval of checks for the end of a drain.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Gateway {
     /// Binds every socket of a Config.
@@ -125,12 +125,12 @@ impl Gateway {
         Ok(Bound { listeners, addrs, limiter: Arc::default(), log })
     }
 
-    /// Serves another Config from the next request on. Requests in flight end with the one they
-    /// started with. What needs a restart (addresses, number of workers) is not looked at.
-    /// Blocks until every worker has taken it over, or for 2 s if one is stuck.
+    /// Serves another Config from the next request on. Requests in flight keep the Config that they
+    /// started with. Keys that need a restart (addresses, number of workers) are ignored.
+    /// Blocks until every worker has adopted the Config, or for 2 s if one is stuck.
     ///
     /// # Errors
-    /// A certificate cannot be used; nothing has changed then.
+    /// A certificate cannot be used; the Config is unchanged then.
     pub fn reload(&self, config: Arc<Config>) -> Result<(), GatewayError> {
         self.shared.log.set_target(&config.access_log.target);
         let before = Arc::clone(&self.control.borrow().site);
@@ -140,7 +140,7 @@ impl Gateway {
             control.version += 1;
         });
         let (version, start) = (self.control.borrow().version, Instant::now());
-        while start.elapsed() < TAKEOVER
+        while start.elapsed() < RELOAD_TIMEOUT
             && self.stats.iter().any(|(stats, _)| stats.version.load(Acquire) < version)
         {
             std::thread::sleep(POLL_INTERVAL);
@@ -148,12 +148,12 @@ impl Gateway {
         Ok(())
     }
 
-    /// Takes the traced requests that are over.
-    pub fn take_traced(&self) -> Vec<Traced> {
+    /// Takes the traced requests that have finished.
+    pub fn take_traced(&self) -> Vec<TracedRequest> {
         self.stats.iter().flat_map(|(stats, _)| stats.spans.take()).collect()
     }
 
-    /// What has been counted so far.
+    /// The sums of all counters.
     pub fn stats(&self) -> Snapshot {
         let workers = self.stats.iter().map(|(stats, _)| &**stats);
         let mut snapshot = Snapshot::of(workers, &self.shared.healths);
@@ -171,8 +171,8 @@ impl Gateway {
             snapshot.cache_entries += entries;
             snapshot.cache_bytes += bytes;
         }
-        let asked = site.introspections.iter().flatten();
-        snapshot.introspections = asked.map(|source| source.series()).collect();
+        let sources = site.introspections.iter().flatten();
+        snapshot.introspections = sources.map(|source| source.series()).collect();
         snapshot.clock_backwards = self.shared.wall.backwards();
         let limits = self.shared.limiter.statistics();
         snapshot.limit_keys = limits.keys as u64;
@@ -181,13 +181,13 @@ impl Gateway {
         snapshot
     }
 
-    /// How everybody stands with their limits now.
+    /// The status of all limits.
     pub fn limits(&self) -> LimitStatuses {
         let site = Arc::clone(&self.control.borrow().site);
         site.limits.limit_statuses(&site.config, self.shared.limiter.now())
     }
 
-    /// The Config of this moment.
+    /// The current Config.
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.control.borrow().site.config)
     }
@@ -231,49 +231,47 @@ impl Gateway {
         (0..self.injectors.len()).find_map(|one| at(one).try_reserve().ok())
     }
 
-    /// Serves a request of an operator's, as if it came from this machine by a listener. Blocks until
-    /// its answer is there, a minute at most; it goes on then.
+    /// Serves a test request of an operator, as if it came from this machine through a listener. Blocks
+    /// until the response, a minute at most; the request continues then.
     ///
     /// # Errors
-    /// The request cannot be made, there is no room for it, or nobody knows what came of it.
-    pub fn attempt(&self, ask: RequestText, by: &str) -> Result<TestOutcome, RequestTextError> {
+    /// The request is invalid, the queues are full, or the outcome is unknown.
+    pub fn attempt(&self, text: RequestText, by: &str) -> Result<TestOutcome, RequestTextError> {
         if self.control.borrow().phase >= Phase::Draining {
             return Err(RequestTextError::Busy);
         }
-        let (sender, told) = sync_channel(1);
+        let (sender, outcome) = sync_channel(1);
         let injector = self.reserve_injector().ok_or(RequestTextError::Busy)?;
-        injector.send(Injected::TestRequest(TestRequest::new(ask, by, sender, &self.shared)));
-        told.recv_timeout(PATIENCE).unwrap_or(Err(RequestTextError::Late))
+        injector.send(Injected::TestRequest(TestRequest::new(text, by, sender, &self.shared)));
+        outcome.recv_timeout(RESPONSE_TIMEOUT).unwrap_or(Err(RequestTextError::Late))
     }
 
-    /// Says what would be done with a request now, and why; nothing is sent, counted, recorded or
-    /// logged. Blocks for as long as that takes, 10 s at most.
+    /// Explains how a request would be served now, and why; nothing is sent, counted, recorded or
+    /// logged. Blocks for 10 s at most.
     ///
     /// # Errors
-    /// The request cannot be made, or not be explained now.
-    pub fn explain(&self, ask: RequestText) -> Result<Explanation, RequestTextError> {
+    /// The request is invalid, or explain is unavailable.
+    pub fn explain(&self, text: RequestText) -> Result<Explanation, RequestTextError> {
         if self.explainer.get().is_none() {
             let explainer = Explainer::start(Arc::clone(&self.shared), self.control.subscribe())
                 .map_err(|_| RequestTextError::Busy)?;
-            // Somebody else may have been faster: then this one ends at once.
+            // If another thread was faster, this explainer ends at once.
             let _ = self.explainer.set(explainer);
         }
-        self.explainer.get().ok_or(RequestTextError::Busy)?.ask(ask)
+        self.explainer.get().ok_or(RequestTextError::Busy)?.ask(text)
     }
 
-    /// What every pool is doing and has done.
+    /// State and counters of every pool.
     pub fn pools(&self) -> Vec<PoolSnapshot> {
         self.shared.broker.snapshot()
     }
 
-    /// Has every agent of a pool replaced, each as soon as it has nothing to do; whether there is
-    /// such a pool.
+    /// Replaces every agent of a pool, each as soon as it is idle; `false` without such a pool.
     pub fn recycle_pool(&self, name: &str) -> bool {
         self.shared.broker.pool(name).map(|pool| pool.recycle()).is_some()
     }
 
-    /// Stops agents of a pool that have nothing to do, down to its `min`; whether there is such a
-    /// pool.
+    /// Stops idle agents of a pool, down to its `min`; `false` without such a pool.
     pub fn trim_pool(&self, name: &str) -> bool {
         self.shared.broker.pool(name).map(|pool| pool.trim()).is_some()
     }
@@ -288,25 +286,25 @@ impl Gateway {
         self.control.borrow().phase >= Phase::Draining
     }
 
-    /// From now on every answer ends its connection. Connections are still accepted, so that
-    /// load balancers have time to look elsewhere.
+    /// From now on every response ends its connection. Connections are still accepted, so that
+    /// load balancers have time to choose another server.
     pub fn start_draining(&self) {
         self.set_phase(Phase::Draining);
     }
 
-    /// Stops: no connection is accepted any more, what is in flight may take until `deadline`.
-    /// Blocks until everything is over.
+    /// Stops: no connection is accepted any more, requests in flight may take until `deadline`.
+    /// Blocks until all have finished.
     pub fn finish_draining(&self, deadline: Duration) -> DrainReport {
         let start = Instant::now();
         self.set_phase(Phase::Closing);
-        // Listening sockets first: each may still bring a connection.
+        // Listening sockets first: each may still accept a connection.
         let open = || {
             self.accepting.load(Relaxed)
                 + self.shared.connections.load(Relaxed)
                 + self.shared.resubmissions.load(Relaxed)
         };
         while open() > 0 && start.elapsed() < deadline {
-            std::thread::sleep(TICK);
+            std::thread::sleep(DRAIN_INTERVAL);
         }
         let failed = self.stats.iter().map(|(stats, _)| stats.active.get()).sum();
         self.set_phase(Phase::Over);
@@ -317,7 +315,7 @@ impl Gateway {
             let _ = worker.join();
         }
         self.shared.broker.stop();
-        DrainReport { failed, took: start.elapsed() }
+        DrainReport { failed, duration: start.elapsed() }
     }
 
     fn set_phase(&self, phase: Phase) {
@@ -331,18 +329,18 @@ impl Bound {
         &self.addrs
     }
 
-    /// The counters of limits, to be given back what was counted before anything is admitted.
+    /// The counters of limits, to restore earlier counts before the first request is admitted.
     pub fn limiter(&self) -> &Limiter {
         &self.limiter
     }
 
-    /// Where lines go that agents of pools write, and what else is to be told of them. It must not
-    /// block; standard error without.
+    /// The destination of lines that agents write, and of messages about agents; default standard
+    /// error. It must not block.
     pub fn log_to(&mut self, log: Log) {
         self.log = log;
     }
 
-    /// Starts serving. Each worker records what it does in a lane of its own, as long as there are
+    /// Starts serving. Each worker records transactions in a lane of its own, as far as there are
     /// `lanes`.
     ///
     /// # Errors
@@ -383,10 +381,10 @@ impl Bound {
             explainer: OnceLock::new(),
             accepting: Arc::default(),
         };
-        let (partings, finish) = partings(&sockets);
+        let (unshares, finish) = unshares(&sockets);
         let mut lanes = lanes.into_iter();
-        for (index, (listeners, parting)) in sockets.into_iter().zip(partings).enumerate() {
-            let own = Own { listeners, parting, lane: lanes.next() };
+        for (index, (listeners, unshare)) in sockets.into_iter().zip(unshares).enumerate() {
+            let own = WorkerResources { listeners, unshare, lane: lanes.next() };
             gateway.spawn(index, Arc::clone(&site), own, receiver.clone())?;
         }
         finish.finish();
@@ -395,10 +393,10 @@ impl Bound {
     }
 }
 
-/// What belongs to one worker from the start.
-struct Own {
+/// Resources of one worker from the start.
+struct WorkerResources {
     listeners: Vec<TcpListener>,
-    parting: Parting,
+    unshare: TableUnshare,
     lane: Option<Lane>,
 }
 
@@ -407,22 +405,22 @@ impl Gateway {
         &mut self,
         index: usize,
         site: Arc<Site>,
-        own: Own,
+        own: WorkerResources,
         control: watch::Receiver<Control>,
     ) -> io::Result<()> {
-        let Own { listeners, parting, lane } = own;
+        let WorkerResources { listeners, unshare, lane } = own;
         let stats = Arc::new(WorkerStats::default());
         let auth = Arc::new(AuthCounters::default());
         self.stats.push((Arc::clone(&stats), Arc::clone(&auth)));
         let shared = Arc::clone(&self.shared);
-        let (injector, orders) = mpsc::channel(injection::MAX_QUEUED);
+        let (injector, injected) = mpsc::channel(injection::MAX_QUEUED);
         self.injectors.push(injector);
         let listeners =
             listeners.into_iter().map(|socket| (socket, Accepting::new(&self.accepting))).collect();
         let run = move || {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));
-            if let Err(error) = server::run(worker, listeners, parting, orders, control) {
+            if let Err(error) = server::run(worker, listeners, unshare, injected, control) {
                 // Without its runtime a worker is nothing: say so where it can be seen.
                 eprintln!("worker {index} failed: {error}");
             }

@@ -1,11 +1,11 @@
-//! Worker threads: they accept connections, follow reloads and the stages of a stop, and look after
-//! what ages.
+//! Worker threads: they accept connections, follow reloads and the phases of a drain, and evict
+//! idle connections.
 
 mod accept;
 mod descriptors;
 
 pub(crate) use accept::Accepting;
-pub(crate) use descriptors::{Parting, partings};
+pub(crate) use descriptors::{TableUnshare, unshares};
 
 use crate::injection;
 use accept::listeners;
@@ -22,15 +22,14 @@ use weir_http::clock;
 use weir_net::descriptors::Complaint;
 use weir_upstream::check;
 
-/// How often idle upstream connections are looked through, and the journal is told that time
-/// passes.
+/// Interval of eviction of idle upstream connections, and of ticks of the journal.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Runs a worker on this thread until a stop is over.
+/// Runs a worker on this thread until the end of a drain.
 pub(crate) fn run(
     worker: &'static Worker,
     sockets: Vec<(TcpListener, Accepting)>,
-    parting: Parting,
+    unshare: TableUnshare,
     orders: mpsc::Receiver<injection::Injected>,
     control: watch::Receiver<Control>,
 ) -> io::Result<()> {
@@ -40,9 +39,9 @@ pub(crate) fn run(
         .enable_time()
         .on_thread_unpark(clock::turn)
         .build_local(LocalOptions::default())?;
-    // Behind the runtime: all other threads must know its descriptors to wake it.
+    // After the runtime is created: all other threads need its descriptors to wake it.
     let (sockets, open): (Vec<TcpListener>, Vec<Accepting>) = sockets.into_iter().unzip();
-    parting.part(&sockets);
+    unshare.run(&sockets);
     runtime.block_on(async move {
         let mut accepting = Vec::new();
         for (listener, open) in listeners(worker, sockets)?.into_iter().zip(open) {
@@ -55,14 +54,14 @@ pub(crate) fn run(
         );
         follow(worker, control).await;
         for task in accepting {
-            // It ends with the phase; an error would be a panic, reported by its hook already.
+            // Ends with the phase; an error would be a panic, which its hook has reported.
             let _ = task.await;
         }
         Ok(())
     })
 }
 
-/// Follows the control until the stop is over, or every connection is.
+/// Follows the control until the drain ends, or every connection is closed.
 async fn follow(worker: &'static Worker, mut control: watch::Receiver<Control>) {
     loop {
         let Control { site, phase, version } = control.borrow_and_update().clone();

@@ -40,7 +40,7 @@ pub struct Snapshot {
     /// Requests that were not traced because there were too many in a second.
     pub untraced: u64,
     /// Spans that nobody took in time.
-    pub spans_lost: u64,
+    pub spans_dropped: u64,
     /// Copies of requests, by [`Mirrored`].
     pub mirrored: [u64; Mirrored::VARIANTS.len()],
     /// How often the wall clock was set back.
@@ -116,7 +116,7 @@ pub struct TargetSeries {
     /// Why it is out of service now; `None` while it is in.
     pub out: Option<&'static str>,
     /// How often it was taken out of service, by [`EjectionReason`].
-    pub taken_out: [u64; EjectionReason::VARIANTS.len()],
+    pub ejections: [u64; EjectionReason::VARIANTS.len()],
     /// Checks that were good, and those that were not.
     pub checks: [u64; 2],
     /// Connections opened, or tried to.
@@ -169,7 +169,7 @@ impl Snapshot {
         self.workers += 1;
         self.totals.add(worker);
         self.untraced += worker.spans.untraced.get();
-        self.spans_lost += worker.spans.lost.get();
+        self.spans_dropped += worker.spans.dropped.get();
         self.mirrored.iter_mut().zip(&worker.mirrored).for_each(|(sum, one)| *sum += one.get());
         self.upgrades.iter_mut().zip(&worker.upgrades).for_each(|(sum, one)| *sum += one.get());
     }
@@ -223,7 +223,7 @@ fn add_targets(worker: &WorkerStats, healths: &Healths, sums: &mut BTreeMap<Targ
                 host: key.host.clone(),
                 port: key.port,
                 out: health.out,
-                taken_out: health.taken_out,
+                ejections: health.ejections,
                 checks: health.checks,
                 ..TargetSeries::default()
             };

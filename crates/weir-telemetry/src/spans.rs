@@ -17,18 +17,18 @@ use weir_http::counter::Counter;
 use weir_wire::{Headers, Known};
 
 /// Most requests of a worker that are over and wait to be taken; the oldest go.
-const WAITING: usize = 2048;
+const MAX_QUEUED: usize = 2048;
 /// Most tries that are noted of a request; there are fewer by the settings of any upstream.
-const TRIES: usize = 64;
+const MAX_ATTEMPTS: usize = 64;
 /// Most bytes of a text that a client chose.
-const TEXT: usize = 1024;
+const MAX_TEXT_BYTES: usize = 1024;
 /// Bits of a trace id that decide whether it is traced: the last 56, which are random
 /// (<https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/>).
-const RANDOM: u128 = (1 << 56) - 1;
+const RANDOM_BITS: u128 = (1 << 56) - 1;
 
 /// A request that was traced and is over.
 #[derive(Clone, Debug, Default)]
-pub struct Traced {
+pub struct TracedRequest {
     /// Id of its trace.
     pub trace: u128,
     /// Id of its own span.
@@ -40,7 +40,7 @@ pub struct Traced {
     /// Nanoseconds since 1970.
     pub start_ns: u64,
     /// From the end of its head to the last byte of its answer.
-    pub took: Duration,
+    pub duration: Duration,
     /// Method as it came.
     pub method: String,
     /// The same as a label: `_OTHER` for what is no standard one.
@@ -72,18 +72,18 @@ pub struct Traced {
     /// The answer broke off or was never sent.
     pub aborted: bool,
     /// What was asked of upstreams, in the order in which that ended.
-    pub tries: Vec<Try>,
+    pub attempts: Vec<TracedAttempt>,
 }
 
 /// A request to an upstream.
 #[derive(Clone, Debug)]
-pub struct Try {
+pub struct TracedAttempt {
     /// Id of its span, which the upstream got as its parent.
     pub span: u64,
     /// From the start of the request that it belongs to.
-    pub begun: Duration,
+    pub started: Duration,
     /// How long it took.
-    pub took: Duration,
+    pub duration: Duration,
     /// Name of the upstream.
     pub upstream: String,
     /// Host of the target.
@@ -102,20 +102,20 @@ pub struct Try {
 
 /// A request in flight that is traced.
 #[derive(Debug)]
-pub struct Open {
+pub struct RequestSpan {
     trace: u128,
     span: u64,
     parent: u64,
     /// Of the trace, with the bit that says sampled.
     flags: u8,
     started: Instant,
-    tries: RefCell<Vec<Try>>,
+    attempts: RefCell<Vec<TracedAttempt>>,
 }
 
 /// An attempt in flight, of a request that is traced.
 #[derive(Debug)]
 pub struct AttemptSpan {
-    open: Rc<Open>,
+    request: Rc<RequestSpan>,
     id: u64,
     /// Path of the request, without query. Empty if edits of a route have put the request into
     /// another trace.
@@ -125,33 +125,33 @@ pub struct AttemptSpan {
 impl AttemptSpan {
     /// The `traceparent` that the upstream gets; `None` if the request belongs to another trace.
     pub fn traceparent(&self) -> Option<TraceContext> {
-        let own = || TraceContext::new(self.open.trace, self.id, self.open.flags);
+        let own = || TraceContext::new(self.request.trace, self.id, self.request.flags);
         (!self.path.is_empty()).then(own)
     }
 
     /// It is over; gives how metrics refer to it.
-    pub fn over(&self, went: &Went<'_>) -> SpanContext {
-        let mut tries = self.open.tries.borrow_mut();
-        if tries.len() < TRIES {
-            tries.push(Try {
+    pub fn end(&self, report: &AttemptReport<'_>) -> SpanContext {
+        let mut attempts = self.request.attempts.borrow_mut();
+        if attempts.len() < MAX_ATTEMPTS {
+            attempts.push(TracedAttempt {
                 span: self.id,
-                begun: went.begun.saturating_duration_since(self.open.started),
-                took: went.took,
-                upstream: went.upstream.to_owned(),
-                host: went.host.to_owned(),
-                port: went.port,
-                url: format!("{}://{}{}", went.scheme, went.authority, self.path),
-                protocol: went.protocol,
-                status: went.status,
-                error: went.error,
+                started: report.started.saturating_duration_since(self.request.started),
+                duration: report.duration,
+                upstream: report.upstream.to_owned(),
+                host: report.host.to_owned(),
+                port: report.port,
+                url: format!("{}://{}{}", report.scheme, report.authority, self.path),
+                protocol: report.protocol,
+                status: report.status,
+                error: report.error,
             });
         }
-        SpanContext { trace: self.open.trace, span: self.id }
+        SpanContext { trace: self.request.trace, span: self.id }
     }
 }
 
 /// How a request to an upstream went.
-pub struct Went<'a> {
+pub struct AttemptReport<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
     /// Host of the target.
@@ -165,9 +165,9 @@ pub struct Went<'a> {
     /// Version of HTTP.
     pub protocol: &'static str,
     /// Start of the attempt.
-    pub begun: Instant,
+    pub started: Instant,
     /// Its duration.
-    pub took: Duration,
+    pub duration: Duration,
     /// Status of the response; 0 without one.
     pub status: u16,
     /// The failure, a word from a fixed list; empty without one.
@@ -180,18 +180,18 @@ pub struct TraceSampler(Cell<(u64, u32)>);
 
 impl TraceSampler {
     /// Whether one more may be in this second.
-    fn admits(&self, second: u64, most: u32) -> bool {
+    fn admits(&self, second: u64, limit: u32) -> bool {
         let (then, count) = self.0.get();
         let count = if then == second { count } else { 0 };
-        let admits = count < most;
+        let admits = count < limit;
         self.0.set((second, count + u32::from(admits)));
         admits
     }
 }
 
-impl Open {
+impl RequestSpan {
     /// Decides whether a request is traced: if its trace is sampled, or it begins one that is.
-    pub fn begin(
+    pub fn start(
         sampler: &TraceSampler,
         spans: &Spans,
         traces: &Traces,
@@ -204,30 +204,30 @@ impl Open {
             None => {
                 // Zero is the one invalid id.
                 let trace = fastrand::u128(..).max(1);
-                if !is_chosen(trace, traces.share) {
+                if !is_sampled_at(trace, traces.share) {
                     return None;
                 }
                 (trace, 0, 1)
             }
         };
-        let most = traces.most.div_ceil(u32::try_from(workers).unwrap_or(u32::MAX));
-        if !sampler.admits(unix, most) {
+        let limit = traces.most.div_ceil(u32::try_from(workers).unwrap_or(u32::MAX));
+        if !sampler.admits(unix, limit) {
             spans.untraced.add(1);
             return None;
         }
-        let open = Self {
+        let request = Self {
             trace,
             span: fastrand::u64(..).max(1),
             parent,
             flags,
             started,
-            tries: RefCell::default(),
+            attempts: RefCell::default(),
         };
-        Some(Rc::new(open))
+        Some(Rc::new(request))
     }
 
     /// Makes headers say that what follows belongs to this request.
-    pub fn announce(&self, headers: &mut Headers) {
+    pub fn inject(&self, headers: &mut Headers) {
         if self.parent == 0 {
             headers.remove("tracestate");
         }
@@ -237,26 +237,26 @@ impl Open {
     }
 
     /// Starts the span of an attempt at `target`. `told` is the `traceparent` of the request.
-    pub fn attempt(self: &Rc<Self>, told: Option<&[u8]>, target: &str) -> AttemptSpan {
-        let told = told.and_then(TraceContext::parse);
-        let is_ours = told.is_some_and(|told| told.trace() == self.trace);
+    pub fn attempt(self: &Rc<Self>, traceparent: Option<&[u8]>, target: &str) -> AttemptSpan {
+        let traceparent = traceparent.and_then(TraceContext::parse);
+        let is_ours = traceparent.is_some_and(|traceparent| traceparent.trace() == self.trace);
         let path = target.split('?').next().filter(|_| is_ours).unwrap_or_default();
-        AttemptSpan { open: Rc::clone(self), id: fastrand::u64(..).max(1), path: cut(path) }
+        AttemptSpan { request: Rc::clone(self), id: fastrand::u64(..).max(1), path: truncate(path) }
     }
 
     /// The request itself, as metrics refer to it.
-    pub fn mark(&self) -> SpanContext {
+    pub fn context(&self) -> SpanContext {
         SpanContext { trace: self.trace, span: self.span }
     }
 
     /// The request is over: its ids and attempts, without what its transaction tells.
-    pub fn over(&self) -> Traced {
-        Traced {
+    pub fn finish(&self) -> TracedRequest {
+        TracedRequest {
             trace: self.trace,
             span: self.span,
             parent: self.parent,
-            tries: self.tries.take(),
-            ..Traced::default()
+            attempts: self.attempts.take(),
+            ..TracedRequest::default()
         }
     }
 }
@@ -265,46 +265,46 @@ impl Open {
 /// pointers.
 #[derive(Debug, Default)]
 pub struct Spans {
-    waiting: Mutex<VecDeque<Traced>>,
+    queue: Mutex<VecDeque<TracedRequest>>,
     /// Spans that went since nobody took them.
-    pub lost: Counter,
+    pub dropped: Counter,
     /// Requests that were not traced because there were too many in a second.
     pub untraced: Counter,
 }
 
 impl Spans {
     /// A traced request is over; from the worker's own thread only.
-    pub fn push(&self, traced: Traced) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() == WAITING {
-            self.lost.add(waiting.pop_front().map_or(0, |oldest| oldest.spans() as u64));
+    pub fn push(&self, traced: TracedRequest) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.len() == MAX_QUEUED {
+            self.dropped.add(queue.pop_front().map_or(0, |oldest| oldest.spans() as u64));
         }
-        waiting.push_back(traced);
+        queue.push_back(traced);
     }
 
     /// Takes all that are over.
-    pub fn take(&self) -> VecDeque<Traced> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take(&self) -> VecDeque<TracedRequest> {
+        std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Traced {
+impl TracedRequest {
     /// How many spans it has.
     #[must_use]
     pub fn spans(&self) -> usize {
-        1 + self.tries.len()
+        1 + self.attempts.len()
     }
 }
 
 /// Whether a trace that begins here is sampled at a share in hundredths of a percent.
-fn is_chosen(trace: u128, share: u32) -> bool {
-    let least = (RANDOM + 1) - (RANDOM + 1) * u128::from(share.min(10_000)) / 10_000;
-    trace & RANDOM >= least
+fn is_sampled_at(trace: u128, share: u32) -> bool {
+    let threshold = (RANDOM_BITS + 1) - (RANDOM_BITS + 1) * u128::from(share.min(10_000)) / 10_000;
+    trace & RANDOM_BITS >= threshold
 }
 
 /// At most so much of a text as is kept.
-pub fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(TEXT)].to_owned()
+pub fn truncate(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT_BYTES)].to_owned()
 }
 
 #[cfg(test)]
@@ -313,12 +313,12 @@ mod tests {
 
     #[test]
     fn a_share_of_trace_ids_is_chosen() {
-        assert!(is_chosen(1, 10_000) && is_chosen(RANDOM, 10_000));
-        assert!(!is_chosen(RANDOM, 0) && !is_chosen(0, 0));
-        let chosen = (0..10_000).filter(|_| is_chosen(fastrand::u128(..), 2500)).count();
+        assert!(is_sampled_at(1, 10_000) && is_sampled_at(RANDOM_BITS, 10_000));
+        assert!(!is_sampled_at(RANDOM_BITS, 0) && !is_sampled_at(0, 0));
+        let chosen = (0..10_000).filter(|_| is_sampled_at(fastrand::u128(..), 2500)).count();
         assert!((2200..2800).contains(&chosen), "{chosen}");
         // Another one that looks at the same id decides alike: the highest are chosen first.
-        assert!(is_chosen(RANDOM, 1) && !is_chosen(RANDOM / 2, 1));
+        assert!(is_sampled_at(RANDOM_BITS, 1) && !is_sampled_at(RANDOM_BITS / 2, 1));
     }
 
     #[test]
@@ -330,8 +330,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(cut("short"), "short");
-        assert_eq!(cut(&"ä".repeat(TEXT)).len(), TEXT);
-        assert_eq!(cut(&format!("a{}", "ä".repeat(TEXT))).len(), TEXT - 1);
+        assert_eq!(truncate("short"), "short");
+        assert_eq!(truncate(&"ä".repeat(MAX_TEXT_BYTES)).len(), MAX_TEXT_BYTES);
+        assert_eq!(truncate(&format!("a{}", "ä".repeat(MAX_TEXT_BYTES))).len(), MAX_TEXT_BYTES - 1);
     }
 }

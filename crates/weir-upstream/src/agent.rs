@@ -6,13 +6,6 @@
 use super::attempt::{Failed, Failure, Reached, Scope, Upload, attempt};
 use super::{Connection, SendReport};
 use crate::agent_connections::{AgentConnections, LeaseGuard};
-use crate::clock;
-use crate::deadline::{Deadline, Expired, Wait};
-use crate::descriptors::is_exhausted;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
-use crate::stage_times::StageTimes;
-use crate::stream::Stream;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -22,6 +15,13 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpStream, UnixStream};
 use weir_broker::{Lease, Outcome, Pool, Refused};
 use weir_config::AgentAddress;
+use weir_http::clock;
+use weir_http::deadline::{Deadline, Expired, Wait};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_http::stream::Stream;
+use weir_net::descriptors::is_exhausted;
+use weir_telemetry::stage_times::StageTimes;
 use weir_telemetry::stage_times::stage;
 use weir_wire::ResponseHead;
 
@@ -72,7 +72,7 @@ impl Agents<'_> {
             Err(Expired::Wait(_)) => return Err(rejected(pending.expire())),
         };
         deadline.progress();
-        self.note(stage::QUEUE, || lease.waited());
+        self.record(stage::QUEUE, || lease.waited());
         Ok(lease)
     }
 
@@ -87,8 +87,8 @@ impl Agents<'_> {
         loop {
             let mut lease = self.lease().await?;
             connects += 1;
-            let kept = self.connections.check_out(lease.agent());
-            if let Some(stream) = kept.filter(|_| may_be_reused) {
+            let idle = self.connections.check_out(lease.agent());
+            if let Some(stream) = idle.filter(|_| may_be_reused) {
                 lease.mark_sent();
                 let guard = LeaseGuard::new(self.connections, lease, None);
                 return Ok(Connection::to_agent(stream, true, guard));
@@ -96,7 +96,7 @@ impl Agents<'_> {
             let connecting = clock::now();
             match self.connect(&lease).await {
                 Ok(stream) => {
-                    self.note(stage::CONNECT, || {
+                    self.record(stage::CONNECT, || {
                         clock::now().saturating_duration_since(connecting)
                     });
                     lease.mark_sent();
@@ -169,7 +169,7 @@ impl Agents<'_> {
                 && may_repeat(&mut connection, repeats).await;
             if !repeat {
                 upload.abort(&connection);
-                return Err(give_up(failure, *connection));
+                return Err(abandon(failure, *connection));
             }
             repeats += 1;
             connection = self.replace(connection).await?;
@@ -195,9 +195,9 @@ impl Agents<'_> {
         self.connection(false).await
     }
 
-    fn note(&mut self, code: u8, took: impl FnOnce() -> Duration) {
+    fn record(&mut self, code: u8, duration: impl FnOnce() -> Duration) {
         if let Some(times) = &mut self.times {
-            times.add(code, took());
+            times.add(code, duration());
         }
     }
 }
@@ -225,9 +225,9 @@ fn responds(connection: &mut Connection) {
 }
 
 /// Ends the lease after a failure. Dropped, the connection has the agent checked.
-fn give_up(failure: Failure, connection: Connection) -> Rejection {
-    match failure.at_other_end() {
-        Some(how) => connection.failed(how),
+fn abandon(failure: Failure, connection: Connection) -> Rejection {
+    match failure.peer_failure() {
+        Some(failure) => connection.failed(failure),
         None if matches!(failure, Failure::Overloaded) => connection.close(),
         None => drop(connection),
     }

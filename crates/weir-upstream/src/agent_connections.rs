@@ -1,11 +1,11 @@
 //! The leases of agents, and the connections that a worker keeps to agents between requests.
 
-use crate::stream::Stream;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use weir_broker::{AgentId, CgiProcess, InvalidationQueue, Lease, Outcome};
+use weir_http::stream::Stream;
 
 /// The lease of the agent at the other end of a connection; released when dropped.
 pub struct LeaseGuard {

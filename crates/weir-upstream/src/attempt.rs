@@ -4,16 +4,16 @@
 //! Everything happens in the task of the client's connection. An early response is therefore passed
 //! on, and a client that sends before it reads does not block.
 
-use crate::body::RequestBodyError;
-use crate::deadline::{Deadline, Expired, Wait};
-use crate::labels::RetryReason;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use weir_http::body::RequestBodyError;
+use weir_http::deadline::{Deadline, Expired, Wait};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_telemetry::labels::RetryReason;
 use weir_wire::{HeadLimits, Method, ResponseHead};
 
 /// Bounds on the head of a response. Clients do not influence it, so it is not a setting.
@@ -246,7 +246,7 @@ impl Failure {
     }
 
     /// How the other end failed; `None` if it did not.
-    pub(super) fn at_other_end(&self) -> Option<Failed> {
+    pub(super) fn peer_failure(&self) -> Option<Failed> {
         match self {
             Self::Client(_)
             | Self::Overloaded

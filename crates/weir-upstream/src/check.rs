@@ -10,12 +10,12 @@ use super::{
     CheckOutError, Health, Http1Upload, Http2Upload, OutboundRequest, Scope, Target, Timeouts,
     Upstream, UpstreamBody,
 };
-use crate::body::RequestBody;
-use crate::deadline::Deadline;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_config::{Check, Credential};
+use weir_http::body::RequestBody;
+use weir_http::deadline::Deadline;
 use weir_wire::{Headers, Method, ResponseHead};
 
 /// Most bytes of a response that are read.
@@ -26,7 +26,7 @@ struct Running(Arc<Health>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.check_is_over();
+        self.0.finish_check();
     }
 }
 
@@ -83,7 +83,7 @@ async fn probe<U: TargetUpload<Body: Into<UpstreamBody<'static>>>>(
     let mut response = ResponseHead::default();
     let attempted = attempt(&mut channel, &mut upload, &mut response, &scope).await;
     let Ok(arrived) = attempted else { return Some(false) };
-    if !is_good(check, response.status) {
+    if !is_healthy(check, response.status) {
         return Some(false);
     }
     let outcome = upload.finish(channel, arrived, &response, check.timeout, false);
@@ -102,7 +102,7 @@ async fn probe<U: TargetUpload<Body: Into<UpstreamBody<'static>>>>(
     )
 }
 
-fn is_good(check: &Check, status: u16) -> bool {
+fn is_healthy(check: &Check, status: u16) -> bool {
     match check.statuses.as_slice() {
         [] => (200..300).contains(&status),
         statuses => statuses.contains(&status),

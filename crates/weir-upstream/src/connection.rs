@@ -3,11 +3,6 @@
 use super::attempt::Failed;
 use super::{Target, Tls};
 use crate::agent_connections::LeaseGuard;
-use crate::buffer::Buffer;
-use crate::deadline::{Deadline, Expired, Wait};
-use crate::descriptors::is_exhausted;
-use crate::problem::Problem;
-use crate::stream::Stream;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,6 +13,11 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use weir_http::buffer::Buffer;
+use weir_http::deadline::{Deadline, Expired, Wait};
+use weir_http::problem::Problem;
+use weir_http::stream::Stream;
+use weir_net::descriptors::is_exhausted;
 
 /// A connection in use.
 #[derive(Debug)]

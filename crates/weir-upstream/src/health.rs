@@ -4,16 +4,16 @@
 //! [`Health::admits`] is one atomic load while the target is in rotation. Ejection and its end are rare;
 //! both hold the lock of the upstream, so that the ejection limit holds.
 
-use crate::labels::EjectionReason;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use strum::VariantNames;
 use weir_config::Check;
+use weir_telemetry::labels::EjectionReason;
 
-/// The bit of a reason in [`Health::out`].
-fn bit(why: EjectionReason) -> u8 {
-    1 << why as u8
+/// The bit of a reason in [`Health::reasons`].
+fn bit(reason: EjectionReason) -> u8 {
+    1 << reason as u8
 }
 
 /// What is known about a target.
@@ -22,19 +22,19 @@ pub struct Health {
     start: Instant,
     group: Arc<Group>,
     /// Why it is out, a bit for each reason; changed under the lock of the group only.
-    out: AtomicU8,
+    reasons: AtomicU8,
     /// Failures in a row that take it out; 0: none do.
     limit: AtomicU32,
-    pause_ms: AtomicU64,
+    ejection_ms: AtomicU64,
     failures: AtomicU32,
     /// Milliseconds after `start` until which what requests have revealed keeps it out.
-    out_until: AtomicU64,
+    ejected_until: AtomicU64,
     /// A request tries it again.
     on_trial: AtomicBool,
     errors: Errors,
     pub(super) checks: Checks,
     /// How often it was taken out, by [`EjectionReason`].
-    taken_out: [AtomicU64; EjectionReason::VARIANTS.len()],
+    ejections: [AtomicU64; EjectionReason::VARIANTS.len()],
 }
 
 /// Share of responses with 5xx, per window.
@@ -42,9 +42,9 @@ pub struct Health {
 struct Errors {
     /// In hundredths of a percent; 0: not counted.
     share: AtomicU32,
-    fewest: AtomicU32,
+    min_responses: AtomicU32,
     window_ms: AtomicU64,
-    begun_ms: AtomicU64,
+    started_ms: AtomicU64,
     responses: AtomicU32,
     failed: AtomicU32,
 }
@@ -68,7 +68,7 @@ pub struct HealthSeries {
     /// Why the target is out of service; `None` while it is in.
     pub out: Option<&'static str>,
     /// How often the target was ejected, by [`EjectionReason`].
-    pub taken_out: [u64; EjectionReason::VARIANTS.len()],
+    pub ejections: [u64; EjectionReason::VARIANTS.len()],
     /// Checks that were good, and that were not.
     pub checks: [u64; 2],
 }
@@ -81,7 +81,7 @@ pub(super) struct Group(Mutex<Members>);
 struct Members {
     targets: Vec<Weak<Health>>,
     /// In hundredths of a percent.
-    most_out: u32,
+    max_ejected: u32,
 }
 
 impl Health {
@@ -89,49 +89,49 @@ impl Health {
         Self {
             start: Instant::now(),
             group,
-            out: AtomicU8::default(),
+            reasons: AtomicU8::default(),
             limit: AtomicU32::default(),
-            pause_ms: AtomicU64::default(),
+            ejection_ms: AtomicU64::default(),
             failures: AtomicU32::default(),
-            out_until: AtomicU64::default(),
+            ejected_until: AtomicU64::default(),
             on_trial: AtomicBool::default(),
             errors: Errors::default(),
             checks: Checks::default(),
-            taken_out: Default::default(),
+            ejections: Default::default(),
         }
     }
 
     /// Takes over settings.
     fn set(&self, settings: &weir_config::Health) {
         self.limit.store(settings.failures, Relaxed);
-        self.pause_ms.store(settings.pause.as_millis() as u64, Relaxed);
-        self.errors.fewest.store(settings.errors.map_or(0, |e| e.requests), Relaxed);
+        self.ejection_ms.store(settings.pause.as_millis() as u64, Relaxed);
+        self.errors.min_responses.store(settings.errors.map_or(0, |e| e.requests), Relaxed);
         let window = settings.errors.map_or(Duration::ZERO, |e| e.window);
         self.errors.window_ms.store(window.as_millis() as u64, Relaxed);
         self.errors.share.store(settings.errors.map_or(0, |e| e.share.max(1)), Relaxed);
         if settings.errors.is_none() {
-            self.put_back(EjectionReason::Errors);
+            self.readmit(EjectionReason::Errors);
         }
         if settings.check.is_none() {
             self.checks.streak.store(0, Relaxed);
-            self.put_back(EjectionReason::Check);
+            self.readmit(EjectionReason::Check);
         }
     }
 
     /// Whether a request may go there. After a pause one request may, and the target stays out
     /// for another pause unless that one succeeds.
     pub fn admits(&self, now: Instant) -> bool {
-        let out = self.out.load(Relaxed);
+        let out = self.reasons.load(Relaxed);
         if out == 0 {
             return true;
         }
         if out & bit(EjectionReason::Check) != 0 {
             return false;
         }
-        let (until, now) = (self.out_until.load(Relaxed), self.millis(now));
-        let next = now + self.pause_ms.load(Relaxed);
-        let first =
-            now >= until && self.out_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok();
+        let (until, now) = (self.ejected_until.load(Relaxed), self.millis(now));
+        let next = now + self.ejection_ms.load(Relaxed);
+        let first = now >= until
+            && self.ejected_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok();
         if first {
             self.on_trial.store(true, Relaxed);
         }
@@ -140,35 +140,35 @@ impl Health {
 
     /// Whether [`Health::admits`] would let a request go there, which it does once a pause.
     pub(crate) fn may_admit(&self, now: Instant) -> bool {
-        let out = self.out.load(Relaxed);
+        let out = self.reasons.load(Relaxed);
         let by_check = out & bit(EjectionReason::Check) != 0;
-        out == 0 || (!by_check && self.millis(now) >= self.out_until.load(Relaxed))
+        out == 0 || (!by_check && self.millis(now) >= self.ejected_until.load(Relaxed))
     }
 
     /// In service, as a gauge says it.
     pub fn is_up(&self) -> bool {
-        self.out.load(Relaxed) == 0
+        self.reasons.load(Relaxed) == 0
     }
 
     /// The target responded with this status. Reads the clock only if errors are counted.
     pub fn responded(&self, status: u16, now: impl FnOnce() -> Instant) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
-            self.put_back(EjectionReason::Failures);
+            self.readmit(EjectionReason::Failures);
         }
         let share = self.errors.share.load(Relaxed);
         if share == 0 {
             return;
         }
         let now = self.millis(now());
-        if self.is_out(EjectionReason::Errors) {
+        if self.is_ejected(EjectionReason::Errors) {
             // Answers to what was sent before say nothing new.
             if self.on_trial.swap(false, Relaxed) && status < 500 {
-                self.errors.begin(now);
-                self.put_back(EjectionReason::Errors);
+                self.errors.restart(now);
+                self.readmit(EjectionReason::Errors);
             }
         } else if self.errors.count(status >= 500, share, now) {
-            self.take_out(EjectionReason::Errors, now);
+            self.eject(EjectionReason::Errors, now);
         }
     }
 
@@ -178,13 +178,13 @@ impl Health {
         let limit = self.limit.load(Relaxed);
         let now = self.millis(now);
         if limit > 0 && failures >= limit {
-            self.take_out(EjectionReason::Failures, now);
+            self.eject(EjectionReason::Failures, now);
         }
         let share = self.errors.share.load(Relaxed);
-        if self.is_out(EjectionReason::Errors) {
+        if self.is_ejected(EjectionReason::Errors) {
             self.on_trial.store(false, Relaxed);
         } else if share > 0 && self.errors.count(true, share, now) {
-            self.take_out(EjectionReason::Errors, now);
+            self.eject(EjectionReason::Errors, now);
         }
     }
 
@@ -199,15 +199,15 @@ impl Health {
     }
 
     /// Notes the result of a check; `None` if the target could not be checked.
-    pub fn checked(&self, check: &Check, good: Option<bool>, now: Instant) {
+    pub fn checked(&self, check: &Check, passed: Option<bool>, now: Instant) {
         let streak = self.checks.streak.load(Relaxed);
-        match good {
+        match passed {
             Some(true) => {
                 self.checks.passed.fetch_add(1, Relaxed);
                 let streak = streak.max(0).saturating_add(1);
                 self.checks.streak.store(streak, Relaxed);
                 if streak.unsigned_abs() >= check.healthy {
-                    self.put_back(EjectionReason::Check);
+                    self.readmit(EjectionReason::Check);
                 }
             }
             Some(false) => {
@@ -215,7 +215,7 @@ impl Health {
                 let streak = streak.min(0).saturating_sub(1);
                 self.checks.streak.store(streak, Relaxed);
                 if streak.unsigned_abs() >= check.unhealthy {
-                    self.take_out(EjectionReason::Check, self.millis(now));
+                    self.eject(EjectionReason::Check, self.millis(now));
                 }
             }
             None => {}
@@ -223,36 +223,36 @@ impl Health {
     }
 
     /// The next check may begin when it is due.
-    pub(crate) fn check_is_over(&self) {
+    pub(crate) fn finish_check(&self) {
         self.checks.running.store(false, Relaxed);
     }
 
-    fn is_out(&self, why: EjectionReason) -> bool {
-        self.out.load(Relaxed) & bit(why) != 0
+    fn is_ejected(&self, reason: EjectionReason) -> bool {
+        self.reasons.load(Relaxed) & bit(reason) != 0
     }
 
     /// Takes it out, unless too many are; what requests have revealed from now on for a pause.
-    fn take_out(&self, why: EjectionReason, now_ms: u64) -> bool {
+    fn eject(&self, reason: EjectionReason, now_ms: u64) -> bool {
         let members = self.group.lock();
-        let out = self.out.load(Relaxed);
-        if out == 0 && !members.may_lose_another() {
+        let out = self.reasons.load(Relaxed);
+        if out == 0 && !members.may_eject_another() {
             return false;
         }
-        if why != EjectionReason::Check {
+        if reason != EjectionReason::Check {
             self.on_trial.store(false, Relaxed);
-            self.out_until.store(now_ms + self.pause_ms.load(Relaxed), Relaxed);
+            self.ejected_until.store(now_ms + self.ejection_ms.load(Relaxed), Relaxed);
         }
-        if out & bit(why) == 0 {
-            self.taken_out[why as usize].fetch_add(1, Relaxed);
-            self.out.store(out | bit(why), Relaxed);
+        if out & bit(reason) == 0 {
+            self.ejections[reason as usize].fetch_add(1, Relaxed);
+            self.reasons.store(out | bit(reason), Relaxed);
         }
         true
     }
 
-    fn put_back(&self, why: EjectionReason) {
-        if self.is_out(why) {
+    fn readmit(&self, reason: EjectionReason) {
+        if self.is_ejected(reason) {
             let _members = self.group.lock();
-            self.out.fetch_and(!bit(why), Relaxed);
+            self.reasons.fetch_and(!bit(reason), Relaxed);
         }
     }
 
@@ -263,10 +263,10 @@ impl Health {
     fn series(&self) -> HealthSeries {
         use EjectionReason::{Check, Errors, Failures};
         let reasons = [Check, Failures, Errors];
-        let out = reasons.into_iter().find(|why| self.is_out(*why)).map(Into::into);
+        let out = reasons.into_iter().find(|reason| self.is_ejected(*reason)).map(Into::into);
         let checks = [&self.checks.passed, &self.checks.failed].map(|count| count.load(Relaxed));
-        let taken_out = reasons.map(|why| self.taken_out[why as usize].load(Relaxed));
-        HealthSeries { out, taken_out, checks }
+        let ejections = reasons.map(|reason| self.ejections[reason as usize].load(Relaxed));
+        HealthSeries { out, ejections, checks }
     }
 }
 
@@ -274,23 +274,23 @@ impl Errors {
     /// Counts a response; whether the share is too large now. Workers may count a few of the last
     /// window in the next one: the share is approximate.
     fn count(&self, failed: bool, share: u32, now_ms: u64) -> bool {
-        let begun = self.begun_ms.load(Relaxed);
-        if now_ms.saturating_sub(begun) >= self.window_ms.load(Relaxed)
-            && self.begun_ms.compare_exchange(begun, now_ms, Relaxed, Relaxed).is_ok()
+        let started = self.started_ms.load(Relaxed);
+        if now_ms.saturating_sub(started) >= self.window_ms.load(Relaxed)
+            && self.started_ms.compare_exchange(started, now_ms, Relaxed, Relaxed).is_ok()
         {
-            self.begin(now_ms);
+            self.restart(now_ms);
         }
         let responses = self.responses.fetch_add(1, Relaxed).saturating_add(1);
         if !failed {
             return false;
         }
         let failed = self.failed.fetch_add(1, Relaxed).saturating_add(1);
-        responses >= self.fewest.load(Relaxed)
+        responses >= self.min_responses.load(Relaxed)
             && u64::from(failed) * 10_000 >= u64::from(responses) * u64::from(share)
     }
 
-    fn begin(&self, now_ms: u64) {
-        self.begun_ms.store(now_ms, Relaxed);
+    fn restart(&self, now_ms: u64) {
+        self.started_ms.store(now_ms, Relaxed);
         self.responses.store(0, Relaxed);
         self.failed.store(0, Relaxed);
     }
@@ -303,9 +303,9 @@ impl Group {
 }
 
 impl Members {
-    fn may_lose_another(&self) -> bool {
+    fn may_eject_another(&self) -> bool {
         let out = self.targets.iter().filter_map(Weak::upgrade).filter(|one| !one.is_up()).count();
-        (out as u64 + 1) * 10_000 <= self.targets.len() as u64 * u64::from(self.most_out)
+        (out as u64 + 1) * 10_000 <= self.targets.len() as u64 * u64::from(self.max_ejected)
     }
 }
 
@@ -336,7 +336,7 @@ impl Healths {
         let mut members = known.group.lock();
         let used = found.iter().zip(&config.targets).filter(|(_, target)| target.weight > 0);
         members.targets = used.map(|(health, _)| Arc::downgrade(health)).collect();
-        members.most_out = config.health.most_out;
+        members.max_ejected = config.health.most_out;
         drop(members);
         found.iter().for_each(|health| health.set(&config.health));
         found

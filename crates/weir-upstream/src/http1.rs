@@ -8,9 +8,9 @@ pub use upload::Http1Upload;
 
 use super::attempt::{Failure, RESPONSE_LIMITS, Reached, Scope};
 use super::connection::Connection;
-use crate::console_cookie;
-use crate::headers::strip_hop_by_hop;
 use std::task::{Context, Poll};
+use weir_http::console_cookie;
+use weir_http::headers::strip_hop_by_hop;
 use weir_wire::{Known, ResponseHead, Scan, encode};
 
 /// Most interim (1xx) responses before the final one.

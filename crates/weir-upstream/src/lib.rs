@@ -6,13 +6,6 @@
 //!
 //! Every worker has its own connections. The health of targets is shared between workers.
 
-use weir_http::{
-    body, buffer, clock, console_cookie, deadline, grpc, headers, outgoing, problem, rejection,
-    stream,
-};
-use weir_net::descriptors;
-use weir_telemetry::{labels, spans, stage_times, stats, trace_context};
-
 mod agent;
 pub mod agent_connections;
 mod attempt;
@@ -54,7 +47,6 @@ pub use send::{Outcome, Plan, SendReport, send};
 pub use target_upload::Finished;
 pub use upgraded::Upgraded;
 
-use crate::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
 use connection::Idle;
 use http2::Http2Connections;
 use resolver::Resolver;
@@ -70,6 +62,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weights::Weights;
 use weir_config::{Balance, Credential, Protocol, Scheme};
+use weir_telemetry::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
 
 /// One upstream, as resolved for one worker.
 #[derive(Debug)]

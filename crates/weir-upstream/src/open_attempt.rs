@@ -1,13 +1,13 @@
 //! An attempt in flight, timed from the pick of a target to the last byte of the response.
 
 use super::Target;
-use crate::clock;
-use crate::labels::method_label;
-use crate::spans::{AttemptSpan, Went};
-use crate::stats::CallKey;
-use crate::trace_context::SpanContext;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use weir_http::clock;
+use weir_telemetry::labels::method_label;
+use weir_telemetry::spans::{AttemptReport, AttemptSpan};
+use weir_telemetry::stats::CallKey;
+use weir_telemetry::trace_context::SpanContext;
 use weir_wire::Method;
 
 /// A request on its way to a target, or the response on its way back. Its owner ends it.
@@ -53,23 +53,23 @@ impl OpenAttempt {
         }
         let duration = now.saturating_duration_since(self.started);
         let key = CallKey { method: method_label(method), status: self.status, error };
-        let mark = self.span.as_ref().map(|span| {
+        let context = self.span.as_ref().map(|span| {
             let target = &self.target;
-            let went = Went {
+            let report = AttemptReport {
                 upstream: &target.upstream,
                 host: &target.host,
                 port: target.port,
                 authority: &target.authority,
                 scheme: target.scheme(),
                 protocol: if target.speaks_http2() { "2" } else { "1.1" },
-                begun: self.started,
-                took: duration,
+                started: self.started,
+                duration,
                 status: self.status,
                 error,
             };
-            span.over(&went)
+            span.end(&report)
         });
-        self.target.record(key, duration, mark);
+        self.target.record(key, duration, context);
     }
 }
 

@@ -1,10 +1,10 @@
 //! The request that an upstream gets, and its head as each protocol writes it.
 
-use crate::headers;
-use crate::outgoing::Outgoing;
-use crate::spans::AttemptSpan;
-use crate::trace_context::TraceContext;
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
+use weir_http::headers;
+use weir_http::write_buffer::WriteBuffer;
+use weir_telemetry::spans::AttemptSpan;
+use weir_telemetry::trace_context::TraceContext;
 use weir_wire::{Framing, Headers, Known, Method, encode};
 
 /// A request whose headers are ready to be sent. It is encoded once for each target.
@@ -49,8 +49,13 @@ impl<'r> OutboundRequest<'r> {
     }
 
     /// The head for HTTP/1.1. `authority` is that of the target, `span` that of the attempt.
-    pub fn http1(&self, authority: &str, framing: Framing, span: Option<&AttemptSpan>) -> Outgoing {
-        let mut out = Outgoing::default();
+    pub fn http1(
+        &self,
+        authority: &str,
+        framing: Framing,
+        span: Option<&AttemptSpan>,
+    ) -> WriteBuffer {
+        let mut out = WriteBuffer::default();
         let head = out.head();
         encode::request_line(head, self.method_name, self.target);
         encode::field(head, "host", self.host.unwrap_or(authority).as_bytes());

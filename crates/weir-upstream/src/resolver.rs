@@ -3,12 +3,12 @@
 
 use super::Target;
 use super::service::{Server, Service, in_turn};
-use crate::stream::Stream;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use weir_http::stream::Stream;
 
 /// The addresses of a name.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use super::fastcgi::FastCgiResponse;
 use super::{Http1Response, Http2Response};
-use crate::body::{BodyEnd, ResponseError};
-use crate::deadline::Deadline;
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use weir_http::body::{BodyEnd, ResponseError};
+use weir_http::deadline::Deadline;
 
 /// A body as it comes. Meanwhile the rest of the request is sent.
 pub enum UpstreamBody<'a> {
@@ -61,12 +61,12 @@ impl UpstreamBody<'_> {
         }
     }
 
-    /// Takes up to `most` of the buffered bytes.
-    pub fn take(&mut self, most: usize) -> Bytes {
+    /// Takes up to `max` of the buffered bytes.
+    pub fn take(&mut self, max: usize) -> Bytes {
         if let Self::Http2(body) = self {
-            return body.take(most);
+            return body.take(max);
         }
-        let bytes = Bytes::copy_from_slice(&self.data()[..self.data().len().min(most)]);
+        let bytes = Bytes::copy_from_slice(&self.data()[..self.data().len().min(max)]);
         self.consume(bytes.len());
         bytes
     }
@@ -126,10 +126,10 @@ impl UpstreamBody<'_> {
         }
     }
 
-    /// Reads the body for nothing, until there are more than `most` bytes. Gives their count.
-    pub async fn discard(&mut self, deadline: &Deadline, most: u64) -> Result<u64, ResponseError> {
+    /// Reads the body for nothing, until there are more than `max` bytes. Gives their count.
+    pub async fn discard(&mut self, deadline: &Deadline, max: u64) -> Result<u64, ResponseError> {
         let mut count = 0;
-        while count <= most && poll_fn(|cx| self.poll_data(cx, deadline)).await? {
+        while count <= max && poll_fn(|cx| self.poll_data(cx, deadline)).await? {
             let bytes = self.data().len();
             self.consume(bytes);
             count += bytes as u64;

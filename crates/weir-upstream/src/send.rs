@@ -11,16 +11,8 @@
 mod hedge;
 
 use crate::attempt::{Scope, Timeouts, Upload, attempt};
-use crate::clock;
-use crate::deadline::{Deadline, Expired};
-use crate::descriptors::is_exhausted;
-use crate::labels::{RetryDenied, RetryReason};
 use crate::pick::Pick;
-use crate::problem::Problem;
-use crate::rejection::Rejection;
 use crate::retry::RetryPolicy;
-use crate::spans::{AttemptSpan, Open};
-use crate::stage_times::StageTimes;
 use crate::target_upload::{Finished, TargetUpload};
 use crate::{
     CheckOutError, OpenAttempt, OutboundRequest, Target, Upstream, UpstreamBody, failed_check,
@@ -29,6 +21,14 @@ use hedge::Hedge;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use weir_http::clock;
+use weir_http::deadline::{Deadline, Expired};
+use weir_http::problem::Problem;
+use weir_http::rejection::Rejection;
+use weir_net::descriptors::is_exhausted;
+use weir_telemetry::labels::{RetryDenied, RetryReason};
+use weir_telemetry::spans::{AttemptSpan, RequestSpan};
+use weir_telemetry::stage_times::StageTimes;
 use weir_telemetry::stage_times::stage;
 use weir_wire::{Known, ResponseHead};
 
@@ -52,7 +52,7 @@ pub struct Plan<'p> {
     /// Where interim responses go, if the client gets them.
     pub interim: Option<&'p RefCell<Vec<u8>>>,
     /// There if the request is traced.
-    pub span: Option<&'p Rc<Open>>,
+    pub span: Option<&'p Rc<RequestSpan>>,
     /// There if durations are recorded.
     pub times: Option<&'p mut StageTimes>,
     /// What happened so far.
@@ -101,18 +101,18 @@ pub async fn send<'a, U: TargetUpload<Body: Into<UpstreamBody<'a>>>>(
     mut upload: U,
     response: &mut ResponseHead,
 ) -> Result<Outcome<'a>, Rejection> {
-    let begun = clock::recent();
+    let started = clock::recent();
     let (idle, is_grpc) = (plan.timeouts.idle, plan.request.is_grpc);
-    let mut sender = Sender::new(plan, begun);
+    let mut sender = Sender::new(plan, started);
     let (channel, arrived) = loop {
         let attempted = sender.attempt(&mut upload, response).await;
         let Some((reason, backoff)) = sender.retry(&upload, &attempted, response) else {
-            sender.note_retry_time(begun);
+            sender.record_retry_time(started);
             match attempted {
                 Ok(arrived) => break arrived,
                 Err(failed) => {
                     if failed.is_unsent {
-                        upload.give_up();
+                        upload.abandon();
                     }
                     return Err(failed.rejection);
                 }
@@ -154,15 +154,15 @@ pub(super) struct SendContext<'p> {
     pub(super) request: OutboundRequest<'p>,
     pub(super) scope: Scope<'p>,
     pub(super) retries: Option<&'p RetryPolicy>,
-    span: Option<&'p Rc<Open>>,
+    span: Option<&'p Rc<RequestSpan>>,
 }
 
 impl<'p> Sender<'p> {
-    fn new(plan: Plan<'p>, begun: Instant) -> Self {
+    fn new(plan: Plan<'p>, started: Instant) -> Self {
         let Plan { request, upstream, mut timeouts, deadline, interim, .. } = plan;
         let retries = upstream.retries.as_ref().filter(|_| plan.retries);
         if let Some(policy) = retries {
-            policy.request(begun);
+            policy.request(started);
             timeouts.first_byte = policy.attempt_time(timeouts.first_byte);
         }
         let upgrade = request.upgrade.is_some();
@@ -223,8 +223,8 @@ impl<'p> Sender<'p> {
         started: Instant,
     ) -> Result<(&'p Rc<Target>, U::Channel), FailedAttempt> {
         let is_first = self.attempts == 1;
-        let most = if is_first || !U::REOPENS { MAX_CONNECTS } else { 1 };
-        let most = most.min(self.pick.upstream.targets.len());
+        let max_connects = if is_first || !U::REOPENS { MAX_CONNECTS } else { 1 };
+        let max_connects = max_connects.min(self.pick.upstream.targets.len());
         let mut connects = 0;
         loop {
             let target = self.pick.next();
@@ -240,8 +240,8 @@ impl<'p> Sender<'p> {
                 Err(error) => error,
             };
             connects += 1;
-            let failed = self.context.not_checked_out(target, error, started);
-            if connects == most {
+            let failed = self.context.check_out_failed(target, error, started);
+            if connects == max_connects {
                 return Err(failed);
             }
         }
@@ -279,12 +279,12 @@ impl<'p> Sender<'p> {
     }
 
     /// Records the time of all attempts but the last.
-    fn note_retry_time(&mut self, begun: Instant) {
+    fn record_retry_time(&mut self, started: Instant) {
         if let Some(times) = self.times.as_mut().filter(|_| self.attempts > 1) {
             let last = self.report.open.as_ref().map_or_else(clock::now, OpenAttempt::started);
-            let took = last.saturating_duration_since(begun);
-            if !took.is_zero() {
-                times.add(stage::RETRY, took);
+            let elapsed = last.saturating_duration_since(started);
+            if !elapsed.is_zero() {
+                times.add(stage::RETRY, elapsed);
             }
         }
     }
@@ -294,7 +294,7 @@ impl SendContext<'_> {
     /// The span of an attempt, if the request is traced.
     pub(super) fn attempt_span(&self) -> Option<AttemptSpan> {
         let parent = self.request.headers.known(Known::Traceparent);
-        self.span.map(|open| open.attempt(parent, self.request.target))
+        self.span.map(|span| span.attempt(parent, self.request.target))
     }
 
     /// Whether one more request is within the budget, if there is one.
@@ -329,7 +329,7 @@ impl SendContext<'_> {
                 continue;
             }
             let is_stale = is_stale && !U::REOPENS;
-            if !is_stale && failure.at_other_end().is_some() {
+            if !is_stale && failure.peer_failure().is_some() {
                 target.health.failed(Instant::now());
             }
             let retry = failure.retry_reason();
@@ -339,7 +339,7 @@ impl SendContext<'_> {
 
     /// There is no connection to `target` for a request that wanted one since `started`; that is
     /// counted.
-    pub(super) fn not_checked_out(
+    pub(super) fn check_out_failed(
         &self,
         target: &Rc<Target>,
         error: CheckOutError,

@@ -1,12 +1,12 @@
 //! A request to a target: the differences between HTTP/1.1 and HTTP/2 for the engine of attempts.
 
 use crate::attempt::{Failure, Scope, Upload};
-use crate::deadline::Deadline;
-use crate::labels::RetryReason;
-use crate::spans::AttemptSpan;
 use crate::{CheckOutError, Connection, OutboundRequest, Target};
 use std::rc::Rc;
 use std::time::Duration;
+use weir_http::deadline::Deadline;
+use weir_telemetry::labels::RetryReason;
+use weir_telemetry::spans::AttemptSpan;
 use weir_wire::{Method, ResponseHead};
 
 /// What an upstream has responded with.
@@ -90,5 +90,5 @@ pub trait TargetUpload: Upload + Sized {
     ) -> Finished<Self::Body>;
 
     /// Nobody gets the request. What has come of its body is recorded all the same.
-    fn give_up(&mut self);
+    fn abandon(&mut self);
 }

@@ -30,7 +30,7 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "weir_reason",
             targets,
             EjectionReason::VARIANTS,
-            |t| &t.taken_out,
+            |t| &t.ejections,
         ),
         by(
             "weir_upstream_checks_total",

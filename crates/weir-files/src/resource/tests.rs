@@ -1,7 +1,7 @@
 use super::decoded;
 
 fn path(rest: &str) -> Option<String> {
-    decoded(rest, false).map(|path| String::from_utf8_lossy(&path).into_owned())
+    decode_path(rest, false).map(|path| String::from_utf8_lossy(&path).into_owned())
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn paths_that_could_mean_something_else_lead_nowhere() {
     ] {
         assert_eq!(path(rest), None, "{rest}");
     }
-    assert_eq!(decoded(".well-known/x", true).as_deref(), Some(&b".well-known/x"[..]));
+    assert_eq!(decode_path(".well-known/x", true).as_deref(), Some(&b".well-known/x"[..]));
     for rest in ["..", ".", "a/../b", "%2e%2e"] {
-        assert_eq!(decoded(rest, true), None, "{rest}");
+        assert_eq!(decode_path(rest, true), None, "{rest}");
     }
 }

@@ -1,4 +1,4 @@
-use super::super::resource::Found;
+use super::super::resource::Lookup;
 use super::*;
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ fn root(folder: &Path, memory: u64) -> Root {
 
 async fn file(root: &Root, path: &str) -> Option<Arc<Resource>> {
     match root.find(path, path.as_bytes().to_vec()).await.unwrap() {
-        Found::File(resource) => Some(resource),
-        Found::Folder | Found::Nothing => None,
+        Lookup::File(resource) => Some(resource),
+        Lookup::Folder | Lookup::NotFound => None,
     }
 }
 
@@ -42,13 +42,13 @@ fn what_was_found_is_remembered_for_a_moment() {
         let recent = root.recent("a", begun).unwrap();
         assert!(Arc::ptr_eq(&first, &recent));
         assert!(root.recent("b", begun).is_none());
-        assert!(root.recent("a", clock::now() + VALID).is_none(), "no longer than that");
+        assert!(root.recent("a", clock::now() + VALID_FOR).is_none(), "no longer than that");
         let second = file(&root, "a").await.unwrap();
         assert!(Arc::ptr_eq(&first.plain, &second.plain), "nothing is read twice");
         fs::write(folder.join("new"), "second").unwrap();
         fs::rename(folder.join("new"), folder.join("a")).unwrap();
         let changed = file(&root, "a").await.unwrap();
-        assert_eq!(changed.plain.here().map(|b| &b[..]), Some(&b"second"[..]));
+        assert_eq!(changed.plain.in_memory().map(|b| &b[..]), Some(&b"second"[..]));
         assert_ne!(changed.plain.tag, first.plain.tag);
         fs::remove_file(folder.join("a")).unwrap();
         assert!(file(&root, "a").await.is_none());
@@ -74,11 +74,11 @@ fn memory_and_open_files_are_bounded_and_what_is_used_stays() {
             assert!(entries.contains_key("99"));
             assert!((4..16).contains(&entries.len()), "{}", entries.len());
         }
-        for number in 0..2 * OPEN {
+        for number in 0..2 * MAX_OPEN {
             let large = fs::File::create(folder.join(format!("large{number}"))).unwrap();
             large.set_len(100_000).unwrap();
             file(&root, &format!("large{number}")).await.unwrap();
-            assert!(root.open.get() <= OPEN);
+            assert!(root.open.get() <= MAX_OPEN);
         }
     });
 }

@@ -98,7 +98,7 @@ async fn answer(of: &Explained<'_>, deadline: &Deadline, mut body: ResponseBody<
     let coded = of.response.headers.known(Known::ContentEncoding).is_some();
     let shown = of.problem.is_some() || !(is_file || coded);
     let bytes = match shown {
-        true => body.read_whole(deadline, u64::MAX).await.ok(),
+        true => body.read_all(deadline, u64::MAX).await.ok(),
         false => None,
     };
     let body = bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| text_of(&bytes));

@@ -31,7 +31,7 @@ pub(super) async fn outline(
     let bytes = body.data().to_vec();
     let copy = match body.framing() {
         Framing::None => RequestBody::empty(),
-        _ => RequestBody::whole(bytes.clone()),
+        _ => RequestBody::buffered(bytes.clone()),
     };
     let mut outlined = Vec::new();
     let sent = match handler::outline(input, copy).await? {

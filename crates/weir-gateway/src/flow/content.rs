@@ -76,7 +76,7 @@ pub(super) async fn map_request<'a, E: Effects>(
             let built = transform::build(&request, deadline, one, 0, body);
             let (mapped, content_type) = Box::pin(built).await?;
             input.request.headers.set("content-type", content_type.as_bytes());
-            Mapped::Request(RequestBody::whole(mapped))
+            Mapped::Request(RequestBody::buffered(mapped))
         }
         // It may send requests to upstreams.
         BodyMap::Script(_) if !E::CALLS_SCRIPTS => Mapped::Request(body),

@@ -76,7 +76,7 @@ pub(super) async fn prepare(
     let json = if calls.iter().filter_map(|call| call.body.as_ref()).any(|map| map.reads_body()) {
         Box::pin(transform::read_json(&request.headers, context.deadline, body)).await?
     } else {
-        body.drop_at_hand()?;
+        body.discard_buffered()?;
         Vec::new()
     };
     context.announce_trace(&mut request.headers);

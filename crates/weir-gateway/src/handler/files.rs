@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use weir_config::{BodyMap, Compression, ContentCoding, Route};
 use weir_files::{
-    Coding, Compressing, FileBody, Found, Piece, Resource, Root, Stored, Trouble, Way, decoded,
+    Chunk, Coding, Compressing, FileBody, IoMode, Lookup, ReadError, Resource, Root, Stored,
+    decode_path,
 };
 use weir_http::body::RequestBody;
 use weir_http::compress::{self, Decision};
@@ -42,7 +43,7 @@ pub(super) async fn serve<'a>(
     let context = &input.context;
     let (route, live) = (context.route, context.live);
     let root = live.route(context.at).files.as_ref().ok_or(Problem::Internal)?;
-    body.drop_at_hand()?;
+    body.discard_buffered()?;
     index_paths(input.request.path(), root)
         .try_for_each(|path| context.admit_name(input.request, &path))?;
     let input = &mut input.stage();
@@ -53,17 +54,17 @@ pub(super) async fn serve<'a>(
         Some(_) if bare => return Ok(redirect(input)),
         Some(resource) => (resource, None),
         None => match Box::pin(find(input, root, key)).await? {
-            (Found::File(_), None) if bare => return Ok(redirect(input)),
-            (Found::File(resource), fallback) => (resource, fallback),
-            (Found::Folder, _) => return Ok(redirect(input)),
-            (Found::Nothing, _) => return Err(Problem::NoFile.into()),
+            (Lookup::File(_), None) if bare => return Ok(redirect(input)),
+            (Lookup::File(resource), fallback) => (resource, fallback),
+            (Lookup::Folder, _) => return Ok(redirect(input)),
+            (Lookup::NotFound, _) => return Err(Problem::NoFile.into()),
         },
     };
     let form = choose(input, route, &resource, root, fallback.is_some());
     if form == Form::Gzip
         && resource.plain.length() <= COMPRESSED_AT_ONCE
         && root.has_room(resource.plain.length())
-        && let Some(right) = Compressing::of(&resource.plain)
+        && let Some(right) = Compressing::claim(&resource.plain)
     {
         // If it does not work, sending the file will tell why.
         let _ = Box::pin(within_time(input, make_gzip(right, route.compress.level))).await;
@@ -90,49 +91,49 @@ async fn find<'r>(
     input: &StageInput<'_>,
     root: &'r Root,
     key: &str,
-) -> Result<(Found, Option<&'r str>), Rejection> {
+) -> Result<(Lookup, Option<&'r str>), Rejection> {
     let single = root.files.file.is_some();
     let path = match single {
         true => Some(key.as_bytes().to_vec()),
-        false => decoded(key, root.files.dot_files),
+        false => decode_path(key, root.files.dot_files),
     };
     if let Some(path) = path.clone() {
         let found = within_time(input, root.find(key, path)).await?;
-        if !matches!(found, Found::Nothing) {
+        if !matches!(found, Lookup::NotFound) {
             return Ok((found, None));
         }
     }
-    let part = path.is_some_and(|path| weir_files::is_part(&path, &root.files.types));
+    let part = path.is_some_and(|path| weir_files::is_asset(&path, &root.files.types));
     let Some((key, fallback)) = root.fallback().filter(|_| !single && !part) else {
-        return Ok((Found::Nothing, None));
+        return Ok((Lookup::NotFound, None));
     };
     let found = match root.recent(key, input.started) {
-        Some(resource) => Found::File(resource),
+        Some(resource) => Lookup::File(resource),
         None => within_time(input, root.find(key, fallback.as_bytes().to_vec())).await?,
     };
-    let found = if matches!(found, Found::Folder) { Found::Nothing } else { found };
+    let found = if matches!(found, Lookup::Folder) { Lookup::NotFound } else { found };
     Ok((found, Some(key)))
 }
 
 /// Waits for a disk, as long as the request may take.
 async fn within_time<T>(
     input: &StageInput<'_>,
-    work: impl Future<Output = Result<T, Trouble>>,
+    work: impl Future<Output = Result<T, ReadError>>,
 ) -> Result<T, Rejection> {
     let mut work = pin!(work);
     let done = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
-        Poll::Pending => input.deadline.poll(cx, Wait::Disk, weir_files::PATIENCE).map(Err),
+        Poll::Pending => input.deadline.poll(cx, Wait::Disk, weir_files::READ_TIMEOUT).map(Err),
     });
     let done = done.await?;
     input.deadline.progress();
-    done.map_err(|trouble| {
-        let detail = match trouble {
-            Trouble::Unreadable(error) if is_exhausted(&error) => {
+    done.map_err(|error| {
+        let detail = match error {
+            ReadError::Unreadable(error) if is_exhausted(&error) => {
                 return Problem::DescriptorsExhausted.into();
             }
-            Trouble::Unreadable(error) => error.kind().to_string(),
-            Trouble::Wait => "the disk has to be waited for".to_owned(),
+            ReadError::Unreadable(error) => error.kind().to_string(),
+            ReadError::WouldBlock => "the disk has to be waited for".to_owned(),
         };
         Rejection::new(Problem::FileUnreadable).detail(detail)
     })
@@ -294,13 +295,13 @@ fn range_of<'k>(request: &ClientRequest<'k>) -> Option<&'k [u8]> {
 }
 
 fn bytes_of<'a>(file: &Arc<Stored>, range: Range<u64>) -> ResponseBody<'a> {
-    match file.here() {
+    match file.in_memory() {
         _ if range.is_empty() => ResponseBody::Empty,
         // Indexes into what is in memory.
         Some(bytes) => ResponseBody::Whole(bytes.slice(range.start as usize..range.end as usize)),
         None => ResponseBody::File(Box::new(FileBody::new(
             Arc::clone(file),
-            [Piece::OfFile(range)].into(),
+            [Chunk::File(range)].into(),
         ))),
     }
 }
@@ -322,27 +323,27 @@ fn cut<'a>(
     let boundary = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
     let content_type = response.headers.known(Known::ContentType).unwrap_or_default();
     let content_type = String::from_utf8_lossy(content_type).into_owned();
-    let mut pieces = std::collections::VecDeque::with_capacity(2 * parts.len() + 1);
+    let mut chunks = std::collections::VecDeque::with_capacity(2 * parts.len() + 1);
     for part in parts {
-        let front = if pieces.is_empty() { "" } else { "\r\n" };
+        let front = if chunks.is_empty() { "" } else { "\r\n" };
         let text = format!(
             "{front}--{boundary}\r\ncontent-type: {content_type}\r\ncontent-range: {}\r\n\r\n",
             content_range(part)
         );
-        pieces.push_back(Piece::Text(Bytes::from(text)));
-        pieces.push_back(Piece::OfFile(part.clone()));
+        chunks.push_back(Chunk::Text(Bytes::from(text)));
+        chunks.push_back(Chunk::File(part.clone()));
     }
-    pieces.push_back(Piece::Text(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+    chunks.push_back(Chunk::Text(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
     let content_type = format!("multipart/byteranges; boundary={boundary}");
     response.headers.set("content-type", content_type.as_bytes());
-    let Some(bytes) = file.here() else {
-        return ResponseBody::File(Box::new(FileBody::new(Arc::clone(file), pieces)));
+    let Some(bytes) = file.in_memory() else {
+        return ResponseBody::File(Box::new(FileBody::new(Arc::clone(file), chunks)));
     };
     let mut whole = Vec::new();
-    for piece in pieces {
+    for piece in chunks {
         match piece {
-            Piece::Text(text) => whole.extend_from_slice(&text),
-            Piece::OfFile(part) => {
+            Chunk::Text(text) => whole.extend_from_slice(&text),
+            Chunk::File(part) => {
                 whole.extend_from_slice(&bytes[part.start as usize..part.end as usize])
             }
         }
@@ -363,15 +364,15 @@ fn compressed<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>) -> ResponseBod
 }
 
 /// Compresses a small file at once, a larger one on a thread.
-async fn make_gzip(right: Compressing, level: u32) -> Result<(), Trouble> {
-    if let Some(bytes) = right.file().here() {
+async fn make_gzip(right: Compressing, level: u32) -> Result<(), ReadError> {
+    if let Some(bytes) = right.file().in_memory() {
         right.compress(bytes, level);
         return Ok(());
     }
     weir_files::on_thread(move || {
         let file = right.file();
         let Some(open) = file.open() else { return Ok(()) };
-        let bytes = weir_files::read_whole(open, file.length() as usize, Way::Thread)?;
+        let bytes = weir_files::read_all(open, file.length() as usize, IoMode::Blocking)?;
         if bytes.len() as u64 == file.length() && file.is_unchanged() {
             right.compress(&bytes, level);
         }

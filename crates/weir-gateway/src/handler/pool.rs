@@ -37,7 +37,7 @@ pub(super) async fn serve<'a>(
         first_byte: handler.timeout.unwrap_or(settings.timeout),
         idle: settings.idle_timeout,
     };
-    body.at_hand()?;
+    body.read_buffered()?;
     let responded = async {
         if settings.protocol == AgentProtocol::Http {
             prepare(&input.context, input.request, &settings.headers);
@@ -74,7 +74,7 @@ pub(super) async fn serve<'a>(
     let result = responded.await;
     if result.is_err() {
         // No agent gets the request. What has come of its body is recorded all the same.
-        let _ = body.drop_at_hand();
+        let _ = body.discard_buffered();
     }
     result
 }
@@ -113,7 +113,7 @@ async fn with_length<'a>(
     match body.framing() {
         Framing::None | Framing::Length(_) => Ok(body),
         Framing::Chunked | Framing::UntilClose => {
-            Ok(RequestBody::whole(body.read_whole(deadline).await?))
+            Ok(RequestBody::buffered(body.read_all(deadline).await?))
         }
     }
 }

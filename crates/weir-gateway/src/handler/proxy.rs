@@ -93,7 +93,7 @@ pub(super) async fn serve<'a>(
     proxy: &Proxy,
     mut body: RequestBody<'a>,
 ) -> Result<Served<'a>, Rejection> {
-    body.at_hand()?;
+    body.read_buffered()?;
     let context = &input.context;
     let forward = Forward::new(context, input.request, proxy, body.framing())?;
     if let Some(timeout) = grpc::timeout(&input.request.headers).filter(|_| forward.is_grpc) {

@@ -24,7 +24,7 @@ pub(super) async fn serve<'a>(
     let StageInput { request, response, deadline, .. } = input.stage();
     let accepted = &request.head.headers;
     if !matches!(reply.body, ReplyBody::Mapped(_)) {
-        body.drop_at_hand()?;
+        body.discard_buffered()?;
     }
     let (content_type, bytes) = match &reply.body {
         ReplyBody::Empty => (None, Bytes::new()),

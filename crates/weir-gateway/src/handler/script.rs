@@ -34,7 +34,7 @@ pub(super) async fn serve<'a>(
         Ok(place) => place,
         Err(rejection) => {
             // What has come of its body is recorded all the same.
-            let _ = body.drop_at_hand();
+            let _ = body.discard_buffered();
             return Err(rejection);
         }
     };
@@ -42,7 +42,7 @@ pub(super) async fn serve<'a>(
     let bytes = if body.framing().is_empty() {
         Vec::new()
     } else {
-        Box::pin(body.read_whole(input.context.deadline)).await?
+        Box::pin(body.read_all(input.context.deadline)).await?
     };
     prepare(&input.context, input.request);
     let request = request(&input.context, input.request, script, bytes);

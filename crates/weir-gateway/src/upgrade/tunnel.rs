@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use weir_http::buffer::Buffer;
 use weir_http::clock;
 use weir_http::deadline::{Deadline, Expired, Wait};
-use weir_http::outgoing::Outgoing;
 use weir_http::stream::Stream;
+use weir_http::write_buffer::WriteBuffer;
 use weir_telemetry::labels::UpgradeEnd;
 use weir_upstream::Upgraded;
 use weir_wire::{Known, ResponseHead, encode};
@@ -43,7 +43,7 @@ pub struct TunnelReport {
 /// Serves an upgraded connection until it ends. `out` may hold bytes that are sent before the
 /// `response`.
 pub async fn run(
-    (stream, buffer, out): (&Stream, &mut Buffer, &mut Outgoing),
+    (stream, buffer, out): (&Stream, &mut Buffer, &mut WriteBuffer),
     context: &context::Context<'_>,
     response: &ResponseHead,
     upgraded: Upgraded,
@@ -84,7 +84,7 @@ pub async fn run(
     }
 }
 
-fn write_head(out: &mut Outgoing, response: &ResponseHead, id: &[u8]) {
+fn write_head(out: &mut WriteBuffer, response: &ResponseHead, id: &[u8]) {
     let head = out.head();
     encode::status_line(head, response.status);
     encode::fields(head, &response.headers);
@@ -95,7 +95,7 @@ fn write_head(out: &mut Outgoing, response: &ResponseHead, id: &[u8]) {
 /// Sends the head to the client; `false` if the client is gone.
 async fn send_head(
     stream: &Stream,
-    out: &mut Outgoing,
+    out: &mut WriteBuffer,
     deadline: &Deadline,
     idle: Duration,
 ) -> bool {

@@ -30,7 +30,7 @@ pub enum ResponseError {
     AgentProtocolError(FastCgiError),
     /// No byte came in time.
     #[error("the upstream did not respond in time")]
-    Late(Expired),
+    TimedOut(Expired),
     /// A file cannot be read on, or is not any more what it was at the beginning.
     #[error("the file cannot be read, or has changed")]
     File,
@@ -42,7 +42,7 @@ pub enum ResponseError {
     TooLarge,
     /// It is whole, but its record is not on the disk.
     #[error("the record cannot be written to disk")]
-    NotKept,
+    NotRecorded,
 }
 
 impl ResponseError {
@@ -53,11 +53,11 @@ impl ResponseError {
             Self::UpstreamProtocolError(_) | Self::AgentProtocolError(_) => {
                 Problem::UpstreamProtocolError
             }
-            Self::Late(expired) => Rejection::from(*expired).problem,
+            Self::TimedOut(expired) => Rejection::from(*expired).problem,
             Self::File => Problem::FileUnreadable,
             Self::Compression => Problem::Internal,
             Self::TooLarge => Problem::ResponseTooLarge,
-            Self::NotKept => Problem::JournalFull,
+            Self::NotRecorded => Problem::JournalFull,
         }
     }
 }
@@ -71,12 +71,12 @@ impl From<ResponseError> for Rejection {
             ResponseError::AgentProtocolError(why) => {
                 Self::new(error.problem()).detail(why.to_string())
             }
-            ResponseError::Late(expired) => Self::from(*expired),
+            ResponseError::TimedOut(expired) => Self::from(*expired),
             ResponseError::UpstreamClosed
             | ResponseError::File
             | ResponseError::Compression
             | ResponseError::TooLarge
-            | ResponseError::NotKept => Self::new(error.problem()),
+            | ResponseError::NotRecorded => Self::new(error.problem()),
         }
     }
 }

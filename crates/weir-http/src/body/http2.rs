@@ -82,7 +82,7 @@ impl Http2Body {
     }
 
     /// Takes what has come already. Whoever waits for more polls again.
-    pub(super) fn take_at_hand(&mut self) -> Result<(), RequestBodyError> {
+    pub(super) fn read_buffered(&mut self) -> Result<(), RequestBodyError> {
         if self.data.is_empty() && !self.is_done() {
             let mut cx = Context::from_waker(Waker::noop());
             if let Poll::Ready(Err(error)) = self.poll_more(&mut cx) {

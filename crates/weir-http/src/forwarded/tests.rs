@@ -303,7 +303,7 @@ fn addresses_are_written_as_everybody_writes_them() {
             IpAddr::from([10, octet, 0, octet]),
             IpAddr::from([0, 0, 0, octet]),
         ] {
-            let mut buffer = [0; LONGEST_ADDRESS];
+            let mut buffer = [0; MAX_ADDRESS_BYTES];
             assert_eq!(display(address, &mut buffer), address.to_string().as_bytes());
         }
     }

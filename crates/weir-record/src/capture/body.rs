@@ -279,7 +279,7 @@ impl BodyTap for RequestTap {
         self.body.borrow_mut().over(self.handle, &self.settings);
     }
 
-    fn broken(&self) {
+    fn aborted(&self) {
         self.body.borrow_mut().broke_off();
     }
 }

@@ -7,7 +7,7 @@ use weir_config::WhenFull;
 
 /// The disk did not take the record, and responses without one are not to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotKept;
+pub struct NotRecorded;
 
 impl Recording {
     /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
@@ -16,7 +16,7 @@ impl Recording {
         &mut self,
         when_full: impl FnOnce() -> WhenFull,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), NotKept>> {
+    ) -> Poll<Result<(), NotRecorded>> {
         let (Some(position), Some(lane)) = (self.until, &self.recorder.lane) else {
             return Poll::Ready(Ok(()));
         };
@@ -28,7 +28,7 @@ impl Recording {
         self.recorder.stats.unrecorded.add(1);
         Poll::Ready(match when_full() {
             WhenFull::Shed => Ok(()),
-            WhenFull::Refuse => Err(NotKept),
+            WhenFull::Refuse => Err(NotRecorded),
         })
     }
 }

@@ -84,7 +84,7 @@ impl Recording {
             possible_end: None,
         };
         self.write_record(of, state, level, &completed);
-        buffer::give_back_vec(head);
+        buffer::release_vec(head);
     }
 
     fn bodies<'b>(
@@ -192,7 +192,7 @@ impl Recording {
             of.redaction.write(&request.head.headers, &mut head);
         }
         let target = of.redaction.target(request.head.target());
-        let mut address = [0; forwarded::LONGEST_ADDRESS];
+        let mut address = [0; forwarded::MAX_ADDRESS_BYTES];
         let client = forwarded::display(request.client.address, &mut address);
         let principal = request.principal;
         let auth = principal.and_then(|p| p.auth());
@@ -208,7 +208,7 @@ impl Recording {
             scopes: principal.map(|p| p.granted()).unwrap_or_default(),
             ..self.metering_fields(of)
         });
-        buffer::give_back_vec(head);
+        buffer::release_vec(head);
         result
     }
 

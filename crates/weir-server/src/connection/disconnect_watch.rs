@@ -1,8 +1,7 @@
-//! What goes on with a client while it waits for an answer: interim ones are sent to it, and
-//! whether it is still there is watched.
-//!
-//! A client that is gone would else be worked for until the upstream answers. Nothing is asked of
-//! the system unless something has happened on the connection: the runtime knows that already.
+//! While a client waits for a response: interim responses are sent to it, and a disconnect is
+//! detected.
+//! Without this, a request whose client disconnected would occupy weir until the upstream responds.
+//! There is no system call unless the runtime reports an event on the connection.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,46 +13,45 @@ use weir_gateway::exchange::Exchange;
 use weir_gateway::flow::{ClientClosed, flow};
 use weir_gateway::response_body::ResponseBody;
 use weir_http::body::RequestBody;
-use weir_http::outgoing::Outgoing;
 use weir_http::stream::{PeerEvent, Stream};
+use weir_http::write_buffer::WriteBuffer;
 
-/// How long a client that sends no more is still worked for: it may have closed only its own
-/// direction, as some do who have said all.
-const HALF_CLOSED: Duration = Duration::from_secs(1);
+/// Limit on a client that sends no more: some clients close their direction after the request.
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Answers a request, unless the client leaves before that.
-pub(super) async fn answer<'a>(
+/// Serves a request, unless the client disconnects before the response.
+pub(super) async fn serve<'a>(
     stream: &Stream,
     exchange: &mut Exchange,
-    out: &mut Outgoing,
+    out: &mut WriteBuffer,
     body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, ClientClosed> {
     let interim = Rc::clone(&exchange.interim);
     interim.borrow_mut().clear();
-    // Boxed: a connection between requests should not hold the room that one needs, and the
-    // room of a request that needs no waiting is still in the cache from the one before.
-    // Allocated first and then written in place: `Box::pin` would copy all of that room, as most of
-    // it is still uninitialised (400 instructions a request).
+    // Boxed: a connection between requests should not hold the memory of a request, and the memory
+    // of the request before is still in the CPU cache.
+    // Allocated first and then written in place: `Box::pin` would copy all of that memory, as most
+    // of it is still uninitialised (400 instructions a request).
     let mut flow = Box::into_pin(Box::write(Box::new_uninit(), flow(exchange, body)));
     let mut disconnect_watch = DisconnectWatch::Quiet;
-    let answered = poll_fn(|cx| match flow.as_mut().poll(cx) {
-        Poll::Ready(answer) => Poll::Ready(answer),
-        Poll::Pending if !pass(&mut interim.borrow_mut(), stream, cx) => {
+    let served = poll_fn(|cx| match flow.as_mut().poll(cx) {
+        Poll::Ready(response) => Poll::Ready(response),
+        Poll::Pending if !send_interim(&mut interim.borrow_mut(), stream, cx) => {
             Poll::Ready(Err(ClientClosed))
         }
         Poll::Pending => disconnect_watch.poll_disconnect(stream, cx).map(|()| Err(ClientClosed)),
     });
-    let answered = answered.await;
-    // What was not taken yet goes in front of the answer.
+    let served = served.await;
+    // Interim responses that were not sent yet precede the response.
     if !interim.borrow().is_empty() {
         out.head().append(&mut interim.borrow_mut());
     }
-    answered
+    served
 }
 
-/// Sends interim answers; false if the connection is of no use any more. They go whole into the
-/// buffer of the socket, or wait until there is room.
-fn pass(interim: &mut Vec<u8>, stream: &Stream, cx: &mut Context<'_>) -> bool {
+/// Sends interim responses; `false` if the connection is unusable. All of them fit into the buffer
+/// of the socket, or they wait.
+fn send_interim(interim: &mut Vec<u8>, stream: &Stream, cx: &mut Context<'_>) -> bool {
     if interim.is_empty() {
         return true;
     }
@@ -68,29 +66,29 @@ fn pass(interim: &mut Vec<u8>, stream: &Stream, cx: &mut Context<'_>) -> bool {
     }
 }
 
-/// Watches a client while one request is answered.
+/// Watches a client while a request is served.
 enum DisconnectWatch {
-    /// Nothing has come from it.
+    /// No event.
     Quiet,
     /// It sends no more.
     HalfClosed(Pin<Box<Sleep>>),
-    /// It has sent more: the next request, behind which the end of the connection is not seen.
+    /// It has sent more: the next request, which hides the end of the connection.
     Busy,
 }
 
 impl DisconnectWatch {
-    /// Waits until the client is gone.
+    /// Waits until the client disconnects.
     fn poll_disconnect(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match self {
                 Self::Quiet => match ready!(stream.poll_peer_event(cx)) {
                     PeerEvent::Data => *self = Self::Busy,
                     PeerEvent::End => {
-                        *self = Self::HalfClosed(Box::pin(tokio::time::sleep(HALF_CLOSED)))
+                        *self = Self::HalfClosed(Box::pin(tokio::time::sleep(HALF_CLOSED_TIMEOUT)))
                     }
                     PeerEvent::Reset => return Poll::Ready(()),
                 },
-                Self::HalfClosed(patience) => return patience.as_mut().poll(cx),
+                Self::HalfClosed(timeout) => return timeout.as_mut().poll(cx),
                 Self::Busy => return Poll::Pending,
             }
         }

@@ -16,61 +16,60 @@ use weir_gateway::worker::{Phase, Worker};
 use weir_http::body::{Http1Body, Incoming, RequestBody, ResponseError};
 use weir_http::buffer::Buffer;
 use weir_http::deadline::{Deadline, Expired, Wait};
-use weir_http::outgoing::Outgoing;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_http::stream::Stream;
+use weir_http::write_buffer::WriteBuffer;
 use weir_wire::{Framing, HeadError, Known, Method, Scan, Version, encode};
 
-/// An unread body up to this many bytes is read and dropped, to keep the connection.
-const DROPPED: u64 = 64 * 1024;
-/// How long a closing connection is read from, so that the client gets to see the answer: closing
-/// with unread bytes would reset it away (RFC 9112 section 9.6).
-const LINGER: Duration = Duration::from_secs(1);
-/// Most bytes read meanwhile.
+/// An unread body up to this many bytes is read and discarded, to keep the connection.
+const MAX_DISCARDED_BYTES: u64 = 64 * 1024;
+/// How long a closing connection is read, so that the client receives the response: closing with
+/// unread bytes would reset the connection (RFC 9112 section 9.6).
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most bytes that are read meanwhile.
 const LINGER_BYTES: usize = 1024 * 1024;
-/// How long a connection without a request is kept open in [`Phase::Closing`]: a request may be on
-/// its way.
-const LAST_CHANCE: Duration = Duration::from_millis(500);
+/// Limit on a connection without a request in [`Phase::Closing`]: a request may be on its way.
+const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
 struct Connection {
     start: Start,
     stream: Stream,
     incoming: Incoming,
     deadline: Rc<Deadline>,
-    /// There while a request head is incomplete.
+    /// Set while a request head is incomplete.
     exchange: Option<Box<Exchange>>,
-    out: Outgoing,
-    /// No request has come yet.
+    out: WriteBuffer,
+    /// No request has arrived yet.
     fresh: bool,
 }
 
-/// What a connection brings next.
+/// The next event of a connection.
 enum Next {
     /// A request; its head is in the exchange.
     Request(Box<Exchange>),
     /// The preface of HTTP/2.
     Http2,
-    /// Nothing more.
+    /// The end.
     Close,
-    /// Something that is no request.
-    Bad(HeadError),
-    /// A head that takes too long.
-    Late,
+    /// Not HTTP.
+    Invalid(HeadError),
+    /// An incomplete head, when its timeout expired.
+    TimedOut,
 }
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Next,
     /// The client may still be sending: linger.
     Close,
-    /// There is nobody left.
+    /// The client has disconnected.
     Drop,
 }
 
-/// Serves a connection until it is closed. Boxed, so that what a handshake needed is not held by
-/// the connection for the rest of its life.
+/// Serves a connection until it is closed. Boxed, so that the connection does not keep the memory
+/// of a handshake.
 pub(super) fn serve(start: Start, stream: Stream) -> Pin<Box<impl Future<Output = ()>>> {
     Box::pin(run(start, stream))
 }
@@ -83,7 +82,7 @@ async fn run(start: Start, stream: Stream) {
         incoming: Incoming::default(),
         deadline: Rc::default(),
         exchange: None,
-        out: Outgoing::default(),
+        out: WriteBuffer::default(),
         fresh: true,
     };
     let _watch = poll_fn(|cx| Poll::Ready(worker.watch_phase(cx.waker().clone()))).await;
@@ -95,8 +94,8 @@ async fn run(start: Start, stream: Stream) {
                 return http2::serve(start, incoming.buffer, stream).await;
             }
             Next::Close => After::Drop,
-            Next::Bad(error) => connection.reject(error.into()).await,
-            Next::Late => connection.reject(Problem::RequestTimeout.into()).await,
+            Next::Invalid(error) => connection.reject(error.into()).await,
+            Next::TimedOut => connection.reject(Problem::RequestTimeout.into()).await,
         };
         match after {
             After::Next => connection.fresh = false,
@@ -135,16 +134,16 @@ impl Connection {
                             self.incoming.buffer.consume(length);
                             return Poll::Ready(Next::Request(exchange));
                         }
-                        Err(error) => return Poll::Ready(Next::Bad(error)),
+                        Err(error) => return Poll::Ready(Next::Invalid(error)),
                     }
                 }
                 if self.incoming.closed {
                     return Poll::Ready(Next::Close);
                 }
                 if self.incoming.poll_fill(&self.stream, cx).is_pending() {
-                    let (wait, limit) = self.patience(worker, limits.idle, limits.header_time);
+                    let (wait, limit) = self.wait_limit(worker, limits.idle, limits.header_time);
                     return self.deadline.poll(cx, wait, limit).map(|_| match wait {
-                        Wait::Head => Next::Late,
+                        Wait::Head => Next::TimedOut,
                         _ => Next::Close,
                     });
                 }
@@ -153,18 +152,18 @@ impl Connection {
         .await
     }
 
-    /// What is waited for, and how long.
-    fn patience(&self, worker: &Worker, idle: Duration, head: Duration) -> (Wait, Duration) {
+    /// The current wait, and its limit.
+    fn wait_limit(&self, worker: &Worker, idle: Duration, head: Duration) -> (Wait, Duration) {
         if !self.incoming.buffer.is_empty() {
             (Wait::Head, head)
         } else if worker.phase() >= Phase::Closing {
-            (Wait::LastChance, LAST_CHANCE)
+            (Wait::LastChance, LAST_REQUEST_TIMEOUT)
         } else {
             (Wait::Idle, idle)
         }
     }
 
-    /// Answers the request whose head has come.
+    /// Serves the request whose head has arrived.
     async fn exchange(&mut self, mut owned: Box<Exchange>) -> After {
         let Self { start, stream, incoming, out, .. } = self;
         let worker = start.worker;
@@ -184,17 +183,17 @@ impl Connection {
                 RequestBody::http1(Http1Body::new(incoming, stream, framing), idle, received)
             }
         };
-        let answered = if start.reserve {
+        let served = if start.reserve {
             Ok(flow::reject(exchange, exhausted()))
         } else {
-            disconnect_watch::answer(stream, exchange, out, body).await
+            disconnect_watch::serve(stream, exchange, out, body).await
         };
-        let answer = match answered {
-            Ok(answer) => answer,
+        let response = match served {
+            Ok(response) => response,
             Err(ClientClosed) => return After::Drop,
         };
         if let Some(upgraded) = exchange.upgraded.take() {
-            drop(answer);
+            drop(response);
             let HandlerInput { context, response, .. } = exchange.handler_input();
             let client = (&*stream, &mut incoming.buffer, out);
             let run = upgrade::run(client, &context, response, *upgraded, idle);
@@ -204,29 +203,29 @@ impl Connection {
             owned.give_back();
             return if lingers { After::Close } else { After::Drop };
         }
-        // What is left of a request that came too slowly is not waited for again.
+        // The rest of a request that was too slow is not awaited again.
         let close = !exchange.request.keep_alive
             || worker.phase() >= Phase::Draining
             || start.reserve
             || exchange.record.problem == Some(Problem::RequestTimeout);
-        let sent = match answer.detach() {
-            Ok(answer) => {
+        let sent = match response.detach() {
+            Ok(response) => {
                 let close = close || unread_is_long(incoming);
-                send(stream, exchange, out, answer, close, idle).await
+                send(stream, exchange, out, response, close, idle).await
             }
-            Err(answer) => send(stream, exchange, out, answer, close, idle).await,
+            Err(response) => send(stream, exchange, out, response, close, idle).await,
         };
         out.reset();
         let after = match sent {
-            Sent::Whole { close: true } => After::Close,
-            Sent::Whole { close: false } if incoming.body.is_done() && incoming.is_at_end() => {
+            Sent::Complete { close: true } => After::Close,
+            Sent::Complete { close: false } if incoming.body.is_done() && incoming.is_at_end() => {
                 After::Next
             }
-            Sent::Whole { close: false } => {
+            Sent::Complete { close: false } => {
                 Box::pin(skip_rest(incoming, stream, exchange, idle)).await
             }
-            Sent::Broken => {
-                // To HTTP/1.0 an answer may have no other end than that of the connection.
+            Sent::Aborted => {
+                // For HTTP/1.0 the end of the connection may be the only end of a response.
                 if exchange.request.version == Version::Http10 {
                     stream.reset_on_drop();
                 }
@@ -237,25 +236,25 @@ impl Connection {
         after
     }
 
-    /// Answers what is no request.
+    /// Responds to bytes that are no request.
     async fn reject(&mut self, rejection: Rejection) -> After {
         let Start { worker, peer, .. } = self.start;
         let mut exchange = Exchange::take(worker, peer, Protocol::Http1, &self.deadline);
         exchange.request.clear();
-        // Of what cannot be read nothing is made up.
+        // Without a readable head the request line is empty.
         exchange.request.set_line("", "", "");
         exchange.begin(self.start.listener, self.stream.is_tls());
         worker.stats.bad_requests.add(1);
         let idle = exchange.live().site.config.limits.idle;
-        let answer = flow::reject(&mut exchange, rejection);
-        send(&self.stream, &mut exchange, &mut self.out, answer, true, idle).await;
+        let response = flow::reject(&mut exchange, rejection);
+        send(&self.stream, &mut exchange, &mut self.out, response, true, idle).await;
         exchange.give_back();
         After::Close
     }
 
-    /// Ends the answer's direction, then reads until the client has seen it.
+    /// Ends the direction of the response, then reads until the client has received it.
     async fn linger(&mut self) {
-        let mut left = LINGER_BYTES;
+        let mut remaining = LINGER_BYTES;
         self.deadline.progress();
         let mut shut = false;
         poll_fn(|cx| {
@@ -266,14 +265,14 @@ impl Connection {
                     Poll::Pending => {}
                 }
             }
-            let mut dropped = Buffer::default();
-            while let Poll::Ready(read) = self.stream.poll_read(cx, dropped.room(true)) {
+            let mut discarded = Buffer::default();
+            while let Poll::Ready(read) = self.stream.poll_read(cx, discarded.room(true)) {
                 match read {
-                    Ok(count @ 1..) if count < left => left -= count,
+                    Ok(count @ 1..) if count < remaining => remaining -= count,
                     _ => return Poll::Ready(()),
                 }
             }
-            self.deadline.poll(cx, Wait::Linger, LINGER).map(|_| ())
+            self.deadline.poll(cx, Wait::Linger, LINGER_TIMEOUT).map(|_| ())
         })
         .await;
     }
@@ -286,14 +285,15 @@ fn is_http2(bytes: &[u8]) -> bool {
     bytes.len() >= 16 && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
 }
 
-/// More of the request is unread than would be read just to keep the connection; or the client
-/// has been told nothing and may not send it at all.
+/// More of the request is unread than is read to keep the connection; or the client still waits for
+/// `100 (Continue)` and may not send it at all.
 fn unread_is_long(incoming: &Incoming) -> bool {
     !incoming.body.is_done()
-        && (incoming.expects_continue || incoming.body.remaining().is_none_or(|n| n > DROPPED))
+        && (incoming.expects_continue
+            || incoming.body.remaining().is_none_or(|n| n > MAX_DISCARDED_BYTES))
 }
 
-/// Reads what is left of the request, so that the next one can be found behind it.
+/// Reads the rest of the request, so that the next one can be parsed.
 async fn skip_rest(
     incoming: &mut Incoming,
     stream: &Stream,
@@ -311,26 +311,26 @@ async fn skip_rest(
         let count = rest.data().len();
         rest.consume(count);
         skipped += count as u64;
-        if skipped > DROPPED {
+        if skipped > MAX_DISCARDED_BYTES {
             return After::Close;
         }
     }
     if rest.is_done() { After::Next } else { After::Close }
 }
 
-/// How sending an answer ended.
+/// Result of sending a response.
 enum Sent {
-    /// To the last byte; the connection may or may not be used again.
-    Whole { close: bool },
-    /// The client is gone, or the answer broke off: the connection must not look complete.
-    Broken,
+    /// All bytes were sent; `close`: the connection cannot be used again.
+    Complete { close: bool },
+    /// The client disconnected, or the response was aborted: the connection must not look complete.
+    Aborted,
 }
 
-/// Sends an answer: head and body in as few writes as can be.
+/// Sends a response: head and body in as few writes as possible.
 async fn send(
     stream: &Stream,
     exchange: &mut Exchange,
-    out: &mut Outgoing,
+    out: &mut WriteBuffer,
     mut body: ResponseBody<'_>,
     close: bool,
     idle: Duration,
@@ -341,12 +341,13 @@ async fn send(
             body = ResponseBody::Empty;
         }
         exchange.deadline.progress();
-        let mut over = false;
+        let mut is_finished = false;
         let sent =
-            poll_fn(|cx| poll_send(stream, exchange, out, &mut body, &mut over, idle, cx)).await;
+            poll_fn(|cx| poll_send(stream, exchange, out, &mut body, &mut is_finished, idle, cx))
+                .await;
         match sent {
-            Ok(()) => return Sent::Whole { close },
-            Err(Some(why)) if may_still_tell(exchange, out, &why) => {
+            Ok(()) => return Sent::Complete { close },
+            Err(Some(why)) if may_still_reject(exchange, out, &why) => {
                 out.reset();
                 exchange.record.sent = 0;
                 exchange.record.recording.restart();
@@ -354,24 +355,24 @@ async fn send(
             }
             Err(why) => {
                 exchange.abort(why.as_ref());
-                return Sent::Broken;
+                return Sent::Aborted;
             }
         }
     }
 }
 
-/// The upstream broke off so soon that nothing of its answer has left yet. Once: what weir itself
-/// answers with is not answered with something else.
-fn may_still_tell(exchange: &Exchange, out: &Outgoing, why: &ResponseError) -> bool {
+/// The upstream aborted its response before any byte was sent to the client. Local replies are not
+/// replaced by another one.
+fn may_still_reject(exchange: &Exchange, out: &WriteBuffer, why: &ResponseError) -> bool {
     out.is_untouched()
         && exchange.record.problem.is_none()
-        && !matches!(why, ResponseError::Late(_))
+        && !matches!(why, ResponseError::TimedOut(_))
 }
 
-/// Writes the head; gives whether the connection ends with this answer.
+/// Writes the head; whether the connection ends with this response.
 fn write_head(
     exchange: &Exchange,
-    out: &mut Outgoing,
+    out: &mut WriteBuffer,
     body: &ResponseBody<'_>,
     close: bool,
 ) -> bool {
@@ -412,18 +413,18 @@ fn write_head(
     close
 }
 
-/// Sends on. `None` as error: the client is gone.
+/// Continues sending. `None` as error: the client disconnected.
 fn poll_send(
     stream: &Stream,
     exchange: &mut Exchange,
-    out: &mut Outgoing,
+    out: &mut WriteBuffer,
     body: &mut ResponseBody<'_>,
-    over: &mut bool,
+    is_finished: &mut bool,
     idle: Duration,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Option<ResponseError>>> {
     loop {
-        if !*over && out.has_room() {
+        if !*is_finished && out.has_room() {
             match body.poll_data(cx, &exchange.deadline) {
                 Poll::Ready(Ok(true)) => {
                     exchange.record.sent += body.data().len() as u64;
@@ -437,11 +438,11 @@ fn poll_send(
                     continue;
                 }
                 Poll::Ready(Ok(false)) => {
-                    // Few clients of HTTP/1.1 want trailers; they are left out.
+                    // Trailers are dropped: few clients of HTTP/1.1 accept them.
                     exchange.end_body(body.end());
                     exchange.complete(b"");
                     out.end();
-                    *over = true;
+                    *is_finished = true;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error))),
                 Poll::Pending if out.is_empty() => {
@@ -454,7 +455,7 @@ fn poll_send(
             }
         }
         if out.is_empty() {
-            if *over {
+            if *is_finished {
                 return out.poll_flush(stream, cx).map_err(|_| None);
             }
             continue;
@@ -477,7 +478,7 @@ fn poll_send(
             Poll::Pending => {
                 body.poll_request(cx);
                 let expired: Expired = ready!(exchange.deadline.poll(cx, Wait::Client, idle));
-                return Poll::Ready(Err(Some(ResponseError::Late(expired))));
+                return Poll::Ready(Err(Some(ResponseError::TimedOut(expired))));
             }
         }
     }

@@ -21,7 +21,7 @@ use weir_config::Limits;
 use weir_gateway::worker::{Phase, Worker};
 use weir_http::buffer::Buffer;
 use weir_http::deadline::{Deadline, Wait};
-use weir_http::stream::{Rewound, Stream};
+use weir_http::stream::{PrefixedStream, Stream};
 
 /// Largest DATA frame a client may send.
 const FRAME: u32 = 16 * 1024;
@@ -48,7 +48,7 @@ async fn run(start: Start, front: Buffer, stream: Stream) {
     let worker = start.worker;
     let limits = worker.live().site.config.limits;
     let https = stream.is_tls();
-    let (io, alive) = Watched::new(Rewound::new(front, stream));
+    let (io, alive) = Watched::new(PrefixedStream::new(front, stream));
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(limits.http2_streams)

@@ -72,7 +72,7 @@ fn body(request: &ReplayRequest) -> RequestBody<'static> {
     if request.body.is_empty() && !request.headers.iter().any(is_length) {
         return RequestBody::empty();
     }
-    RequestBody::whole(request.body.clone())
+    RequestBody::buffered(request.body.clone())
 }
 
 /// Reads a response to its end; only the journal keeps it.

@@ -115,13 +115,13 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     notes.add(weir_script::Annotation::Property, TRIED_BY, &test_request.by);
     let body = match exchange.request.framing {
         Framing::None => RequestBody::empty(),
-        _ => RequestBody::whole(test_request.text.body.clone()),
+        _ => RequestBody::buffered(test_request.text.body.clone()),
     };
-    let answered = match unreadable {
+    let served = match unreadable {
         Some(rejection) => Ok(flow::reject(&mut exchange, rejection)),
         None => flow(&mut exchange, body).await,
     };
-    let result = match answered {
+    let result = match served {
         Ok(response) => Ok(take(&mut exchange, response, started).await),
         Err(ClientClosed) => {
             exchange.abort(None);

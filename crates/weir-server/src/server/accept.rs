@@ -1,8 +1,7 @@
-//! Accepting connections, until the very last one of a stop.
-//!
-//! Closing a listening socket resets what is in its queue, and what is in the middle of a handshake.
-//! So before it is closed a filter drops every new SYN, while handshakes under way go on to their
-//! end, and what is in the queue is accepted. A client whose SYN was dropped sends it again after a
+//! Accepts connections, also those in the queue at the end of a drain.
+//! Closing a listening socket resets the connections in its queue, and unfinished handshakes.
+//! Before it is closed a filter therefore drops every new SYN, unfinished handshakes complete, and
+//! the connections in the queue are accepted. A client whose SYN was dropped sends it again after a
 //! second, and is then refused: no connection is ever established and not served.
 
 use crate::connection;
@@ -17,12 +16,12 @@ use tokio::sync::watch;
 use weir_gateway::worker::{Control, Phase, Worker};
 use weir_net::descriptors::{Spares, is_exhausted};
 
-/// How long accepting pauses when the process is out of descriptors.
+/// Pause of accepting when the process is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long handshakes that were under way may take when no new one begins.
+/// Limit on unfinished handshakes when no new one starts.
 const HANDSHAKES: Duration = Duration::from_millis(250);
 
-/// A listening socket that is open, as long as this lives.
+/// Counts an open listening socket, until dropped.
 #[derive(Debug)]
 pub(crate) struct Accepting(Arc<AtomicUsize>);
 
@@ -43,14 +42,14 @@ impl Drop for Accepting {
 /// A listening socket of a worker.
 pub(super) struct Listener {
     pub(super) worker: &'static Worker,
-    /// Which of the configuration.
+    /// Index in the configuration.
     pub(super) index: usize,
     pub(super) socket: tokio::net::TcpListener,
     pub(super) spares: Spares,
 }
 
 impl Listener {
-    /// Accepts until the phase says no; then whatever has begun already.
+    /// Accepts until the phase ends it; then the connections that are established already.
     pub(super) async fn accept(
         mut self,
         accepting: Accepting,
@@ -63,7 +62,7 @@ impl Listener {
                 () = closing(&mut control) => break,
             }
         }
-        // Refused, a handshake may end between the last look and the close.
+        // A handshake may complete between the last accept and the close.
         let _ = SockRef::from(&self.socket).attach_filter(&no_new_connections());
         let end = tokio::time::sleep(HANDSHAKES);
         tokio::pin!(end);
@@ -75,8 +74,8 @@ impl Listener {
             }
         }
         let Self { worker, index, socket, .. } = self;
-        // Asked without the runtime, which may think that there is nothing, or that this task has had
-        // its share.
+        // Without the runtime, which may not know of the connection yet, or may have used up the
+        // budget of this task.
         if let Ok(socket) = socket.into_std() {
             accept_rest(worker, index, &socket);
         }
@@ -86,18 +85,18 @@ impl Listener {
     async fn next(&mut self) {
         match self.socket.accept().await {
             Ok((tcp, peer)) => connection::start(self.worker, self.index, tcp, peer),
-            Err(error) if is_exhausted(&error) => self.turn_away().await,
+            Err(error) if is_exhausted(&error) => self.reject_connection().await,
             Err(_) => {}
         }
     }
 
-    /// Without a descriptor the connection stays in the queue, and its client hangs: a spare one is
-    /// given up for it, the client is told, and the connection closed.
-    async fn turn_away(&mut self) {
+    /// Without a descriptor the connection stays in the queue, and its client hangs: a spare
+    /// descriptor is released, the client gets an error, and the connection is closed.
+    async fn reject_connection(&mut self) {
         self.worker.stats.descriptors_exhausted.add(1);
         if self.spares.give_up() {
-            // Ready at once: there is one in the queue. Another thread may have been faster than
-            // this one to take the descriptor; the next round gives up another.
+            // Ready at once: a connection is in the queue. If another thread took the descriptor
+            // first, the next round releases another one.
             if let Ok(Ok((tcp, _))) = tokio::time::timeout(PAUSE, self.socket.accept()).await {
                 let live = self.worker.live();
                 if live.site.tls[self.index].is_none() {
@@ -111,7 +110,7 @@ impl Listener {
     }
 }
 
-/// Accepts what is in the queue. It becomes no longer meanwhile.
+/// Accepts the connections in the queue, which does not grow any more.
 fn accept_rest(worker: &'static Worker, index: usize, socket: &std::net::TcpListener) {
     loop {
         let accepted = socket.accept().and_then(|(tcp, peer)| {
@@ -123,13 +122,13 @@ fn accept_rest(worker: &'static Worker, index: usize, socket: &std::net::TcpList
             Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_exhausted(&error) => {
                 return;
             }
-            // That one has gone.
+            // The client has disconnected.
             Err(_) => {}
         }
     }
 }
 
-/// Tells a client why, as far as that goes without waiting.
+/// Sends the error to a client, if that is possible without waiting.
 fn refuse(tcp: &TcpStream) {
     const BODY: &str = "{\"type\":\"urn:weir:problem:descriptors-exhausted\",\
         \"title\":\"No file descriptors are available\",\"status\":503}";
@@ -138,10 +137,11 @@ fn refuse(tcp: &TcpStream) {
          connection: close\r\ncontent-length: {}\r\n\r\n{BODY}",
         BODY.len()
     );
-    // Its socket's buffer is empty: the text goes in whole.
+    // The buffer of the socket is empty: the text fits.
     let _ = tcp.try_write(text.as_bytes());
     let _ = SockRef::from(tcp).shutdown(std::net::Shutdown::Write);
-    // What it has sent is read, or closing would reset the connection and take the answer away.
+    // Received bytes are read: closing with unread bytes resets the connection, and the response is
+    // lost.
     let mut bytes = [0; 16 * 1024];
     while matches!(tcp.try_read(&mut bytes), Ok(1..)) {}
 }
@@ -165,11 +165,11 @@ fn no_new_connections() -> [SockFilter; 5] {
 }
 
 async fn closing(control: &mut watch::Receiver<Control>) {
-    // An error means that the gateway is gone, which is a stop as well.
+    // An error means that the gateway was dropped, which is a stop, too.
     let _ = control.wait_for(|control| control.phase >= Phase::Closing).await;
 }
 
-/// Turns listening sockets into ones of this thread's runtime.
+/// Registers listening sockets with the runtime of this thread.
 pub(super) fn listeners(
     worker: &'static Worker,
     sockets: Vec<std::net::TcpListener>,

@@ -4,12 +4,12 @@ use super::FastCgiUpload;
 use super::output::{Output, OutputError};
 use crate::Connection;
 use crate::attempt::Failed;
-use crate::body::ResponseError;
-use crate::deadline::{Deadline, Wait};
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use weir_http::body::ResponseError;
+use weir_http::deadline::{Deadline, Wait};
 use weir_wire::Framing;
 
 /// Limits of an agent from the last byte of a response to the end of its output, in time and in further
@@ -57,7 +57,7 @@ impl<'a> FastCgiResponse<'a> {
             // Bytes beyond the declared length are not the client's.
             body.front.truncate(usize::try_from(left).unwrap_or(usize::MAX));
         }
-        body.finish_if_over();
+        body.finish_if_complete();
         body
     }
 
@@ -126,7 +126,7 @@ impl<'a> FastCgiResponse<'a> {
         } else if let (Some(connection), Some(output)) = (&mut self.connection, &mut self.output) {
             output.consume(connection, count);
         }
-        self.finish_if_over();
+        self.finish_if_complete();
     }
 
     /// The buffered bytes are known to be the last ones.
@@ -176,7 +176,7 @@ impl<'a> FastCgiResponse<'a> {
             }
             Poll::Pending => {
                 let expired = ready!(deadline.poll(cx, Wait::UpstreamBody, self.idle));
-                Poll::Ready(Err(self.failed(Failed::TimedOut, ResponseError::Late(expired))))
+                Poll::Ready(Err(self.failed(Failed::TimedOut, ResponseError::TimedOut(expired))))
             }
         }
     }
@@ -199,7 +199,7 @@ impl<'a> FastCgiResponse<'a> {
         error
     }
 
-    fn finish_if_over(&mut self) {
+    fn finish_if_complete(&mut self) {
         let all = match (self.left, &self.output) {
             (Some(left), _) => left == 0,
             (None, Some(output)) => output.end().is_some() && output.ready() == 0,

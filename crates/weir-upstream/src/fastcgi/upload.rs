@@ -4,14 +4,14 @@ use super::output::Output;
 use super::{Head, HeadReader};
 use crate::Connection;
 use crate::attempt::{Failure, Progress, Scope, Timeouts, Upload, UploadError, UploadState};
-use crate::body::RequestBody;
-use crate::buffer;
-use crate::deadline::Wait;
-use crate::stream::Stream;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_broker::Pool;
+use weir_http::body::RequestBody;
+use weir_http::buffer;
+use weir_http::deadline::Wait;
+use weir_http::stream::Stream;
 use weir_wire::fastcgi::request;
 use weir_wire::{Method, ResponseHead};
 
@@ -192,6 +192,6 @@ struct Bytes(Vec<u8>);
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        buffer::give_back_vec(std::mem::take(&mut self.0));
+        buffer::release_vec(std::mem::take(&mut self.0));
     }
 }

@@ -6,7 +6,13 @@ use weir_config::{ErrorShare, Scheme, Target};
 const PAUSE: Duration = Duration::from_secs(10);
 
 fn settings() -> weir_config::Health {
-    weir_config::Health { failures: 3, errors: None, pause: PAUSE, check: None, most_out: 10_000 }
+    weir_config::Health {
+        failures: 3,
+        errors: None,
+        pause: PAUSE,
+        check: None,
+        max_ejected: 10_000,
+    }
 }
 
 fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstream {
@@ -73,7 +79,7 @@ fn a_target_goes_out_after_failures_in_a_row_and_one_request_tries_it_again() {
     assert!(!health.admits(later) && !health.may_admit(later), "and only one");
     health.responded(200, || later);
     assert!(health.admits(later) && health.is_up());
-    assert_eq!(health.series().taken_out, [0, 1, 0]);
+    assert_eq!(health.series().ejections, [0, 1, 0]);
 }
 
 #[test]
@@ -105,7 +111,7 @@ fn a_share_of_errors_takes_a_target_out_and_one_good_answer_brings_it_back() {
 
 #[test]
 fn never_more_are_out_than_may_be() {
-    let all = healths(4, weir_config::Health { most_out: 5000, ..settings() });
+    let all = healths(4, weir_config::Health { max_ejected: 5000, ..settings() });
     let now = Instant::now();
     for _ in 0..5 {
         all.iter().for_each(|health| health.failed(now));
@@ -119,10 +125,12 @@ fn never_more_are_out_than_may_be() {
     all[0].responded(200, || now);
     all[3].failed(now);
     assert!(all[0].is_up() && !all[3].is_up());
-    assert!(healths(4, weir_config::Health { most_out: 2499, ..settings() }).iter().all(|one| {
-        (0..9).for_each(|_| one.failed(now));
-        one.is_up()
-    }));
+    assert!(healths(4, weir_config::Health { max_ejected: 2499, ..settings() }).iter().all(
+        |one| {
+            (0..9).for_each(|_| one.failed(now));
+            one.is_up()
+        }
+    ));
 }
 
 #[test]
@@ -142,7 +150,7 @@ fn checks_in_a_row_take_a_target_out_and_bring_it_back() {
     assert!(!health.is_up(), "one is not two");
     checked(Some(true));
     assert!(health.admits(now));
-    assert_eq!((health.series().checks, health.series().taken_out), ([3, 5], [1, 0, 0]));
+    assert_eq!((health.series().checks, health.series().ejections), ([3, 5], [1, 0, 0]));
 }
 
 #[test]
@@ -151,7 +159,7 @@ fn a_check_is_due_once_whoever_asks() {
     let (start, check) = (Instant::now(), check());
     assert!(health.may_check(&check, start));
     assert!(!health.may_check(&check, start + PAUSE), "one is under way");
-    health.check_is_over();
+    health.finish_check();
     assert!(!health.may_check(&check, start + check.every / 2));
     assert!(health.may_check(&check, start + check.every * 2));
 }

@@ -3,10 +3,10 @@
 use super::Http1Upload;
 use crate::Connection;
 use crate::attempt::{Failed, Scope};
-use crate::body::ResponseError;
-use crate::deadline::{Deadline, Wait};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use weir_http::body::ResponseError;
+use weir_http::deadline::{Deadline, Wait};
 use weir_wire::{BodyDecoder, Framing, ResponseHead};
 
 /// Most bytes that are read of a discarded response, to keep its connection.
@@ -167,7 +167,7 @@ impl<'a> Http1Response<'a> {
                 }
                 Poll::Pending => {
                     let expired = ready!(deadline.poll(cx, Wait::UpstreamBody, self.idle));
-                    return Poll::Ready(Err(self.failed(ResponseError::Late(expired))));
+                    return Poll::Ready(Err(self.failed(ResponseError::TimedOut(expired))));
                 }
             }
         }
@@ -185,7 +185,7 @@ impl<'a> Http1Response<'a> {
 
     fn failed(&mut self, error: ResponseError) -> ResponseError {
         if let Some(connection) = self.connection.take() {
-            let timed_out = matches!(error, ResponseError::Late(_));
+            let timed_out = matches!(error, ResponseError::TimedOut(_));
             connection.failed(if timed_out { Failed::TimedOut } else { Failed::Closed });
         }
         error

@@ -4,22 +4,22 @@ use super::HeadReader;
 use crate::attempt::{
     Failure, Progress, Reached, Scope, Timeouts, Upload, UploadError, UploadState,
 };
-use crate::body::RequestBody;
-use crate::deadline::{Deadline, Wait};
-use crate::labels::RetryReason;
-use crate::outgoing::Outgoing;
-use crate::spans::AttemptSpan;
-use crate::stream::Stream;
 use crate::target_upload::{Finished, TargetUpload};
 use crate::{CheckOutError, Connection, Http1Response, OutboundRequest, Target};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use weir_http::body::RequestBody;
+use weir_http::deadline::{Deadline, Wait};
+use weir_http::stream::Stream;
+use weir_http::write_buffer::WriteBuffer;
+use weir_telemetry::labels::RetryReason;
+use weir_telemetry::spans::AttemptSpan;
 use weir_wire::{Framing, Method, ResponseHead};
 
 /// A request being sent.
 pub struct Http1Upload<'a> {
-    out: Outgoing,
+    out: WriteBuffer,
     body: RequestBody<'a>,
     framing: Framing,
     pub(super) progress: Progress,
@@ -33,7 +33,7 @@ impl<'a> Http1Upload<'a> {
     /// A request with this body. Its head follows: [`Http1Upload::set_head`].
     pub fn new(body: RequestBody<'a>) -> Self {
         Self {
-            out: Outgoing::default(),
+            out: WriteBuffer::default(),
             framing: body.framing(),
             body,
             progress: Progress::new(UploadState::Body),
@@ -44,7 +44,7 @@ impl<'a> Http1Upload<'a> {
 
     /// Sets the head, or replaces it for another target. A small body that is buffered goes with
     /// it.
-    pub fn set_head(&mut self, head: Outgoing) {
+    pub fn set_head(&mut self, head: WriteBuffer) {
         let length = head.len();
         if let Some(before) = self.head.replace(length) {
             if self.is_buffered {
@@ -205,7 +205,7 @@ impl<'a> TargetUpload for Http1Upload<'a> {
     }
 
     fn duplicate(&self) -> Option<Self> {
-        let mut out = Outgoing::default();
+        let mut out = WriteBuffer::default();
         out.head()
             .extend_from_slice(self.is_buffered.then(|| self.out.behind(self.head.unwrap_or(0)))?);
         out.keep();
@@ -247,8 +247,8 @@ impl<'a> TargetUpload for Http1Upload<'a> {
         Finished::Response(Http1Response::new(connection, self, response, idle))
     }
 
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         // A fault in the body is not reported: there is one already.
-        let _ = self.body.drop_at_hand();
+        let _ = self.body.discard_buffered();
     }
 }

@@ -1,14 +1,14 @@
 //! The body of a response that comes by HTTP/2.
 
 use super::{Http2Upload, StreamPermit};
-use crate::body::{BodyEnd, ResponseError};
-use crate::deadline::{Deadline, Expired, Wait};
-use crate::grpc;
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
 use http::{HeaderMap, HeaderValue};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use weir_http::body::{BodyEnd, ResponseError};
+use weir_http::deadline::{Deadline, Expired, Wait};
+use weir_http::grpc;
 use weir_wire::Framing;
 
 /// Reads a response's body, and meanwhile sends the rest of the request.
@@ -21,7 +21,7 @@ pub struct Http2Response<'a> {
     framing: Framing,
     /// Trailers that have come.
     trailers: Option<HeaderMap>,
-    over: bool,
+    is_finished: bool,
     idle: Duration,
     /// It is the response to a gRPC call.
     is_grpc: bool,
@@ -37,9 +37,9 @@ impl<'a> Http2Response<'a> {
         is_grpc: bool,
     ) -> Self {
         let upload = Some(upload).filter(|upload| !upload.progress.is_finished());
-        let over = incoming.is_end_stream();
+        let is_finished = incoming.is_end_stream();
         let (data, trailers) = (Bytes::new(), None);
-        Self { permit, upload, incoming, data, framing, trailers, over, idle, is_grpc }
+        Self { permit, upload, incoming, data, framing, trailers, is_finished, idle, is_grpc }
     }
 
     /// Detaches the body from the request, if nothing of the request is left to send.
@@ -47,7 +47,8 @@ impl<'a> Http2Response<'a> {
         if self.upload.is_some() {
             return Err(self);
         }
-        let Self { permit, incoming, data, framing, trailers, over, idle, is_grpc, .. } = *self;
+        let Self { permit, incoming, data, framing, trailers, is_finished, idle, is_grpc, .. } =
+            *self;
         let upload = None;
         let body = Http2Response {
             permit,
@@ -56,7 +57,7 @@ impl<'a> Http2Response<'a> {
             data,
             framing,
             trailers,
-            over,
+            is_finished,
             idle,
             is_grpc,
         };
@@ -73,9 +74,9 @@ impl<'a> Http2Response<'a> {
         &self.data
     }
 
-    /// Takes up to `most` of the buffered bytes, without copying them.
-    pub fn take(&mut self, most: usize) -> Bytes {
-        let count = self.data.len().min(most);
+    /// Takes up to `max` of the buffered bytes, without copying them.
+    pub fn take(&mut self, max: usize) -> Bytes {
+        let count = self.data.len().min(max);
         let bytes = self.data.slice(..count);
         self.consume(count);
         bytes
@@ -90,7 +91,7 @@ impl<'a> Http2Response<'a> {
 
     /// Whether the bytes that have arrived are the last.
     pub fn is_last(&self) -> bool {
-        self.over || self.incoming.is_end_stream()
+        self.is_finished || self.incoming.is_end_stream()
     }
 
     /// Waits for bytes; `false` at the end of the body.
@@ -103,7 +104,7 @@ impl<'a> Http2Response<'a> {
             deadline.progress();
         }
         loop {
-            if self.over {
+            if self.is_finished {
                 return Poll::Ready(Ok(false));
             }
             match self.incoming.poll_data(cx) {
@@ -116,7 +117,7 @@ impl<'a> Http2Response<'a> {
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(self.failed(&error))),
                 Poll::Ready(None) => match self.incoming.poll_trailers(cx) {
                     Poll::Ready(Ok(trailers)) => {
-                        (self.trailers, self.over) = (trailers, true);
+                        (self.trailers, self.is_finished) = (trailers, true);
                         continue;
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(self.failed(&error))),
@@ -128,7 +129,7 @@ impl<'a> Http2Response<'a> {
             if expired != Expired::Request {
                 self.permit.target().health.failed(Instant::now());
             }
-            return Poll::Ready(Err(ResponseError::Late(expired)));
+            return Poll::Ready(Err(ResponseError::TimedOut(expired)));
         }
     }
 
@@ -136,9 +137,9 @@ impl<'a> Http2Response<'a> {
     /// is there.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(upload) = &mut self.upload else { return false };
-        let over = upload.poll(cx).is_ready();
+        let is_finished = upload.poll(cx).is_ready();
         let moved = upload.progress.take_moved();
-        if over {
+        if is_finished {
             self.upload = None;
         }
         moved

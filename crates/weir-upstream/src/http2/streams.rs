@@ -6,8 +6,6 @@
 
 use crate::Target;
 use crate::connection::{CheckOutError, ConnectionPermit};
-use crate::deadline::Deadline;
-use crate::stream::Rewound;
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use std::cell::{Cell, RefCell};
@@ -15,6 +13,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use weir_http::deadline::Deadline;
+use weir_http::stream::PrefixedStream;
 
 /// Most requests at once over one connection, if the target allows as many.
 const MAX_STREAMS: usize = 100;
@@ -196,7 +196,7 @@ impl Target {
             .max_header_list_size(MAX_HEAD_BYTES)
             .max_concurrent_streams(0)
             .enable_push(false);
-        let io = Rewound::new(crate::buffer::Buffer::default(), stream);
+        let io = PrefixedStream::new(weir_http::buffer::Buffer::default(), stream);
         let shaken = self.within_connect_timeout(deadline, builder.handshake::<_, Bytes>(io));
         let (send, connection) = shaken
             .await
@@ -221,7 +221,7 @@ impl Target {
 async fn run_connection(
     target: Rc<Target>,
     number: usize,
-    connection: h2::client::Connection<Rewound, Bytes>,
+    connection: h2::client::Connection<PrefixedStream, Bytes>,
     permit: ConnectionPermit,
 ) {
     // Requests in flight get the error.

@@ -4,12 +4,6 @@ use super::{Http2Channel, Http2Response, read_head};
 use crate::attempt::{
     Failure, Progress, Reached, Scope, Timeouts, Upload, UploadError, UploadState,
 };
-use crate::body::RequestBody;
-use crate::deadline::{Deadline, Expired, Wait};
-use crate::grpc;
-use crate::headers::filter_trailers;
-use crate::labels::RetryReason;
-use crate::spans::AttemptSpan;
 use crate::target_upload::{Finished, TargetUpload};
 use crate::{CheckOutError, OutboundRequest, Target};
 use bytes::Bytes;
@@ -19,6 +13,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use weir_http::body::RequestBody;
+use weir_http::deadline::{Deadline, Expired, Wait};
+use weir_http::grpc;
+use weir_http::headers::filter_trailers;
+use weir_telemetry::labels::RetryReason;
+use weir_telemetry::spans::AttemptSpan;
 use weir_wire::{Framing, Method, ResponseHead};
 
 /// Most bytes that are taken of a body at once.
@@ -297,8 +297,8 @@ impl<'a> TargetUpload for Http2Upload<'a> {
         Finished::Response(Box::new(body))
     }
 
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         // A fault in the body is not reported: there is one already.
-        let _ = self.body.drop_at_hand();
+        let _ = self.body.discard_buffered();
     }
 }

@@ -10,8 +10,6 @@
 
 use super::{Attempted, FailedAttempt, SendContext, Sender};
 use crate::attempt::Upload;
-use crate::clock;
-use crate::labels::{Hedged, RetryDenied, RetryReason};
 use crate::pick::Pick;
 use crate::retry::RetryPolicy;
 use crate::target_upload::TargetUpload;
@@ -22,6 +20,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
+use weir_http::clock;
+use weir_telemetry::labels::{Hedged, RetryDenied, RetryReason};
 use weir_wire::{Method, ResponseHead};
 
 /// How an attempt ended whose result is not awaited any more.
@@ -50,7 +50,7 @@ struct Raced<A> {
     hedged: bool,
 }
 
-/// The second attempt, once it has begun. Unless it is taken, it is cancelled.
+/// The second attempt, once it has started. Unless it is taken, it is cancelled.
 struct SecondAttempt {
     method: Method,
     open: Cell<Option<OpenAttempt>>,
@@ -69,7 +69,7 @@ impl Drop for SecondAttempt {
 struct Ended<U: Upload> {
     attempted: Attempted<U>,
     /// It has a response that is not retried.
-    is_good: bool,
+    is_usable: bool,
     /// The request and the head of the response; those of the first attempt are the caller's.
     own: Option<(U, ResponseHead)>,
 }
@@ -97,19 +97,19 @@ impl<'u> Hedge<'u> {
     ) -> Attempted<U> {
         let Sender { context, pick, report, attempts, .. } = sender;
         let (context, report) = (&*context, &mut **report);
-        let is_good = |attempted: &Attempted<U>, response: &ResponseHead| {
+        let is_usable = |attempted: &Attempted<U>, response: &ResponseHead| {
             attempted.is_ok() && !self.policy.retries_status(U::retry_status(response))
         };
         let open = SecondAttempt { method: context.scope.method, open: Cell::new(None) };
         let second_target = Cell::new(None);
         // Both wait at once, for different things.
-        let deadline = context.scope.deadline.beside();
+        let deadline = context.scope.deadline.for_concurrent_wait();
         let mut own = *context;
         (own.scope.deadline, own.scope.interim) = (&deadline, None);
         let shared = &*report;
         let first = async {
             let attempted = context.attempt_on(target, channel, upload, response, shared).await;
-            Ended { is_good: is_good(&attempted, response), attempted, own: None }
+            Ended { is_usable: is_usable(&attempted, response), attempted, own: None }
         };
         let second = || {
             let other = self.second_target(pick, target)?;
@@ -117,24 +117,24 @@ impl<'u> Hedge<'u> {
             let (own, open) = (&own, &open);
             Some(async move {
                 let (mut upload, mut response) = (spare, ResponseHead::default());
-                let begun = begin_second(own, other, &mut upload, open).await;
-                let attempted = match begun {
+                let started = start_second(own, other, &mut upload, open).await;
+                let attempted = match started {
                     Ok(channel) => own
                         .attempt_on(other, channel, &mut upload, &mut response, shared)
                         .await
                         .map_err(|failed| failed.settle(other)),
                     Err(failed) => Err(failed),
                 };
-                let is_good = is_good(&attempted, &response);
-                Ended { is_good, attempted, own: Some((upload, response)) }
+                let is_usable = is_usable(&attempted, &response);
+                Ended { is_usable, attempted, own: Some((upload, response)) }
             })
         };
-        let raced = self.run(first, second, |ended| ended.is_good).await;
+        let raced = self.run(first, second, |ended| ended.is_usable).await;
         if raced.hedged {
             *attempts += 1;
             report.count_retry();
             let outcome = match raced.winner {
-                _ if !raced.result.is_good => Hedged::None,
+                _ if !raced.result.is_usable => Hedged::None,
                 Winner::First => Hedged::First,
                 Winner::Second => Hedged::Second,
             };
@@ -182,15 +182,15 @@ impl<'u> Hedge<'u> {
     async fn run<A, S: Future<Output = A>>(
         &self,
         first: impl Future<Output = A>,
-        begin: impl FnOnce() -> Option<S>,
-        is_good: impl Fn(&A) -> bool,
+        start_second: impl FnOnce() -> Option<S>,
+        is_usable: impl Fn(&A) -> bool,
     ) -> Raced<A> {
         let mut first = pin!(first);
         let alone = |result| Raced { winner: Winner::First, result, beaten: None, hedged: false };
         if let Ok(result) = tokio::time::timeout(self.after, first.as_mut()).await {
             return alone(result);
         }
-        let Some(second) = begin() else { return alone(first.await) };
+        let Some(second) = start_second() else { return alone(first.await) };
         let mut second = pin!(second);
         // The one that has ended, and is not good.
         let mut beaten: Option<(Winner, A)> = None;
@@ -204,7 +204,7 @@ impl<'u> Hedge<'u> {
                     Winner::Second => second.as_mut().poll(cx),
                 };
                 let Poll::Ready(result) = polled else { continue };
-                if is_good(&result) || beaten.is_some() {
+                if is_usable(&result) || beaten.is_some() {
                     let beaten = beaten.take().map(|(_, result)| result);
                     return Poll::Ready(Raced { winner: attempt, result, beaten, hedged: true });
                 }
@@ -217,7 +217,7 @@ impl<'u> Hedge<'u> {
 }
 
 /// Checks out a channel for the second attempt, and addresses the request.
-async fn begin_second<U: TargetUpload>(
+async fn start_second<U: TargetUpload>(
     context: &SendContext<'_>,
     target: &Rc<Target>,
     upload: &mut U,
@@ -226,7 +226,7 @@ async fn begin_second<U: TargetUpload>(
     let started = clock::now();
     let mut channel = U::check_out(target, context.scope.deadline)
         .await
-        .map_err(|error| context.not_checked_out(target, error, started))?;
+        .map_err(|error| context.check_out_failed(target, error, started))?;
     let span = context.attempt_span();
     let addressed = upload.address(&mut channel, &context.request, target, span.as_ref());
     open.open.set(Some(OpenAttempt::new(Rc::clone(target), started, span)));

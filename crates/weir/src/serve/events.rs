@@ -96,7 +96,7 @@ impl Events {
 
     /// The server has stopped.
     pub(crate) fn stopped(&self, report: &DrainReport) {
-        let (failed, took) = (report.failed, report.took.as_secs_f64());
+        let (failed, took) = (report.failed, report.duration.as_secs_f64());
         if self.json {
             return self.line(json!({"event": "stopped", "failed": failed, "took": took}));
         }

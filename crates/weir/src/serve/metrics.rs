@@ -148,7 +148,7 @@ pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
 pub(crate) fn telemetry(exports: &Counters, stats: &Snapshot) -> Vec<Family> {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let dropped = [
-        ("room", get(&exports.overtaken) + stats.spans_lost),
+        ("room", get(&exports.overtaken) + stats.spans_dropped),
         ("refused", get(&exports.refused)),
         ("failed", get(&exports.given_up)),
     ];

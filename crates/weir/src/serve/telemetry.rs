@@ -25,7 +25,7 @@ use weir_admin::metrics::Family;
 use weir_config::Config;
 use weir_http_client::Connection;
 use weir_server::Gateway;
-use weir_telemetry::spans::Traced;
+use weir_telemetry::spans::TracedRequest;
 
 /// Its name.
 const THREAD: &str = "telemetry";
@@ -193,7 +193,7 @@ struct Exporter {
     instance: String,
     /// Since when counters count, since 1970.
     since: Duration,
-    waiting: VecDeque<Traced>,
+    waiting: VecDeque<TracedRequest>,
     /// How many spans these have.
     spans: usize,
     /// Since when the first of them waits.

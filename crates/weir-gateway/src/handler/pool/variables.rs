@@ -6,7 +6,7 @@ use crate::script_path::Found;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use weir_config::Pool;
-use weir_http::forwarded::{LONGEST_ADDRESS, display};
+use weir_http::forwarded::{MAX_ADDRESS_BYTES, display};
 use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, Headers, Known, RequestHead, encode};
 
@@ -61,7 +61,7 @@ pub(super) fn each(
 
 fn peers(request: &ClientRequest<'_>, peer: &SocketAddr, push: &mut impl FnMut(&str, &[u8])) {
     let client = request.client;
-    let mut address = [0; LONGEST_ADDRESS];
+    let mut address = [0; MAX_ADDRESS_BYTES];
     push("REMOTE_ADDR", display(client.address, &mut address));
     if client.address == peer.ip().to_canonical() {
         push("REMOTE_PORT", peer.port().to_string().as_bytes());

@@ -195,11 +195,11 @@ impl BodyTap for MirrorTap {
         let Some(Pending { bytes, copies }) = self.0.take() else { return };
         for mut copy in copies {
             if let Some(bytes) = &bytes {
-                copy.request.body = RequestBody::whole(bytes.clone());
+                copy.request.body = RequestBody::buffered(bytes.clone());
             }
             tokio::task::spawn_local(copy.send());
         }
     }
 
-    fn broken(&self) {}
+    fn aborted(&self) {}
 }

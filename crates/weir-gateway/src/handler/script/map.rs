@@ -37,15 +37,15 @@ pub(crate) async fn request<'a>(
         return Err(transform::compressed());
     }
     let bodiless = body.framing().is_empty();
-    let bytes = body.read_whole(input.context.deadline).await?;
+    let bytes = body.read_all(input.context.deadline).await?;
     match run(input, script, Part::RequestMap, bytes.clone(), Role::RequestMap).await? {
         MapResult::Response(body) => Ok(Mapped::Response(body)),
         MapResult::Changes(changes) => {
             let changed = change(&mut input.request.headers, script, changes);
             let body = match changed.map_err(|invalid| invalid.reject(input, script))? {
-                Some(bytes) => RequestBody::whole(bytes.into()),
+                Some(bytes) => RequestBody::buffered(bytes.into()),
                 None if bodiless => RequestBody::empty(),
-                None => RequestBody::whole(bytes),
+                None => RequestBody::buffered(bytes),
             };
             Ok(Mapped::Request(body))
         }
@@ -70,7 +70,7 @@ pub(crate) async fn response<'a>(
     if is_encoded(&head.headers) {
         return Err(transform::unreadable());
     }
-    let bytes = body.read_whole(input.context.deadline, input.context.route.body_limit).await?;
+    let bytes = body.read_all(input.context.deadline, input.context.route.body_limit).await?;
     let fields = head.headers.iter();
     let fields = fields
         .map(|(_, name, value)| (name.to_ascii_lowercase(), headers::text(value).into_owned()));

@@ -1,4 +1,4 @@
-//! Whether the client of an HTTP/2 connection is still there.
+//! Keep-alive of HTTP/2 connections: a PING to a silent client.
 
 use h2::{Ping, PingPong};
 use std::cell::Cell;
@@ -9,29 +9,28 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use weir_http::deadline::{Deadline, Wait};
-use weir_http::stream::Rewound;
+use weir_http::stream::PrefixedStream;
 
-/// How long a connection may be silent before a PING, and behind the PING before the connection
-/// counts as dead.
-const PING: Duration = Duration::from_secs(20);
+/// Silence of a connection before a PING, and after the PING before the connection counts as dead.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// A stream that notes signs of life: bytes that came, and bytes that a full socket takes again. A
+/// A stream that records activity: received bytes, and bytes that a full socket accepts again. A
 /// slow client that reads a long response sends little, and its PONG waits behind that response.
 pub(super) struct Watched {
-    io: Rewound,
+    io: PrefixedStream,
     /// The socket was full.
     full: bool,
     alive: Rc<Cell<bool>>,
 }
 
 impl Watched {
-    /// The stream, and the mark that a sign of life sets.
-    pub(super) fn new(io: Rewound) -> (Self, Rc<Cell<bool>>) {
+    /// The stream, and the flag that activity sets.
+    pub(super) fn new(io: PrefixedStream) -> (Self, Rc<Cell<bool>>) {
         let alive = Rc::new(Cell::new(false));
         (Self { io, full: false, alive: Rc::clone(&alive) }, alive)
     }
 
-    fn note_written(&mut self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn record_write(&mut self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match polled {
             Poll::Pending => self.full = true,
             Poll::Ready(Ok(_)) if self.full => {
@@ -65,7 +64,7 @@ impl AsyncWrite for Watched {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, bytes);
-        self.note_written(polled)
+        self.record_write(polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -82,7 +81,7 @@ impl AsyncWrite for Watched {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bytes);
-        self.note_written(polled)
+        self.record_write(polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -95,30 +94,30 @@ pub(super) struct KeepAlive {
     alive: Rc<Cell<bool>>,
     ping: PingPong,
     silence: Deadline,
-    /// A PING has been sent; what follows is the wait for any sign of life.
-    asked: bool,
+    /// A PING was sent; any activity is awaited.
+    ping_sent: bool,
 }
 
 impl KeepAlive {
     pub(super) fn new(alive: Rc<Cell<bool>>, ping: PingPong) -> Self {
-        Self { alive, ping, silence: Deadline::default(), asked: false }
+        Self { alive, ping, silence: Deadline::default(), ping_sent: false }
     }
 
     /// Ready when a PING waits to be written (`true`), or the client is dead (`false`).
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        // The bytes of the PONG are a sign of life already; it is taken so that another PING can be sent.
+        // The bytes of the PONG are activity already; it is read so that another PING can be sent.
         let _ = self.ping.poll_pong(cx);
         loop {
             if self.alive.take() {
-                self.asked = false;
+                self.ping_sent = false;
                 self.silence.progress();
             }
-            ready!(self.silence.poll(cx, Wait::Idle, PING));
-            if self.asked {
+            ready!(self.silence.poll(cx, Wait::Idle, PING_INTERVAL));
+            if self.ping_sent {
                 return Poll::Ready(false);
             }
-            self.asked = true;
-            // One that could not be sent, as its forerunner has no PONG yet, is as good as sent.
+            self.ping_sent = true;
+            // If it cannot be sent, the PING before it has no PONG yet: that counts as sent.
             if self.ping.send_ping(Ping::opaque()).is_ok() {
                 return Poll::Ready(true);
             }

@@ -1,4 +1,5 @@
-//! One stream: its request is answered, and the response is sent as the client's windows allow.
+//! One stream: the request is served, and the response sent as the flow control windows of the
+//! client allow.
 
 use super::{InFlight, head};
 use crate::connection::{Start, exhausted};
@@ -19,13 +20,13 @@ use weir_gateway::flow::{self, ClientClosed, flow};
 use weir_gateway::response_body::ResponseBody;
 use weir_http::body::{Http2Body, RequestBody, ResponseError, SharedResponse};
 use weir_http::deadline::{Expired, Wait};
-use weir_record::capture::NotKept;
+use weir_record::capture::NotRecorded;
 use weir_wire::Known;
 
-/// Most bytes that are handed to the library at once.
+/// Most bytes that are passed to `h2` at once.
 const MAX_DATA_BYTES: usize = 16 * 1024;
 
-/// A request whose head has come.
+/// A request whose head has arrived.
 pub(super) struct Request {
     pub(super) https: bool,
     pub(super) limits: Limits,
@@ -33,10 +34,10 @@ pub(super) struct Request {
     pub(super) response: SendResponse<Bytes>,
 }
 
-/// Why a stream is reset: an answer that broke off, or nothing if the client is gone.
+/// Why a stream is reset: the error of an aborted response, or `None` if the client disconnected.
 struct Broken(Option<ResponseError>);
 
-/// Serves a stream until its response is handed over, or the stream is reset.
+/// Serves a stream until its response is passed to `h2`, or the stream is reset.
 pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
     let Request { https, limits, request, response } = request;
     let worker = start.worker;
@@ -58,7 +59,7 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
             let body = Http2Body::new(incoming, framing, continues);
             let received = &worker.stats.request_bytes;
             let body = RequestBody::http2(body, limits.idle, received);
-            match answer(&mut exchange, &mut response, body).await {
+            match respond(&mut exchange, &mut response, body).await {
                 Ok(body) => body,
                 Err(ClientClosed) => return response.reset(Reason::INTERNAL_ERROR),
             }
@@ -66,10 +67,10 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
         Err(rejection) => {
             worker.stats.bad_requests.add(1);
             if let Some(value) = parts.headers.get(http::header::CONTENT_TYPE) {
-                // It says how the refusal is to look; headers were not read on.
+                // The client can still accept a response; the other headers were not read.
                 exchange.request.headers.push_known(Known::ContentType, value.as_bytes());
             }
-            // What follows the head is read within bounds, as of any body that nobody wants.
+            // The body is read within bounds, like every body that is not consumed.
             drop(Http2Body::new(incoming, None, None));
             flow::reject(&mut exchange, rejection)
         }
@@ -81,29 +82,29 @@ pub(super) async fn serve(start: Start, request: Request, _open: InFlight) {
     }
 }
 
-/// Answers a request, unless the client resets the stream before that.
-async fn answer(
+/// Serves a request, unless the client resets the stream before the response.
+async fn respond(
     exchange: &mut Exchange,
     response: &mut Response,
     body: RequestBody<'static>,
 ) -> Result<ResponseBody<'static>, ClientClosed> {
     let mut flow = pin!(flow(exchange, body));
     poll_fn(|cx| match flow.as_mut().poll(cx) {
-        Poll::Ready(answered) => Poll::Ready(answered),
+        Poll::Ready(served) => Poll::Ready(served),
         Poll::Pending => response.poll_reset(cx).map(|()| Err(ClientClosed)),
     })
     .await
 }
 
-/// What a stream is answered with: shared with the request's body while the client waits for
-/// `100 (Continue)`.
+/// Sender of the response: shared with the body of the request while the client waits for `100
+/// (Continue)`.
 enum Response {
     Own(SendResponse<Bytes>),
     Shared(SharedResponse),
 }
 
 impl Response {
-    /// The response, and the share of the request's body in it if the client expects one.
+    /// The sender, and the share of the request body in it if the client expects `100 (Continue)`.
     fn new(response: SendResponse<Bytes>, expects: bool) -> (Self, Option<SharedResponse>) {
         if !expects {
             return (Self::Own(response), None);
@@ -152,7 +153,7 @@ async fn send(
         exchange.complete(b"");
         if poll_fn(|cx| exchange.poll_kept(cx)).await.is_err() {
             response.reset(Reason::INTERNAL_ERROR);
-            return Err(Broken(Some(ResponseError::NotKept)));
+            return Err(Broken(Some(ResponseError::NotRecorded)));
         }
         return response.send(head, true).map(|_| ());
     }
@@ -161,7 +162,7 @@ async fn send(
     exchange.deadline.progress();
     let sent = poll_fn(|cx| sending.poll(exchange, cx)).await;
     if let Err(Broken(why)) = &sent {
-        let slow_client = matches!(why, Some(ResponseError::Late(Expired::Wait(Wait::Client))));
+        let slow_client = matches!(why, Some(ResponseError::TimedOut(Expired::Wait(Wait::Client))));
         let reason = if slow_client { Reason::CANCEL } else { Reason::INTERNAL_ERROR };
         sending.stream.send_reset(reason);
     }
@@ -172,22 +173,23 @@ async fn send(
 struct Sending {
     stream: SendStream<Bytes>,
     body: ResponseBody<'static>,
-    /// There once the exchange is complete: to be sent when its record is kept.
+    /// Set once the exchange is complete; sent when the record is durable.
     end: Option<End>,
-    /// How long the client may take nothing.
+    /// Limit on a client that accepts no bytes.
     idle: Duration,
 }
 
-/// What ends a stream.
+/// The end of a stream.
 enum End {
-    /// The last bytes, or none.
+    /// The last bytes, maybe empty.
     Data(Bytes),
     Trailers(HeaderMap),
 }
 
 impl Sending {
-    /// Sends on until all of it is handed over. What is handed over is within the client's windows:
-    /// without one the body waits here, under the deadlines of its request.
+    /// Continues sending until the entire body is passed to `h2`, which gets only bytes that the
+    /// windows of the client allow: without a window the body waits here, under the deadlines of
+    /// the request.
     fn poll(&mut self, exchange: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         if self.stream.poll_reset(cx).is_ready() {
             return Poll::Ready(Err(Broken(None)));
@@ -215,8 +217,8 @@ impl Sending {
                 }
             }
         }
-        if let Err(NotKept) = ready!(exchange.poll_kept(cx)) {
-            return Poll::Ready(Err(Broken(Some(ResponseError::NotKept))));
+        if let Err(NotRecorded) = ready!(exchange.poll_kept(cx)) {
+            return Poll::Ready(Err(Broken(Some(ResponseError::NotRecorded))));
         }
         let sent = match self.end.take() {
             Some(End::Trailers(trailers)) => self.stream.send_trailers(trailers),
@@ -226,27 +228,28 @@ impl Sending {
         Poll::Ready(sent.map_err(|_| Broken(None)))
     }
 
-    /// Waits until the client takes bytes of those at hand; gives how many.
+    /// Waits until the windows allow bytes of the buffered ones; returns their number.
     fn poll_window(
         &mut self,
         exchange: &Exchange,
         cx: &mut Context<'_>,
     ) -> Poll<Result<usize, Broken>> {
-        let wanted = self.body.data().len().min(MAX_DATA_BYTES);
-        self.stream.reserve_capacity(wanted);
+        let buffered = self.body.data().len().min(MAX_DATA_BYTES);
+        self.stream.reserve_capacity(buffered);
         loop {
-            let window = self.stream.capacity().min(wanted);
-            if window > 0 || wanted == 0 {
+            let window = self.stream.capacity().min(buffered);
+            if window > 0 || buffered == 0 {
                 return Poll::Ready(Ok(window));
             }
             match self.stream.poll_capacity(cx) {
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Err(Broken(None))),
                 Poll::Pending => {
-                    // A client that sends all before it reads would else wait for ever.
+                    // A client that sends its entire request before it reads would otherwise wait
+                    // for ever.
                     self.body.poll_request(cx);
                     let expired = ready!(exchange.deadline.poll(cx, Wait::Client, self.idle));
-                    return Poll::Ready(Err(Broken(Some(ResponseError::Late(expired)))));
+                    return Poll::Ready(Err(Broken(Some(ResponseError::TimedOut(expired)))));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Traced requests as spans, by OpenTelemetry's conventions for HTTP
+//! TracedRequest requests as spans, by OpenTelemetry's conventions for HTTP
 //! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>).
 
 use super::attributes::{number, scope, text};
@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
 use prost::Message;
-use weir_telemetry::spans::{Traced, Try};
+use weir_telemetry::spans::{TracedAttempt, TracedRequest};
 
 /// Version of the conventions.
 pub(super) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
@@ -17,10 +17,11 @@ pub(super) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 const SAMPLED: u32 = 1;
 
 /// A request to a collector with all spans of these.
-pub(super) fn encode(traced: &[Traced], resource: Resource) -> Vec<u8> {
+pub(super) fn encode(traced: &[TracedRequest], resource: Resource) -> Vec<u8> {
     let spans = traced.iter().flat_map(|one| {
-        let tries = one.tries.iter().enumerate().map(move |(sent, made)| client(one, made, sent));
-        std::iter::once(server(one)).chain(tries)
+        let attempts =
+            one.attempts.iter().enumerate().map(move |(sent, attempt)| client(one, attempt, sent));
+        std::iter::once(server(one)).chain(attempts)
     });
     let scope_spans =
         ScopeSpans { scope: Some(scope()), spans: spans.collect(), schema_url: SCHEMA.to_owned() };
@@ -33,7 +34,7 @@ pub(super) fn encode(traced: &[Traced], resource: Resource) -> Vec<u8> {
 }
 
 /// The request of the client.
-fn server(one: &Traced) -> Span {
+fn server(one: &TracedRequest) -> Span {
     let mut attributes = method(one);
     attributes.extend([
         text("url.path", &one.path),
@@ -73,7 +74,7 @@ fn server(one: &Traced) -> Span {
         name,
         kind: SpanKind::Server as i32,
         start_time_unix_nano: one.start_ns,
-        end_time_unix_nano: one.start_ns.saturating_add(nanos(one.took)),
+        end_time_unix_nano: one.start_ns.saturating_add(nanos(one.duration)),
         attributes,
         status: failed.then(error),
         ..of_trace(one)
@@ -81,42 +82,42 @@ fn server(one: &Traced) -> Span {
 }
 
 /// A request to an upstream.
-fn client(one: &Traced, made: &Try, sent_before: usize) -> Span {
+fn client(one: &TracedRequest, attempt: &TracedAttempt, sent_before: usize) -> Span {
     let mut attributes = method(one);
     attributes.extend([
-        text("server.address", &made.host),
-        number("server.port", made.port),
-        text("url.full", &made.url),
-        text("network.protocol.version", made.protocol),
-        text("weir.upstream", &made.upstream),
+        text("server.address", &attempt.host),
+        number("server.port", attempt.port),
+        text("url.full", &attempt.url),
+        text("network.protocol.version", attempt.protocol),
+        text("weir.upstream", &attempt.upstream),
     ]);
     if sent_before > 0 {
         let count = i64::try_from(sent_before).unwrap_or(i64::MAX);
         attributes.push(number("http.request.resend_count", count));
     }
-    if made.status != 0 {
-        attributes.push(number("http.response.status_code", made.status));
+    if attempt.status != 0 {
+        attributes.push(number("http.response.status_code", attempt.status));
     }
-    let failed = !made.error.is_empty() || made.status >= 400;
+    let failed = !attempt.error.is_empty() || attempt.status >= 400;
     if failed {
-        attributes.push(error_type(made.error, made.status));
+        attributes.push(error_type(attempt.error, attempt.status));
     }
-    let start = one.start_ns.saturating_add(nanos(made.begun));
+    let start = one.start_ns.saturating_add(nanos(attempt.started));
     Span {
-        span_id: id(made.span),
+        span_id: id(attempt.span),
         parent_span_id: id(one.span),
         flags: SAMPLED | SpanFlags::ContextHasIsRemoteMask as u32,
         name: known_method(one).to_owned(),
         kind: SpanKind::Client as i32,
         start_time_unix_nano: start,
-        end_time_unix_nano: start.saturating_add(nanos(made.took)),
+        end_time_unix_nano: start.saturating_add(nanos(attempt.duration)),
         attributes,
         status: failed.then(error),
         ..of_trace(one)
     }
 }
 
-fn of_trace(one: &Traced) -> Span {
+fn of_trace(one: &TracedRequest) -> Span {
     Span {
         trace_id: one.trace.to_be_bytes().to_vec(),
         trace_state: one.state.clone(),
@@ -144,7 +145,7 @@ fn error_type(word: &str, status: u16) -> KeyValue {
     }
 }
 
-fn method(one: &Traced) -> Vec<KeyValue> {
+fn method(one: &TracedRequest) -> Vec<KeyValue> {
     let mut attributes = vec![text("http.request.method", one.method_label)];
     if one.method_label == "_OTHER" {
         attributes.push(text("http.request.method_original", &one.method));
@@ -153,6 +154,6 @@ fn method(one: &Traced) -> Vec<KeyValue> {
 }
 
 /// The method in names of spans.
-fn known_method(one: &Traced) -> &'static str {
+fn known_method(one: &TracedRequest) -> &'static str {
     if one.method_label == "_OTHER" { "HTTP" } else { one.method_label }
 }

@@ -14,7 +14,7 @@ const FULL: usize = 16 * 1024;
 
 /// One direction of one connection.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub struct WriteBuffer {
     bytes: Vec<u8>,
     written: usize,
     /// Something has gone out.
@@ -28,7 +28,7 @@ pub struct Outgoing {
     flushed: bool,
 }
 
-impl Outgoing {
+impl WriteBuffer {
     /// Where a head is written to.
     pub fn head(&mut self) -> &mut Vec<u8> {
         self.flushed = false;
@@ -43,7 +43,7 @@ impl Outgoing {
         self.chunked = chunked;
     }
 
-    /// Keeps what is written, for [`Outgoing::rewind`].
+    /// Keeps what is written, for [`WriteBuffer::rewind`].
     pub fn keep(&mut self) {
         self.kept = true;
     }
@@ -64,7 +64,7 @@ impl Outgoing {
     }
 
     /// Takes data: gives the number of bytes copied, which the source may drop now. The rest
-    /// stays with the source and is handed to [`Outgoing::poll_write`] until it is gone.
+    /// stays with the source and is handed to [`WriteBuffer::poll_write`] until it is gone.
     pub fn take(&mut self, data: &[u8]) -> usize {
         debug_assert!(self.has_room());
         self.flushed = false;
@@ -155,8 +155,8 @@ impl Outgoing {
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for WriteBuffer {
     fn drop(&mut self) {
-        buffer::give_back_vec(std::mem::take(&mut self.bytes));
+        buffer::release_vec(std::mem::take(&mut self.bytes));
     }
 }
