@@ -1,4 +1,4 @@
-//! Stored responses, and what HTTP says of their freshness (a subset of RFC 9111).
+//! Response cache: store, and rules of freshness (a subset of RFC 9111).
 
 pub mod rules;
 mod store;

@@ -3,21 +3,21 @@
 use jiff::fmt::rfc2822;
 use weir_wire::{Headers, Known};
 
-/// Most headers that an answer may vary by.
+/// Most names of `Vary`.
 const MAX_VARY_NAMES: usize = 8;
-/// Longest time that anything is fresh, in seconds: a year.
+/// Longest freshness in seconds: a year.
 const MAX_FRESH_SECONDS: u64 = 365 * 24 * 60 * 60;
 
-/// How long an answer is fresh.
+/// Freshness of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
-    /// Seconds from when it was made.
+    /// Freshness lifetime in seconds, from the creation of the response.
     pub fresh: u64,
-    /// Seconds that had gone by when it came (`Age`).
+    /// Age in seconds when it arrived (`Age`).
     pub age: u64,
 }
 
-/// The directives of `Cache-Control`, names as they stand.
+/// The directives of `Cache-Control`, names unchanged.
 fn directives(headers: &Headers) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     headers.get_all("cache-control").flat_map(|value| value.split(|&b| b == b',')).map(|part| {
         let part = part.trim_ascii();
@@ -28,19 +28,19 @@ fn directives(headers: &Headers) -> impl Iterator<Item = (&[u8], Option<&[u8]>)>
     })
 }
 
-/// Whether a `Cache-Control` names one of these.
+/// Whether `Cache-Control` has one of these directives.
 pub fn has_directive(headers: &Headers, names: &[&str]) -> bool {
     directives(headers).any(|(name, _)| {
         names.iter().any(|directive| name.eq_ignore_ascii_case(directive.as_bytes()))
     })
 }
 
-/// Whether a request wants an answer from the origin (RFC 9111 section 5.2.1).
+/// Whether a request requires revalidation (RFC 9111 section 5.2.1).
 pub fn requires_revalidation(headers: &Headers) -> bool {
     has_directive(headers, &["no-cache"]) || seconds_of(headers, "max-age") == Some(0)
 }
 
-/// The seconds of a directive; of several the fewest, and none at all if it is malformed.
+/// The seconds of a directive; of several the minimum, 0 if it is malformed.
 fn seconds_of(headers: &Headers, directive: &str) -> Option<u64> {
     let all =
         directives(headers).filter(|(name, _)| name.eq_ignore_ascii_case(directive.as_bytes()));
@@ -58,9 +58,9 @@ fn date(headers: &Headers, name: &str) -> Option<i64> {
     parsed.ok().map(jiff::Timestamp::as_second)
 }
 
-/// Whether an answer to a GET may be stored, and how long it is fresh; `fallback` are the seconds
-/// where it does not say. One that is never fresh is not worth storing unless it can be asked for
-/// again by its validators.
+/// Freshness of a response to GET; `None` if it must not be stored. `fallback` is the lifetime in
+/// seconds without explicit freshness. A response that is never fresh is stored only if it has a
+/// validator.
 pub fn freshness(status: u16, headers: &Headers, fallback: Option<u64>) -> Option<Freshness> {
     let known = matches!(status, 200 | 203 | 204 | 301 | 308 | 404 | 410);
     let unwanted = has_directive(headers, &["no-store", "private", "no-cache"])
@@ -73,7 +73,7 @@ pub fn freshness(status: u16, headers: &Headers, fallback: Option<u64>) -> Optio
     let expires = || {
         headers.get("expires")?;
         let (expires, dated) = (date(headers, "expires"), date(headers, "date"));
-        // A date that cannot be read lies in the past (RFC 9111 section 5.3).
+        // An invalid date counts as past (RFC 9111 section 5.3).
         Some(expires.zip(dated).map_or(0, |(expires, dated)| (expires - dated).max(0) as u64))
     };
     let fresh = seconds_of(headers, "s-maxage")
@@ -85,13 +85,12 @@ pub fn freshness(status: u16, headers: &Headers, fallback: Option<u64>) -> Optio
     (fresh > age || has_validator(headers)).then_some(Freshness { fresh, age })
 }
 
-/// Whether it can be asked for again by what tells its states apart.
+/// Whether the response has a validator: `ETag` or `Last-Modified`.
 pub(crate) fn has_validator(headers: &Headers) -> bool {
     headers.known(Known::Etag).is_some() || headers.get("last-modified").is_some()
 }
 
-/// The names of the request headers that an answer depends on, in lower case; `None` if nobody
-/// knows what it depends on.
+/// The request headers that select a response (`Vary`), in lower case; `None` for `*`, or too many.
 pub fn varies_by(headers: &Headers) -> Option<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for name in headers.known_all(Known::Vary).flat_map(|value| value.split(|&b| b == b',')) {
@@ -107,7 +106,7 @@ pub fn varies_by(headers: &Headers) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The values of a request header, which answers are told apart by.
+/// The values of a request header that selects a response, joined.
 pub(crate) fn value_of(request: &Headers, name: &str) -> Option<Vec<u8>> {
     let mut values = request.get_all(name).map(<[u8]>::trim_ascii);
     let mut joined = values.next()?.to_vec();
@@ -118,7 +117,7 @@ pub(crate) fn value_of(request: &Headers, name: &str) -> Option<Vec<u8>> {
     Some(joined)
 }
 
-/// Whether the client has what is stored already (RFC 9110 section 13.2.2).
+/// Whether the conditions of the request match the stored response: 304 (RFC 9110 section 13.2.2).
 pub fn is_not_modified(request: &Headers, stored: &Headers) -> bool {
     if request.get("if-none-match").is_some() {
         let bare = |tag: &[u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();

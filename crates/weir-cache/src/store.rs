@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::watch;
 use weir_wire::Headers;
 
-/// What an answer takes beside its bytes, about.
+/// Approximate memory of a response besides its bytes.
 const OVERHEAD_BYTES: u64 = 512;
-/// Most answers of one resource.
+/// Most responses of one resource.
 const MAX_VARIANTS: usize = 32;
-/// How long requests for what could not be stored go straight on, in seconds.
+/// How long requests for an uncacheable resource are not collapsed, in seconds.
 const HIT_FOR_MISS_SECONDS: u64 = 10;
 
 type Key = Arc<[u8]>;
 
-/// Stored answers.
+/// Stored responses.
 #[derive(Debug)]
 pub struct Store {
     memory: u64,
@@ -37,22 +37,22 @@ struct State {
     filling: HashMap<Box<[u8]>, watch::Receiver<()>, foldhash::fast::RandomState>,
 }
 
-/// What is known of a resource for certain requests.
+/// A stored response, or the fact that the response to these requests is uncacheable.
 #[derive(Debug)]
 pub struct Entry {
-    /// Whom it is for, and by which way it came.
+    /// Caller and upstream that it belongs to.
     tag: Vec<u8>,
-    /// Request headers that it depends on, with the values it is for.
+    /// Request headers that select it, with their values.
     vary: Vec<(String, Option<Vec<u8>>)>,
-    /// The answer; `None` if there was one that may not be stored.
+    /// The response; `None` if it must not be stored.
     pub response: Option<StoredResponse>,
-    /// Seconds since 1970 when it came.
+    /// Seconds since 1970 when it arrived.
     stored_at: u64,
     cost: u64,
     used: AtomicBool,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct StoredResponse {
     /// Status code of the response.
@@ -61,7 +61,7 @@ pub struct StoredResponse {
     pub headers: Headers,
     /// Its body.
     pub body: Bytes,
-    /// How long it may be reused.
+    /// Its freshness.
     pub freshness: Freshness,
 }
 
@@ -71,13 +71,13 @@ impl Entry {
             && self.vary.iter().all(|(name, value)| rules::value_of(request, name) == *value)
     }
 
-    /// Seconds since it was made.
+    /// Age in seconds.
     pub fn age(&self, now: u64) -> u64 {
         let before = self.response.as_ref().map_or(0, |response| response.freshness.age);
         before.saturating_add(now.saturating_sub(self.stored_at))
     }
 
-    /// Seconds that it is still fresh for.
+    /// Remaining seconds of freshness.
     pub fn fresh_for(&self, now: u64) -> u64 {
         let fresh = self
             .response
@@ -87,23 +87,23 @@ impl Entry {
     }
 }
 
-/// What there is for a request.
+/// Result of a lookup.
 pub enum StoreLookup {
-    /// Nothing.
+    /// No stored response.
     Miss,
-    /// An answer, fresh.
+    /// A fresh response.
     Fresh(Arc<Entry>),
-    /// An answer that has to be asked for again, with a validator.
+    /// A stale response with a validator.
     Stale(Arc<Entry>),
-    /// Only that answers are not stored.
+    /// The response is known to be uncacheable.
     HitForMiss,
 }
 
-/// A request for a resource is under way, until dropped.
+/// A cache fill in progress, until dropped.
 pub struct FillGuard {
     store: Arc<Store>,
     key: Box<[u8]>,
-    /// Those who wait see it go.
+    /// Its drop wakes collapsed requests.
     _sender: watch::Sender<()>,
 }
 
@@ -120,17 +120,17 @@ impl Store {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half done in there but a count, which only makes room early.
+        // After a panic at most the count of bytes is wrong, which only evicts early.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers and bytes that are stored.
+    /// Stored responses and bytes.
     pub fn size(&self) -> (u64, u64) {
         let state = self.state();
         (state.entries as u64, state.bytes)
     }
 
-    /// What there is for a request with these headers at `now`, seconds since 1970.
+    /// Looks up the response to a request with these headers at `now`, seconds since 1970.
     pub fn lookup(&self, key: &[u8], tag: &[u8], request: &Headers, now: u64) -> StoreLookup {
         let state = self.state();
         let entries = state.resources.get(key).map(Vec::as_slice).unwrap_or_default();
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Begins a request, or gives what ends with the one that is under way.
+    /// Starts a cache fill; `Err` ends with the fill in progress.
     pub fn start_fill(
         self: &Arc<Self>,
         key: &[u8],
@@ -168,8 +168,8 @@ impl Store {
         Ok(FillGuard { store: Arc::clone(self), key, _sender: sender })
     }
 
-    /// Stores what came at `now` for `request`; gives how many others had to go. `answer` is `None`
-    /// if there was one that may not be stored.
+    /// Stores the response to `request` that arrived at `now`; `None`: it is uncacheable. Returns
+    /// the number of evictions.
     pub fn insert(
         &self,
         key: &[u8],
@@ -225,14 +225,14 @@ impl Store {
         evicted
     }
 
-    /// Forgets a resource: it was changed.
+    /// Invalidates a resource after a change.
     pub fn invalidate(&self, key: &[u8]) {
         self.state().remove(key, |_| true);
     }
 }
 
 impl State {
-    /// Removes those entries of a resource.
+    /// Removes entries of a resource.
     fn remove(&mut self, key: &[u8], is_removed: impl Fn(&Entry) -> bool) {
         let Some(entries) = self.resources.get_mut(key) else { return };
         let (count, bytes) = (&mut self.entries, &mut self.bytes);
@@ -249,15 +249,15 @@ impl State {
         }
     }
 
-    /// Removes the first entry that was not used since it was last looked at.
+    /// Removes the first entry that was not used since the last round.
     fn evict(&mut self) -> bool {
-        // Once round, every entry is unused.
+        // After one round every entry is unused.
         for _ in 0..=2 * self.order.len() {
             let Some((key, weak)) = self.order.pop_front() else { return false };
             let Some(entry) = weak.upgrade() else { continue };
             let stored = self.resources.get(&key);
             if !stored.is_some_and(|entries| entries.iter().any(|e| Arc::ptr_eq(e, &entry))) {
-                // Somebody sends it still, but it is not stored any more.
+                // A response in flight still holds it, but it is not stored any more.
                 continue;
             }
             if entry.used.swap(false, Relaxed) {

@@ -1,4 +1,4 @@
-//! The body of an answer that is read from a file, a piece at a time.
+//! The body of a response that is read from a file in chunks.
 
 use super::disk::{self, IoMode, ReadError};
 use super::stored::Stored;
@@ -13,26 +13,26 @@ use weir_http::body::ResponseError;
 use weir_http::buffer::Buffer;
 use weir_http::deadline::{Deadline, Wait};
 
-/// Most bytes read at a time.
+/// Most bytes of a read.
 const CHUNK_BYTES: u64 = 64 * 1024;
-/// How long a disk may take for them.
+/// Limit on a read of the disk.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Reading = Pin<Box<dyn Future<Output = Result<Vec<u8>, ReadError>>>>;
 
-/// Bytes of a file, and maybe texts between them.
+/// Bytes of a file, and maybe texts between them (`multipart/byteranges`).
 pub struct FileBody {
     file: Arc<Stored>,
-    /// What is to come.
+    /// The chunks still to be read.
     chunks: VecDeque<Chunk>,
-    /// Bytes of all that, and those at hand.
+    /// Bytes of these chunks, and of the buffer.
     left: u64,
     buffer: Buffer,
-    /// A thread reads.
+    /// A read in progress on another thread.
     reading: Option<Reading>,
 }
 
-/// Bytes that follow each other.
+/// A part of the body.
 #[derive(Debug)]
 pub enum Chunk {
     /// Bytes in memory.
@@ -51,34 +51,34 @@ impl Chunk {
 }
 
 impl FileBody {
-    /// These pieces of a file, none of them empty.
+    /// A body of these chunks, none of them empty.
     pub fn new(file: Arc<Stored>, chunks: VecDeque<Chunk>) -> Self {
         let left = chunks.iter().map(Chunk::length).sum();
         Self { file, chunks, left, buffer: Buffer::default(), reading: None }
     }
 
-    /// Bytes that are left.
+    /// Remaining bytes.
     pub fn length(&self) -> u64 {
         self.left
     }
 
-    /// The bytes at hand.
+    /// The buffered bytes.
     pub fn data(&self) -> &[u8] {
         self.buffer.filled()
     }
 
-    /// Drops bytes at hand that are dealt with.
+    /// Drops buffered bytes that are processed.
     pub fn consume(&mut self, count: usize) {
         self.left -= count as u64;
         self.buffer.consume(count);
     }
 
-    /// What is at hand is the rest.
+    /// The buffered bytes are the last ones.
     pub fn is_last(&self) -> bool {
         self.left == self.buffer.len() as u64
     }
 
-    /// Waits until bytes are at hand (`true`) or the body is over (`false`).
+    /// Waits until bytes are buffered (`true`) or the body has ended (`false`).
     pub fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -109,14 +109,14 @@ impl FileBody {
                 }
             }
         }
-        // Nobody takes a torn file for a whole one.
+        // A file that changed meanwhile must not look complete.
         if self.is_last() && !self.file.is_consistent() {
             return Poll::Ready(Err(ResponseError::File));
         }
         Poll::Ready(Ok(true))
     }
 
-    /// Reads what is in memory; has a thread read it if it is not.
+    /// Reads from the page cache, or on another thread.
     fn read(&mut self, range: &Range<u64>) -> Result<(), ResponseError> {
         let wanted = (range.end - range.start).min(CHUNK_BYTES) as usize;
         let Some(file) = self.file.open() else { return Err(ResponseError::File) };
@@ -153,8 +153,7 @@ impl FileBody {
         }
     }
 
-    /// So many bytes of the first piece have been read. None means that the file ends before its
-    /// time: it was cut off.
+    /// Advances by bytes of the first chunk. 0 means that the file was truncated.
     fn advance(&mut self, count: usize) -> Result<(), ResponseError> {
         let Some(Chunk::File(mut range)) = self.chunks.pop_front() else {
             return Err(ResponseError::File);

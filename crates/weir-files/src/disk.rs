@@ -1,8 +1,8 @@
-//! What is asked of the file system, without waiting for a disk where a worker asks.
+//! Access to the file system; a worker never waits for a disk.
 //!
-//! A worker takes what the system has in memory already: a path all of whose names are in its
-//! cache (`RESOLVE_CACHED`, Linux 5.12), bytes that are in the page cache (`RWF_NOWAIT`). Whatever
-//! would have to wait is done again on a thread that may.
+//! A worker reads only from memory: a path whose names are all in the cache of the system
+//! (`RESOLVE_CACHED`, Linux 5.12), bytes in the page cache (`RWF_NOWAIT`). An operation that would
+//! block is repeated on another thread.
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -13,26 +13,26 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Threads of one worker that wait for a disk at a time; whoever comes then waits for one of them.
+/// Threads of one worker that wait for a disk at a time; further operations wait for a thread.
 const MAX_THREADS: usize = 16;
-/// How often a path is followed that others are changing meanwhile.
+/// Attempts to follow a path that changes meanwhile.
 const MAX_ATTEMPTS: usize = 16;
 
-/// Who asks.
+/// Whether an operation may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoMode {
-    /// A worker: nothing may be waited for.
+    /// On a worker.
     NonBlocking,
-    /// A thread that may wait.
+    /// On another thread.
     Blocking,
 }
 
-/// Why something cannot be had.
+/// Why a file cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// It is not in memory: a thread has to ask.
+    /// Not in memory: a thread must repeat the operation.
     WouldBlock,
-    /// It is there and cannot be read.
+    /// The file exists and cannot be read.
     Unreadable(io::Error),
 }
 
@@ -42,17 +42,17 @@ impl From<Errno> for ReadError {
     }
 }
 
-/// Opens a folder to look beneath it; `None` if there is none.
+/// Opens a folder; `None` if it does not exist.
 pub(crate) fn open_folder(path: &Path, mode: IoMode) -> Result<Option<OwnedFd>, ReadError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     open(CWD, path.as_os_str().as_encoded_bytes(), flags, ResolveFlags::empty(), mode)
 }
 
-/// Opens what a path leads to beneath a folder; `None` if it leads nowhere, or out of it.
+/// Opens a path beneath a folder; `None` if it does not exist, or leads out of the folder.
 ///
-/// The system itself sees to it that the path, symbolic links included, stays beneath (openat2(2),
-/// `RESOLVE_BENEATH`): what was looked at is what is opened, whatever happens meanwhile. A pipe or
-/// a device does not hold up who opens it.
+/// The system checks that the path, symbolic links included, stays beneath (openat2(2),
+/// `RESOLVE_BENEATH`), so that no change in between matters. A pipe or a device does not block the
+/// caller.
 pub(crate) fn open_beneath(
     folder: &OwnedFd,
     path: &[u8],
@@ -77,7 +77,7 @@ fn open(
     for _ in 0..MAX_ATTEMPTS {
         return match rustix::fs::openat2(&folder, path, flags, Mode::empty(), resolve) {
             Ok(file) => Ok(Some(file)),
-            // Also what a path is told that leads out of the folder (`EXDEV`).
+            // `EXDEV`: the path leads out of the folder.
             Err(
                 Errno::NOENT
                 | Errno::NOTDIR
@@ -87,11 +87,11 @@ fn open(
                 | Errno::NXIO
                 | Errno::NODEV,
             ) => Ok(None),
-            // `INVAL` from a system that cannot look into its memory only.
+            // `INVAL` from a system without `RESOLVE_CACHED`.
             Err(Errno::AGAIN | Errno::INVAL) if mode == IoMode::NonBlocking => {
                 Err(ReadError::WouldBlock)
             }
-            // Somebody renames folders on the way.
+            // A folder of the path was renamed meanwhile.
             Err(Errno::AGAIN) => continue,
             Err(error) => Err(error.into()),
         };
@@ -99,7 +99,7 @@ fn open(
     Err(Errno::AGAIN.into())
 }
 
-/// What is known of an open file.
+/// Metadata of an open file.
 pub(crate) fn stat(file: &OwnedFd) -> Result<Stat, ReadError> {
     Ok(rustix::fs::fstat(file)?)
 }
@@ -119,7 +119,7 @@ pub fn read_all(file: &OwnedFd, size: usize, mode: IoMode) -> Result<Vec<u8>, Re
     Ok(bytes)
 }
 
-/// Reads bytes at a place; 0 is the end.
+/// Reads bytes at an offset; 0 is the end.
 pub(crate) fn read(
     file: &OwnedFd,
     at: u64,
@@ -134,7 +134,7 @@ pub(crate) fn read(
         return match rustix::io::preadv2(file, &mut [IoSliceMut::new(room)], at, flags) {
             Ok(count) => Ok(count),
             Err(Errno::INTR) => continue,
-            // Not every file system can tell whether it would have to wait.
+            // Not every file system supports `RWF_NOWAIT`.
             Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) if mode == IoMode::NonBlocking => {
                 Err(ReadError::WouldBlock)
             }
@@ -147,9 +147,9 @@ thread_local! {
     static THREADS: OnceCell<Arc<Semaphore>> = const { OnceCell::new() };
 }
 
-/// Does on a thread what may have to wait.
+/// Runs an operation that may block on another thread.
 ///
-/// The thread is one of this worker's runtime, so it shares the worker's table of descriptors.
+/// The thread belongs to the runtime of this worker, so it shares the table of descriptors.
 pub async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ReadError> + Send + 'static,
 ) -> Result<T, ReadError> {
@@ -157,7 +157,7 @@ pub async fn on_thread<T: Send + 'static>(
         .with(|threads| Arc::clone(threads.get_or_init(|| Arc::new(Semaphore::new(MAX_THREADS)))));
     let permit = threads.acquire_owned().await;
     let done = tokio::task::spawn_blocking(move || {
-        // Held until it is done, even if nobody waits for it any more.
+        // Held until the operation ends, even if its request is cancelled.
         let _permit = permit;
         work()
     });

@@ -1,7 +1,7 @@
-//! Files of a folder as one worker remembers them for a moment.
+//! Static files of a folder, cached by each worker for a moment.
 //!
-//! A path leads beneath the folder and nowhere else (`disk`); a file and its compressed forms are a
-//! `resource`, whose bytes are in memory if they are few. A worker never waits for a disk.
+//! A path never leads out of the folder (`disk`). A file and its compressed siblings are a
+//! `resource`; small files are kept in memory. A worker never waits for a disk.
 
 mod body;
 mod disk;
@@ -12,7 +12,7 @@ mod types;
 
 pub use body::{Chunk, FileBody, READ_TIMEOUT};
 pub use disk::{IoMode, ReadError, on_thread, read_all};
-pub use resource::{Coding, Lookup, Resource, decode_path};
+pub use resource::{CODINGS, Lookup, Resource, decode_path};
 pub use root::Root;
 pub use stored::{Compressing, Stored};
 pub use types::is_asset;

@@ -1,65 +1,29 @@
-//! What a path leads to beneath a folder: a file with its compressed siblings, a folder, nothing.
+//! Lookup of a path beneath a folder: a file with its compressed siblings, a folder, or nothing.
 
 use super::disk::{self, IoMode, ReadError};
 use super::stored::{self, Stored};
 use super::types;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use weir_config::Files;
+use weir_config::{ContentCoding, Files};
 
-/// A sibling older than its original by more than this many seconds was made of an earlier one.
-/// Not less: copying a tree may give the original the later time.
+/// A sibling that is older than its original by more seconds was made from an earlier one. Copying
+/// a tree may give the original a slightly later time.
 const MAX_AGE_DIFFERENCE: i64 = 60;
 
-/// A content coding that siblings may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// `FILE.br`.
-    Br,
-    /// `FILE.zst`.
-    Zstd,
-    /// `FILE.gz`.
-    Gzip,
-}
+/// Content codings of siblings, the densest first: coding, end of the file name, end of the tag.
+pub const CODINGS: [(ContentCoding, &str, &str); 3] = [
+    (ContentCoding::Br, ".br", "-br"),
+    (ContentCoding::Zstd, ".zst", "-zst"),
+    (ContentCoding::Gzip, ".gz", "-gz"),
+];
 
-impl Coding {
-    /// All of them, the densest first.
-    pub const ALL: [Self; 3] = [Self::Br, Self::Zstd, Self::Gzip];
-
-    /// As Content-Encoding has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Br => "br",
-            Self::Zstd => "zstd",
-            Self::Gzip => "gzip",
-        }
-    }
-
-    /// What follows the name of the original.
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Br => ".br",
-            Self::Zstd => ".zst",
-            Self::Gzip => ".gz",
-        }
-    }
-
-    /// What follows in the tag.
-    fn tag(self) -> &'static str {
-        match self {
-            Self::Br => "-br",
-            Self::Zstd => "-zst",
-            Self::Gzip => "-gz",
-        }
-    }
-}
-
-/// A file and what stands for it.
+/// A file and its compressed siblings.
 #[derive(Debug)]
 pub struct Resource {
     /// The file itself.
     pub plain: Arc<Stored>,
-    /// Its siblings, in the order of [`Coding::ALL`].
+    /// Its siblings, in the order of [`CODINGS`].
     pub coded: [Option<Arc<Stored>>; 3],
     /// Content-Type of all of them.
     pub content_type: String,
@@ -77,19 +41,18 @@ impl Resource {
     }
 }
 
-/// What a path leads to.
+/// Result of a lookup.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// Nothing that is served.
+    /// No file to be served.
     NotFound,
-    /// A folder with something that answers for it, asked for without a slash at its end.
+    /// A folder with an index file, requested without a slash at the end.
     Folder,
     /// A file.
     File(Arc<Resource>),
 }
 
-/// Finds what `path` (see [`decoded`]) leads to beneath a folder; parts of `before` that are still
-/// the same are taken over.
+/// Looks up `path` (see [`decode_path`]) beneath a folder; unchanged parts of `before` are reused.
 pub(crate) fn lookup(
     files: &Files,
     folder: &OwnedFd,
@@ -107,14 +70,14 @@ pub(crate) fn lookup(
         let plain = Stored::load(file, &stat, before.map(|b| &b.plain), "", mode)?;
         return resource(files, folder, name, plain, before, mode).map(Lookup::File);
     }
-    // Only a folder has something beneath it.
+    // Only a folder has files beneath it.
     Ok(match index(files, folder, name, None, mode)? {
         Lookup::File(_) => Lookup::Folder,
         other => other,
     })
 }
 
-/// What answers for a folder.
+/// The index file of a folder.
 fn index(
     files: &Files,
     folder: &OwnedFd,
@@ -147,15 +110,15 @@ fn resource(
 ) -> Result<Arc<Resource>, ReadError> {
     let mut coded = [const { None }; 3];
     if files.precompressed {
-        for (index, coding) in Coding::ALL.into_iter().enumerate() {
-            let path = [name, coding.suffix().as_bytes()].concat();
+        for (index, (_, end, tag)) in CODINGS.into_iter().enumerate() {
+            let path = [name, end.as_bytes()].concat();
             let Some(file) = disk::open_beneath(folder, &path, mode)? else { continue };
             let stat = disk::stat(&file)?;
             if !stored::is_file(&stat) {
                 continue;
             }
             let before = before.and_then(|before| before.coded[index].as_ref());
-            let sibling = Stored::load(file, &stat, before, coding.tag(), mode)?;
+            let sibling = Stored::load(file, &stat, before, tag, mode)?;
             if plain.modified.saturating_sub(sibling.modified) <= MAX_AGE_DIFFERENCE {
                 coded[index] = Some(sibling);
             }
@@ -165,9 +128,9 @@ fn resource(
     Ok(Arc::new(Resource { plain, coded, content_type }))
 }
 
-/// The path of a file: segments decoded. `None` for one that no file is served under: with an empty
-/// segment before its end, a segment that an escape makes more than one, or one that begins with a
-/// dot, unless such are served.
+/// The path of a file, segments decoded. `None` for a path that is never served: with an empty
+/// segment before its end, an escaped slash, or a segment with a leading dot, unless dot files are
+/// served.
 pub fn decode_path(rest: &str, dot_files: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(rest.len());
     let mut segments = rest.split('/').peekable();

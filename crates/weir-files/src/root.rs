@@ -1,5 +1,5 @@
-//! A folder that is served, as one worker sees it: what its paths lead to is remembered for a
-//! moment, small files and compressed forms for as long as there is memory.
+//! The file cache of a folder, for one worker: lookups are cached for a moment, small files and
+//! compressed forms within the memory limit.
 
 use super::disk::{self, IoMode, ReadError};
 use super::resource::{Lookup, Resource, lookup};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use weir_config::Files;
 use weir_http::clock;
 
-/// How long what was found is taken for what is there. The folder itself, whose path may go through
-/// a symbolic link that is switched, is looked for as often: a change is seen within a second.
+/// How long a lookup is valid. The folder itself, whose path may contain a symbolic link that is
+/// switched, is opened again as often: a change takes effect within a second.
 const VALID_FOR: Duration = Duration::from_millis(500);
-/// Most paths remembered by one worker for one folder.
+/// Most cached paths of one worker for one folder.
 const MAX_PATHS: usize = 8192;
-/// Most files kept open by one worker for one folder.
+/// Most open files of one worker for one folder.
 const MAX_OPEN: usize = 256;
-/// Bytes that a path takes beside those of its file.
+/// Memory of an entry besides the bytes of its file.
 const OVERHEAD_BYTES: usize = 512;
 
 /// A folder that is served.
@@ -27,9 +27,9 @@ const OVERHEAD_BYTES: usize = 512;
 pub struct Root {
     /// Settings of the route.
     pub files: Arc<Files>,
-    /// What the fallback is remembered by: no request has such a path.
+    /// Key of the fallback, which no request path can have.
     fallback: Option<String>,
-    /// Bytes that this worker may keep.
+    /// Memory limit of this worker, in bytes.
     memory: usize,
     folder: RefCell<Option<(Arc<OwnedFd>, Instant)>>,
     entries: RefCell<HashMap<Box<str>, Entry, FixedState>>,
@@ -45,13 +45,13 @@ struct Entry {
     resource: Arc<Resource>,
     checked: Instant,
     used: u64,
-    /// What it adds to the sums.
+    /// Its part of the sums.
     bytes: usize,
     open: usize,
 }
 
 impl Root {
-    /// For one of so many workers.
+    /// The cache of one of `workers` workers.
     pub fn new(files: &Files, workers: usize) -> Self {
         let memory = usize::try_from(files.memory).unwrap_or(usize::MAX) / workers.max(1);
         Self {
@@ -66,16 +66,16 @@ impl Root {
         }
     }
 
-    /// What answers where nothing is found: what it is remembered by, and its path.
+    /// Key and path of the fallback file.
     pub fn fallback(&self) -> Option<(&str, &str)> {
         self.fallback.as_deref().zip(self.files.fallback.as_deref())
     }
 
-    /// What a path led to a moment ago, if that was a file and is remembered.
+    /// The cached file of a path, if the lookup is still valid.
     pub fn recent(&self, key: &str, now: Instant) -> Option<Arc<Resource>> {
         let mut entries = self.entries.borrow_mut();
         let entry = entries.get_mut(key)?;
-        // An open file may be cut off at any time, and asking is cheap beside reading it.
+        // An open file may be truncated at any time, and a stat is cheap compared with reading.
         if now.saturating_duration_since(entry.checked) >= VALID_FOR
             || !entry.resource.is_unchanged()
         {
@@ -86,7 +86,7 @@ impl Root {
         Some(Arc::clone(&entry.resource))
     }
 
-    /// Finds what `path` leads to, and remembers it as `key` if that is a file.
+    /// Looks up `path`, and caches a file under `key`.
     pub async fn find(&self, key: &str, path: Vec<u8>) -> Result<Lookup, ReadError> {
         let before = self.entries.borrow().get(key).map(|entry| Arc::clone(&entry.resource));
         let known = self.folder();
@@ -124,7 +124,7 @@ impl Root {
         Ok(found)
     }
 
-    /// The folder, if it was looked for a moment ago.
+    /// The open folder, if it is still valid.
     fn folder(&self) -> Option<Arc<OwnedFd>> {
         let now = clock::recent();
         let folder = self.folder.borrow();
@@ -155,12 +155,12 @@ impl Root {
         }
     }
 
-    /// Whether a form of so many bytes would be kept.
+    /// Whether a form of this size would be cached.
     pub fn has_room(&self, bytes: u64) -> bool {
         bytes <= (self.memory / 8) as u64
     }
 
-    /// A file has got a compressed form.
+    /// A compressed form was added to a file.
     pub fn grown(&self, key: &str) {
         if let Some(entry) = self.entries.borrow_mut().get_mut(key) {
             let bytes = weight(key, &entry.resource);
@@ -170,8 +170,8 @@ impl Root {
         self.shrink();
     }
 
-    /// Forgets what was not used for longest until everything is within its bounds: a quarter of
-    /// all at a time, as looking through them costs the same for one.
+    /// Evicts the least recently used entries until all bounds hold: a quarter at a time, as a
+    /// search costs the same for one.
     fn shrink(&self) {
         let mut entries = self.entries.borrow_mut();
         while self.bytes.get() > self.memory
@@ -198,7 +198,7 @@ fn weight(key: &str, resource: &Resource) -> usize {
     OVERHEAD_BYTES + key.len() + resource.forms().map(|form| form.weight()).sum::<usize>()
 }
 
-/// Looks in the folder, which is looked for first if it is not at hand; gives it if that was so.
+/// Looks up a path in the folder, which is opened first if it is not `known`, and returned then.
 fn lookup_in(
     files: &Files,
     known: Option<&Arc<OwnedFd>>,

@@ -1,5 +1,4 @@
-//! One file as it was found: what it is, what tells its states apart, and its bytes, in memory if
-//! they are few.
+//! One version of a file: identity, validators, and its bytes, in memory if they are few.
 
 use super::disk::{self, IoMode, ReadError};
 use bytes::Bytes;
@@ -9,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use weir_http::compress::Gzip;
 
-/// Files up to this many bytes are held in memory; larger ones stay open and are read in pieces.
+/// Files up to this size are kept in memory; larger ones stay open and are read in chunks.
 const MAX_IN_MEMORY_BYTES: u64 = 64 * 1024;
-/// How often a file is read that changes meanwhile.
+/// Attempts to read a file that changes meanwhile.
 const MAX_ATTEMPTS: usize = 3;
 
 /// A file.
@@ -19,16 +18,16 @@ const MAX_ATTEMPTS: usize = 3;
 pub struct Stored {
     identity: Identity,
     bytes: Contents,
-    /// Its tag, with quotes. Another state of the file has another one, unless it is as long and
-    /// was changed in the same tick of the system's clock.
+    /// Its `ETag`, with quotes. It differs between versions, unless they have the same length and
+    /// were written in the same tick of the system clock.
     pub tag: String,
-    /// When it was last changed, in seconds since 1970 and as a header has it.
+    /// Time of modification in seconds since 1970.
     pub modified: i64,
     /// Value of `Last-Modified`.
     pub last_modified: String,
-    /// Its gzip, once made.
+    /// Its gzip form, once compressed.
     gzip: OnceLock<Bytes>,
-    /// Somebody makes it now.
+    /// It is being compressed.
     compressing: AtomicBool,
 }
 
@@ -38,7 +37,7 @@ enum Contents {
     Open(OwnedFd),
 }
 
-/// What tells one state of one file from every other.
+/// Identifies one version of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -61,7 +60,7 @@ impl Identity {
         }
     }
 
-    /// Size and time of change, which travel with a file from one machine to the next.
+    /// Time of modification and size, which are the same on all machines with a copy of the file.
     fn tag(&self, suffix: &str) -> String {
         let (seconds, nanos) = self.modified;
         let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
@@ -75,8 +74,8 @@ pub(crate) fn is_file(stat: &Stat) -> bool {
 }
 
 impl Stored {
-    /// Takes in an open file, or `before` if that is it, unchanged. `suffix` tells its tag from
-    /// that of other forms of the same.
+    /// Loads an open file, or returns `before` if it is unchanged. `suffix` distinguishes the tags
+    /// of compressed siblings.
     pub fn load(
         file: OwnedFd,
         stat: &Stat,
@@ -118,7 +117,7 @@ impl Stored {
         self.identity.size
     }
 
-    /// All its bytes, if they are in memory.
+    /// All bytes, if they are in memory.
     pub fn in_memory(&self) -> Option<&Bytes> {
         match &self.bytes {
             Contents::Memory(bytes) => Some(bytes),
@@ -134,20 +133,20 @@ impl Stored {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Its memory in bytes.
     pub fn weight(&self) -> usize {
         let gzip = self.gzip.get().map_or(0, Bytes::len);
         self.in_memory().map_or(0, Bytes::len) + gzip
     }
 
-    /// Whether what was open as this file is still in the state it was found in.
+    /// Whether the open file is still the same version.
     pub fn is_unchanged(&self) -> bool {
         let Contents::Open(file) = &self.bytes else { return true };
         disk::stat(file).is_ok_and(|stat| Identity::of(&stat) == self.identity)
     }
 
-    /// Whether what was read of it meanwhile is of one state, as far as that can be told: what
-    /// is appended does not change what was there.
+    /// Whether the bytes that were read belong to one version, as far as that is known: appending
+    /// does not change earlier bytes.
     pub(crate) fn is_consistent(&self) -> bool {
         let Contents::Open(file) = &self.bytes else { return true };
         disk::stat(file).is_ok_and(|stat| {
@@ -156,18 +155,18 @@ impl Stored {
         })
     }
 
-    /// Its gzip, if that was made.
+    /// Its gzip form, if it was compressed.
     pub fn gzip(&self) -> Option<&Bytes> {
         self.gzip.get()
     }
 }
 
-/// The right to make the gzip of a file, which one has at a time.
+/// The right to compress a file, which one task has at a time.
 #[derive(Debug)]
 pub struct Compressing(Arc<Stored>);
 
 impl Compressing {
-    /// Asks for it.
+    /// Claims the right; `None` if the file is compressed, or being compressed.
     pub fn claim(file: &Arc<Stored>) -> Option<Self> {
         let taken = file.gzip.get().is_some() || file.compressing.swap(true, Ordering::AcqRel);
         (!taken).then(|| Self(Arc::clone(file)))
@@ -178,13 +177,13 @@ impl Compressing {
         &self.0
     }
 
-    /// Keeps what was made of these bytes, which are all of the file's.
+    /// Compresses these bytes, the entire file, and keeps the result.
     pub fn compress(&self, bytes: &[u8], level: u32) {
         let mut gzip = Gzip::new(level);
         let mut out = Vec::new();
         if gzip.write(bytes, &mut out).and_then(|()| gzip.finish(&mut out)).is_ok() {
             out.shrink_to_fit();
-            // Nobody else has the right to set it.
+            // Only the holder of the right sets it.
             let _ = self.0.gzip.set(Bytes::from(out));
         }
     }

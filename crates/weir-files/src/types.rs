@@ -8,14 +8,14 @@ pub(crate) fn content_type(name: &[u8], own: &[(String, String)]) -> String {
     }
     let known = mime_guess::from_ext(&extension).first_raw();
     match known.unwrap_or("application/octet-stream") {
-        // All of these are UTF-8 these days; a text that is not needs a type of its own.
+        // Texts are taken for UTF-8; other encodings need a configured type.
         text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
         other => other.to_owned(),
     }
 }
 
-/// Whether a file of this name is of a known type, and no page: then it is a part of a page, and a
-/// page in its place would be taken for what it is not.
+/// Whether a file of this name has a known type other than HTML: the fallback page must not be
+/// served in its place.
 pub fn is_asset(name: &[u8], own: &[(String, String)]) -> bool {
     let extension = extension(name);
     let page = matches!(extension.as_str(), "html" | "htm" | "xhtml");
@@ -24,7 +24,7 @@ pub fn is_asset(name: &[u8], own: &[(String, String)]) -> bool {
             || mime_guess::from_ext(&extension).first_raw().is_some())
 }
 
-/// What follows the last dot of a name, in lower case; empty if there is none.
+/// The extension of a name in lower case; empty if there is none.
 fn extension(name: &[u8]) -> String {
     let start = memchr::memrchr(b'/', name).map_or(0, |at| at + 1);
     let name = &name[start..];

@@ -19,19 +19,19 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_wire::{BodyError, Framing};
 
-/// Why a request body cannot be read on. Nothing more can be had of it.
+/// Why the rest of a request body cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestBodyError {
     /// The client closed, reset the connection or cancelled the stream.
     #[error("the client closed the connection")]
     ClientClosed,
-    /// The framing is broken.
+    /// The framing is malformed.
     #[error("{0}")]
     Malformed(#[from] BodyError),
-    /// It is longer than the limit.
+    /// The body exceeds the limit.
     #[error("the body exceeds the limit")]
     TooLarge,
-    /// No byte came in time.
+    /// No byte arrived in time.
     #[error("the body was not received in time")]
     TimedOut(Expired),
 }
@@ -51,26 +51,26 @@ impl From<RequestBodyError> for Rejection {
     }
 }
 
-/// What gets the bytes of a request's body as they are consumed.
+/// Receives the bytes of a request body as they are consumed.
 pub trait BodyTap {
-    /// These bytes pass.
+    /// These bytes are consumed.
     fn pass(&self, bytes: &[u8]);
-    /// The end has been read; maybe more than once.
+    /// The end was read; may be called more than once.
     fn end(&self);
-    /// The body broke off.
+    /// The body was aborted.
     fn aborted(&self);
 }
 
-/// The body of a request, read as it is asked for.
+/// The body of a request, read on demand.
 pub struct RequestBody<'a> {
     source: Source<'a>,
-    /// Bytes that may still come, by the route's limit.
+    /// Remaining bytes within the limit of the route.
     allowance: u64,
-    /// How long it may make no progress.
+    /// Idle timeout.
     idle: Duration,
-    /// Where bytes that clients sent are counted.
+    /// Counter of received bytes.
     received: Option<&'static Counter>,
-    /// The record, and the mirrors, that are to have it.
+    /// The recorder and the mirrors.
     taps: [Option<Rc<dyn BodyTap>>; 2],
 }
 
@@ -78,7 +78,7 @@ enum Source<'a> {
     Empty,
     Http1(Http1Body<'a>),
     Http2(Http2Body),
-    /// All of it, in memory.
+    /// The entire body, in memory.
     Buffered(Buffered),
 }
 
@@ -89,7 +89,7 @@ struct Buffered {
 }
 
 impl<'a> RequestBody<'a> {
-    /// What nobody limits, waits for, counts, records or copies yet.
+    /// A body without limit, timeout, counter and taps.
     fn new(source: Source<'a>) -> Self {
         Self {
             source,
@@ -115,12 +115,12 @@ impl<'a> RequestBody<'a> {
         Self { idle, received: Some(received), ..Self::new(Source::Http2(body)) }
     }
 
-    /// All of it. One without a byte has a length all the same, which is zero.
+    /// A buffered body; an empty one has the length 0.
     pub fn buffered(bytes: Vec<u8>) -> Self {
         Self::new(Source::Buffered(Buffered { bytes, at: 0 }))
     }
 
-    /// Sets the limit; refuses at once a body that says it is longer.
+    /// Sets the limit; an error if the declared length exceeds it.
     pub fn limit(&mut self, bytes: u64) -> Result<(), RequestBodyError> {
         self.allowance = bytes;
         match self.framing() {
@@ -129,7 +129,7 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// How it is framed: [`Framing::Chunked`] when its length is not known.
+    /// Framing of the body; [`Framing::Chunked`] if the length is unknown.
     pub fn framing(&self) -> Framing {
         match &self.source {
             Source::Empty => Framing::None,
@@ -139,7 +139,7 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// The bytes at hand.
+    /// The buffered bytes.
     pub fn data(&self) -> &[u8] {
         match &self.source {
             Source::Empty => b"",
@@ -149,26 +149,26 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// From now on what is consumed is recorded.
+    /// Records the bytes consumed from now on.
     pub fn record(&mut self, tap: Option<Rc<dyn BodyTap>>) {
         self.taps[0] = tap;
         self.notify_end();
     }
 
-    /// From now on what is consumed goes into copies, too, which are sent once it is whole.
+    /// Mirrors the bytes consumed from now on.
     pub fn mirror(&mut self, tap: Rc<dyn BodyTap>) {
         self.taps[1] = Some(tap);
         self.notify_end();
     }
 
-    /// Tells the taps when the end has been read.
+    /// Notifies the taps once the end was read.
     fn notify_end(&self) {
         if self.taps.iter().any(Option::is_some) && self.is_done() {
             self.taps.iter().flatten().for_each(|tap| tap.end());
         }
     }
 
-    /// Drops bytes at hand that are dealt with.
+    /// Drops buffered bytes that are processed.
     pub fn consume(&mut self, count: usize) {
         self.taps.iter().flatten().for_each(|tap| tap.pass(&self.data()[..count]));
         match &mut self.source {
@@ -180,9 +180,9 @@ impl<'a> RequestBody<'a> {
         self.notify_end();
     }
 
-    /// Takes up to so many of the bytes at hand.
-    pub fn take(&mut self, most: usize) -> Bytes {
-        let count = self.data().len().min(most);
+    /// Takes up to `max` of the buffered bytes.
+    pub fn take(&mut self, max: usize) -> Bytes {
+        let count = self.data().len().min(max);
         let bytes = match &self.source {
             Source::Http2(body) => body.shared(count),
             Source::Empty | Source::Http1(_) | Source::Buffered(_) => {
@@ -193,12 +193,12 @@ impl<'a> RequestBody<'a> {
         bytes
     }
 
-    /// Whether something follows its end.
+    /// Whether trailers follow the body.
     pub fn has_trailers(&self) -> bool {
         matches!(&self.source, Source::Http2(body) if body.has_trailers())
     }
 
-    /// What follows its end.
+    /// The trailers.
     pub fn take_trailers(&mut self) -> Option<http::HeaderMap> {
         match &mut self.source {
             Source::Http2(body) => body.take_trailers(),
@@ -206,8 +206,8 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// Takes what is in memory already, without waiting for more. The part of a request's bytes
-    /// that came with its head, most often all of them.
+    /// Reads the bytes that have arrived already, without waiting: those that came with the head,
+    /// mostly the entire body.
     pub fn read_buffered(&mut self) -> Result<(), RequestBodyError> {
         let taken = match &mut self.source {
             Source::Http1(body) => body.decode(),
@@ -219,7 +219,8 @@ impl<'a> RequestBody<'a> {
         self.within_limit()
     }
 
-    /// All of it, if it says how long it is and as much is in memory; to be asked for first.
+    /// The entire body, if its length is declared and all bytes are buffered. Call before anything
+    /// is consumed.
     pub fn complete_if_buffered(&mut self) -> Result<Option<&[u8]>, RequestBodyError> {
         self.read_buffered()?;
         let length = match self.framing() {
@@ -229,8 +230,8 @@ impl<'a> RequestBody<'a> {
         Ok(Some(self.data()).filter(|data| data.len() as u64 == length))
     }
 
-    /// Drops what is in memory already, without waiting for more: a fault in it is told, although
-    /// nobody wants the body.
+    /// Discards the bytes that have arrived already, without waiting: their faults are reported,
+    /// although the body is not consumed.
     pub fn discard_buffered(&mut self) -> Result<(), RequestBodyError> {
         loop {
             self.read_buffered()?;
@@ -241,12 +242,12 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// How long it may make no progress.
+    /// Idle timeout.
     pub fn idle(&self) -> Duration {
         self.idle
     }
 
-    /// Nothing is at hand and nothing will come.
+    /// All bytes were consumed, and none will arrive.
     pub fn is_done(&self) -> bool {
         match &self.source {
             Source::Empty => true,
@@ -256,8 +257,8 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// Waits until bytes are at hand (`true`) or the body is over (`false`); within the limits of
-    /// `deadline`, unless the caller watches over another wait at the same time.
+    /// Waits until bytes are buffered (`true`) or the body has ended (`false`), within the limits
+    /// of `deadline`; `None` if the caller limits another wait at the same time.
     pub fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -289,7 +290,7 @@ impl<'a> RequestBody<'a> {
         self.taps.iter().flatten().for_each(|tap| tap.aborted());
     }
 
-    /// Counts what has come to hand against the limit.
+    /// Counts received bytes against the limit.
     fn within_limit(&mut self) -> Result<(), RequestBodyError> {
         let fresh = match &mut self.source {
             Source::Http1(body) => body.fresh(),
@@ -308,10 +309,10 @@ impl<'a> RequestBody<'a> {
         }
     }
 
-    /// Reads all of it, for policies that need the whole.
+    /// Reads the entire body, for policies that need it.
     pub async fn read_all(&mut self, deadline: &Deadline) -> Result<Vec<u8>, RequestBodyError> {
         let mut bytes = match self.framing() {
-            // Not more than a buffer on the word of the client.
+            // A declared length alone reserves no more than one buffer.
             Framing::Length(length) => Vec::with_capacity(length.min(64 * 1024) as usize),
             _ => Vec::new(),
         };

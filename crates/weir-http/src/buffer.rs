@@ -1,8 +1,7 @@
 //! Read buffers, pooled by worker.
 //!
-//! A connection holds a buffer only while there are bytes in it: an idle keep-alive connection
-//! owns none. The pool is last in, first out, so that the buffer a worker takes is the one its
-//! cache still holds.
+//! A connection owns a buffer only while it has bytes: an idle keep-alive connection owns none. The
+//! pool is last in, first out, so that the next buffer is still in the CPU cache.
 
 use std::cell::RefCell;
 
@@ -21,12 +20,12 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty vector, with memory from an earlier use where there is one.
+/// An empty vector, with the memory of an earlier use if possible.
 pub fn take_vec() -> Vec<u8> {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(1024))
 }
 
-/// Gives a vector's memory back for reuse, unless it has grown out of proportion.
+/// Returns the memory of a vector to the pool, unless it has grown too large.
 pub fn release_vec(mut vec: Vec<u8>) {
     if vec.capacity() == 0 || vec.capacity() > SMALL * 4 {
         return;
@@ -40,7 +39,7 @@ pub fn release_vec(mut vec: Vec<u8>) {
     });
 }
 
-/// Bytes that have come and are not yet dealt with.
+/// Received bytes that are not processed yet.
 #[derive(Debug, Default)]
 pub struct Buffer {
     /// Empty, `SMALL`, `LARGE`, or larger for a head over `LARGE`.
@@ -65,14 +64,14 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Drops bytes from the front; the memory goes back to the pool with the last one.
+    /// Drops bytes from the front; after the last one the memory is returned to the pool.
     pub fn consume(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
         self.release_if_empty();
     }
 
-    /// Room to read into: at least one byte; a `large` buffer if asked for.
+    /// Free space of at least one byte; `large`: in a large buffer.
     pub fn room(&mut self, large: bool) -> &mut [u8] {
         if self.memory.is_empty() {
             self.memory = take(large);
@@ -82,12 +81,12 @@ impl Buffer {
         &mut self.memory[self.end..]
     }
 
-    /// Says how many bytes were read into the room.
+    /// Adds bytes that were read into the free space.
     pub fn grown(&mut self, count: usize) {
         self.end += count;
     }
 
-    /// Gives the memory back if nothing is in it.
+    /// Returns the memory to the pool if the buffer is empty.
     pub fn release_if_empty(&mut self) {
         if self.is_empty() && !self.memory.is_empty() {
             release(std::mem::take(&mut self.memory));
@@ -96,7 +95,7 @@ impl Buffer {
         }
     }
 
-    /// The end is reached: moves the bytes to the front, or to more memory when they fill it.
+    /// Moves the bytes to the front, or to a larger buffer when they fill this one.
     fn make_room(&mut self) {
         let len = self.len();
         if self.start > 0 {

@@ -1,14 +1,14 @@
-//! Readings of the clock, shared by all that happens in one turn of a worker.
+//! Readings of the clock, shared within one turn of the event loop of a worker.
 //!
-//! A limit of seconds needs no reading of its own: what the turn has read already is good enough.
-//! [`Wall`] tells how often the wall clock was set back.
+//! A limit of seconds needs no reading of its own: an earlier one of the same turn is exact enough.
+//! [`Wall`] counts how often the wall clock was set back.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often a reading is used before the clock is asked again: a turn may be long.
+/// Uses of a reading before the clock is read again: a turn may be long.
 const USES: u8 = 32;
 
 thread_local! {
@@ -22,7 +22,7 @@ pub fn now() -> Instant {
     now
 }
 
-/// The time as it was a moment ago, in this turn.
+/// The time of an earlier reading in this turn.
 pub fn recent() -> Instant {
     match RECENT.get() {
         Some((then, uses @ 1..)) => {
@@ -33,21 +33,22 @@ pub fn recent() -> Instant {
     }
 }
 
-/// A turn begins: the worker may have slept before it.
+/// Starts a turn: the worker may have slept before it.
 pub fn turn() {
     RECENT.set(None);
 }
 
-/// How far the wall clock has to move against the steady one to count as set.
+/// Smallest change of the wall clock against the monotonic one that counts as a step.
 const STEP_US: i64 = 10_000;
-/// Longest time between readings of both that are compared: the thread may be held up in between.
-const TOGETHER: Duration = Duration::from_millis(1);
+/// Longest time between readings of both clocks that are compared: the thread may be preempted in
+/// between.
+const MAX_READ_GAP: Duration = Duration::from_millis(1);
 
-/// The wall clock, as all workers see it.
+/// The wall clock, for all workers.
 #[derive(Debug)]
 pub struct Wall {
-    begun: Instant,
-    /// Wall clock less time since `begun`, in µs: only a step changes it.
+    started: Instant,
+    /// Wall clock less time since `started`, in µs: only a step changes it.
     ahead_us: AtomicI64,
     backwards: AtomicU64,
 }
@@ -56,16 +57,16 @@ impl Wall {
     /// Starts with the present time.
     pub fn start() -> Self {
         let ahead_us = AtomicI64::new(micros(unix_time()));
-        Self { begun: Instant::now(), ahead_us, backwards: AtomicU64::new(0) }
+        Self { started: Instant::now(), ahead_us, backwards: AtomicU64::new(0) }
     }
 
     /// Time since 1970.
     pub fn read(&self) -> Duration {
-        // Known before the clock is read: what another worker finds out meanwhile is newer.
+        // Read before the clock: the result of another worker meanwhile is newer.
         let known = self.ahead_us.load(Ordering::Acquire);
-        let before = self.begun.elapsed();
+        let before = self.started.elapsed();
         let unix = unix_time();
-        if self.begun.elapsed() - before <= TOGETHER {
+        if self.started.elapsed() - before <= MAX_READ_GAP {
             self.compare(known, micros(unix) - micros(before));
         }
         unix
@@ -78,7 +79,7 @@ impl Wall {
 
     fn compare(&self, known: i64, ahead: i64) {
         let stepped = (ahead - known).abs() > STEP_US;
-        // Of all workers that see a step the first one counts it.
+        // The first worker that sees a step counts it.
         let first = stepped
             && self
                 .ahead_us
@@ -98,11 +99,11 @@ fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The wall clock as one worker reads it: once a second, as it may be set meanwhile.
+/// The wall clock, for one worker: read once a second, as it may be set meanwhile.
 #[derive(Debug)]
 pub struct WallReader {
     wall: Arc<Wall>,
-    /// One moment on both clocks, from which nearby moments are told.
+    /// One moment on both clocks, from which later times are computed.
     last: Cell<(Instant, Duration)>,
 }
 
@@ -138,7 +139,7 @@ mod tests {
         wall.compare(start, start + hour);
         assert_eq!(wall.backwards(), 0, "forward, or hardly at all");
         wall.compare(start + hour, start);
-        // Another worker that had begun to look before.
+        // Another worker that had started to look before.
         wall.compare(start + hour, start);
         wall.compare(start, start);
         assert_eq!(wall.backwards(), 1);

@@ -11,18 +11,18 @@ use crate::negotiate;
 use weir_config::{Compression, ContentCoding};
 use weir_wire::{Headers, Known};
 
-/// What is to be done with an answer.
+/// Decision about a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Send it as it is.
+    /// Do not compress it.
     Plain,
-    /// Send it as it is, but another client would have got it compressed: say so in `Vary`.
+    /// Do not compress it, but set `Vary`: another client would get it compressed.
     PlainVaries,
     /// Compress it.
     Encode(ContentCoding),
 }
 
-/// The answer that is about to be sent, as far as the decision needs it.
+/// The properties of a response that the decision needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// Status code.
@@ -35,11 +35,11 @@ pub struct Candidate<'a> {
     pub head: bool,
 }
 
-/// Decides by settings, the answer, and what the request accepts.
+/// Decides by settings, response, and `Accept-Encoding`.
 ///
-/// Left alone are: answers without a body or with a part of one, what is encoded already, what is
-/// marked `no-transform` or carries a digest of its bytes, small bodies, event streams (each event
-/// has to leave at once) and types that are compressed by nature.
+/// Not compressed: responses without a body or with a partial one, encoded responses, those with
+/// `no-transform` or a digest of their bytes, small bodies, event streams (each event must be sent
+/// at once) and media types that are compressed already.
 pub fn decide(settings: &Compression, request: &Headers, response: &Candidate<'_>) -> Decision {
     if !settings.enabled || !is_eligible(settings, response) {
         Decision::Plain
@@ -51,7 +51,7 @@ pub fn decide(settings: &Compression, request: &Headers, response: &Candidate<'_
 
 fn is_eligible(settings: &Compression, response: &Candidate<'_>) -> bool {
     let headers = response.headers;
-    // HEAD is answered with the headers of the plain representation.
+    // The response to HEAD has the headers of the uncompressed representation.
     let whole = !response.head && !matches!(response.status, 100..=199 | 204 | 205 | 206 | 304);
     whole
         && response.length.is_none_or(|length| length >= settings.min_size)
@@ -100,7 +100,7 @@ fn is_worth_it(content_type: &[u8]) -> bool {
         || WORTH.iter().any(|w| essence.eq_ignore_ascii_case(w.as_bytes()))
 }
 
-/// Makes the headers of an answer say what was decided.
+/// Applies a decision to the headers of a response.
 ///
 /// Compressed: `Content-Encoding`, `Vary`, a weak `ETag` (the bytes differ, the content does not,
 /// RFC 9110 section 8.8.1), and neither `Content-Length` nor `Accept-Ranges`, which spoke of the

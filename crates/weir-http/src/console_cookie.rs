@@ -51,31 +51,8 @@ pub fn strip_response(headers: &mut Headers) {
 fn is_session(pair: &[u8]) -> bool {
     let start = pair.iter().position(|b| !matches!(b, b' ' | b'\t' | b'=')).unwrap_or(pair.len());
     let (pair, prefix) = (&pair[start..], PREFIX.as_bytes());
-    let pair = match pair.contains(&b'%') {
-        false => Cow::Borrowed(&pair[..pair.len().min(prefix.len())]),
-        true => Cow::Owned(decoded(pair)),
-    };
+    let pair: Cow<'_, [u8]> = percent_encoding::percent_decode(pair).into();
     pair.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-}
-
-/// Percent-decoded.
-fn decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| text.get(at).and_then(|&b| char::from(b).to_digit(16));
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Cross-origin resource sharing as the Fetch standard defines it
 //! (<https://fetch.spec.whatwg.org/#http-cors-protocol>).
 //!
-//! weir only says who may read an answer; browsers enforce it. Requests of other origins are
-//! therefore answered, without the headers that would let a script see the answer.
+//! weir only declares which origins may read a response; browsers enforce it. Requests of other
+//! origins are therefore served, without the headers that permit scripts to read the response.
 
 use weir_config::{Cors, Origins};
 use weir_wire::{Headers, Known};
 
-/// Longest `Access-Control-Request-Headers` that is answered by naming the same headers.
+/// Longest `Access-Control-Request-Headers` that is returned in the response.
 const MAX_REQUESTED_BYTES: usize = 1024;
 
 /// Whether a request is a preflight: OPTIONS with an origin and the method it asks for.
@@ -17,10 +17,10 @@ pub fn is_preflight(method: &str, request: &Headers) -> bool {
         && request.known(Known::AccessControlRequestMethod).is_some()
 }
 
-/// Writes the headers of the answer to a preflight (status 204, no body) into `out`.
+/// Writes the headers of the response to a preflight (status 204, no body) into `out`.
 ///
-/// `methods` are those of the matched path, in upper case; empty stands for every method and is
-/// answered by the one asked for. An origin that is not admitted gets none of the permissions.
+/// `methods` are those of the matched path, in upper case; empty stands for every method, and the
+/// response names the requested one. An origin that is not admitted gets none of the permissions.
 pub fn preflight<'m, M>(cors: &Cors, request: &Headers, methods: M, out: &mut Headers)
 where
     M: IntoIterator<Item = &'m str>,
@@ -55,8 +55,8 @@ where
     out.set("access-control-max-age", itoa::Buffer::new().format(age).as_bytes());
 }
 
-/// Adds to an actual answer what lets the requesting origin read it, in place of whatever CORS
-/// headers the handler gave: two opinions would be none to a browser.
+/// Adds the headers that permit the requesting origin to read a response. They replace CORS headers
+/// of the handler: browsers reject duplicates.
 pub fn respond(cors: &Cors, request: &Headers, out: &mut Headers) {
     let is_cors = |name: &str| {
         name.get(..15).is_some_and(|start| start.eq_ignore_ascii_case("access-control-"))
@@ -83,8 +83,7 @@ pub fn add_vary(headers: &mut Headers, name: &str) {
     }
 }
 
-/// Whether the request's origin is admitted; says so to the browser, and to caches that the answer
-/// depends on it.
+/// Whether the origin of the request is admitted; sets `Access-Control-Allow-Origin` and `Vary`.
 fn allow_origin(cors: &Cors, request: &Headers, out: &mut Headers) -> bool {
     match &cors.origins {
         Origins::Any => {

@@ -1,8 +1,8 @@
 //! Time limits at almost no cost.
 //!
-//! A request meets a handful of limits (head, first byte, progress, the whole request) and
-//! nearly always keeps them. One timer a connection is enough: moving a limit later only notes
-//! it, and the timer is set anew when it fires too early.
+//! A request has a handful of limits (head, first byte, progress, the entire request) and nearly
+//! always keeps them. One timer per connection is enough: a later limit is only stored, and the
+//! timer is set again when it fires too early.
 
 use crate::clock;
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
-/// What is being waited for.
+/// The event that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// The first byte of a request.
@@ -24,30 +24,30 @@ pub enum Wait {
     Agent,
     /// An upstream to connect.
     Connect,
-    /// The first byte of an upstream's answer.
+    /// The first byte of the response of an upstream.
     FirstByte,
     /// An upstream to take or to send bytes of a body.
     UpstreamBody,
-    /// The client to take bytes of the answer.
+    /// The client to accept bytes of the response.
     Client,
-    /// The disk to give bytes of a file.
+    /// The disk to read bytes of a file.
     Disk,
-    /// A byte of an upgraded connection, either way.
+    /// A byte of an upgraded connection, in either direction.
     Upgraded,
-    /// The other side of an upgraded connection to end it, too.
+    /// The other side of a half-closed upgraded connection to close it, too.
     HalfClosed,
-    /// A last request on a connection that is about to be closed.
+    /// A last request on a connection that will be closed.
     LastChance,
-    /// The client to see the last answer before the connection is closed.
+    /// The client to receive the last response before the connection is closed.
     Linger,
 }
 
-/// Which limit was passed.
+/// The limit that expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// The one of this wait.
+    /// That of this wait.
     Wait(Wait),
-    /// The one of the whole request.
+    /// The deadline of the request.
     Request,
 }
 
@@ -63,7 +63,7 @@ pub struct Deadline {
 struct Timer {
     sleep: Pin<Box<Sleep>>,
     armed: Instant,
-    /// Who is woken; a timer that would wake the same task need not be polled again.
+    /// The task to wake; a timer that would wake the same task is not polled again.
     waker: Option<Waker>,
 }
 
@@ -71,38 +71,38 @@ struct Timer {
 const EVER: Duration = Duration::from_secs(86_400);
 
 impl Deadline {
-    /// Sets or lifts the limit of the whole request.
+    /// Sets or removes the deadline of the request.
     pub fn set_request(&self, at: Option<Instant>) {
         self.request.set(at);
     }
 
-    /// One for something else that is waited for at the same time, with the same end.
+    /// A deadline for another wait at the same time, with the same end.
     pub fn for_concurrent_wait(&self) -> Self {
         Self { request: Cell::new(self.request.get()), ..Self::default() }
     }
 
-    /// Limits the whole request, unless it is limited to less already.
+    /// Sets the deadline of the request, unless it is earlier already.
     pub fn bring_forward(&self, at: Instant) {
         self.request.set(Some(self.request.get().map_or(at, |end| end.min(at))));
     }
 
-    /// Whether the request still has time then.
+    /// Whether the deadline is after `then`.
     pub fn allows(&self, then: Instant) -> bool {
         self.request.get().is_none_or(|end| then < end)
     }
 
-    /// Something moved: the next wait starts afresh.
+    /// Restarts the limit of the wait, after progress.
     pub fn progress(&self) {
         self.wait.set(None);
     }
 
-    /// Waiting that has no limit but that of the whole request.
+    /// Waits without a limit other than the deadline of the request.
     pub fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Expired> {
         self.poll(cx, Wait::FirstByte, EVER)
     }
 
-    /// To be called when `wait` is pending: ready once it has lasted longer than `limit` without
-    /// progress, or the request has used up its time.
+    /// Call while `wait` is pending: ready once it has lasted longer than `limit` without progress,
+    /// or the deadline of the request has expired.
     pub fn poll(&self, cx: &mut Context<'_>, wait: Wait, limit: Duration) -> Poll<Expired> {
         let end = match self.wait.get() {
             Some((current, end)) if current == wait => end,

@@ -1,4 +1,4 @@
-//! Who the client is, behind proxies that are trusted, and what the next hop is told about it.
+//! The client behind trusted proxies, and the forwarding headers for the next hop.
 //!
 //! `X-Forwarded-For` is preferred to `Forwarded` (RFC 7239) where a trusted peer sends both: proxies
 //! that append to the first commonly pass the second on as the client wrote it.
@@ -9,30 +9,30 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_config::Listener;
 use weir_wire::{Headers, Known, is_token};
 
-/// Longest host name with port that is believed.
+/// Longest host name with port that is accepted.
 const MAX_HOST_BYTES: usize = 262;
 
-/// The client as far as the chain of trust reaches.
+/// The client, as far as all hops before it are trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     /// Its address, IPv4-mapped IPv6 as IPv4.
     pub address: IpAddr,
-    /// The peer itself is trusted: what it says of the client was believed.
+    /// The peer itself is trusted: its forwarding headers were used.
     pub trusted: bool,
     /// The client spoke HTTPS.
     pub https: bool,
-    /// The host (with port) the client asked for, where a trusted peer says so.
+    /// The host (with port) that the client requested, by a trusted peer.
     pub host: Option<String>,
 }
 
 impl Client {
     /// Walks from the peer towards the client as long as the hops are trusted.
     ///
-    /// `peer` is the connection's other end (or the source named by the PROXY protocol), `https`
-    /// whether that connection is TLS, `trust` the listener's list, `believed` the headers that
-    /// trusted peers may set: what is not among them is removed. The client is the rightmost
-    /// address that is not trusted. An entry that is no address (`unknown`, `_hidden`, garbage)
-    /// ends the walk at the hop that reported it: what stands left of it could be anybody's words.
+    /// `peer` is the peer of the connection (or the source by the PROXY protocol), `https` whether
+    /// that connection is TLS, `trust` the list of the listener, `believed` the headers that
+    /// trusted peers may set: others are removed. The client is the rightmost address that is not
+    /// trusted. An entry that is not an address (`unknown`, `_hidden`, malformed) ends the walk at
+    /// the hop that reported it: entries left of it may be forged.
     pub fn identify(
         peer: IpAddr,
         https: bool,
@@ -80,7 +80,7 @@ impl Client {
             && in_element.all(|listener| host(&listener))
             && headers.known(Known::XForwardedFor).is_none()
         {
-            // What stands left of the client is anybody's words.
+            // Entries left of the client may be forged.
             for element in rightmost_first(headers, Known::Forwarded) {
                 let Some(hop) = parameter(element, "for").and_then(parse_node) else { break };
                 if let Some(host) = parameter(element, "host") {
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Said by a trusted hop about the one before it: the further, the nearer to the client.
+    /// Uses an element of a trusted hop about the hop before it, from right to left.
     fn believe_element(&mut self, element: &[u8]) {
         if let Some(proto) = parameter(element, "proto") {
             self.believe_proto(proto);
@@ -162,12 +162,12 @@ impl Client {
     }
 }
 
-/// Removes what only a trusted peer may say (`Forwarded`, `X-Forwarded-*`, `weir-*`), but what is
-/// listed in `believed`, in lower case, perhaps with `*` at the end.
+/// Removes headers that only a trusted peer may set (`Forwarded`, `X-Forwarded-*`, `weir-*`),
+/// except those in `believed`, in lower case, maybe with `*` at the end.
 pub fn strip(headers: &mut Headers, believed: &[String]) {
     let goes =
         |known: Known, name: &[u8]| is_proxy_field(known, name) && !is_listed(believed, name);
-    // Most requests carry none of them, and looking is cheaper than rebuilding the list.
+    // Most requests have none of them, and a check is cheaper than a new list.
     if headers.names().any(|(known, name)| goes(known, name)) {
         headers.retain(|known, name, _| !goes(known, name.as_bytes()));
     }
@@ -201,22 +201,20 @@ fn is_proxy_field(known: Known, name: &[u8]) -> bool {
     }
 }
 
-/// The hop a request arrived by, as the next one is told about it.
+/// The hop of a request, for the forwarding headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
     /// The connection's other end.
     pub peer: IpAddr,
-    /// The Host the request came with; empty when there was none.
+    /// The `Host` of the request; empty without one.
     pub host: &'a [u8],
     /// Protocol version received, as `Via` names it: `1.0`, `1.1` or `2`.
     pub version: &'a str,
 }
 
-/// Tells the upstream about the way so far: `X-Forwarded-For`, `-Proto`, `-Host`, `Forwarded` and
-/// `Via`.
+/// Sets the forwarding headers: `X-Forwarded-For`, `-Proto`, `-Host`, `Forwarded` and `Via`.
 ///
-/// Chains that a trusted peer sent are appended to; others must have been [`strip`]ped before and
-/// start anew.
+/// Extends the lists of a trusted peer; others must have been removed before by [`strip`].
 pub fn announce(headers: &mut Headers, hop: &Hop<'_>, client: &Client) {
     let proto = if client.https { "https" } else { "http" };
     let host = client.host.as_ref().map_or(hop.host, |host| host.as_bytes());
@@ -252,7 +250,7 @@ pub fn announce(headers: &mut Headers, hop: &Hop<'_>, client: &Client) {
     });
 }
 
-/// Replaces the lines of a list header by one with an element more.
+/// Replaces the lines of a list header by one line with another element.
 fn chain(headers: &mut Headers, name: Known, append: impl FnOnce(&mut Vec<u8>)) {
     if !headers.may_have(name) {
         headers.push_with(name, append);
@@ -267,7 +265,7 @@ fn chain(headers: &mut Headers, name: Known, append: impl FnOnce(&mut Vec<u8>)) 
     replace(headers, name, &value);
 }
 
-/// Sets a header that is mostly not there yet.
+/// Sets a header that is mostly absent.
 fn replace(headers: &mut Headers, name: Known, value: &[u8]) {
     if headers.may_have(name) {
         headers.remove(name.name());
@@ -283,7 +281,7 @@ pub fn display(address: IpAddr, buffer: &mut [u8; MAX_ADDRESS_BYTES]) -> &[u8] {
     let mut rest = &mut buffer[..];
     // An address without scope or mapping always fits.
     let _ = match address {
-        // Most requests: the formatting machinery would cost more than all the rest.
+        // Most requests: formatting would cost more than everything else.
         IpAddr::V4(address) => write_ipv4(address, &mut rest),
         IpAddr::V6(address) => write!(rest, "{address}"),
     };

@@ -23,7 +23,7 @@ pub fn is_call(headers: &Headers) -> bool {
     })
 }
 
-/// How long the client gives a call, if it says so.
+/// Timeout of a call, if the client sets one.
 pub fn timeout(headers: &Headers) -> Option<Duration> {
     let (unit, digits) = headers.get("grpc-timeout")?.split_last()?;
     if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
@@ -74,7 +74,7 @@ pub fn push_back(headers: &mut Headers) {
     }
 }
 
-/// The outcome that a problem is: by
+/// The status code of a problem: by
 /// <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>, and closer than that
 /// where weir knows more than a status says.
 fn code_of(problem: Problem) -> usize {
@@ -88,9 +88,9 @@ fn code_of(problem: Problem) -> usize {
     const INTERNAL: usize = 13;
     const UNAUTHENTICATED: usize = 16;
     match problem {
-        // What neither side can make better by itself is no 400 of HTTP's.
+        // A malformed message is not the same as HTTP 400.
         Problem::BadRequest | Problem::BadBody => INTERNAL,
-        // It has answered, and would once more: nobody should try it again.
+        // The upstream has processed the call, and would again: a retry is pointless.
         Problem::UpstreamProtocolError
         | Problem::UpstreamUnmappable
         | Problem::ResponseTooLarge

@@ -38,8 +38,8 @@ fn is_hop_by_hop(known: Known) -> bool {
     )
 }
 
-/// Names that Connection says are for this connection, too. What ends a connection or a message
-/// cannot be nominated away: the list is for extensions.
+/// Names that `Connection` lists. Fields that end a connection or a message cannot be listed: the
+/// list is for extensions.
 fn nominated(headers: &Headers) -> Vec<String> {
     headers
         .known_all(Known::Connection)
@@ -106,9 +106,9 @@ pub fn is_edited(edits: &HeaderEdits, name: &str) -> bool {
     edits.remove.iter().any(|other| is_it(other)) || edits.set.iter().any(|(other, _)| is_it(other))
 }
 
-/// Whether a field may stand in trailers (RFC 9110 section 6.5.1): it does not frame, route, modify
-/// or authenticate a message, says nothing about its body or how to treat the response, and is none
-/// that weir or other proxies vouch for. `name` is in lower case.
+/// Whether a field is permitted in trailers (RFC 9110 section 6.5.1): it does not frame, route,
+/// modify or authenticate a message, does not describe its body or control the response, and is not
+/// set by proxies. `name` is in lower case.
 fn may_be_trailer(name: &str) -> bool {
     const PREFIXES: [&str; 5] = ["access-control-", "if-", "proxy-", "weir-", "x-forwarded-"];
     // In alphabetical order. `Content-Digest` and `ETag` may well be known at the end only.

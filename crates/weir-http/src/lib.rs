@@ -1,8 +1,7 @@
-//! HTTP as the parts of the data path share it: connections as byte streams, buffers, deadlines,
-//! request bodies, content codings, content negotiation, rules for header fields, problem documents.
+//! HTTP for all parts of the data path: connections as byte streams, buffers, deadlines, request
+//! bodies, content codings, content negotiation, rules for header fields, problem documents.
 //!
-//! Nothing in here knows routes, upstreams, workers or configurations as a whole. Heads and framing
-//! of HTTP/1.x are `weir-wire`.
+//! Independent of routes, upstreams and workers. Heads and framing of HTTP/1.x are in `weir-wire`.
 
 pub mod body;
 pub mod buffer;

@@ -6,15 +6,15 @@ use weir_wire::{Headers, Known};
 /// Weight in thousandths: 0 (not acceptable) to 1000.
 type Weight = u16;
 
-/// Chooses among content types offered in order of preference; gives the index of the one to send.
+/// Chooses among content types offered in order of preference; returns the index.
 ///
-/// Without an `Accept` header the first one is it. Among equal weights the earlier one wins. A
-/// browser, known by ranking `text/html` above everything that is offered, gets the first: it
-/// would otherwise be given XML, which it ranks above `*/*`. `None` means 406.
+/// Without an `Accept` header the first is chosen. Of equal weights the first wins. A browser,
+/// detected by ranking `text/html` above everything that is offered, gets the first: otherwise it
+/// would get XML, which it ranks above `*/*`. `None` means 406.
 ///
 /// The more specific range decides a type's weight, whatever the order (RFC 9110 section 12.5.1).
-/// A malformed range is passed over. `charset` is no part of the comparison: clients send
-/// `application/json; charset=utf-8` and mean JSON.
+/// A malformed range is ignored. `charset` is not compared: clients send `application/json;
+/// charset=utf-8` and mean JSON.
 pub fn content_type<'o, I>(headers: &Headers, offered: I) -> Option<usize>
 where
     I: IntoIterator<Item = &'o str>,
@@ -36,7 +36,7 @@ where
     (weight > 0).then_some(index)
 }
 
-/// The header that most programs send, told without taking it apart.
+/// Whether the header is that of most programs, without parsing it.
 fn accepts_anything(headers: &Headers) -> bool {
     let mut values = headers.known_all(Known::Accept);
     match (values.next(), values.next()) {
@@ -46,11 +46,11 @@ fn accepts_anything(headers: &Headers) -> bool {
     }
 }
 
-/// The coding of those on offer that the client wants most, if it wants one at least as much as
-/// none; of those it wants alike the first.
+/// The offered coding that the client prefers, if its weight is at least that of `identity`; of
+/// equal weights the first.
 ///
-/// No `Accept-Encoding` means that the client said nothing: it gets no encoding. `*` stands for
-/// every coding that is not named, but not for `identity`.
+/// Without `Accept-Encoding` there is no coding. `*` stands for every coding that is not named, but
+/// not for `identity`.
 pub fn coding(headers: &Headers, offered: &[Option<ContentCoding>]) -> Option<ContentCoding> {
     let wanted = Codings::of(headers);
     let best = offered.iter().rev().flatten().max_by_key(|coding| wanted.weight(**coding))?;
@@ -58,7 +58,7 @@ pub fn coding(headers: &Headers, offered: &[Option<ContentCoding>]) -> Option<Co
     (weight > 0 && weight >= wanted.identity).then_some(*best)
 }
 
-/// How much a client wants each content coding that weir knows, in thousandths.
+/// Weights of a client for each content coding, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codings {
     /// `br` (RFC 7932).
@@ -67,13 +67,12 @@ pub struct Codings {
     pub zstd: u16,
     /// `gzip`, or `x-gzip`.
     pub gzip: u16,
-    /// No coding. One that nobody mentions is acceptable, but a client that names others wants
-    /// them more: 0.
+    /// No coding. Without mention it is acceptable, but the named codings are preferred: 0.
     pub identity: u16,
 }
 
 impl Codings {
-    /// As the request says.
+    /// From the request.
     pub fn of(headers: &Headers) -> Self {
         let (mut br, mut zstd, mut gzip, mut identity, mut any) = (None, None, None, None, None);
         for value in headers.known_all(Known::AcceptEncoding) {
@@ -117,7 +116,7 @@ fn ranges(headers: &Headers) -> impl Iterator<Item = &[u8]> {
     headers.known_all(Known::Accept).flat_map(|value| Split::new(value, b','))
 }
 
-/// The weight the most specific matching range gives to an offered type; 0 when none matches.
+/// The weight of the most specific range that matches an offered type; 0 if none matches.
 fn weight_of(headers: &Headers, offered: &str) -> Weight {
     let mut best = (0u32, 0);
     for range in ranges(headers) {
@@ -172,7 +171,7 @@ fn offers(offered: &str, parameter: &[u8]) -> bool {
     Split::new(offered.as_bytes(), b';').skip(1).any(|p| p.eq_ignore_ascii_case(parameter))
 }
 
-/// The weight of `text/html` where it is named itself: what tells a browser.
+/// The weight of `text/html` if it is named: the mark of a browser.
 fn html_weight(headers: &Headers) -> Option<Weight> {
     ranges(headers).find_map(|range| {
         let mut parts = Split::new(range, b';');

@@ -1,10 +1,10 @@
-//! Paths, normalised once before anything looks at them (RFC 3986 section 6.2.2).
+//! Paths, normalized once before routing (RFC 3986 section 6.2.2).
 //!
-//! What is matched is what is forwarded: an upstream never sees a spelling that the router did
-//! not. Escapes of unreserved characters are decoded, others get upper-case digits; dot segments
-//! are removed; an escaped slash stays escaped and so never separates segments. Refused: broken
-//! escapes, an escaped NUL, and paths that climb above the root. What servers read in more than
-//! one way is told beside the path: the route decides.
+//! The matched path is forwarded: an upstream never gets a spelling that the router did not match.
+//! Escapes of unreserved characters are decoded, others get upper-case digits; dot segments are
+//! removed; an escaped slash stays escaped and so never separates segments. Rejected: malformed
+//! escapes, an escaped NUL, and paths above the root. Ambiguities are reported with the path: the
+//! route decides.
 
 mod ambiguity;
 
@@ -12,7 +12,7 @@ pub use ambiguity::{Ambiguity, Kind as AmbiguityKind};
 
 use std::borrow::Cow;
 
-/// Why a path is refused.
+/// Why a path is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// A percent sign without two hexadecimal digits, or `%00`.

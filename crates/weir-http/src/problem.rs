@@ -7,8 +7,9 @@ use crate::negotiate;
 use weir_config::validation::Violation;
 use weir_wire::Headers;
 
-/// The side that must act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The side that must act; documents have the name in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The request must change.
     Client,
@@ -18,19 +19,9 @@ pub enum Fault {
     Upstream,
 }
 
-impl Fault {
-    /// As written in documents: `client`, `weir` or `upstream`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Weir => "weir",
-            Self::Upstream => "upstream",
-        }
-    }
-}
-
-/// Whether the same request may be sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether the same request may be sent again; documents have the name in kebab case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Retry {
     /// The request would be rejected again.
     Pointless,
@@ -38,17 +29,6 @@ pub enum Retry {
     Safe,
     /// The upstream may have processed the request: retry only idempotent requests.
     IfIdempotent,
-}
-
-impl Retry {
-    /// As written in documents: `pointless`, `safe` or `if-idempotent`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pointless => "pointless",
-            Self::Safe => "safe",
-            Self::IfIdempotent => "if-idempotent",
-        }
-    }
 }
 
 macro_rules! problems {
@@ -329,8 +309,8 @@ impl Problem {
             json(",\"instance\":\"urn:uuid:", transaction, "\"");
             json(",\"transaction\":\"", transaction, "\"");
         }
-        json(",\"fault\":\"", self.fault().as_str(), "\"");
-        json(",\"retry\":\"", self.retry().as_str(), "\"");
+        json(",\"fault\":\"", self.fault().into(), "\"");
+        json(",\"retry\":\"", self.retry().into(), "\"");
         for (i, violation) in detail.violations.iter().enumerate() {
             let before = if i == 0 { ",\"errors\":[{\"in\":\"" } else { ",{\"in\":\"" };
             json(before, violation.place.as_str(), "\"");
@@ -370,8 +350,8 @@ impl Problem {
             element("instance", "urn:uuid:", transaction);
             element("transaction", "", transaction);
         }
-        element("fault", "", self.fault().as_str());
-        element("retry", "", self.retry().as_str());
+        element("fault", "", self.fault().into());
+        element("retry", "", self.retry().into());
         if !detail.violations.is_empty() {
             render_violations(detail.violations, out);
         }

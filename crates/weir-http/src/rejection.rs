@@ -11,7 +11,7 @@ use weir_wire::HeadError;
 /// Maximum characters of a recorded reason.
 const MAX_REASON_CHARS: usize = 1000;
 
-/// Why a request is not answered by its handler. Small, as the result of every stage may be one.
+/// Why a request is rejected. Small, as the result of every stage may be one.
 #[derive(Debug)]
 pub struct Rejection {
     /// The error that the client gets.
@@ -88,7 +88,7 @@ impl RejectionDetails {
         Self { detail: None, recorded: None, headers: Vec::new(), violations: Vec::new() }
     }
 
-    /// This occurrence in words, as it is recorded; `None` if the problem is all there is to say.
+    /// This occurrence in words, as it is recorded; `None` if the problem is sufficient.
     pub fn reason(&self) -> Option<String> {
         let violations = self.violations.iter().map(|one| {
             let place = format!("{} {}{}", one.place.as_str(), one.name, one.pointer);

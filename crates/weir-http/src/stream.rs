@@ -1,7 +1,7 @@
-//! A connection's bytes, plain or TLS, polled through a shared reference.
+//! The byte stream of a connection, plain or TLS, polled through a shared reference.
 //!
-//! The request body is read and the answer is written by the same task at the same time; a
-//! `RefCell` borrowed for the length of one poll is all the sharing that takes on one thread.
+//! One task reads the request body and writes the response at the same time; a `RefCell` that is
+//! borrowed for one poll is sufficient on one thread.
 
 use rustix::event::{PollFd, PollFlags};
 use std::cell::RefCell;
@@ -32,22 +32,22 @@ enum Io {
 #[derive(Debug)]
 struct Pipes {
     output: Receiver,
-    /// Gone once it is closed.
+    /// `None` once it is closed.
     input: Option<Sender>,
 }
 
-/// What the other side has done.
+/// An event of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// It has sent something.
+    /// It has sent bytes.
     Data,
     /// It sends no more.
     End,
-    /// It has broken the connection.
+    /// It has reset the connection.
     Reset,
 }
 
-/// Whether the end of what the other side sends has come, read or not.
+/// Whether the peer has closed its direction, read or not.
 fn has_ended(tcp: &TcpStream) -> bool {
     let mut asked = [PollFd::new(tcp, PollFlags::RDHUP)];
     let now = rustix::event::Timespec::default();
@@ -135,7 +135,7 @@ impl Stream {
         Self { io: RefCell::new(Io::Unix(io)) }
     }
 
-    /// What a process reads, and what it writes.
+    /// Standard input and output of a process.
     pub fn pipes(input: Sender, output: Receiver) -> Self {
         Self { io: RefCell::new(Io::Pipes(Box::new(Pipes { output, input: Some(input) }))) }
     }
@@ -145,7 +145,7 @@ impl Stream {
         matches!(&*self.io.borrow(), Io::Server(_) | Io::Client(_))
     }
 
-    /// Where it leads to, over TCP.
+    /// Address of the peer, over TCP.
     pub fn peer(&self) -> Option<std::net::SocketAddr> {
         match &*self.io.borrow() {
             Io::Tcp(tcp) => tcp.peer_addr().ok(),
@@ -155,7 +155,7 @@ impl Stream {
         }
     }
 
-    /// The protocol that was agreed on with a server over TLS (RFC 7301).
+    /// The protocol that was negotiated with a server over TLS (RFC 7301).
     pub fn protocol(&self) -> Option<Vec<u8>> {
         match &*self.io.borrow() {
             Io::Client(tls) => tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
@@ -163,7 +163,7 @@ impl Stream {
         }
     }
 
-    /// Lets the other side see a reset when this is dropped, not an orderly end.
+    /// Resets the connection on drop, instead of closing it in order.
     pub fn reset_on_drop(&self) {
         let set = match &*self.io.borrow() {
             Io::Tcp(tcp) => tcp.set_zero_linger(),
@@ -171,7 +171,7 @@ impl Stream {
             Io::Client(tls) => tls.get_ref().0.set_zero_linger(),
             Io::Unix(_) | Io::Pipes(_) => Ok(()),
         };
-        // It fails on a connection that is gone already.
+        // Fails if the connection is closed already.
         let _ = set;
     }
 
@@ -185,28 +185,28 @@ impl Stream {
         }
     }
 
-    /// Waits for anything to come, and leaves it where it is.
+    /// Waits for bytes or the end, without reading.
     pub fn poll_peer_event(&self, cx: &mut Context<'_>) -> Poll<PeerEvent> {
         let io = self.io.borrow();
         let (tcp, tls) = match &*io {
             Io::Tcp(tcp) => (tcp, false),
             Io::Server(tls) => (tls.get_ref().0, true),
             Io::Client(tls) => (tls.get_ref().0, true),
-            // No client comes by these.
+            // Not used for clients.
             Io::Unix(_) | Io::Pipes(_) => return Poll::Pending,
         };
         let mut byte = [0];
         let peeked = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
         Poll::Ready(match peeked {
             Ok(0) => PeerEvent::End,
-            // Whoever ends a TLS connection in order says so first.
+            // The orderly end of a TLS connection is an alert, which is data.
             Ok(_) if tls && has_ended(tcp) => PeerEvent::End,
             Ok(_) => PeerEvent::Data,
             Err(_) => PeerEvent::Reset,
         })
     }
 
-    /// Writes some of `first` and `second`, in this order and in one call where possible.
+    /// Writes bytes of `first` and `second`, in this order and in one call if possible.
     pub fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -223,13 +223,14 @@ impl Stream {
         with_io!(self, io => io.poll_write_vectored(cx, &both))
     }
 
-    /// Neither closed nor talking out of turn. Costs no system call unless something came.
+    /// Whether the peer has neither closed the connection nor sent bytes. No system call unless
+    /// there was an event.
     pub fn is_quiet(&self) -> bool {
         let mut byte = [0];
         self.poll_read(&mut Context::from_waker(Waker::noop()), &mut byte).is_pending()
     }
 
-    /// TLS keeps written bytes back until they are flushed; a plain connection does not.
+    /// Flushes written bytes, which TLS buffers; a plain connection does not.
     pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         with_io!(self, io => io.poll_flush(cx))
     }
@@ -240,8 +241,7 @@ impl Stream {
     }
 }
 
-/// A stream with bytes in front that were read from it already, for libraries that do their own
-/// reading.
+/// A stream with bytes in front that were read from it already, for libraries that read themselves.
 pub struct PrefixedStream {
     front: crate::buffer::Buffer,
     stream: Stream,

@@ -1,4 +1,4 @@
-//! Bytes on their way out: a head, then a body from wherever it comes, in as few writes as can be.
+//! Write buffer: a head, then a body from any source, in as few writes as possible.
 
 use crate::buffer;
 use crate::stream::Stream;
@@ -6,19 +6,19 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use weir_wire::encode;
 
-/// Data up to this many bytes is copied behind what waits already, so that both leave in one
-/// write; more is written from where it is.
-const COPIED: usize = 4 * 1024;
-/// When so much waits, it is written before more is taken.
-const FULL: usize = 16 * 1024;
+/// Data up to this many bytes is copied behind the buffered bytes, so that one write sends both;
+/// more is written directly from the source.
+const MAX_COPIED_BYTES: usize = 4 * 1024;
+/// From so many buffered bytes on they are written before more is taken.
+const FULL_BYTES: usize = 16 * 1024;
 
 /// One direction of one connection.
 #[derive(Debug, Default)]
 pub struct WriteBuffer {
     bytes: Vec<u8>,
     written: usize,
-    /// Something has gone out.
-    begun: bool,
+    /// Bytes were written.
+    started: bool,
     /// Bytes of the source's data that follow `bytes` directly.
     direct: usize,
     chunked: bool,
@@ -29,7 +29,7 @@ pub struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Where a head is written to.
+    /// The buffer of the head.
     pub fn head(&mut self) -> &mut Vec<u8> {
         self.flushed = false;
         if self.bytes.capacity() == 0 {
@@ -38,37 +38,37 @@ impl WriteBuffer {
         &mut self.bytes
     }
 
-    /// Whether the body is framed in chunks.
+    /// Sets whether the body is framed in chunks.
     pub fn set_chunked(&mut self, chunked: bool) {
         self.chunked = chunked;
     }
 
-    /// Keeps what is written, for [`WriteBuffer::rewind`].
+    /// Keeps written bytes, for [`WriteBuffer::rewind`].
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// Nothing is waiting, and no direct data either.
+    /// There are neither buffered bytes nor direct data.
     pub fn is_empty(&self) -> bool {
         self.written == self.bytes.len() && self.direct == 0
     }
 
-    /// Nothing of what was given has gone out yet.
+    /// No byte was written yet.
     pub fn is_untouched(&self) -> bool {
-        !self.begun
+        !self.started
     }
 
     /// Whether more may be taken before writing.
     pub fn has_room(&self) -> bool {
-        self.direct == 0 && self.bytes.len() - self.written < FULL
+        self.direct == 0 && self.bytes.len() - self.written < FULL_BYTES
     }
 
-    /// Takes data: gives the number of bytes copied, which the source may drop now. The rest
-    /// stays with the source and is handed to [`WriteBuffer::poll_write`] until it is gone.
+    /// Takes data; returns the number of copied bytes, which the source may drop now. The rest
+    /// stays with the source and is passed to [`WriteBuffer::poll_write`] until it is written.
     pub fn take(&mut self, data: &[u8]) -> usize {
         debug_assert!(self.has_room());
         self.flushed = false;
-        let copied = data.len() <= COPIED;
+        let copied = data.len() <= MAX_COPIED_BYTES;
         if self.chunked {
             encode::chunk_start(&mut self.bytes, data.len());
         }
@@ -83,7 +83,7 @@ impl WriteBuffer {
         data.len()
     }
 
-    /// The body is over.
+    /// Ends the body.
     pub fn end(&mut self) {
         if self.chunked {
             self.flushed = false;
@@ -91,7 +91,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Writes once; gives how many bytes of `data`, what the source holds, went out directly.
+    /// Writes once; returns the number of bytes of `data`, the data of the source, that were
+    /// written directly.
     pub fn poll_write(
         &mut self,
         stream: &Stream,
@@ -103,7 +104,7 @@ impl WriteBuffer {
         if count == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
-        self.begun = true;
+        self.started = true;
         let from_waiting = count.min(waiting.len());
         self.written += from_waiting;
         count -= from_waiting;
@@ -118,7 +119,7 @@ impl WriteBuffer {
         Poll::Ready(Ok(count))
     }
 
-    /// Sees to it that what was written leaves: TLS keeps records back.
+    /// Flushes written bytes: TLS buffers records.
     pub fn poll_flush(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.flushed {
             ready!(stream.poll_flush(cx))?;
@@ -127,29 +128,29 @@ impl WriteBuffer {
         Poll::Ready(Ok(()))
     }
 
-    /// Starts anew with the same bytes, for another connection; they must have been kept.
+    /// Starts again with the same bytes, for another connection; they must have been kept.
     pub fn rewind(&mut self) {
         self.written = 0;
-        self.begun = false;
+        self.started = false;
         self.flushed = false;
     }
 
-    /// Puts another head in the place of the first `length` bytes, nothing having gone out yet.
+    /// Replaces the head, the first `length` bytes, before anything was written.
     pub fn replace_head(&mut self, length: usize, head: &Self) {
         self.bytes.splice(..length, head.bytes.iter().copied());
     }
 
-    /// What follows the first `length` bytes of those that wait, or are kept.
+    /// The buffered or kept bytes after the first `length`.
     pub fn behind(&self, length: usize) -> &[u8] {
         self.bytes.get(length..).unwrap_or_default()
     }
 
-    /// Bytes that wait, or are kept.
+    /// Number of buffered or kept bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets everything and holds no memory, as an idle connection should.
+    /// Clears the buffer and releases its memory, as an idle connection should not hold any.
     pub fn reset(&mut self) {
         *self = Self::default();
     }

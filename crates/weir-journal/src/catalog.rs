@@ -60,20 +60,21 @@ impl Catalog {
         }
         for kind in ["payload", "failed"] {
             for number in of(kind) {
-                // Parts of a segment whose metadata somebody deleted stay, for who has a copy of it.
+                // Parts of a segment whose metadata was deleted stay: a copy of the metadata may
+                // exist.
                 if !meta.contains(&number) && !had(known, number, Parts::META) {
                     fs::remove_file(files.path(number, kind))?;
                 }
             }
         }
         let (carry_over, floor) = CarryOver::find(&files, &of("carry"), &raw, &meta)?;
-        // Segments that were never begun are the last ones.
-        let mut begun = false;
+        // Segments that were never started are the last ones.
+        let mut started = false;
         for number in raw.clone().into_iter().rev() {
             let path = files.segment(number);
-            begun |= !meta.contains(&number)
+            started |= !meta.contains(&number)
                 && (had(known, number, Parts::RAW) || !segment::is_blank(&files, number, floor)?);
-            if meta.contains(&number) || !begun {
+            if meta.contains(&number) || !started {
                 fs::remove_file(path)?;
                 raw.remove(&number);
             } else {

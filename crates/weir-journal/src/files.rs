@@ -2,7 +2,7 @@
 //!
 //! | name | content |
 //! |---|---|
-//! | `N.segment` | a segment as it was appended; zeros instead of a header if it was never begun |
+//! | `N.segment` | a segment as it was appended; zeros instead of a header if it was never started |
 //! | `N.spare` | the file of a sealed segment, kept for reuse |
 //! | `N.meta`, `N.payload`, `N.failed` | the three parts of a sealed segment, described in [`crate::segment::sealed`] |
 //! | `N.carry` | frames of transactions that were open at the end of segment `N`, described in [`crate::catalog::carry_over`] |

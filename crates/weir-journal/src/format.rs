@@ -180,7 +180,7 @@ pub(crate) fn begin_frame(frame: &mut Vec<u8>) {
     frame.resize(FRAME, 0);
 }
 
-/// Pads the frame begun with [`begin_frame`] and writes its header.
+/// Pads the frame started by [`begin_frame`] and writes its header.
 pub(crate) fn finish_frame(
     frame: &mut Vec<u8>,
     kind: Kind,

@@ -148,7 +148,7 @@ impl Lane {
     /// Closes a segment that has become old, so that it is sealed, and writes pending counts. To be
     /// called about once a second, also without traffic.
     pub fn tick(&mut self) {
-        let old = self.current.as_ref().is_some_and(|now| now.begun.elapsed() >= self.seal_after);
+        let old = self.current.as_ref().is_some_and(|now| now.started.elapsed() >= self.seal_after);
         if old && self.open_count + self.reserved > 0 {
             // The next segment must have the space that open transactions and reservations need.
             self.rotate();
@@ -423,7 +423,7 @@ impl Lane {
         FRAME + OPEN_ENTRY_BYTES * self.open_count
     }
 
-    /// Writes the frame that was begun, and leaves `reserve` bytes free after it, as well as those
+    /// Writes the started frame, and leaves `reserve` bytes free after it, as well as those
     /// that are reserved for higher priorities.
     fn append_frame(
         &mut self,

@@ -32,7 +32,7 @@ pub(crate) struct LaneShared {
     /// Segments prepared. Only the preallocator changes it.
     pub(crate) prepared: AtomicU64,
     pub(crate) errors: AtomicU64,
-    /// Segments begun.
+    /// Started segments.
     pub(crate) segments: AtomicU64,
     /// Errors of the maintenance threads.
     pub(crate) disk_errors: AtomicU64,

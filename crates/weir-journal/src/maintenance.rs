@@ -2,7 +2,7 @@
 //!
 //! | thread | task | when |
 //! |---|---|---|
-//! | `journal-supply` | prepares segments, unmaps full ones | a lane has begun a segment; every 200 ms |
+//! | `journal-supply` | prepares segments, unmaps full ones | a lane has started a segment; every 200 ms |
 //! | `journal-urgent` | the same, at the priority of workers | a lane has fewer than two segments left |
 //! | `journal-seal` | seals full segments, drops old files | a segment is full; every second. It compresses in idle time only, unless it is more than a minute behind |
 //! | `journal-sync` | syncs lanes in groups; durability `disk` only | a task waits |

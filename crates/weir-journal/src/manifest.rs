@@ -111,7 +111,7 @@ pub(crate) struct LaneEnd {
 }
 
 impl LaneEnd {
-    /// Number of the first segment that was certainly not begun.
+    /// Number of the first segment that was certainly not started.
     pub(crate) fn next_segment(self) -> u32 {
         self.position.segment() + u32::from(self.position.offset() > 0)
     }
@@ -278,8 +278,9 @@ impl Manifest {
         for LaneState { catalog, shared } in lanes {
             let (state, end) = (catalog.read(), shared.end());
             for number in &state.raw {
-                let begun = *number < end.segment() || *number == end.segment() && end.offset() > 0;
-                if !begun || state.sealed.contains_key(number) {
+                let started =
+                    *number < end.segment() || *number == end.segment() && end.offset() > 0;
+                if !started || state.sealed.contains_key(number) {
                     continue;
                 }
                 let key = (catalog.files.lane, *number);
@@ -383,12 +384,12 @@ fn missing_files(
     let later = contents.segments.range((lane, segment.saturating_add(1))..=(lane, u32::MAX));
     let next = later.map(|(_, next)| next.first_sequence).find(|first| *first > 0);
     let end = contents.ends.get(usize::from(lane)).map_or(0, |end| end.next_sequence);
-    let begun = match entry.first_sequence {
+    let started = match entry.first_sequence {
         0 => 0,
         first => next.unwrap_or(end).saturating_sub(first),
     };
     let kinds = [
-        (Parts::RAW, "segment", begun),
+        (Parts::RAW, "segment", started),
         (Parts::META, "meta", entry.transactions.into()),
         (Parts::PAYLOAD, "payload", entry.transactions.into()),
         (Parts::FAILED, "failed", entry.transactions.into()),

@@ -30,7 +30,7 @@ const BURST_PAUSE: Duration = Duration::from_millis(500);
 /// Time that the prepared segments should last: as long as the file system may delay the next one,
 /// while it writes back what sealing syncs.
 const READY_TIME: Duration = Duration::from_secs(2);
-/// Shortest time over which a rate is measured, unless a segment was begun in it.
+/// Shortest time over which a rate is measured, unless a segment was started in it.
 const MIN_RATE_INTERVAL: Duration = Duration::from_millis(20);
 /// Mappings of full segments that wait to be unmapped.
 const MAX_RETIRED: usize = 8;
@@ -65,11 +65,11 @@ impl PreparedQueue {
         prepared.ok()
     }
 
-    /// Requests more segments: one was begun, or half of it is full. If few are left, this wakes the
+    /// Requests more segments: one was started, or half of it is full. If few are left, this wakes the
     /// thread as well that does not wait for workers to be idle.
     pub(crate) fn request(&self, shared: &LaneShared) {
-        let begun = shared.segments.load(Ordering::Relaxed);
-        if shared.prepared.load(Ordering::Relaxed) < begun + MIN_READY {
+        let started = shared.segments.load(Ordering::Relaxed);
+        if shared.prepared.load(Ordering::Relaxed) < started + MIN_READY {
             self.urgent.wake();
         }
         self.supply.wake();
@@ -89,32 +89,32 @@ impl PreparedQueue {
 /// Write rate of a lane.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Segments begun and bytes appended at the last measurement, and its time.
+    /// Started segments and appended bytes at the last measurement, and its time.
     measured: Option<(u64, u64, Instant)>,
-    /// When the last segment was begun.
-    begun: Option<Instant>,
+    /// Start of the last segment.
+    started: Option<Instant>,
     /// Bytes a second.
     rate: u64,
 }
 
 impl Pace {
-    /// Segments to have ready when `begun` have been begun and `bytes` appended.
-    fn ready(&mut self, (begun, bytes): (u64, u64), segment_bytes: u32, now: Instant) -> u64 {
+    /// Number of segments to keep ready, after `started` segments and `bytes` appended.
+    fn ready(&mut self, (started, bytes): (u64, u64), segment_bytes: u32, now: Instant) -> u64 {
         match self.measured {
             Some((before, appended, then)) => {
                 let elapsed = now.saturating_duration_since(then);
-                if begun > before {
-                    self.begun = Some(now);
+                if started > before {
+                    self.started = Some(now);
                 }
-                if elapsed >= MIN_RATE_INTERVAL || begun > before {
+                if elapsed >= MIN_RATE_INTERVAL || started > before {
                     let millis = elapsed.as_millis().clamp(1, u128::from(u64::MAX)) as u64;
                     let rate = bytes.saturating_sub(appended).saturating_mul(1000) / millis;
                     // A lower rate takes effect slowly: bursts come together.
                     self.rate = rate.max(self.rate - self.rate / 4);
-                    self.measured = Some((begun, bytes, now));
+                    self.measured = Some((started, bytes, now));
                 }
             }
-            None => (self.measured, self.begun) = (Some((begun, bytes, now)), Some(now)),
+            None => (self.measured, self.started) = (Some((started, bytes, now)), Some(now)),
         }
         let needed = self.rate.saturating_mul(READY_TIME.as_secs());
         needed.div_ceil(u64::from(segment_bytes).max(1)).clamp(NORMAL_READY, MAX_READY)
@@ -122,7 +122,7 @@ impl Pace {
 
     /// Whether the lane began a segment a moment ago, or was measured for the first time.
     fn is_in_burst(&self, now: Instant) -> bool {
-        self.begun.is_none_or(|then| now.saturating_duration_since(then) < BURST_PAUSE)
+        self.started.is_none_or(|then| now.saturating_duration_since(then) < BURST_PAUSE)
     }
 }
 
@@ -157,13 +157,13 @@ impl Preallocator {
     pub(crate) fn fill(&mut self, budget: &Budget) -> io::Result<()> {
         while self.retired.try_recv().is_ok() {}
         let shared = Arc::clone(&self.lane.shared);
-        let begun = shared.segments.load(Ordering::Relaxed);
+        let started = shared.segments.load(Ordering::Relaxed);
         let now = Instant::now();
         let bytes = shared.bytes.load(Ordering::Relaxed);
-        let wanted = self.pace.ready((begun, bytes), budget.segment_bytes, now);
+        let wanted = self.pace.ready((started, bytes), budget.segment_bytes, now);
         let delayed = wanted == NORMAL_READY && self.pace.is_in_burst(now);
         while self.prepared < shared.segments.load(Ordering::Relaxed) + MIN_READY
-            || (self.prepared < begun + wanted && !delayed && budget.allows_segments_ahead())
+            || (self.prepared < started + wanted && !delayed && budget.allows_segments_ahead())
         {
             let prepared = match self.prepare(budget) {
                 Ok(Some(prepared)) => prepared,
@@ -216,7 +216,7 @@ impl Preallocator {
     }
 }
 
-/// Turns a spare file into a segment that was not begun.
+/// Turns a spare file into a segment that was not started.
 fn reuse(catalog: &Catalog, spare: &Path, path: &Path) -> io::Result<File> {
     catalog.files.faults.check("segment.reuse")?;
     let file = OpenOptions::new().read(true).write(true).open(spare)?;
@@ -249,10 +249,10 @@ mod tests {
         const SEGMENT: u32 = 16 << 20;
         let (mut pace, start) = (Pace::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut ready = |begun, mib: u64, ms| pace.ready((begun, mib << 20), SEGMENT, at(ms));
+        let mut ready = |started, mib: u64, ms| pace.ready((started, mib << 20), SEGMENT, at(ms));
         assert_eq!(ready(0, 0, 0), 3);
         assert_eq!(ready(1, 16, 10_000), 3);
-        // 64 MiB a second, no segment begun since.
+        // 64 MiB a second, no segment started since.
         assert_eq!(ready(1, 22, 10_094), 8);
         assert_eq!(ready(2, 32, 10_104), 16, "1000 MiB a second for a moment");
         assert_eq!(ready(6, 96, 10_504), 16);

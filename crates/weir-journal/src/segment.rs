@@ -171,7 +171,8 @@ impl Segment {
     }
 }
 
-/// Whether a segment was prepared and never begun. A segment that cannot be read counts as begun.
+/// Whether a segment was prepared and never started. A segment that cannot be read counts as
+/// started.
 pub(crate) fn is_blank(files: &Files, number: u32, floor: u64) -> io::Result<bool> {
     let file = File::open(files.segment(number))?;
     let length = file.metadata()?.len().min(BLANK_SCAN_BYTES.into()) as usize;

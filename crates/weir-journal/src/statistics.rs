@@ -20,7 +20,7 @@ pub struct Statistics {
     pub pending_counts: u64,
     /// Errors of the file system.
     pub errors: u64,
-    /// Segments begun.
+    /// Started segments.
     pub segments: u64,
     /// Segments sealed.
     pub sealed: u64,

@@ -1,4 +1,4 @@
-//! What a client is told about its limits: `RateLimit-Policy` and `RateLimit`
+//! Rate limit headers: `RateLimit-Policy` and `RateLimit`
 //! (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After`.
 
 use super::LimitStatus;

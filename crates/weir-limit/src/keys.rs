@@ -89,7 +89,7 @@ struct Part {
 }
 
 impl Part {
-    /// Evicts every bucket that is full again; gives how many.
+    /// Evicts every bucket that is full again; returns their number.
     fn make_room(&mut self, now: u64) -> usize {
         if now < self.search_at {
             return 0;

@@ -24,7 +24,7 @@ pub enum LimitKind {
     Quota,
 }
 
-/// Counts a rejection; or notes the decision, if nothing is to be counted.
+/// Counts a rejection; or reports the decision, for [`LimitPlan::peek`](crate::LimitPlan::peek).
 pub(super) fn count_or_report(
     outcome: Result<LimitStatus, LimitRejection>,
     refused: &AtomicU64,

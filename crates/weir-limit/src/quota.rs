@@ -112,7 +112,7 @@ fn bounds(now: &Zoned, per: QuotaPeriod) -> Result<(Zoned, Zoned), jiff::Error> 
 pub(super) struct Used(AtomicU64);
 
 impl Used {
-    /// Counts a call if the quota of the window is not exhausted; gives the calls left.
+    /// Counts a call if the quota of the window is not exhausted; returns the remaining calls.
     ///
     /// A caller whose clock is behind and still in the window before counts in the one the counter
     /// has reached. A counter more than a window ahead was left by a clock that has been set back

@@ -39,7 +39,7 @@ pub(crate) struct Import {
 enum Binding {
     /// Exported name and local name.
     One(String, String),
-    /// The whole module under this name.
+    /// The entire module under this name.
     All(String),
     /// All exports of the module are exported.
     Again,

@@ -9,6 +9,8 @@
 //! Format: a byte with the version, 1, then for each non-empty bin the difference to the previous
 //! one (the first: to 0) and the count, both in LEB128.
 
+use integer_encoding::{VarInt, VarIntReader};
+
 /// α: the greatest relative error.
 const ERROR: f64 = 0.01;
 const GAMMA: f64 = (1.0 + ERROR) / (1.0 - ERROR);
@@ -64,8 +66,8 @@ impl Sketch {
         out.push(VERSION);
         let mut before = 0;
         for (bin, count) in &self.bins {
-            write_varint(&mut out, u64::from(bin - before));
-            write_varint(&mut out, *count);
+            out.extend(u64::from(bin - before).encode_var_vec());
+            out.extend(count.encode_var_vec());
             before = *bin;
         }
         out
@@ -103,9 +105,9 @@ impl Sums {
         }
         let mut bin = 0_u64;
         while !rest.is_empty() {
-            bin = bin.checked_add(read_varint(&mut rest)?)?;
+            bin = bin.checked_add(rest.read_varint().ok()?)?;
             let bin = usize::try_from(bin).ok().filter(|bin| *bin <= usize::from(u16::MAX))?;
-            self.bin(bin, read_varint(&mut rest)?);
+            self.bin(bin, rest.read_varint().ok()?);
         }
         Some(())
     }
@@ -114,28 +116,6 @@ impl Sums {
         let bins = self.0.into_iter().zip(0..).filter(|(count, _)| *count > 0);
         Sketch { bins: bins.map(|(count, bin)| (bin, count)).collect() }
     }
-}
-
-/// LEB128.
-fn write_varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7F) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

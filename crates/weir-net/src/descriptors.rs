@@ -1,8 +1,8 @@
-//! File descriptors: how many a configuration may need, and what is kept in reserve so that clients
-//! are told when there are no more.
+//! File descriptors: the number that a configuration may need, and a reserve, so that clients get
+//! an error when none is left.
 //!
-//! A descriptor has the lowest number that is free: a connection with a number in the reserve is one
-//! for which hardly any other is left. Each of its requests is answered with 503, and it is closed.
+//! A descriptor gets the lowest free number: a number in the reserve means that hardly any other is
+//! left. Requests on such a connection are rejected with 503, and it is closed.
 
 use crate::throttle::Throttle;
 use rustix::process::{Resource, getrlimit};
@@ -12,9 +12,9 @@ use std::os::fd::{AsFd, AsRawFd as _, RawFd};
 use std::time::{Duration, Instant};
 use weir_config::{AgentSource, Config, Handler};
 
-/// Descriptors kept for telling clients, at least and at most; otherwise a sixteenth of the limit.
+/// Size of the reserve, minimum and maximum; in between a sixteenth of the limit.
 const RESERVE: (u64, u64) = (8, 64);
-/// What a worker needs whatever it serves: its runtime, standard streams, logs.
+/// Descriptors of a worker for its runtime, standard streams and logs.
 const BASE: u64 = 64;
 /// Most files of a `files` route that a worker keeps open.
 const FILES: u64 = 256;
@@ -35,7 +35,7 @@ pub fn descriptors_needed(config: &Config) -> u64 {
     (sum as u64).saturating_add(files as u64 * FILES).saturating_add(BASE)
 }
 
-/// Whether an error says that this process, or the machine, has no descriptor or memory left.
+/// Whether the process, or the machine, has no descriptor or memory left.
 pub fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
@@ -48,25 +48,25 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// By the limit in force now.
+    /// By the current limit.
     pub fn by_limit() -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept = (limit / 16).clamp(RESERVE.0, RESERVE.1);
         Self { reserve: RawFd::try_from(limit.saturating_sub(kept)).unwrap_or(RawFd::MAX) }
     }
 
-    /// Whether this one is of the reserve.
+    /// Whether a descriptor belongs to the reserve.
     pub fn is_reserve(&self, descriptor: &impl AsFd) -> bool {
         descriptor.as_fd().as_raw_fd() >= self.reserve
     }
 }
 
-/// How long a connection in the reserve lives at most, so that silent clients do not use it up.
+/// Longest life of a connection in the reserve, so that silent clients do not use it up.
 pub const RESERVE_LIFETIME: Duration = Duration::from_secs(2);
 
-/// Descriptors of a listener, one of which is given up when there is no other, so that a connection
-/// can be accepted and told. Another thread may take a number between that and [`Self::refill`];
-/// with more than one, clients are told all the same.
+/// Spare descriptors of a listener. One is released when there is no other, so that a connection
+/// can be accepted and gets an error. Another thread may take a number before [`Self::refill`];
+/// therefore there is more than one.
 #[derive(Debug)]
 pub struct Spares(Vec<File>);
 
@@ -81,12 +81,12 @@ impl Spares {
         spares
     }
 
-    /// Gives one up; whether there was one.
+    /// Releases one; whether there was one.
     pub fn give_up(&mut self) -> bool {
         self.0.pop().is_some()
     }
 
-    /// Takes those again that were given up, as far as some are free.
+    /// Opens released ones again, as far as descriptors are free.
     pub fn refill(&mut self) {
         while self.0.len() < Self::COUNT {
             let Ok(file) = File::open("/dev/null") else { return };
@@ -95,7 +95,7 @@ impl Spares {
     }
 }
 
-/// Says now and then that there were no descriptors.
+/// Reports exhausted descriptors, at a limited rate.
 #[derive(Debug, Default)]
 pub struct Complaint {
     counted: u64,
@@ -103,7 +103,7 @@ pub struct Complaint {
 }
 
 impl Complaint {
-    /// The line that is due, if more has been counted.
+    /// The message, if one is due.
     pub fn due(&mut self, worker: usize, counted: u64, now: Instant) -> Option<String> {
         let more = counted - std::mem::replace(&mut self.counted, counted);
         self.throttle.add(more, ());

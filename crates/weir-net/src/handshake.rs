@@ -1,4 +1,5 @@
-//! Why TLS handshakes of clients failed: now and then a line for the operator, with the last reason.
+//! Failed TLS handshakes of clients: messages for the operator at a limited rate, with the last
+//! reason.
 
 use crate::throttle::Throttle;
 use std::io;
@@ -6,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failed handshakes of one worker, or of the admin listener, since the last line.
+/// Failed handshakes of one worker, or of the admin listener, since the last message.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<Throttle<Failure>>);
 
@@ -20,13 +21,13 @@ struct Failure {
 #[derive(Debug)]
 enum Reason {
     Error(rustls::Error),
-    /// It took longer than this.
+    /// It exceeded this timeout.
     Timeout(Duration),
 }
 
 impl Failures {
     fn state(&self) -> MutexGuard<'_, Throttle<Failure>> {
-        // Nothing is left half done in there.
+        // No operation under the lock is left incomplete by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,7 +40,7 @@ impl Failures {
         }
     }
 
-    /// Accounts for a handshake that was not over after this time.
+    /// Counts a handshake that exceeded this timeout.
     pub fn add_timeout(&self, listener: usize, peer: SocketAddr, after: Duration) {
         self.put(Failure { listener, peer, reason: Reason::Timeout(after) });
     }
@@ -48,8 +49,8 @@ impl Failures {
         self.state().add(1, failure);
     }
 
-    /// The line that is due, if handshakes have failed since the one before. `server` is who reports
-    /// (`worker 1`), `address` gives the address of a listener by its index.
+    /// The message that is due, if handshakes have failed since the one before. `server` is the
+    /// reporter (`worker 1`), `address` returns the address of a listener by its index.
     pub fn due(
         &self,
         server: &str,

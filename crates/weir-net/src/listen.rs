@@ -8,24 +8,24 @@ use std::net::{SocketAddr, TcpListener};
 /// of its own (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// An address that cannot be listened on.
+/// An address that cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {addr}: {error}")]
 pub struct BindError {
     /// The address.
     pub addr: SocketAddr,
-    /// Why not.
+    /// The error.
     pub error: io::Error,
 }
 
 /// Binds an address once for every worker. Port 0 takes a free port, the same for all.
 ///
 /// # Errors
-/// The address is in use or not this machine's.
+/// The address is in use, or does not belong to this machine.
 pub fn bind(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, BindError> {
     let failed = |error| BindError { addr, error };
-    // Sockets that share a port are shared with whoever else asks for it, a second weir included;
-    // a first one that does not share finds out whether the address is free.
+    // Sockets with a shared port can be bound by any process, a second weir included; a first
+    // socket without sharing checks whether the address is free.
     let probe = socket(addr, false).map_err(failed)?;
     let addr = probe.local_addr().ok().and_then(|a| a.as_socket()).unwrap_or(addr);
     drop(probe);

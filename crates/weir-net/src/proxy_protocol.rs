@@ -1,37 +1,37 @@
 //! PROXY protocol, versions 1 and 2, without I/O
 //! (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
-//! What is read here decides whom weir believes it talks to, so nothing is tolerated: single
-//! spaces, canonical numbers, exact lengths, well-formed TLVs. Anything else closes the connection.
+//! The header decides about the address of the client, so parsing is strict: single spaces,
+//! canonical numbers, exact lengths, well-formed TLVs. Anything else closes the connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Longest version 1 line, CRLF included (section 2.1).
 pub const V1_LONGEST: usize = 107;
 
-/// Longest version 2 header weir reads. The format would allow 65,551 bytes; real ones, TLVs with
-/// a certificate's name included, stay far below this.
+/// Longest version 2 header that weir accepts. The format would allow 65,551 bytes; real headers,
+/// TLVs with names of certificates included, are far below this limit.
 pub const V2_LONGEST: usize = 4096;
 
 const V2_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const V2_FIXED: usize = 16;
 
-/// What the first bytes of a connection are.
+/// Result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// More bytes are needed.
     Partial,
-    /// A whole header.
+    /// A complete header.
     Done {
-        /// Its length; the connection's own bytes follow.
+        /// Its length; the bytes of the connection follow.
         consumed: usize,
-        /// Who connected, as the sender says; `None` when it speaks for itself (`LOCAL`, as health
-        /// checks do) or does not know (`UNKNOWN`, `UNSPEC`, a Unix socket).
+        /// The source by the sender; `None` for its own connections (`LOCAL`, for instance health
+        /// checks) or an unknown source (`UNKNOWN`, `UNSPEC`, a Unix socket).
         source: Option<SocketAddr>,
     },
 }
 
-/// The bytes are no PROXY protocol header.
+/// The bytes are not a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyProtocolError {
     /// Neither signature.
@@ -51,7 +51,7 @@ pub enum ProxyProtocolError {
 /// Reads the header at the start of `bytes`; call it again with more after [`Parsed::Partial`].
 ///
 /// # Errors
-/// As soon as the bytes cannot become a header, so at most [`V2_LONGEST`] bytes are ever waited for.
+/// As soon as the bytes cannot become a header, so that at most [`V2_LONGEST`] bytes are awaited.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
     if begins(bytes, V2_SIGNATURE) {
         version_2(bytes)
@@ -83,18 +83,18 @@ fn version_1(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
     Ok(Parsed::Done { consumed: feed + 1, source })
 }
 
-/// An unfinished line that already holds what no line may hold.
+/// Whether an incomplete line already has an invalid byte.
 fn bad_text(window: &[u8]) -> bool {
     let text = window.strip_suffix(b"\r").unwrap_or(window);
     text.iter().any(|b| !(b' '..=b'~').contains(b))
 }
 
-/// The source of a whole line without its CRLF: `Some(None)` for `UNKNOWN`.
+/// The source of a complete line without its CRLF: `Some(None)` for `UNKNOWN`.
 fn source_1(line: &str) -> Option<Option<SocketAddr>> {
     let mut fields = line.strip_prefix("PROXY ")?.split(' ');
     let family = fields.next()?;
     if family == "UNKNOWN" {
-        // Whatever follows must be ignored (section 2.1), as long as it is text.
+        // The rest of the line must be ignored (section 2.1), as long as it is text.
         return line.bytes().all(|b| (b' '..=b'~').contains(&b)).then_some(None);
     }
     let (source, target) = (fields.next()?, fields.next()?);
@@ -124,7 +124,7 @@ fn parse_port(text: &str) -> Option<u16> {
 }
 
 fn version_2(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
-    // Judge every byte as soon as it is there.
+    // Check every byte as soon as it has arrived.
     if bytes.get(12).is_some_and(|b| !matches!(b, 0x20 | 0x21)) {
         return Err(ProxyProtocolError::Unknown);
     }
@@ -154,8 +154,8 @@ fn version_2(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
     Ok(Parsed::Done { consumed, source: source_2(&rest[..needed]) })
 }
 
-/// Bytes of addresses for a family and transport; `Some(None)` when there is nothing to read and
-/// `None` for combinations that cannot be behind a TCP listener.
+/// Bytes of addresses for a family and transport; `Some(None)` without addresses, and `None` for
+/// combinations that are impossible on a TCP listener.
 fn address_length(family: u8) -> Option<Option<usize>> {
     match family {
         0x00 => Some(None),
@@ -166,7 +166,7 @@ fn address_length(family: u8) -> Option<Option<usize>> {
     }
 }
 
-/// The source address of a block whose length tells its family.
+/// The source address of a block whose length identifies its family.
 fn source_2(block: &[u8]) -> Option<SocketAddr> {
     match block.len() {
         12 => {
@@ -181,7 +181,7 @@ fn source_2(block: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// TLVs (a type byte, two length bytes, the value) that fill their room exactly.
+/// Whether TLVs (a type byte, two length bytes, the value) fill the rest of the header exactly.
 fn well_formed(mut tlvs: &[u8]) -> bool {
     while let [_, high, low, rest @ ..] = tlvs {
         let Some(next) = rest.get(usize::from(u16::from_be_bytes([*high, *low]))..) else {

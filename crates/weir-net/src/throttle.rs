@@ -1,12 +1,12 @@
-//! Messages for the operator about what may happen at any rate: one now and then, with how often it has
-//! happened since the one before and what is known of the last time.
+//! Messages for the operator about frequent events, at a limited rate: each with the number of
+//! events since the one before and details of the last.
 
 use std::time::{Duration, Instant};
 
-/// Least time between two messages of one worker.
+/// Shortest time between two messages of one worker.
 pub const PAUSE: Duration = Duration::from_secs(10);
 
-/// What has happened since the last message.
+/// Events since the last message.
 #[derive(Debug)]
 pub struct Throttle<T> {
     count: u64,
@@ -22,7 +22,7 @@ impl<T> Default for Throttle<T> {
 }
 
 impl<T> Throttle<T> {
-    /// It has happened so many times more; the last of them is described.
+    /// Adds events; the last of them is described.
     pub fn add(&mut self, count: u64, last: T) {
         if count > 0 {
             self.count = self.count.saturating_add(count);
@@ -30,7 +30,7 @@ impl<T> Throttle<T> {
         }
     }
 
-    /// What a message that is due now says: how often it has happened, and the last time.
+    /// Number of events and the last description, if a message is due.
     pub fn due(&mut self, now: Instant) -> Option<(u64, T)> {
         if self.reported.is_some_and(|at| now.saturating_duration_since(at) < PAUSE) {
             return None;

@@ -19,7 +19,7 @@ use weir_config::{ClientCertificates, Tls};
 /// Sessions kept for clients that resume without tickets (TLS 1.2 session ids).
 const SESSIONS: usize = 4096;
 
-/// A listener cannot speak TLS.
+/// The TLS configuration of a listener failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The folder or files of the self-signed certificate.
@@ -41,7 +41,7 @@ pub enum TlsError {
     Empty,
 }
 
-/// What a listener's connections are accepted with.
+/// The TLS configuration of a listener.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -50,11 +50,12 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Makes the TLS side of a listener; `data` is the folder a self-signed certificate is kept in.
+    /// Creates the TLS configuration of a listener; `data` is the folder of self-signed
+    /// certificates.
     ///
-    /// With the certificates of `previous`, its own and those of clients, this is `previous`: its clients can go on resuming their
-    /// sessions. With others, sessions begin anew, so that nobody goes on without having seen the
-    /// new certificate, or with one that is revoked now.
+    /// With the same certificates as `previous`, of server and clients, this is `previous`: clients
+    /// can resume their sessions. With others sessions cannot be resumed, so that every client gets
+    /// the new certificate, and none continues with a revoked one.
     ///
     /// # Errors
     /// The folder cannot be written, or rustls refuses a certificate.
@@ -94,7 +95,7 @@ impl ServerTls {
     }
 }
 
-/// Where the certificate of `tls: self-signed` is kept in a data folder, in PEM.
+/// Path of the certificate of `tls: self-signed` in a data folder, in PEM.
 #[must_use]
 pub fn self_signed_certificate(data: &Path) -> PathBuf {
     data.join("tls/self-signed.crt")
@@ -124,13 +125,13 @@ fn server_config(
     Ok(config)
 }
 
-/// Certificates by the name a client asks for.
+/// Certificates by server name (SNI).
 #[derive(Debug)]
 struct BySni {
     /// Lower-case names as the certificates have them, `*.` included, each with its certificates in
     /// order.
     names: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// For clients that send no name, or one that no certificate has.
+    /// For clients without a name, or with an unknown one.
     default: Arc<CertifiedKey>,
 }
 

@@ -34,7 +34,7 @@ pub struct Request {
     pub parameters: Vec<(String, String)>,
     /// The verified principal; none for anonymous requests.
     pub principal: Option<Principal>,
-    /// The whole body.
+    /// The entire body.
     pub body: Vec<u8>,
     /// Role of the script.
     pub role: Role,
@@ -114,7 +114,7 @@ pub struct Fetch {
     pub headers: Vec<(String, String)>,
     /// Body, if there is one.
     pub body: Option<Vec<u8>>,
-    /// Timeout of the whole request, if the script sets one.
+    /// Timeout of the entire request, if the script sets one.
     pub timeout: Option<Duration>,
 }
 

@@ -26,7 +26,7 @@ use weir_net::proxy_protocol::{self, Parsed};
 struct Open(&'static Worker);
 
 impl Open {
-    /// Takes a place, if there is one.
+    /// Counts a connection, unless the limit is reached.
     fn new(worker: &'static Worker, limit: usize) -> Option<Self> {
         let before = worker.shared.connections.fetch_add(1, Relaxed);
         worker.stats.connections.add(1);

@@ -1,4 +1,4 @@
-//! The gateway as a whole: bind, start, hot reload, drain.
+//! The gateway: bind, start, hot reload, drain.
 
 #[cfg(test)]
 mod tests;
@@ -421,7 +421,7 @@ impl Gateway {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));
             if let Err(error) = server::run(worker, listeners, unshare, injected, control) {
-                // Without its runtime a worker is nothing: say so where it can be seen.
+                // A worker without a runtime cannot serve: the error is reported on standard error.
                 eprintln!("worker {index} failed: {error}");
             }
         };

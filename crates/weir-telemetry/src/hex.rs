@@ -1,4 +1,4 @@
-//! Hexadecimal digits of the ids that every request gets.
+//! Hexadecimal digits of ids.
 
 /// The 16 lower-case digits of a number, the most significant first.
 ///

@@ -95,7 +95,8 @@ pub enum UpgradeEnd {
     Stop,
 }
 
-/// Method as a label: other methods than the standard ones are `_OTHER`, as OpenTelemetry says.
+/// Method as a label: other methods than the standard ones are `_OTHER`, by the conventions of
+/// OpenTelemetry.
 pub fn method_label(method: Method) -> &'static str {
     match method {
         Method::Get => "GET",

@@ -1,10 +1,10 @@
-//! Requests that are traced: what a worker notes of them, and who takes it when they are over.
+//! Spans of traced requests and their attempts, from the start to the exporter.
 //!
 //! ```text
-//! start: of a sampled trace, or chosen → open → tries … → over → waiting → whoever exports
+//! start: trace sampled → request span → attempt spans … → end → queue → exporter
 //! ```
 //!
-//! A request that is not traced costs a look at a setting and at a flag of its `traceparent`.
+//! A request that is not traced costs a check of a setting and of a flag in its `traceparent`.
 
 use crate::trace_context::{SpanContext, TraceContext};
 use std::cell::{Cell, RefCell};
@@ -16,34 +16,34 @@ use weir_config::Traces;
 use weir_http::counter::Counter;
 use weir_wire::{Headers, Known};
 
-/// Most requests of a worker that are over and wait to be taken; the oldest go.
+/// Most finished requests of a worker that wait for the exporter; the oldest are dropped.
 const MAX_QUEUED: usize = 2048;
-/// Most tries that are noted of a request; there are fewer by the settings of any upstream.
+/// Most recorded attempts of a request; the settings of upstreams allow fewer.
 const MAX_ATTEMPTS: usize = 64;
-/// Most bytes of a text that a client chose.
+/// Most bytes of a text that a client controls.
 const MAX_TEXT_BYTES: usize = 1024;
-/// Bits of a trace id that decide whether it is traced: the last 56, which are random
+/// Bits of a trace id that decide about sampling: the last 56, which are random
 /// (<https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/>).
 const RANDOM_BITS: u128 = (1 << 56) - 1;
 
-/// A request that was traced and is over.
+/// A traced request that has finished.
 #[derive(Clone, Debug, Default)]
 pub struct TracedRequest {
     /// Id of its trace.
     pub trace: u128,
     /// Id of its own span.
     pub span: u64,
-    /// The client's span; 0 if it began the trace.
+    /// Span of the client; 0 if this request started the trace.
     pub parent: u64,
-    /// `tracestate` as it came.
+    /// `tracestate` of the request.
     pub state: String,
     /// Nanoseconds since 1970.
     pub start_ns: u64,
-    /// From the end of its head to the last byte of its answer.
+    /// From the end of its head to the last byte of the response.
     pub duration: Duration,
-    /// Method as it came.
+    /// Method of the request.
     pub method: String,
-    /// The same as a label: `_OTHER` for what is no standard one.
+    /// The same as a label: `_OTHER` for other methods than the standard ones.
     pub method_label: &'static str,
     /// Path without query.
     pub path: String,
@@ -51,27 +51,27 @@ pub struct TracedRequest {
     pub scheme: &'static str,
     /// Version of HTTP.
     pub protocol: &'static str,
-    /// Host asked for, without port.
+    /// Requested host, without port.
     pub host: String,
-    /// Who asked, as far as trusted hops tell.
+    /// Address of the client, by trusted hops.
     pub client: String,
-    /// Base and pattern of its route; empty if it has none.
+    /// Base and pattern of its route; empty without one.
     pub route: String,
     /// Name of its API, likewise.
     pub api: String,
     /// Name of its operation, likewise.
     pub operation: String,
-    /// Who called, if that is known.
+    /// The consumer, if it is known.
     pub consumer: Option<String>,
     /// Its transaction.
     pub transaction: String,
-    /// Status of the answer.
+    /// Status of the response.
     pub status: u16,
-    /// What went wrong: a problem, or `cancelled`; empty if nothing did.
+    /// The error: a problem, or `cancelled`; empty without one.
     pub error: &'static str,
-    /// The answer broke off or was never sent.
+    /// The response was aborted or never sent.
     pub aborted: bool,
-    /// What was asked of upstreams, in the order in which that ended.
+    /// Requests to upstreams, in the order of their ends.
     pub attempts: Vec<TracedAttempt>,
 }
 
@@ -80,9 +80,9 @@ pub struct TracedRequest {
 pub struct TracedAttempt {
     /// Id of its span, which the upstream got as its parent.
     pub span: u64,
-    /// From the start of the request that it belongs to.
+    /// Start, from the start of the request.
     pub started: Duration,
-    /// How long it took.
+    /// Duration.
     pub duration: Duration,
     /// Name of the upstream.
     pub upstream: String,
@@ -92,11 +92,11 @@ pub struct TracedAttempt {
     pub port: u16,
     /// URL without query.
     pub url: String,
-    /// Version of HTTP that the target is spoken to in.
+    /// Version of HTTP.
     pub protocol: &'static str,
-    /// Status of its answer; 0 if none came.
+    /// Status of the response; 0 without one.
     pub status: u16,
-    /// What went wrong, a word from a fixed list; empty if an answer came whole.
+    /// The error, a word of a fixed list; empty if the response was complete.
     pub error: &'static str,
 }
 
@@ -106,7 +106,7 @@ pub struct RequestSpan {
     trace: u128,
     span: u64,
     parent: u64,
-    /// Of the trace, with the bit that says sampled.
+    /// Flags of the trace, the bit for sampled included.
     flags: u8,
     started: Instant,
     attempts: RefCell<Vec<TracedAttempt>>,
@@ -129,7 +129,7 @@ impl AttemptSpan {
         (!self.path.is_empty()).then(own)
     }
 
-    /// It is over; gives how metrics refer to it.
+    /// Ends the span; returns its context for exemplars.
     pub fn end(&self, report: &AttemptReport<'_>) -> SpanContext {
         let mut attempts = self.request.attempts.borrow_mut();
         if attempts.len() < MAX_ATTEMPTS {
@@ -150,7 +150,7 @@ impl AttemptSpan {
     }
 }
 
-/// How a request to an upstream went.
+/// Properties of an attempt that has ended.
 pub struct AttemptReport<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
@@ -174,12 +174,12 @@ pub struct AttemptReport<'a> {
     pub error: &'static str,
 }
 
-/// Bounds the requests that are traced in a second.
+/// Bounds the traced requests per second.
 #[derive(Debug, Default)]
 pub struct TraceSampler(Cell<(u64, u32)>);
 
 impl TraceSampler {
-    /// Whether one more may be in this second.
+    /// Whether one more request may be traced in this second.
     fn admits(&self, second: u64, limit: u32) -> bool {
         let (then, count) = self.0.get();
         let count = if then == second { count } else { 0 };
@@ -190,7 +190,7 @@ impl TraceSampler {
 }
 
 impl RequestSpan {
-    /// Decides whether a request is traced: if its trace is sampled, or it begins one that is.
+    /// Decides whether a request is traced: if its trace is sampled, or it starts a trace that is.
     pub fn start(
         sampler: &TraceSampler,
         spans: &Spans,
@@ -226,7 +226,7 @@ impl RequestSpan {
         Some(Rc::new(request))
     }
 
-    /// Makes headers say that what follows belongs to this request.
+    /// Sets `traceparent`, so that further requests belong to this span.
     pub fn inject(&self, headers: &mut Headers) {
         if self.parent == 0 {
             headers.remove("tracestate");
@@ -236,7 +236,7 @@ impl RequestSpan {
         headers.push_known(Known::Traceparent, context.as_str().as_bytes());
     }
 
-    /// Starts the span of an attempt at `target`. `told` is the `traceparent` of the request.
+    /// Starts the span of an attempt at `target`. `traceparent` is that of the request.
     pub fn attempt(self: &Rc<Self>, traceparent: Option<&[u8]>, target: &str) -> AttemptSpan {
         let traceparent = traceparent.and_then(TraceContext::parse);
         let is_ours = traceparent.is_some_and(|traceparent| traceparent.trace() == self.trace);
@@ -244,12 +244,12 @@ impl RequestSpan {
         AttemptSpan { request: Rc::clone(self), id: fastrand::u64(..).max(1), path: truncate(path) }
     }
 
-    /// The request itself, as metrics refer to it.
+    /// The context of the span, for exemplars.
     pub fn context(&self) -> SpanContext {
         SpanContext { trace: self.trace, span: self.span }
     }
 
-    /// The request is over: its ids and attempts, without what its transaction tells.
+    /// Ends the span: ids and attempts, without the fields of the transaction.
     pub fn finish(&self) -> TracedRequest {
         TracedRequest {
             trace: self.trace,
@@ -261,19 +261,18 @@ impl RequestSpan {
     }
 }
 
-/// What one worker has noted. Nobody but who takes it shares the lock, and that for an exchange of
-/// pointers.
+/// Finished requests of one worker. The exporter alone shares the lock, to swap the queue.
 #[derive(Debug, Default)]
 pub struct Spans {
     queue: Mutex<VecDeque<TracedRequest>>,
-    /// Spans that went since nobody took them.
+    /// Spans dropped because the queue was full.
     pub dropped: Counter,
-    /// Requests that were not traced because there were too many in a second.
+    /// Requests that were not traced because of the limit per second.
     pub untraced: Counter,
 }
 
 impl Spans {
-    /// A traced request is over; from the worker's own thread only.
+    /// Queues a finished request; from the thread of the worker only.
     pub fn push(&self, traced: TracedRequest) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.len() == MAX_QUEUED {
@@ -282,27 +281,27 @@ impl Spans {
         queue.push_back(traced);
     }
 
-    /// Takes all that are over.
+    /// Takes all finished requests.
     pub fn take(&self) -> VecDeque<TracedRequest> {
         std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl TracedRequest {
-    /// How many spans it has.
+    /// Number of its spans.
     #[must_use]
     pub fn spans(&self) -> usize {
         1 + self.attempts.len()
     }
 }
 
-/// Whether a trace that begins here is sampled at a share in hundredths of a percent.
+/// Whether a new trace is sampled, at a share in hundredths of a percent.
 fn is_sampled_at(trace: u128, share: u32) -> bool {
     let threshold = (RANDOM_BITS + 1) - (RANDOM_BITS + 1) * u128::from(share.min(10_000)) / 10_000;
     trace & RANDOM_BITS >= threshold
 }
 
-/// At most so much of a text as is kept.
+/// A text, cut to the maximum length.
 pub fn truncate(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT_BYTES)].to_owned()
 }

@@ -11,32 +11,32 @@ const MAX_DURATIONS: usize = 10;
 pub struct StageTimes {
     list: [(u8, u32); MAX_DURATIONS],
     count: u8,
-    /// When the last stage that was measured ended.
+    /// End of the last measured stage.
     mark: Option<Instant>,
-    /// When the head of an upstream's response had come.
+    /// When the head of the response of an upstream arrived.
     responded: Option<Instant>,
 }
 
 impl StageTimes {
-    /// A stage ended at `now`; it began when the one before it ended, or at `start`.
+    /// A stage ended at `now`; it started at the end of the one before, or at `start`.
     pub fn ended(&mut self, code: u8, start: Instant, now: Instant) {
         let begun = self.mark.replace(now).unwrap_or(start);
         self.add(code, now.saturating_duration_since(begun));
     }
 
-    /// When the last stage that was measured ended.
+    /// End of the last measured stage.
     pub fn mark(&self) -> Option<Instant> {
         self.mark
     }
 
-    /// The head of an upstream's response has come to a request sent at `called`.
+    /// The head of the response of an upstream arrived, to a request sent at `called`.
     pub fn responded(&mut self, called: Instant, now: Instant) {
         self.add(stage::FIRST_BYTE, now.saturating_duration_since(called));
         self.mark = Some(now);
         self.responded = Some(now);
     }
 
-    /// A stage took so long.
+    /// Adds the duration of a stage.
     pub fn add(&mut self, code: u8, took: Duration) {
         if let Some(place) = self.list.get_mut(usize::from(self.count)) {
             *place = (code, took.as_micros().try_into().unwrap_or(u32::MAX));
@@ -44,7 +44,7 @@ impl StageTimes {
         }
     }
 
-    /// All of them, with the last, which begin in the past and end now.
+    /// All durations, with those that end now: response and total.
     pub fn finish(&mut self, now: Instant, total: Duration) -> &[(u8, u32)] {
         if let Some(responded) = self.responded {
             self.add(stage::ANSWER, now.saturating_duration_since(responded));

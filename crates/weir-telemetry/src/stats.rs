@@ -20,7 +20,7 @@ use weir_http::counter::Counter;
 use weir_http::grpc;
 
 /// Upper bounds of the duration buckets in seconds: those that OpenTelemetry's semantic
-/// conventions advise, with finer ones below 5 ms, where a gateway's answers are.
+/// conventions advise, with finer ones below 5 ms, where most responses of a gateway are.
 pub const BUCKETS: [f64; 17] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
     7.5, 10.0,
@@ -44,25 +44,25 @@ pub struct Durations {
     pub buckets: [Counter; BUCKETS.len() + 1],
     /// Sum of the durations in nanoseconds.
     pub sum_ns: Counter,
-    /// The same as whole microseconds, for quantiles; requests to targets have none.
+    /// The same in microseconds, for quantiles; `None` for requests to targets.
     pub sketch: Option<Box<Recorder>>,
     /// The last traced request of each bucket; nothing as long as there was none.
     exemplars: Mutex<Vec<(usize, Exemplar)>>,
 }
 
-/// A traced request that stands for those of its bucket.
+/// A traced request that represents its bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exemplar {
     /// Its span.
     pub span: SpanContext,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
     /// When it ended, since 1970.
     pub at: Duration,
 }
 
 impl Durations {
-    /// Of requests of clients, whose quantiles are told.
+    /// For requests of clients, which have quantiles.
     fn with_sketch() -> Self {
         Self { sketch: Some(Box::default()), ..Self::default() }
     }
@@ -91,7 +91,7 @@ impl Durations {
     }
 }
 
-/// Keeps the later one of those of a bucket.
+/// Keeps the later exemplar of a bucket.
 pub fn put_exemplar(all: &mut Vec<(usize, Exemplar)>, bucket: usize, exemplar: Exemplar) {
     match all.iter_mut().find(|(of, _)| *of == bucket) {
         Some((_, kept)) if kept.at <= exemplar.at => *kept = exemplar,
@@ -100,12 +100,12 @@ pub fn put_exemplar(all: &mut Vec<(usize, Exemplar)>, bucket: usize, exemplar: E
     }
 }
 
-/// Most combinations of method, status and error that one worker counts by themselves for one
-/// operation, or for one target: an upstream may answer with any status there is.
+/// Most combinations of method, status and error that one worker counts for one operation, or for
+/// one target: an upstream may respond with any status. Further ones share one series.
 pub const COMBINATIONS: usize = 64;
 
-/// What tells request series apart. Bounded: operations are configured, and of each there are at
-/// most [`COMBINATIONS`] and one more for all others, whose method is empty.
+/// Labels of requests. Bounded: operations are configured, and each has at most [`COMBINATIONS`]
+/// series and one for all others, whose method is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesKey {
     /// Empty when no API was found.
@@ -120,45 +120,45 @@ pub struct SeriesKey {
     pub status: u16,
 }
 
-/// What happened to one target, from one worker.
+/// Statistics of one target, of one worker.
 #[derive(Debug, Default)]
 pub struct TargetStats {
-    /// Connections opened, or tried to.
+    /// Connection attempts.
     pub connects: Counter,
-    /// Requests that went over a connection that had carried others.
+    /// Requests on a reused connection.
     pub reused: Counter,
-    /// Requests sent again after this target failed, by [`Again`].
+    /// Retries after this target failed, by [`RetryReason`].
     pub retries: [Counter; RetryReason::VARIANTS.len()],
-    /// Requests not sent again after this target failed, by [`NotAgain`].
+    /// Denied retries after this target failed, by [`RetryDenied`].
     pub retries_denied: [Counter; RetryDenied::VARIANTS.len()],
-    /// Requests that had a second try beside the one here, by who answered ([`Hedged`]).
+    /// Hedged requests, by winner ([`Hedged`]).
     pub hedges: [Counter; Hedged::VARIANTS.len()],
-    /// Questions for the addresses of its name: answered, and not.
+    /// DNS queries for its name: successful, failed.
     pub resolutions: [Counter; 2],
-    /// gRPC calls that are over, by their status.
+    /// Ended gRPC calls, by status.
     pub grpc: [Counter; grpc::CODES],
-    /// Requests refused because every connection was in use.
+    /// Requests rejected because every connection was in use.
     pub busy: Counter,
-    /// Connections open now, idle ones among them.
+    /// Open connections, the idle ones included.
     pub open: Counter,
-    /// Connections that wait for a request now.
+    /// Idle connections.
     pub idle: Counter,
     /// Durations by labels.
     pub calls: Mutex<HashMap<CallKey, Arc<Durations>>>,
 }
 
 impl TargetStats {
-    /// A request is sent again.
+    /// Counts a retry.
     pub fn count_retry(&self, why: RetryReason) {
         self.retries[why as usize].add(1);
     }
 
-    /// A request that might be is not sent again.
+    /// Counts a denied retry.
     pub fn count_retry_denied(&self, why: RetryDenied) {
         self.retries_denied[why as usize].add(1);
     }
 
-    /// The series of these labels, made on first use, or that of all others; with its own key.
+    /// The series of these labels, created on first use, or that of all others; with its key.
     pub fn series(&self, key: CallKey) -> (CallKey, Arc<Durations>) {
         let mut all = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let full = all.len() >= COMBINATIONS && !all.contains_key(&key);
@@ -169,7 +169,7 @@ impl TargetStats {
 }
 
 /// A target of an upstream.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetKey {
     /// Name of the upstream.
     pub upstream: String,
@@ -177,37 +177,36 @@ pub struct TargetKey {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// What its health is known by.
+    /// Its name in health checks.
     pub name: String,
 }
 
-/// What tells requests to one target apart. Bounded as [`SeriesKey`] is; errors are words from a
-/// fixed list.
+/// Labels of requests to one target. Bounded as [`SeriesKey`] is; errors are words of a fixed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallKey {
     /// Method, or `_OTHER`.
     pub method: &'static str,
-    /// 0 when no answer came.
+    /// Status code; 0 without a response.
     pub status: u16,
-    /// Empty when an answer came whole.
+    /// Empty if the response was complete.
     pub error: &'static str,
 }
 
-/// One table of counters, for what a worker counts and for the sum over workers.
+/// One table of counters, for each worker and for the sums over workers.
 macro_rules! counters {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
         /// Statistics of one worker.
         #[derive(Debug, Default)]
         pub struct WorkerStats {
-            /// Version of the Config it serves (no statistic: it tells when a reload is through).
+            /// Version of its Config (not a statistic: shows that a reload is complete).
             pub version: AtomicU64,
             /// By [`Mirrored`].
             pub mirrored: [Counter; Mirrored::VARIANTS.len()],
             /// By [`UpgradeEnd`].
             pub upgrades: [Counter; UpgradeEnd::VARIANTS.len()],
-            /// Traced requests that are over.
+            /// Traced requests that have finished.
             pub spans: Spans,
-            /// Requests that weir turned away, by reason and consumer.
+            /// Rejections, by reason and consumer.
             pub rejections: Rejections,
             /// Durations of requests by labels.
             pub requests: Mutex<HashMap<SeriesKey, Arc<Durations>>>,
@@ -291,7 +290,7 @@ counters! {
     cache_evictions,
     /// Requests of which nothing, or not the end, could be recorded, or not as durably as promised.
     unrecorded,
-    /// Calls that are not counted, or not whole, because there was no room for their records.
+    /// Calls that are not counted, or not completely, because there was no space for their records.
     uncounted,
     /// Bodies that were not recorded because they could not be redacted.
     withheld,
@@ -302,7 +301,7 @@ counters! {
 }
 
 impl WorkerStats {
-    /// The series of these labels, made on first use, or that of all others; with its method.
+    /// The series of these labels, created on first use, or that of all others; with its method.
     pub fn series(&self, key: SeriesKey) -> (&'static str, Arc<Durations>) {
         let mut all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(&key) {
@@ -317,7 +316,7 @@ impl WorkerStats {
         (key.method, Arc::clone(all.entry(key).or_insert_with(made)))
     }
 
-    /// The statistics of one target of one upstream, made on first use.
+    /// The statistics of one target of one upstream, created on first use.
     pub fn target(&self, key: TargetKey) -> Arc<TargetStats> {
         let mut all = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(all.entry(key).or_default())

@@ -1,9 +1,9 @@
 //! W3C Trace Context (<https://www.w3.org/TR/trace-context/>): `traceparent` and `tracestate`.
 //!
-//! Where weir makes no span of a request, a valid `traceparent` goes on as it came and the upstream's
-//! span hangs below the client's. Without a valid one weir starts a trace, marked as sampled unless
-//! weir decides about that itself: upstreams that follow their parent's decision would otherwise
-//! stop tracing once weir stands in front of them.
+//! If weir records no span of a request, a valid `traceparent` is forwarded unchanged, so that the
+//! span of the client is the parent of that of the upstream. Without a valid one weir starts a
+//! trace, marked as sampled unless weir itself samples: upstreams that follow the decision of their
+//! parent would otherwise stop tracing behind weir.
 
 use crate::hex;
 use weir_wire::{Headers, Known};
@@ -27,11 +27,10 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Continues the trace the headers name, or starts one, and makes the headers say so.
+    /// Continues the trace of the headers, or starts one, and sets the headers.
     ///
-    /// An invalid or repeated `traceparent` is replaced, and `tracestate`, which means nothing
-    /// without it, is dropped then.
-    /// One that is started is marked as `sampled` says.
+    /// An invalid or repeated `traceparent` is replaced, and `tracestate`, which depends on it, is
+    /// dropped then. A new trace gets the flag `sampled`.
     pub fn establish(headers: &mut Headers, sampled: bool) -> Self {
         if !headers.may_have(Known::Traceparent) && !headers.may_have(Known::Tracestate) {
             let context = Self::start(sampled);
@@ -44,7 +43,7 @@ impl TraceContext {
         });
         match context {
             Some((context, true)) => context,
-            // A later version, of which only what version 00 says is understood.
+            // A later version, of which only the fields of version 00 are used.
             Some((context, false)) => {
                 headers.set("traceparent", &context.text);
                 context
@@ -59,7 +58,7 @@ impl TraceContext {
         }
     }
 
-    /// The trace that headers name, if they name one and are valid.
+    /// The trace of the headers, if they have a valid one.
     pub fn of(headers: &Headers) -> Option<Self> {
         if !headers.may_have(Known::Traceparent) {
             return None;
@@ -139,7 +138,7 @@ impl TraceContext {
         self.number(53..55) as u8
     }
 
-    /// Whether the trace is recorded, as far as whoever sent it knows.
+    /// Whether the sender records the trace.
     pub fn is_sampled(&self) -> bool {
         self.flags() & 1 == 1
     }

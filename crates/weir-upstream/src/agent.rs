@@ -43,9 +43,9 @@ pub struct Agents<'p> {
     pub connections: &'static AgentConnections,
     /// Deadline of the request.
     pub deadline: &'p Deadline,
-    /// There if durations are recorded.
+    /// Set if durations are recorded.
     pub times: Option<&'p mut StageTimes>,
-    /// What happened so far.
+    /// The report of the attempts.
     pub report: &'p SendReport,
 }
 

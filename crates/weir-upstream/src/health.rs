@@ -11,29 +11,29 @@ use strum::VariantNames;
 use weir_config::Check;
 use weir_telemetry::labels::EjectionReason;
 
-/// The bit of a reason in [`Health::reasons`].
+/// The bit of a reason in `Health::reasons`.
 fn bit(reason: EjectionReason) -> u8 {
     1 << reason as u8
 }
 
-/// What is known about a target.
+/// Health of a target.
 #[derive(Debug)]
 pub struct Health {
     start: Instant,
     group: Arc<Group>,
-    /// Why it is out, a bit for each reason; changed under the lock of the group only.
+    /// Reasons of its ejection, one bit each; changed under the lock of the group only.
     reasons: AtomicU8,
-    /// Failures in a row that take it out; 0: none do.
+    /// Consecutive failures that eject it; 0: no limit.
     limit: AtomicU32,
     ejection_ms: AtomicU64,
     failures: AtomicU32,
-    /// Milliseconds after `start` until which what requests have revealed keeps it out.
+    /// End of an ejection by failed requests, in milliseconds after `start`.
     ejected_until: AtomicU64,
-    /// A request tries it again.
+    /// One request may test the ejected target.
     on_trial: AtomicBool,
     errors: Errors,
     pub(super) checks: Checks,
-    /// How often it was taken out, by [`EjectionReason`].
+    /// Ejections, by [`EjectionReason`].
     ejections: [AtomicU64; EjectionReason::VARIANTS.len()],
 }
 
@@ -65,11 +65,11 @@ pub(super) struct Checks {
 /// Metrics of the health of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealthSeries {
-    /// Why the target is out of service; `None` while it is in.
+    /// Why the target is ejected; `None` while it is in rotation.
     pub out: Option<&'static str>,
-    /// How often the target was ejected, by [`EjectionReason`].
+    /// Ejections, by [`EjectionReason`].
     pub ejections: [u64; EjectionReason::VARIANTS.len()],
-    /// Checks that were good, and that were not.
+    /// Health checks: passed, failed.
     pub checks: [u64; 2],
 }
 
@@ -101,7 +101,7 @@ impl Health {
         }
     }
 
-    /// Takes over settings.
+    /// Applies settings.
     fn set(&self, settings: &weir_config::Health) {
         self.limit.store(settings.failures, Relaxed);
         self.ejection_ms.store(settings.pause.as_millis() as u64, Relaxed);
@@ -118,8 +118,8 @@ impl Health {
         }
     }
 
-    /// Whether a request may go there. After a pause one request may, and the target stays out
-    /// for another pause unless that one succeeds.
+    /// Whether a request may be sent to the target. After the ejection time one request may, and
+    /// the target stays ejected unless that request succeeds.
     pub fn admits(&self, now: Instant) -> bool {
         let out = self.reasons.load(Relaxed);
         if out == 0 {
@@ -138,14 +138,14 @@ impl Health {
         first
     }
 
-    /// Whether [`Health::admits`] would let a request go there, which it does once a pause.
+    /// Whether [`Health::admits`] would admit a request, without using up the test request.
     pub(crate) fn may_admit(&self, now: Instant) -> bool {
         let out = self.reasons.load(Relaxed);
         let by_check = out & bit(EjectionReason::Check) != 0;
         out == 0 || (!by_check && self.millis(now) >= self.ejected_until.load(Relaxed))
     }
 
-    /// In service, as a gauge says it.
+    /// Whether the target is in rotation.
     pub fn is_up(&self) -> bool {
         self.reasons.load(Relaxed) == 0
     }
@@ -162,7 +162,7 @@ impl Health {
         }
         let now = self.millis(now());
         if self.is_ejected(EjectionReason::Errors) {
-            // Answers to what was sent before say nothing new.
+            // Responses to requests sent before the ejection do not count.
             if self.on_trial.swap(false, Relaxed) && status < 500 {
                 self.errors.restart(now);
                 self.readmit(EjectionReason::Errors);
@@ -172,7 +172,7 @@ impl Health {
         }
     }
 
-    /// It refused, reset, was late or sent garbage.
+    /// The target refused, reset, timed out or violated the protocol.
     pub fn failed(&self, now: Instant) {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         let limit = self.limit.load(Relaxed);
@@ -188,7 +188,7 @@ impl Health {
         }
     }
 
-    /// Whether a check is due; it is this caller's then, who says how it went.
+    /// Whether a check is due; the caller runs it then, and reports the result.
     pub(crate) fn may_check(&self, check: &Check, now: Instant) -> bool {
         let now = self.millis(now);
         if now < self.checks.due_ms.load(Relaxed) || self.checks.running.swap(true, Relaxed) {
@@ -198,7 +198,7 @@ impl Health {
         true
     }
 
-    /// Notes the result of a check; `None` if the target could not be checked.
+    /// Records the result of a check; `None` if the target could not be checked.
     pub fn checked(&self, check: &Check, passed: Option<bool>, now: Instant) {
         let streak = self.checks.streak.load(Relaxed);
         match passed {
@@ -222,7 +222,7 @@ impl Health {
         }
     }
 
-    /// The next check may begin when it is due.
+    /// Ends a check: the next one may start when it is due.
     pub(crate) fn finish_check(&self) {
         self.checks.running.store(false, Relaxed);
     }
@@ -231,7 +231,7 @@ impl Health {
         self.reasons.load(Relaxed) & bit(reason) != 0
     }
 
-    /// Takes it out, unless too many are; what requests have revealed from now on for a pause.
+    /// Ejects the target, unless too many are ejected; by failed requests for the ejection time.
     fn eject(&self, reason: EjectionReason, now_ms: u64) -> bool {
         let members = self.group.lock();
         let out = self.reasons.load(Relaxed);

@@ -36,7 +36,7 @@ use connection::CheckOutError;
 pub use connection::Connection;
 pub use fastcgi::{AgentOutcome, FastCgiUpload};
 use handshake::failed_check;
-pub use health::{Health, Healths};
+pub use health::{Health, HealthSeries, Healths};
 pub use http1::{Http1Response, Http1Upload};
 use http2::Http2Response;
 pub use http2::{Http2Upload, TrailerFilter};
@@ -75,11 +75,11 @@ pub struct Upstream {
     pub credential: Option<Credential>,
     balance: Balance,
     next: Cell<usize>,
-    /// There if the targets have different weights.
+    /// Set if the targets have different weights.
     weights: Option<Weights>,
     /// Hash and weight of each target, for `balance: hash`.
     hashes: Vec<(u64, u32)>,
-    /// There if failed requests are retried.
+    /// Set if failed requests are retried.
     retries: Option<RetryPolicy>,
     /// Mirrored requests that are being read or sent.
     pub mirrored: Rc<Cell<usize>>,
@@ -96,11 +96,11 @@ pub struct Target {
     pub port: u16,
     /// Its name for operators.
     pub name: String,
-    /// As it goes into the Host header.
+    /// Value of the `Host` header.
     pub authority: String,
     /// The host, if it is an address.
     address: Option<SocketAddr>,
-    /// There if the host is a name, or a service.
+    /// Set if the host is a name, or a service.
     resolver: Option<Resolver>,
     tls: Option<Tls>,
     connect_timeout: Duration,
@@ -111,7 +111,7 @@ pub struct Target {
     max_connections: usize,
     max_idle: usize,
     idle: RefCell<VecDeque<Idle>>,
-    /// There if it speaks HTTP/2.
+    /// Set for HTTP/2.
     http2: Option<Http2Connections>,
     open: Cell<usize>,
     /// Requests that wait for a connection.

@@ -9,7 +9,7 @@ use weir_config::Balance;
 /// The picks for one request.
 pub(super) struct Pick<'u> {
     pub(super) upstream: &'u Upstream,
-    /// The hash that keeps requests together.
+    /// Hash key of `balance: hash`.
     key: Option<u64>,
     /// Targets that had an attempt, or could not be connected to.
     tried: Vec<usize>,

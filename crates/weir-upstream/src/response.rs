@@ -30,35 +30,34 @@ impl<'a> From<Box<Http2Response<'a>>> for UpstreamBody<'a> {
     }
 }
 
+macro_rules! with_body {
+    ($self:expr, $body:ident => $call:expr) => {
+        match $self {
+            Self::Http1($body) => $call,
+            Self::Http2($body) => $call,
+            Self::FastCgi($body) => $call,
+        }
+    };
+}
+
 impl UpstreamBody<'_> {
     /// Detaches the body from the request, if nothing of the request is left to send.
     pub fn detach(self) -> Result<UpstreamBody<'static>, Self> {
         match self {
             Self::Http1(body) => body.detach().map(UpstreamBody::Http1).map_err(Self::Http1),
             Self::Http2(body) => body.detach().map(UpstreamBody::Http2).map_err(Self::Http2),
-            Self::FastCgi(body) => match body.detach() {
-                Ok(body) => Ok(UpstreamBody::FastCgi(body)),
-                Err(body) => Err(Self::FastCgi(body)),
-            },
+            Self::FastCgi(body) => body.detach().map(UpstreamBody::FastCgi).map_err(Self::FastCgi),
         }
     }
 
     /// Bytes of the entire body, if known.
     pub fn length(&self) -> Option<u64> {
-        match self {
-            Self::Http1(body) => body.length(),
-            Self::Http2(body) => body.length(),
-            Self::FastCgi(body) => body.length(),
-        }
+        with_body!(self, body => body.length())
     }
 
     /// The buffered bytes.
     pub fn data(&self) -> &[u8] {
-        match self {
-            Self::Http1(body) => body.data(),
-            Self::Http2(body) => body.data(),
-            Self::FastCgi(body) => body.data(),
-        }
+        with_body!(self, body => body.data())
     }
 
     /// Takes up to `max` of the buffered bytes.
@@ -73,20 +72,12 @@ impl UpstreamBody<'_> {
 
     /// Drops buffered bytes that are processed.
     pub fn consume(&mut self, count: usize) {
-        match self {
-            Self::Http1(body) => body.consume(count),
-            Self::Http2(body) => body.consume(count),
-            Self::FastCgi(body) => body.consume(count),
-        }
+        with_body!(self, body => body.consume(count))
     }
 
     /// The buffered bytes are known to be the last ones.
     pub fn is_last(&self) -> bool {
-        match self {
-            Self::Http1(body) => body.is_last(),
-            Self::Http2(body) => body.is_last(),
-            Self::FastCgi(body) => body.is_last(),
-        }
+        with_body!(self, body => body.is_last())
     }
 
     /// Waits until bytes are buffered (`true`) or the body is over (`false`).
@@ -95,22 +86,14 @@ impl UpstreamBody<'_> {
         cx: &mut Context<'_>,
         deadline: &Deadline,
     ) -> Poll<Result<bool, ResponseError>> {
-        match self {
-            Self::Http1(body) => body.poll_data(cx, deadline),
-            Self::Http2(body) => body.poll_data(cx, deadline),
-            Self::FastCgi(body) => body.poll_data(cx, deadline),
-        }
+        with_body!(self, body => body.poll_data(cx, deadline))
     }
 
     /// Continues sending the request.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) {
-        match self {
-            Self::Http1(body) => body.poll_request(cx),
-            Self::Http2(body) => {
-                body.poll_request(cx);
-            }
-            Self::FastCgi(body) => body.poll_request(cx),
-        }
+        with_body!(self, body => {
+            body.poll_request(cx);
+        });
     }
 
     /// The response is known to have neither a body nor trailers.

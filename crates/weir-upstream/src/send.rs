@@ -35,13 +35,13 @@ use weir_wire::{Known, ResponseHead};
 /// Most targets that are connected to for one attempt.
 const MAX_CONNECTS: usize = 3;
 
-/// What is sent, and within which limits.
+/// A request to be sent, with its limits.
 pub struct Plan<'p> {
     /// The request.
     pub request: OutboundRequest<'p>,
     /// The upstream.
     pub upstream: &'p Upstream,
-    /// The hash that keeps requests together.
+    /// Hash key of `balance: hash`.
     pub key: Option<u64>,
     /// Timeouts of the response.
     pub timeouts: Timeouts,
@@ -51,15 +51,15 @@ pub struct Plan<'p> {
     pub retries: bool,
     /// Where interim responses go, if the client gets them.
     pub interim: Option<&'p RefCell<Vec<u8>>>,
-    /// There if the request is traced.
+    /// Set if the request is traced.
     pub span: Option<&'p Rc<RequestSpan>>,
-    /// There if durations are recorded.
+    /// Set if durations are recorded.
     pub times: Option<&'p mut StageTimes>,
-    /// What happened so far.
+    /// The report of the attempts.
     pub report: &'p mut SendReport,
 }
 
-/// What sending has come to so far. The caller owns it: a request that its client cancels has one, too.
+/// State of the attempts. The caller owns it: a request that its client cancels has a report, too.
 #[derive(Debug, Default)]
 pub struct SendReport {
     /// The attempt that has the response; it ends with the response.
@@ -148,7 +148,7 @@ pub(super) struct Sender<'p> {
     pub(super) report: &'p mut SendReport,
 }
 
-/// What the attempts of a request have in common.
+/// Parameters of all attempts of a request.
 #[derive(Clone, Copy)]
 pub(super) struct SendContext<'p> {
     pub(super) request: OutboundRequest<'p>,
@@ -337,8 +337,7 @@ impl SendContext<'_> {
         }
     }
 
-    /// There is no connection to `target` for a request that wanted one since `started`; that is
-    /// counted.
+    /// Counts that a request, started at `started`, got no connection to `target`.
     pub(super) fn check_out_failed(
         &self,
         target: &Rc<Target>,

@@ -89,6 +89,6 @@ pub trait TargetUpload: Upload + Sized {
         is_grpc: bool,
     ) -> Finished<Self::Body>;
 
-    /// Nobody gets the request. What has come of its body is recorded all the same.
+    /// The request is not sent. The received part of its body is recorded nevertheless.
     fn abandon(&mut self);
 }

@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 
-/// Weights that differ, and whose turn it is.
+/// Different weights, and the state of the round robin.
 #[derive(Debug)]
 pub(super) struct Weights {
     of: Vec<u32>,
-    /// What each target is owed.
+    /// Current weight of each target.
     credits: RefCell<Vec<i64>>,
 }
 
 impl Weights {
-    /// `None` if all weigh the same: then nobody needs to reckon.
+    /// `None` if all weights are equal.
     pub(super) fn new(of: Vec<u32>) -> Option<Self> {
         let differ = of.windows(2).any(|two| two[0] != two[1]);
         differ.then(|| Self { credits: RefCell::new(vec![0; of.len()]), of })

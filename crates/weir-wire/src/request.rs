@@ -394,7 +394,7 @@ fn split_target<'a>(
     if !is_authority(authority) {
         return Err(HeadError::HostInvalid);
     }
-    // Section 3.2.4: so a client asks a proxy about the server as a whole.
+    // Section 3.2.4: the form of a request to a proxy for `OPTIONS *`.
     let whole_server = path.is_empty() && method == Method::Options;
     Ok((if whole_server { "*" } else { path }, authority))
 }

@@ -11,7 +11,7 @@ use memchr::memchr2;
 /// Limits of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// Bytes of the whole head, its empty line included.
+    /// Bytes of the entire head, its empty line included.
     pub bytes: usize,
     /// Header fields.
     pub fields: usize,

@@ -126,8 +126,8 @@ fn problem(code: &str, detail: String) -> RecordedProblem {
     let words = |word: fn(Problem) -> &'static str| known.map_or("", word).to_owned();
     RecordedProblem {
         title: known.map_or(code, |problem| problem.title()).to_owned(),
-        fault: words(|problem| problem.fault().as_str()),
-        retry: words(|problem| problem.retry().as_str()),
+        fault: words(|problem| problem.fault().into()),
+        retry: words(|problem| problem.retry().into()),
         code: code.to_owned(),
         detail,
     }

@@ -2,8 +2,8 @@
 
 use super::{ApiSnapshot, LiveSnapshot, Lost, Rejected, TargetSnapshot};
 use std::collections::BTreeMap;
-use weir_server::snapshot::{RequestSeries, Snapshot};
-use weir_telemetry::stats::Sketch;
+use weir_server::snapshot::{Distribution, Snapshot};
+use weir_telemetry::stats::{SeriesKey, Sketch};
 
 /// Totals of counters.
 #[derive(Clone, Debug, Default)]
@@ -33,14 +33,14 @@ impl Totals {
             response_bytes: snapshot.totals.response_bytes,
             ..Self::default()
         };
-        for series in &snapshot.requests {
-            totals.all.add(series);
-            match totals.apis.get_mut(&series.api) {
-                Some(sums) => sums.add(series),
+        for (key, durations) in &snapshot.requests {
+            totals.all.add(key, durations);
+            match totals.apis.get_mut(&key.api) {
+                Some(sums) => sums.add(key, durations),
                 None => {
                     let mut sums = Sums::default();
-                    sums.add(series);
-                    totals.apis.insert(series.api.clone(), sums);
+                    sums.add(key, durations);
+                    totals.apis.insert(key.api.clone(), sums);
                 }
             }
         }
@@ -93,15 +93,15 @@ impl Totals {
 }
 
 impl Sums {
-    pub(super) fn add(&mut self, series: &RequestSeries) {
-        let count = series.durations.count;
+    pub(super) fn add(&mut self, key: &SeriesKey, durations: &Distribution) {
+        let count = durations.count;
         self.requests += count;
-        match series.status / 100 {
+        match key.status / 100 {
             4 => self.client_errors += count,
             5 => self.server_errors += count,
             _ => {}
         }
-        self.sketch.merge(&series.durations.sketch);
+        self.sketch.merge(&durations.sketch);
     }
 
     pub(super) fn since(&self, before: &Self) -> Self {
@@ -137,14 +137,14 @@ fn rejections(now: &BTreeMap<&'static str, Rejected>, before: &Totals) -> Vec<Re
 
 pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetSnapshot> {
     snapshot.targets.iter().map(|target| TargetSnapshot {
-        upstream: target.upstream.clone(),
-        target: match target.port {
+        upstream: target.key.upstream.clone(),
+        target: match target.key.port {
             // A service, whose SRV records contain the port.
-            0 => target.host.clone(),
-            port => format!("{}:{port}", target.host),
+            0 => target.key.host.clone(),
+            port => format!("{}:{port}", target.key.host),
         },
-        up: target.out.is_none(),
-        out: target.out.unwrap_or_default().to_owned(),
+        up: target.health.out.is_none(),
+        out: target.health.out.unwrap_or_default().to_owned(),
         active: target.open.saturating_sub(target.idle),
         idle: target.idle,
     })

@@ -3,22 +3,22 @@ use super::rates::Totals;
 use super::*;
 use weir_http::problem::Problem;
 use weir_limit::{PlanStatus, RateStatus};
-use weir_server::snapshot::{Distribution, RequestSeries, Snapshot};
-use weir_telemetry::stats::{RejectionSeries, Sketch};
+use weir_server::snapshot::{Distribution, Snapshot};
+use weir_telemetry::stats::{RejectionSeries, SeriesKey, Sketch};
 
 /// A snapshot of requests: API, status, how many, and what each took in microseconds.
 fn snapshot(all: &[(&str, u16, u64, u32)]) -> Snapshot {
     let series = all.iter().map(|(api, status, count, micros)| {
         let mut sketch = Sketch::default();
         sketch.add(*micros, *count);
-        RequestSeries {
+        let key = SeriesKey {
             api: (*api).to_owned(),
             operation: String::new(),
             path: String::new(),
             method: "GET",
             status: *status,
-            durations: Distribution { sketch, count: *count, ..Distribution::default() },
-        }
+        };
+        (key, Distribution { sketch, count: *count, ..Distribution::default() })
     });
     Snapshot { requests: series.collect(), ..Snapshot::default() }
 }

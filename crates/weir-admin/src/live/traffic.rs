@@ -43,9 +43,8 @@ impl Traffic {
     /// From a snapshot.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let mut all: BTreeMap<(&str, &str), Sums> = BTreeMap::new();
-        for series in &snapshot.requests {
-            let sums = all.entry((&series.api, &series.operation)).or_default();
-            sums.add(series);
+        for (key, durations) in &snapshot.requests {
+            all.entry((&key.api, &key.operation)).or_default().add(key, durations);
         }
         let told = |((api, operation), sums): ((&str, &str), Sums)| RouteTraffic {
             api: api.to_owned(),

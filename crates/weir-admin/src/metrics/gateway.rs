@@ -7,9 +7,9 @@ use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
 use strum::VariantNames;
-use weir_server::snapshot::{Distribution, RequestSeries, Snapshot};
+use weir_server::snapshot::{Distribution, Snapshot};
 use weir_telemetry::labels::{Mirrored, UpgradeEnd};
-use weir_telemetry::stats::BUCKETS;
+use weir_telemetry::stats::{BUCKETS, SeriesKey};
 
 #[rustfmt::skip]
 const REQUESTS: &[Row<Snapshot>] = &[
@@ -112,7 +112,7 @@ pub fn gateway(stats: &Snapshot) -> Vec<Family> {
 
 fn durations(stats: &Snapshot) -> Family {
     let histograms = (stats.requests.iter())
-        .map(|series| Histogram { labels: request_labels(series), ..histogram(&series.durations) });
+        .map(|(key, durations)| Histogram { labels: request_labels(key), ..histogram(durations) });
     Family {
         name: "http_server_request_duration_seconds",
         help: "From the end of the head of a request to the last byte of its response.",
@@ -221,18 +221,18 @@ pub(super) fn histogram(durations: &Distribution) -> Histogram {
     }
 }
 
-fn request_labels(series: &RequestSeries) -> Labels {
-    let mut labels = match series.method {
+fn request_labels(key: &SeriesKey) -> Labels {
+    let mut labels = match key.method {
         "" => vec![overflow()],
         method => vec![
             ("http_request_method", method.to_owned()),
-            ("http_response_status_code", series.status.to_string()),
+            ("http_response_status_code", key.status.to_string()),
         ],
     };
     labels.extend([
-        ("http_route", series.path.clone()),
-        ("weir_api", series.api.clone()),
-        ("weir_operation", series.operation.clone()),
+        ("http_route", key.path.clone()),
+        ("weir_api", key.api.clone()),
+        ("weir_operation", key.operation.clone()),
     ]);
     labels
 }
@@ -247,41 +247,45 @@ pub(super) fn overflow() -> (&'static str, String) {
 mod tests {
     use super::*;
     use crate::metrics::render;
-    use weir_server::snapshot::{CallSeries, TargetSeries};
-    use weir_telemetry::stats::Totals;
+    use weir_server::snapshot::TargetSeries;
+    use weir_telemetry::stats::{CallKey, TargetKey, Totals};
 
     fn stats() -> Snapshot {
         let mut buckets = [0; BUCKETS.len()];
         buckets[BUCKETS.len() - 1] = 2;
         Snapshot {
             totals: Totals { active: 3, ..Totals::default() },
-            requests: vec![RequestSeries {
-                api: "orders".to_owned(),
-                operation: "get-order".to_owned(),
-                path: "/orders/{id}".to_owned(),
-                method: "GET",
-                status: 200,
-                durations: Distribution { buckets, count: 3, sum: 12.5, ..Distribution::default() },
-            }],
+            requests: [(
+                SeriesKey {
+                    api: "orders".to_owned(),
+                    operation: "get-order".to_owned(),
+                    path: "/orders/{id}".to_owned(),
+                    method: "GET",
+                    status: 200,
+                },
+                Distribution { buckets, count: 3, sum: 12.5, ..Distribution::default() },
+            )]
+            .into(),
             targets: vec![target(buckets)],
             ..Snapshot::default()
         }
     }
 
     fn target(buckets: [u64; BUCKETS.len()]) -> TargetSeries {
-        let call = |status, error| CallSeries {
-            method: "GET",
-            status,
-            error,
-            durations: Distribution { buckets, count: 3, sum: 1.5, ..Distribution::default() },
+        let call = |status, error| {
+            let durations = Distribution { buckets, count: 3, sum: 1.5, ..Distribution::default() };
+            (CallKey { method: "GET", status, error }, durations)
         };
         TargetSeries {
-            upstream: "stock".to_owned(),
-            host: "stock.internal".to_owned(),
-            port: 8080,
+            key: TargetKey {
+                upstream: "stock".to_owned(),
+                host: "stock.internal".to_owned(),
+                port: 8080,
+                name: String::new(),
+            },
             open: 5,
             idle: 2,
-            calls: vec![call(0, "connect"), call(200, ""), call(503, "")],
+            calls: [call(0, "connect"), call(200, ""), call(503, "")].into(),
             ..TargetSeries::default()
         }
     }

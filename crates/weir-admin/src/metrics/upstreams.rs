@@ -4,12 +4,13 @@ use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
 use super::{Family, Histogram, Labels, Row, Sample, Samples};
 use strum::VariantNames;
-use weir_server::snapshot::{CallSeries, TargetSeries};
+use weir_server::snapshot::TargetSeries;
 use weir_telemetry::labels::{EjectionReason, Hedged, RetryDenied, RetryReason};
+use weir_telemetry::stats::CallKey;
 
 #[rustfmt::skip]
 const TARGETS: &[Row<TargetSeries>] = &[
-    (Gauge, "weir_upstream_up", |t| t.out.is_none().into(),
+    (Gauge, "weir_upstream_up", |t| t.health.out.is_none().into(),
         "Whether a target is in service."),
     (Counter, "weir_upstream_connects_total", |t| t.connects as f64,
         "Connection attempts."),
@@ -30,7 +31,7 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "weir_reason",
             targets,
             EjectionReason::VARIANTS,
-            |t| &t.ejections,
+            |t| &t.health.ejections,
         ),
         by(
             "weir_upstream_checks_total",
@@ -38,7 +39,7 @@ pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
             "weir_result",
             targets,
             good,
-            |t| &t.checks,
+            |t| &t.health.checks,
         ),
         by(
             "weir_upstream_retries_total",
@@ -111,18 +112,18 @@ fn by(
 
 fn target_labels(target: &TargetSeries) -> Labels {
     vec![
-        ("weir_upstream", target.upstream.clone()),
-        ("server_address", target.host.clone()),
-        ("server_port", target.port.to_string()),
+        ("weir_upstream", target.key.upstream.clone()),
+        ("server_address", target.key.host.clone()),
+        ("server_port", target.key.port.to_string()),
     ]
 }
 
 /// Durations and connections under the names of OpenTelemetry's conventions for HTTP clients.
 pub(super) fn client(targets: &[TargetSeries]) -> Vec<Family> {
     let histograms = targets.iter().flat_map(|target| {
-        target.calls.iter().map(|call| Histogram {
+        target.calls.iter().map(|(call, durations)| Histogram {
             labels: call_labels(target, call),
-            ..histogram(&call.durations)
+            ..histogram(durations)
         })
     });
     let connections = targets.iter().flat_map(|target| {
@@ -149,7 +150,7 @@ pub(super) fn client(targets: &[TargetSeries]) -> Vec<Family> {
 }
 
 /// A response of 400 or more is an error by its status code; without a response there is no status.
-fn call_labels(target: &TargetSeries, call: &CallSeries) -> Labels {
+fn call_labels(target: &TargetSeries, call: &CallKey) -> Labels {
     let mut labels = match call.method {
         "" => vec![overflow()],
         method => vec![("http_request_method", method.to_owned())],

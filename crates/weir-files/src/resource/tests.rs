@@ -1,4 +1,4 @@
-use super::decoded;
+use super::decode_path;
 
 fn path(rest: &str) -> Option<String> {
     decode_path(rest, false).map(|path| String::from_utf8_lossy(&path).into_owned())

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use weir_config::{BodyMap, Compression, ContentCoding, Route};
 use weir_files::{
-    Chunk, Coding, Compressing, FileBody, IoMode, Lookup, ReadError, Resource, Root, Stored,
+    CODINGS, Chunk, Compressing, FileBody, IoMode, Lookup, ReadError, Resource, Root, Stored,
     decode_path,
 };
 use weir_http::body::RequestBody;
@@ -192,7 +192,7 @@ fn choose(
     if resource.coded.iter().any(Option::is_some) {
         add_vary(headers, "accept-encoding");
         if let Some(place) = sibling(resource, Codings::of(request)) {
-            headers.push_known(Known::ContentEncoding, Coding::ALL[place].name().as_bytes());
+            headers.push_known(Known::ContentEncoding, CODINGS[place].0.name().as_bytes());
             return Form::Sibling(place);
         }
     }
@@ -220,7 +220,7 @@ fn choose(
 /// The place of the sibling that the client wants most, if it wants one at least as much as none.
 fn sibling(resource: &Resource, codings: Codings) -> Option<usize> {
     let weights = [codings.br, codings.zstd, codings.gzip];
-    let there = (0..Coding::ALL.len()).filter(|&place| resource.coded[place].is_some());
+    let there = (0..CODINGS.len()).filter(|&place| resource.coded[place].is_some());
     // Of equal ones the first.
     let best = there.rev().max_by_key(|&place| weights[place])?;
     (weights[best] > 0 && weights[best] >= codings.identity).then_some(best)

@@ -1,4 +1,4 @@
-//! How the body of a response ends: with what comes behind it, or too early.
+//! The end of a response body: trailers, or an error.
 
 use crate::deadline::Expired;
 use crate::problem::Problem;
@@ -7,7 +7,7 @@ use http::HeaderMap;
 use weir_wire::BodyError;
 use weir_wire::fastcgi::FastCgiError;
 
-/// What comes behind the last byte of a body.
+/// The end of a complete body.
 #[derive(Default)]
 pub struct BodyEnd {
     /// Trailer fields, if there are any.
@@ -16,37 +16,37 @@ pub struct BodyEnd {
     pub grpc_status: Option<usize>,
 }
 
-/// Why a response broke off.
+/// Why a response was aborted.
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
     /// The upstream closed or reset the connection.
     #[error("the upstream closed the connection early")]
     UpstreamClosed,
-    /// The upstream's framing is broken.
+    /// The framing of the upstream is malformed.
     #[error("the upstream's response is malformed: {0}")]
     UpstreamProtocolError(#[from] BodyError),
-    /// What an agent sends is no FastCGI.
+    /// The bytes of an agent are not FastCGI.
     #[error("the agent's response is malformed: {0}")]
     AgentProtocolError(FastCgiError),
-    /// No byte came in time.
+    /// No byte arrived in time.
     #[error("the upstream did not respond in time")]
     TimedOut(Expired),
-    /// A file cannot be read on, or is not any more what it was at the beginning.
+    /// A file cannot be read, or has changed.
     #[error("the file cannot be read, or has changed")]
     File,
     /// The encoder failed.
     #[error("the response cannot be compressed")]
     Compression,
-    /// It is longer than it may be.
+    /// The response exceeds the limit.
     #[error("the response is too large")]
     TooLarge,
-    /// It is whole, but its record is not on the disk.
+    /// The response is complete, but its record is not durable.
     #[error("the record cannot be written to disk")]
     NotRecorded,
 }
 
 impl ResponseError {
-    /// What it is called when there is still somebody to tell.
+    /// The problem, if the client can still get one.
     pub fn problem(&self) -> Problem {
         match self {
             Self::UpstreamClosed => Problem::UpstreamClosed,

@@ -6,8 +6,8 @@ use crate::stream::Stream;
 use std::task::{Context, Poll, ready};
 use weir_wire::{BodyDecoder, Framing, Scan};
 
-/// What has come from a client and is not yet dealt with: the rest of this request, and perhaps
-/// of the next ones.
+/// Bytes of a client that are not processed yet: the rest of this request, and maybe of the next
+/// ones.
 #[derive(Debug, Default)]
 pub struct Incoming {
     /// Bytes that were read and not parsed yet.
@@ -20,7 +20,7 @@ pub struct Incoming {
     ready: usize,
     /// Decoded bytes not yet counted against the limit.
     fresh: u64,
-    /// The client has closed its side, or the connection broke.
+    /// The client has closed its side, or the connection was lost.
     pub closed: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
@@ -48,12 +48,12 @@ impl Incoming {
         polled
     }
 
-    /// No decoded byte waits at the front: what is there belongs to the next request.
+    /// No decoded byte is buffered: the next bytes belong to the next request.
     pub fn is_at_end(&self) -> bool {
         self.ready == 0
     }
 
-    /// Starts on the body of a request.
+    /// Starts the body of a request.
     pub fn start(&mut self, framing: Framing, expects_continue: bool) {
         self.body = BodyDecoder::new(framing);
         self.ready = 0;
@@ -74,7 +74,7 @@ pub struct Http1Body<'a> {
     framing: Framing,
 }
 
-/// What is written to a client that waits for it.
+/// Interim response for a client that waits for it.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl<'a> Http1Body<'a> {
@@ -83,7 +83,7 @@ impl<'a> Http1Body<'a> {
         Self { incoming, stream, framing }
     }
 
-    /// Reads on where an earlier reader left off.
+    /// Continues an earlier reader.
     pub fn resume(incoming: &'a mut Incoming, stream: &'a Stream) -> Self {
         Self::new(incoming, stream, Framing::Chunked)
     }
@@ -109,7 +109,7 @@ impl<'a> Http1Body<'a> {
         std::mem::take(&mut self.incoming.fresh)
     }
 
-    /// Finds body bytes in what is there.
+    /// Decodes buffered bytes.
     pub(super) fn decode(&mut self) -> Result<(), RequestBodyError> {
         let incoming = &mut *self.incoming;
         while incoming.ready == 0 && !incoming.body.is_done() {
@@ -150,8 +150,8 @@ impl<'a> Http1Body<'a> {
         }
     }
 
-    /// Tells the client to go on. 25 bytes into an empty socket buffer: they go whole or the
-    /// connection is of no use.
+    /// Sends `100 (Continue)`. 25 bytes into an empty socket buffer: all are written, or the
+    /// connection is unusable.
     fn poll_continue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RequestBodyError>> {
         let written = ready!(self.stream.poll_write(cx, CONTINUE, b""));
         self.incoming.expects_continue = false;
@@ -160,7 +160,7 @@ impl<'a> Http1Body<'a> {
         }
         match self.stream.poll_flush(cx) {
             Poll::Ready(Err(_)) => Poll::Ready(Err(RequestBodyError::ClientClosed)),
-            // TLS flushes on with the next write or read.
+            // TLS continues to flush with the next write or read.
             _ => Poll::Ready(Ok(())),
         }
     }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use weir_wire::Framing;
 
-/// What is read, and for how long, of a body that nobody wanted (see [`linger`]).
+/// Bounds on reading a body that is not consumed (see [`linger`]).
 const LINGER_BYTES: usize = 256 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -22,7 +22,7 @@ pub type SharedResponse = Rc<RefCell<SendResponse<Bytes>>>;
 
 /// Reads the body of one stream.
 pub struct Http2Body {
-    /// There until it is dropped.
+    /// `None` once this is dropped.
     incoming: Option<RecvStream>,
     data: Bytes,
     fresh: u64,
@@ -30,12 +30,12 @@ pub struct Http2Body {
     trailers: Option<HeaderMap>,
     /// Data and trailers have been read.
     over: bool,
-    /// There while the client waits for `100 (Continue)` before it sends the body.
+    /// Set while the client waits for `100 (Continue)` before it sends the body.
     continues: Option<SharedResponse>,
 }
 
 impl Http2Body {
-    /// `declared` is what the head says of the body's end.
+    /// `declared` is the framing by the head.
     pub fn new(
         incoming: RecvStream,
         declared: Option<Framing>,
@@ -55,7 +55,7 @@ impl Http2Body {
         &self.data
     }
 
-    /// So many of the bytes at hand, not copied.
+    /// The first `count` buffered bytes, not copied.
     pub(super) fn shared(&self, count: usize) -> Bytes {
         self.data.slice(..count)
     }
@@ -81,7 +81,7 @@ impl Http2Body {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Takes what has come already. Whoever waits for more polls again.
+    /// Reads bytes that have arrived already. To wait for more, poll again.
     pub(super) fn read_buffered(&mut self) -> Result<(), RequestBodyError> {
         if self.data.is_empty() && !self.is_done() {
             let mut cx = Context::from_waker(Waker::noop());
@@ -92,7 +92,7 @@ impl Http2Body {
         Ok(())
     }
 
-    /// The body is wanted: a client that waits for that is told so.
+    /// Reads the body; sends `100 (Continue)` first if the client waits for it.
     pub(super) fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -117,10 +117,10 @@ impl Http2Body {
         loop {
             match ready!(incoming.poll_data(cx)) {
                 None => break,
-                // Whatever the reason of a reset: the body is not whole.
+                // Whatever the reason of a reset: the body is not complete.
                 Some(Err(_)) => return Poll::Ready(Err(RequestBodyError::ClientClosed)),
                 Some(Ok(data)) => {
-                    // It fails only for more than has come.
+                    // Fails only for more bytes than have arrived.
                     let _ = incoming.flow_control().release_capacity(data.len());
                     if !data.is_empty() {
                         self.fresh += data.len() as u64;
@@ -148,9 +148,9 @@ impl Drop for Http2Body {
     }
 }
 
-/// Reads a body that nobody wanted, within bounds. When the rest of a request is given up, the
-/// stream is reset right behind its answer (RFC 9113 section 8.1), and clients that still send
-/// take the reset for a failure and lose the answer (curl 7.88 does).
+/// Reads a body that is not consumed, within bounds. Otherwise the stream would be reset right
+/// after the response (RFC 9113 section 8.1), and clients that still send take the reset for a
+/// failure and lose the response (curl 7.88 does).
 async fn linger(mut incoming: RecvStream) {
     let read = async {
         let mut left = LINGER_BYTES;

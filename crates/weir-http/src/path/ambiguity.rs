@@ -1,9 +1,8 @@
 //! Paths that servers read in more than one way, and the other ways to read them.
 //!
-//! RFC 3986 says what a path is; servers go further. They decode escaped slashes before they cut
-//! a path into segments, take a backslash for a slash, merge empty segments, and cut off what
-//! stands behind a semicolon. What one reading leads to may be protected by another route than
-//! what the next one leads to.
+//! RFC 3986 defines paths; servers deviate. They decode escaped slashes before they split a path
+//! into segments, take a backslash for a slash, merge empty segments, and drop everything after a
+//! semicolon. Each reading may lead to a resource that another route protects.
 
 /// What makes a path ambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

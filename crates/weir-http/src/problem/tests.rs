@@ -127,7 +127,7 @@ fn the_reference_lists_every_problem_as_it_is() {
     let expected: Vec<_> = Problem::ALL
         .iter()
         .map(|p| {
-            let (fault, retry) = (p.fault().as_str(), p.retry().as_str());
+            let (fault, retry) = (<&str>::from(p.fault()), <&str>::from(p.retry()));
             format!("| `{}` | {} | {} | {fault} | {retry} |", p.slug(), p.status(), p.title())
         })
         .collect();

@@ -15,7 +15,7 @@ pub(super) struct CurrentSegment {
     pub(super) key: u32,
     /// Where the next frame begins.
     pub(super) offset: usize,
-    pub(super) begun: Instant,
+    pub(super) started: Instant,
     /// All its records are count-only, and no transaction was open when it began.
     pub(super) count_only: bool,
 }
@@ -30,9 +30,9 @@ impl CurrentSegment {
         count_only: bool,
     ) -> Result<Self, Mapping> {
         let SegmentHeader { number, key, .. } = *header;
-        let begun = Instant::now();
-        let mut segment = Self { mapping, number, key, offset: HEADER, begun, count_only };
-        // The header last: a segment without one was never begun.
+        let started = Instant::now();
+        let mut segment = Self { mapping, number, key, offset: HEADER, started, count_only };
+        // The header last: a segment without one was never started.
         if segment.append(open_frame) && segment.write_header(&header.encode()) {
             Ok(segment)
         } else {

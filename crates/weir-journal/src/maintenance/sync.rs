@@ -35,7 +35,7 @@ fn sync_files(files: &Files, from: Position, end: Position) -> io::Result<()> {
     for number in from.segment()..=end.segment() {
         match File::open(files.segment(number)) {
             Ok(file) => file.sync_data()?,
-            // Sealed, and therefore durable; or not begun yet.
+            // Sealed, and therefore durable; or not started yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-/// Wakes one thread, and tells it when to end.
+/// Wakes one thread, or stops it.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadWaker {
     thread: OnceLock<Thread>,

@@ -7,6 +7,16 @@ use crate::format::{Kind, Position, u64_at};
 /// Memory that a cleared transaction keeps of a head or a body.
 const MAX_KEPT_BYTES: usize = 16 << 10;
 
+fn emptied<T>(mut used: T, clear: impl FnOnce(&mut T)) -> T {
+    clear(&mut used);
+    used
+}
+
+fn release(bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.shrink_to(MAX_KEPT_BYTES);
+}
+
 fn set(text: &mut String, value: &[u8]) {
     text.clear();
     text.push_str(&String::from_utf8_lossy(value));
@@ -43,85 +53,34 @@ fn body_metadata(value: &[u8]) -> Option<BodyMetadata> {
 }
 
 impl Transaction {
-    /// Clears the transaction and keeps its memory for reuse.
+    /// Clears the transaction and keeps the memory of texts and lists for reuse.
     pub(crate) fn clear(&mut self) {
-        // Every field by name: a new one must not be forgotten.
-        let Self {
-            address,
-            after,
-            sequence,
-            id,
-            received_us,
-            api,
-            operation,
-            transaction_type,
-            consumer,
-            principal,
-            client,
-            method,
-            target,
-            request_head,
-            level,
-            plan,
-            counted,
-            resubmission_of,
-            auth,
-            scopes,
-            https,
-            outcome,
-            status,
-            problem,
-            detail,
-            upstream,
-            response_head,
-            stages,
-            request,
-            response,
-            request_body,
-            response_body,
-            keys,
-            properties,
-            logs,
-            retries,
-            shortened,
-            possible_end,
-            damaged,
-            missing,
-            expired,
-            discarded,
-        } = self;
-        (*address, *after, *sequence) = (None, Position::START, 0);
-        (*id, *resubmission_of, *received_us) = ([0; 16], [0; 16], 0);
-        (*level, *counted, *status, *retries) = (0, 0, 0, 0);
-        (*outcome, *request, *response) = <_>::default();
-        (*shortened, *damaged, *expired, *discarded) = (false, false, false, false);
-        (*https, *missing, *possible_end) = (false, false, None);
-        for text in [
-            api,
-            operation,
-            transaction_type,
-            consumer,
-            principal,
-            client,
-            method,
-            target,
-            plan,
-            auth,
-            scopes,
-            problem,
-            detail,
-            upstream,
-        ] {
-            text.clear();
-        }
-        for bytes in [request_head, response_head, request_body, response_body] {
-            bytes.clear();
-            bytes.shrink_to(MAX_KEPT_BYTES);
-        }
-        stages.clear();
-        keys.clear();
-        properties.clear();
-        logs.clear();
+        let used = std::mem::take(self);
+        *self = Self {
+            api: emptied(used.api, String::clear),
+            operation: emptied(used.operation, String::clear),
+            transaction_type: emptied(used.transaction_type, String::clear),
+            consumer: emptied(used.consumer, String::clear),
+            principal: emptied(used.principal, String::clear),
+            client: emptied(used.client, String::clear),
+            method: emptied(used.method, String::clear),
+            target: emptied(used.target, String::clear),
+            plan: emptied(used.plan, String::clear),
+            auth: emptied(used.auth, String::clear),
+            scopes: emptied(used.scopes, String::clear),
+            problem: emptied(used.problem, String::clear),
+            detail: emptied(used.detail, String::clear),
+            upstream: emptied(used.upstream, String::clear),
+            request_head: emptied(used.request_head, release),
+            response_head: emptied(used.response_head, release),
+            request_body: emptied(used.request_body, release),
+            response_body: emptied(used.response_body, release),
+            stages: emptied(used.stages, Vec::clear),
+            keys: emptied(used.keys, Vec::clear),
+            properties: emptied(used.properties, Vec::clear),
+            logs: emptied(used.logs, Vec::clear),
+            ..Self::default()
+        };
     }
 
     /// Adds the fields of a frame, with or without payload.
@@ -139,12 +98,12 @@ impl Transaction {
     /// as damaged.
     pub(crate) fn add_fields(&mut self, record: &[u8], payload: bool) {
         let mut known = true;
-        let whole = fields(record, |tag, value, _| {
+        let is_complete = fields(record, |tag, value, _| {
             if payload || !is_payload(tag) {
                 known &= self.field(tag, value).is_some();
             }
         });
-        self.damaged |= !whole || !known;
+        self.damaged |= !is_complete || !known;
     }
 
     /// Removes discarded fields.

@@ -1,8 +1,8 @@
-//! A certificate for development, made at first start and kept: `tls: self-signed`.
+//! A certificate for development, created at the first start: `tls: self-signed`.
 //!
-//! It lives in `<data>/tls/self-signed.crt` and `.key`; the folder has mode 0700 and the files 0600.
-//! It is made anew when it cannot be read, when it does not carry this machine's name, and in the
-//! last 30 of its 365 days.
+//! It is stored in `<data>/tls/self-signed.crt` and `.key`; the folder has mode 0700 and the files
+//! 0600. It is replaced if it cannot be read, if it does not have the name of this machine, and in
+//! the last 30 of its 365 days.
 
 use super::TlsError;
 use rcgen::{
@@ -22,7 +22,7 @@ use weir_config::secret_file;
 const VALID_DAYS: i64 = 365;
 const RENEW: Duration = Duration::from_secs(30 * 86_400);
 
-/// The kept certificate, or a new one.
+/// The stored certificate, or a new one.
 pub(super) fn load_or_make(data: &Path, now: SystemTime) -> Result<Arc<CertifiedKey>, TlsError> {
     let folder = data.join("tls");
     let names = names();
@@ -38,7 +38,7 @@ pub(super) fn load_or_make(data: &Path, now: SystemTime) -> Result<Arc<Certified
     Ok(Arc::new(CertifiedKey::from_der(vec![certificate.der().clone()], key, &provider)?))
 }
 
-/// The kept certificate if it is there, whole, for these names, and good for a while.
+/// The stored certificate, if it is complete, has these names, and is valid for a while.
 fn load(folder: &Path, names: &[String], now: SystemTime) -> Option<CertifiedKey> {
     let read = |name| secret_file::read(&folder.join(name)).ok();
     let certificate = CertificateDer::from_pem_slice(&read("self-signed.crt")?).ok()?;
@@ -88,7 +88,7 @@ fn make(names: &[String], now: SystemTime) -> Result<(rcgen::Certificate, KeyPai
 /// `localhost`, the loopback addresses and this machine's name.
 fn names() -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    // Linux tells it here; elsewhere a certificate for loopback has to do.
+    // Linux only; elsewhere the certificate is for loopback.
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim().to_ascii_lowercase();
     let is_dns_name = rustls_pki_types::DnsName::try_from(host.as_str()).is_ok();

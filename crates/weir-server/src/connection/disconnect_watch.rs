@@ -1,5 +1,6 @@
 //! While a client waits for a response: interim responses are sent to it, and a disconnect is
 //! detected.
+//!
 //! Without this, a request whose client disconnected would occupy weir until the upstream responds.
 //! There is no system call unless the runtime reports an event on the connection.
 

@@ -1,7 +1,7 @@
 //! HTTP/2: every stream is a request like any other.
 //!
-//! The `h2` crate reads and writes the frames. Each stream has a task of its own, which waits for a
-//! send window itself: no response is out of reach of its deadlines while a client has none.
+//! The `h2` crate reads and writes the frames. Each stream has its own task, which waits for the
+//! send window: deadlines hold while the client grants none.
 
 mod head;
 mod keep_alive;
@@ -25,17 +25,17 @@ use weir_http::stream::{PrefixedStream, Stream};
 
 /// Largest DATA frame a client may send.
 const FRAME: u32 = 16 * 1024;
-/// Room a client may fill before weir has read on, for one stream and for all of a connection.
+/// Receive windows of a stream and of a connection, in bytes.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Most bytes of one response that wait for the socket.
 const SEND_BUFFER: usize = 128 * 1024;
-/// How long a client that was told to go away, and has nothing open, may take to do so.
+/// Limit on a client without open streams after GOAWAY.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves a connection until it is closed.
 ///
-/// Boxed: the state of HTTP/2 is large, and most connections do not need the room.
+/// Boxed: the state of HTTP/2 is large, and most connections do not need it.
 pub(super) fn serve(
     start: Start,
     front: Buffer,
@@ -90,7 +90,7 @@ async fn run(start: Start, front: Buffer, stream: Stream) {
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                 Poll::Pending => match served.poll(&mut connection, cx) {
                     Poll::Ready(Then::Close) => return Poll::Ready(()),
-                    // What was asked of it is to be written.
+                    // The PING is to be written.
                     Poll::Ready(Then::Write) => {}
                     Poll::Pending => return Poll::Pending,
                 },
@@ -108,13 +108,13 @@ struct Served {
     open: Rc<Cell<usize>>,
     idle: Deadline,
     keep_alive: KeepAlive,
-    /// Its descriptor is one of the last: it is closed as soon as may be.
+    /// Its descriptor is one of the last: it is closed as soon as possible.
     reserve: bool,
     /// GOAWAY has been sent.
     leaving: bool,
 }
 
-/// What is to be done with a connection.
+/// The next step of a connection.
 enum Then {
     /// Frames wait to be written.
     Write,
@@ -140,7 +140,7 @@ impl Served {
             false
         };
         if self.leaving && over {
-            // The library would wait for a client that says nothing until pings fail.
+            // `h2` would wait for a silent client until pings fail.
             return Poll::Ready(Then::Close);
         }
         let ends = over || self.reserve || self.worker.phase() >= Phase::Draining;

@@ -376,7 +376,7 @@ fn what_is_explained_is_what_is_done() {
 /// What a request is counted in.
 fn counted(gateway: &Gateway) -> Vec<u64> {
     let stats = gateway.stats();
-    let requests = stats.requests.iter().map(|series| series.durations.count).sum();
+    let requests = stats.requests.values().map(|durations| durations.count).sum();
     let totals = &stats.totals;
     let more = [totals.active, totals.aborted, totals.request_bytes, totals.response_bytes];
     let refused = [totals.bad_requests, totals.limited, totals.over_quota, totals.invalid_requests];

@@ -1,4 +1,4 @@
-//! Where a request goes that is made again, and on whose behalf.
+//! Route and principal of an injected request.
 
 use std::net::{IpAddr, Ipv4Addr};
 use weir_auth::{NotAdmitted, RecordedPrincipal, recorded_principal};
@@ -23,7 +23,7 @@ pub(super) struct Planned {
     pub(super) replay: Replay,
 }
 
-/// Finds the route and who stands in.
+/// Finds the route and the recorded principal.
 pub(super) fn plan(site: &Site, request: &ReplayRequest) -> Result<Planned, RejectionReason> {
     let (headers, authority, client) = head(site, request);
     let mut host = String::new();
@@ -43,7 +43,7 @@ pub(super) fn plan(site: &Site, request: &ReplayRequest) -> Result<Planned, Reje
         let other = api.routes.iter().find(|route| route.operation == *name);
         let other = other.ok_or(RejectionReason::TargetNotListed)?;
         to = redirect(api, own, other, &to).ok_or(RejectionReason::TargetUnfit)?;
-        // Another route may stand before it.
+        // Another route may precede it.
         let path = path::normalise(&to.path).map_err(|_| RejectionReason::TargetUnfit)?;
         let found = find(site, &host, &path, &to.method, &request.api);
         if !found.is_ok_and(|(_, found)| std::ptr::eq(found, other)) {
@@ -84,7 +84,7 @@ pub(super) fn plan(site: &Site, request: &ReplayRequest) -> Result<Planned, Reje
     Ok(Planned { method: to.method, target, authority, headers, client, replay })
 }
 
-/// The route of this API that a path leads to.
+/// The route of a path in this API.
 fn find<'s>(
     site: &'s Site,
     host: &str,
@@ -104,15 +104,15 @@ fn find<'s>(
     Ok((api, &api.routes[route]))
 }
 
-/// Where a request goes.
+/// The destination of a request.
 struct Destination<'r> {
     route: &'r Route,
     method: String,
     path: String,
 }
 
-/// The same request for another route: its path is filled in from the parameters of the first
-/// one's. None if it takes another method, or has parameters that the first one has not.
+/// The same request for another route, whose path is built from the parameters of the first route.
+/// `None` if the method differs, or a parameter is missing.
 fn redirect<'r>(
     api: &Api,
     own: &Route,
@@ -154,14 +154,14 @@ fn redirect<'r>(
     Some(Destination { route: other, method, path })
 }
 
-/// A parameter as it stands in the path.
+/// A parameter in the spelling of the path.
 fn parameter<'p>(pattern: &PathPattern, below: &[&'p str], name: &str) -> Option<&'p str> {
     let is_it = |segment: &Segment| matches!(segment, Segment::Template(n) if n == name);
     below.get(pattern.segments.iter().position(is_it)?).copied()
 }
 
-/// The header lines that go on, the authority, and who the client is. What only trusted proxies say
-/// was recorded only if one said it, but the way from here is a new one.
+/// Headers, authority and client of a replay. Forwarding headers were recorded only from trusted
+/// proxies, but a replay has another path through proxies.
 fn head(site: &Site, request: &ReplayRequest) -> (Headers, String, Client) {
     let named = |name: &str| {
         let found = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -177,7 +177,7 @@ fn head(site: &Site, request: &ReplayRequest) -> (Headers, String, Client) {
     let address = request.client.unwrap_or(nobody);
     let client = Client::recorded(address, request.https, &site.config.listen, &headers);
     weir_http::forwarded::strip(&mut headers, &[]);
-    // With what `Connection` names: that was for the connection of then.
+    // Fields listed in `Connection` included: they belonged to the recorded connection.
     let ours = |known: Known| matches!(known, Known::Via | Known::Expect | Known::ContentLength);
     strip_hop_by_hop(&mut headers, ours);
     if !request.body.is_empty() {

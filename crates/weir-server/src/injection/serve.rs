@@ -1,4 +1,4 @@
-//! Replays as a worker serves them.
+//! Serving of replays by a worker.
 
 use super::plan::{Planned, plan};
 use super::{Injected, MAX_CONCURRENT, PendingReplay, test_request};
@@ -66,7 +66,7 @@ async fn serve(worker: &'static Worker, pending: &PendingReplay) -> ReplayOutcom
     outcome
 }
 
-/// The body. An empty one has a length if the recorded one had: some servers require it.
+/// The body. An empty body has a length if the recorded one had: some servers require it.
 fn body(request: &ReplayRequest) -> RequestBody<'static> {
     let is_length = |(name, _): &(String, Vec<u8>)| name.eq_ignore_ascii_case("content-length");
     if request.body.is_empty() && !request.headers.iter().any(is_length) {
@@ -75,7 +75,7 @@ fn body(request: &ReplayRequest) -> RequestBody<'static> {
     RequestBody::buffered(request.body.clone())
 }
 
-/// Reads a response to its end; only the journal keeps it.
+/// Reads a response to its end; it is only kept in the journal.
 async fn take(exchange: &mut Exchange, body: ResponseBody<'_>) -> ReplayOutcome {
     let status = exchange.response.status;
     if read(exchange, body, |_| {}).await.is_err() {

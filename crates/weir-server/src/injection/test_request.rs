@@ -25,22 +25,22 @@ pub const TRIED_BY: &str = "tried-by";
 /// Most bytes of the response's body that are returned.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// What came of a request that was tried.
+/// The outcome of a test request.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TestOutcome {
     /// Its transaction id.
     pub id: String,
     /// Status of the response.
     pub status: u16,
-    /// If weir itself answered with an error, the last part of its type.
+    /// The last part of the type, if weir itself rejected the request.
     pub problem: Option<&'static str>,
     /// Header lines of the response.
     pub headers: Vec<(String, String)>,
     /// Its body, at most a MiB.
     pub body: Vec<u8>,
-    /// Bytes that it has.
+    /// Length of the body in bytes.
     pub bytes: u64,
-    /// The response broke off.
+    /// The response was aborted.
     pub broken: bool,
     /// Microseconds until its end.
     pub duration_us: u64,
@@ -53,13 +53,13 @@ impl std::fmt::Debug for TestOutcome {
     }
 }
 
-/// What came of it, or why nothing was done.
+/// The outcome, or why the request was not served.
 pub(crate) type TestResult = Result<TestOutcome, RequestTextError>;
 
 /// A test request on its way to a worker. Its result is reported, or the channel is closed.
 pub(crate) struct TestRequest {
     pub(crate) text: RequestText,
-    /// Name of who tries it.
+    /// Name of the operator.
     pub(crate) by: String,
     pub(crate) result: SyncSender<TestResult>,
     shared: Arc<Shared>,
@@ -83,7 +83,7 @@ impl Drop for TestRequest {
     }
 }
 
-/// Serves it when there is a place.
+/// Serves a test request when a permit is free.
 pub(super) async fn receive(
     worker: &'static Worker,
     test_request: Box<TestRequest>,
@@ -103,12 +103,12 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     let live = worker.live();
     let arrival = Ingress::of(&live.site.config, &test_request.text)?;
     let head = arrival.head(&test_request.text)?;
-    // Whatever its headers contain, it comes from this machine.
+    // The peer is this machine, whatever the headers contain.
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut exchange = Exchange::take(worker, peer, Protocol::InProcess, &Rc::default());
     let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
     drop(live);
-    // Also where a listener trusts this machine.
+    // Even if a listener trusts this machine.
     weir_http::forwarded::strip(&mut exchange.request.headers, &[]);
     exchange.begin(arrival.listener, arrival.https);
     let notes = exchange.record.notes.get_or_insert_default();
@@ -132,7 +132,7 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     result
 }
 
-/// Reads a response to its end, and keeps the beginning of its body.
+/// Reads a response to its end, and returns the beginning of its body.
 async fn take(exchange: &mut Exchange, body: ResponseBody<'_>, started: Instant) -> TestOutcome {
     let lines = exchange
         .response

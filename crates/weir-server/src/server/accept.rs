@@ -1,4 +1,5 @@
 //! Accepts connections, also those in the queue at the end of a drain.
+//!
 //! Closing a listening socket resets the connections in its queue, and unfinished handshakes.
 //! Before it is closed a filter therefore drops every new SYN, unfinished handshakes complete, and
 //! the connections in the queue are accepted. A client whose SYN was dropped sends it again after a

@@ -1,29 +1,29 @@
-//! Requests that weir turned away: 401, 403, 429 and 503 of its own, by reason and consumer. An
-//! upstream's answer with such a status is none of them.
+//! Rejections: local replies with 401, 403, 429 and 503, by reason and consumer. Responses of
+//! upstreams with such a status are not counted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use weir_http::problem::Problem;
 
-/// Consumers that one worker counts by themselves; the others count as nobody in particular.
+/// Most consumers of one worker; further ones count as the empty name.
 const MOST_CONSUMERS: usize = 1024;
 
 /// One count for each problem, in their order.
 type Counts = [u64; Problem::ALL.len()];
 
-/// What one worker turned away, by consumer; nobody in particular is empty.
+/// Rejections of one worker, by consumer; empty without one.
 #[derive(Debug, Default)]
 pub struct Rejections(Mutex<HashMap<String, Box<Counts>>>);
 
-/// Sums over workers while they are made.
+/// Sums over workers.
 pub(crate) type RejectionSums = BTreeMap<(String, usize), u64>;
 
-/// Requests of a consumer that weir turned away for a reason.
+/// Rejected requests of a consumer, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectionSeries {
-    /// Name of the consumer; empty where nobody in particular called.
+    /// Name of the consumer; empty without one.
     pub consumer: String,
-    /// What weir answered with.
+    /// The reason.
     pub problem: Problem,
     /// Requests.
     pub requests: u64,

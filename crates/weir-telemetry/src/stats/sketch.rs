@@ -1,4 +1,4 @@
-//! How long requests took: counts by logarithm, whose quantiles are within 1 % of what was measured.
+//! Durations of requests: counts by logarithm, with quantiles within 1 % of the exact value.
 //!
 //! It is DDSketch (Masson, Rim, Lee: DDSketch: A Fast and Fully-Mergeable Quantile Sketch with
 //! Relative-Error Guarantees, VLDB 2019) with the mapping by linear interpolation between powers of
@@ -6,12 +6,13 @@
 //! octave a value is known to a 128th. Values are whole microseconds from 0 to `u32::MAX`, as they
 //! are recorded; those below 128 are exact. An octave takes memory once it has a value.
 
+use integer_encoding::{VarInt, VarIntReader};
 use std::sync::OnceLock;
 use weir_http::counter::Counter;
 
 /// Bins of an octave.
 const STEPS: usize = 64;
-/// Bits of a value that say its bin within an octave.
+/// Bits of a value that select its bin within an octave.
 const BITS: u32 = STEPS.ilog2();
 /// Octaves: that of the values below [`STEPS`], and one for each power of two from there.
 const OCTAVES: usize = 33 - BITS as usize;
@@ -30,12 +31,12 @@ fn middle(octave: usize, bin: usize) -> u64 {
     (((STEPS + bin) as u64) << shift) + ((1_u64 << shift) - 1) / 2
 }
 
-/// Counts that one worker writes and anybody reads.
+/// Counts that one worker writes and all threads read.
 #[derive(Debug, Default)]
 pub struct Recorder([OnceLock<Box<[Counter; STEPS]>>; OCTAVES]);
 
 impl Recorder {
-    /// Counts one; from its own thread only.
+    /// Counts one; from the thread of the worker only.
     pub fn record(&self, micros: u32) {
         let (octave, bin) = place(micros);
         let octave =
@@ -43,7 +44,7 @@ impl Recorder {
         octave[bin].add(1);
     }
 
-    /// Adds what was counted so far.
+    /// Adds the counts to a sketch.
     pub fn add_to(&self, sketch: &mut Sketch) {
         for (number, octave) in (0..).zip(&self.0) {
             if let Some(octave) = octave.get() {
@@ -84,7 +85,7 @@ impl Sketch {
         }
     }
 
-    /// What was counted since `before`, which is an earlier state of it.
+    /// The difference to `before`, an earlier state.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut since = self.clone();
@@ -98,7 +99,7 @@ impl Sketch {
         since
     }
 
-    /// Octave, bin and count of each bin that has any.
+    /// Octave, bin and count of each bin with counts.
     fn bins(&self) -> impl Iterator<Item = (usize, usize, u64)> {
         let octaves = self.octaves.iter();
         let bins = octaves.flat_map(|(octave, counts)| {
@@ -107,7 +108,7 @@ impl Sketch {
         bins.filter(|(_, _, count)| *count > 0)
     }
 
-    /// The value that so many of a hundred are at or below, in microseconds; none if it is empty.
+    /// A percentile in microseconds; `None` if the sketch is empty.
     #[must_use]
     pub fn percentile(&self, percent: u32) -> Option<u64> {
         let count: u64 = self.bins().map(|(_, _, count)| count).sum();
@@ -121,53 +122,32 @@ impl Sketch {
         found.map(|(octave, bin, _)| middle(octave, bin))
     }
 
-    /// In few bytes, to be kept in memory: for each bin its distance from the one before and its
-    /// count, both in LEB128.
+    /// A compact encoding: for each bin its distance from the one before and its count, both in
+    /// LEB128.
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         let mut out = Vec::new();
         let mut before = 0;
         for (octave, bin, count) in self.bins() {
             let number = octave * STEPS + bin;
-            put(&mut out, (number - before) as u64);
-            put(&mut out, count);
+            out.extend((number - before).encode_var_vec());
+            out.extend(count.encode_var_vec());
             before = number;
         }
         out.into_boxed_slice()
     }
 
-    /// Adds one as it was encoded.
+    /// Adds an encoded sketch.
     pub fn add_encoded(&mut self, mut bytes: &[u8]) {
-        let mut number = 0;
-        while let (Some(distance), Some(count)) = (take(&mut bytes), take(&mut bytes)) {
-            number = distance.saturating_add(number as u64).min(u32::MAX.into()) as usize;
+        let mut number = 0_usize;
+        while let (Ok(distance), Ok(count)) = (bytes.read_varint(), bytes.read_varint::<u64>()) {
+            number = number.saturating_add(distance);
             if number >= OCTAVES * STEPS {
                 return;
             }
             self.octave((number / STEPS) as u8)[number % STEPS] += count;
         }
     }
-}
-
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7F) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

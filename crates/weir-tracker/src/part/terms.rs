@@ -21,6 +21,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use integer_encoding::VarInt;
+
 /// Average number of hashes in a bucket.
 const BUCKET: usize = 32;
 const MAGIC: &[u8; 8] = b"WEIRTRM1";
@@ -86,26 +88,17 @@ impl BlockTerms {
     }
 }
 
-fn varint(out: &mut Vec<u8>, mut number: u32) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
+fn varint(out: &mut Vec<u8>, number: u32) {
+    let mut bytes = [0; 5];
+    let length = number.encode_var(&mut bytes);
+    out.extend_from_slice(&bytes[..length]);
 }
 
 /// Reads a varint from the front.
 fn read_varint(bytes: &mut &[u8]) -> Option<u32> {
-    let mut number = 0u32;
-    for shift in (0..32).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u32::from(byte & 0x7F) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
+    let (number, length) = u32::decode_var(bytes)?;
+    *bytes = bytes.get(length..)?;
+    Some(number)
 }
 
 /// The bytes of the file.

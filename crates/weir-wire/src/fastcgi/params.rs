@@ -7,7 +7,7 @@ use super::{FastCgiError, REQUEST_ID, kind};
 #[derive(Debug)]
 pub struct ParamsWriter<'o> {
     out: &'o mut Vec<u8>,
-    /// Where the header of the first record goes.
+    /// Offset of the header of the first record.
     start: usize,
 }
 

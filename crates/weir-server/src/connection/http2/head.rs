@@ -12,7 +12,7 @@ use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_wire::{Framing, HeadError, Known, Method};
 
-/// Takes over a head, and gives what it says of the body's end.
+/// Converts a head; returns the declared framing of the body.
 ///
 /// # Errors
 /// HTTP/1.1 would refuse the head, or it is over a limit.
@@ -25,7 +25,7 @@ pub(super) fn read(
     let authority = parts.uri.authority().map(http::uri::Authority::as_str);
     let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let hosts = parts.headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
-    // Its memory may have held a request of somebody else: this forgets that one.
+    // The memory may contain an earlier request: it is cleared.
     request.set_http2_line(parts.method.as_str(), target, authority, hosts)?;
     if target.len() > limits.url {
         return Err(HeadError::TargetTooLong.into());
@@ -38,7 +38,7 @@ pub(super) fn read(
         let value = trim(value.as_bytes());
         match *name {
             header::COOKIE => {
-                // Split for compression; whole again for HTTP/1.1 (RFC 9113 section 8.2.3).
+                // Split for compression; joined again for HTTP/1.1 (RFC 9113 section 8.2.3).
                 if !cookies.is_empty() {
                     cookies.extend_from_slice(b"; ");
                 }
