@@ -1,10 +1,11 @@
 //! Authentication and authorization of the admin API: token or session of a request, and the role
 //! that an endpoint requires.
 
+use crate::budget::Budget;
 use crate::denials::Denials;
 use crate::problem::{Denied, Problem};
 use crate::role::Role;
-use crate::session::{CSRF_HEADER, Proof, Recognised, Sessions};
+use crate::session::{CSRF_HEADER, Proof, SessionAuth, Sessions};
 use crate::tokens::{Caller, Tokens};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -22,7 +23,7 @@ const TICKET: &str = "ticket";
 /// Wrong tokens answered with 401 at once; further ones get 429.
 const MAX_WRONG_TOKENS: u32 = 20;
 /// Interval after which one more wrong token gets 401.
-const REFILL: Duration = Duration::from_secs(1);
+const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay of the response to a wrong token.
 const REJECTION_DELAY: Duration = Duration::from_millis(100);
 
@@ -40,7 +41,8 @@ pub(crate) struct Guard {
     tokens: Arc<Tokens>,
     sessions: Arc<Sessions>,
     denials: Denials,
-    wrong: Mutex<Wrong>,
+    /// Wrong tokens that get 401.
+    wrong: Mutex<Budget>,
 }
 
 /// The right to a long response: ends with the admin token or the session.
@@ -63,33 +65,11 @@ impl Grant {
     }
 }
 
-struct Wrong {
-    left: u32,
-    since: Instant,
-}
-
-impl Wrong {
-    /// Consumes one; false if none is left.
-    fn take(&mut self, now: Instant) -> bool {
-        let refilled = now.duration_since(self.since).as_secs() / REFILL.as_secs();
-        if refilled > 0 {
-            self.left = self
-                .left
-                .saturating_add(refilled.try_into().unwrap_or(MAX_WRONG_TOKENS))
-                .min(MAX_WRONG_TOKENS);
-            self.since = now;
-        }
-        let any = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        any
-    }
-}
-
 impl Guard {
     pub(crate) fn new(access: &Access, sessions: Arc<Sessions>) -> Self {
-        let wrong = Mutex::new(Wrong { left: MAX_WRONG_TOKENS, since: Instant::now() });
+        let wrong = Budget::new(MAX_WRONG_TOKENS, REFILL_INTERVAL, Instant::now());
         let (audit, tokens) = (Arc::clone(&access.audit), Arc::clone(&access.tokens));
-        Self { audit, tokens, sessions, denials: Denials::default(), wrong }
+        Self { audit, tokens, sessions, denials: Denials::default(), wrong: Mutex::new(wrong) }
     }
 
     /// The session of a request without a token. A ticket is removed from the request's URL.
@@ -108,12 +88,12 @@ impl Guard {
             (None, Some(linked)) => Proof::Ticket(&linked.ticket, &linked.target),
             (None, None) => Proof::None,
         };
-        match self.sessions.recognise(headers, proof, Instant::now()) {
-            Recognised::Nobody => Err(Unauthenticated::Nothing),
-            Recognised::Unproven(token) => {
+        match self.sessions.authenticate(headers, proof, Instant::now()) {
+            SessionAuth::None => Err(Unauthenticated::Nothing),
+            SessionAuth::Unproven(token) => {
                 Err(Unauthenticated::Unproven(self.tokens.holder(&token)))
             }
-            Recognised::Session(token, id) => {
+            SessionAuth::Session(token, id) => {
                 let holder = self.tokens.holder(&token).ok_or(Unauthenticated::Nothing)?;
                 if let Some(linked) = linked {
                     *request.uri_mut() = linked.plain;
@@ -174,7 +154,7 @@ pub(crate) async fn authenticate(
 ) -> Response {
     let request_line = format!("{} {BASE}{}", request.method(), request.uri().path());
     let caller = match token(request.headers()) {
-        Some(token) => guard.tokens.recognise(token),
+        Some(token) => guard.tokens.authenticate(token),
         None => match guard.signed_in(&mut request) {
             Ok(caller) => Some(caller),
             Err(Unauthenticated::Nothing) => {
@@ -264,18 +244,6 @@ pub(crate) fn forbidden(role: Role, what: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wrong_tokens_are_limited_and_forgiven_with_time() {
-        let now = Instant::now();
-        let mut wrong = Wrong { left: MAX_WRONG_TOKENS, since: now };
-        assert!((0..MAX_WRONG_TOKENS).all(|_| wrong.take(now)));
-        assert!(!wrong.take(now));
-        assert!(wrong.take(now + REFILL));
-        assert!(!wrong.take(now + REFILL));
-        let later = now + Duration::from_secs(1_000_000);
-        assert_eq!((0..100).filter(|_| wrong.take(later)).count(), MAX_WRONG_TOKENS as usize);
-    }
 
     #[test]
     fn a_token_is_one_bearer() {

@@ -3,6 +3,7 @@
 mod audit;
 mod configuration;
 mod count;
+mod endpoints;
 mod event;
 mod explain;
 mod invoice;
@@ -19,23 +20,20 @@ mod token;
 mod transaction;
 mod usage;
 
-use crate::access::{self, Access, Grant, Guard, needs};
+use crate::access::{self, Access, Grant, Guard};
 use crate::audit::{Action, event as audit_event};
 use crate::live::Live;
 use crate::problem::Problem;
-use crate::role::Role;
 use crate::session::Sessions;
 use crate::sources::Sources;
 use crate::tokens::Caller;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
-use axum::{Json, Router, middleware};
+use axum::{Router, middleware};
+use endpoints::endpoints;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
-use utoipa::OpenApi;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_tracker::{Tracker, TrackerError};
 
 /// Concurrent queries; further ones wait for [`QUERY_WAIT_TIMEOUT`].
@@ -67,104 +65,6 @@ pub(crate) struct Api {
     long: Arc<Semaphore>,
 }
 
-/// The admin API.
-#[derive(OpenApi)]
-#[openapi(
-    info(title = "weir admin API", description = "Administration of weir: transactions, usage, pools, configuration and access."),
-    paths(
-        document,
-        session::show,
-        session::begin,
-        session::end,
-        session::ticket,
-        journal::state,
-        journal::verify,
-        limit::limits,
-        configuration::routes,
-        configuration::openapi,
-        configuration::state,
-        configuration::check,
-        configuration::reload,
-        live::follow,
-        live::history,
-        live::traffic,
-        live::rejections,
-        live::pools,
-        lab::state,
-        lab::progress,
-        lab::start,
-        lab::stop,
-        lab::run,
-        lab::report,
-        lab::compare,
-        pool::pools,
-        pool::act,
-        event::sinks,
-        explain::explain,
-        test_request::send,
-        invoice::invoices,
-        transaction::search,
-        count::summary,
-        transaction::export,
-        transaction::tail,
-        transaction::show,
-        transaction::explanation,
-        transaction::body,
-        usage::usage,
-        usage::rebuild,
-        resubmit::resubmit,
-        resubmit::resolve,
-        resubmit::make,
-        resubmit::list,
-        resubmit::show,
-        resubmit::act,
-        audit::list,
-        token::list,
-        token::make,
-        token::revoke,
-    ),
-    modifiers(&Bearer, &Names),
-    security(("token" = []))
-)]
-struct Document;
-
-/// The security scheme: a bearer token.
-struct Bearer;
-
-impl utoipa::Modify for Bearer {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        document
-            .components
-            .get_or_insert_default()
-            .security_schemes
-            .insert("token".to_owned(), scheme.into());
-    }
-}
-
-/// Operation ids from path and method: function names are not unique across modules.
-struct Names;
-
-impl utoipa::Modify for Names {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for (path, item) in &mut document.paths.paths {
-            let words = path.split(|c: char| !c.is_ascii_alphanumeric()).skip(2);
-            let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-            for (method, operation) in [
-                ("get", &mut item.get),
-                ("post", &mut item.post),
-                ("put", &mut item.put),
-                ("delete", &mut item.delete),
-            ] {
-                if let Some(operation) = operation {
-                    operation.operation_id = Some(format!("{method}-{name}"));
-                }
-            }
-        }
-    }
-}
-
 /// Port and scheme of the admin listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
@@ -175,7 +75,7 @@ pub(crate) struct Origin {
 /// All routes under `/v1/`.
 pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> Router {
     let Some(access) = &sources.access else {
-        return Router::new().fallback(unavailable);
+        return Router::new().fallback(async || NO_ACCESS);
     };
     let sessions = Arc::new(Sessions::new(origin.port, origin.tls));
     let guard = Arc::new(Guard::new(access, Arc::clone(&sessions)));
@@ -190,69 +90,18 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         tails: Arc::new(Semaphore::new(MAX_TAILS)),
         long: Arc::new(Semaphore::new(MAX_LONG_QUERIES)),
     });
-    Router::new()
-        .route("/openapi.json", needs(Role::Viewer, get(document)))
-        .route(
-            "/session",
-            needs(Role::Viewer, get(session::show).post(session::begin).delete(session::end)),
-        )
-        .route("/session/tickets", needs(Role::Viewer, post(session::ticket)))
-        .route("/journal", needs(Role::Viewer, get(journal::state)))
-        .route("/journal/verify", needs(Role::Operator, get(journal::verify)))
-        .route("/invoices", needs(Role::Viewer, get(invoice::invoices)))
-        .route("/limits", needs(Role::Viewer, get(limit::limits)))
-        .route("/apis", needs(Role::Viewer, get(configuration::routes)))
-        .route("/apis/{api}/openapi", needs(Role::Viewer, get(configuration::openapi)))
-        .route("/traffic", needs(Role::Viewer, get(live::traffic)))
-        .route("/rejections", needs(Role::Viewer, get(live::rejections)))
-        .route("/configuration", needs(Role::Operator, get(configuration::state)))
-        .route("/configuration/check", needs(Role::Operator, post(configuration::check)))
-        .route("/configuration/reload", needs(Role::Admin, post(configuration::reload)))
-        .route("/live", needs(Role::Viewer, get(live::follow)))
-        .route("/live/history", needs(Role::Viewer, get(live::history)))
-        .route("/lab", needs(Role::Viewer, get(lab::state)))
-        .route(
-            "/lab/run",
-            needs(Role::Viewer, get(lab::progress))
-                .merge(needs(Role::Admin, post(lab::start)))
-                .merge(needs(Role::Operator, delete(lab::stop))),
-        )
-        .route("/lab/compare", needs(Role::Viewer, get(lab::compare)))
-        .route("/lab/results/{run}", needs(Role::Viewer, get(lab::run)))
-        .route("/lab/results/{run}/report", needs(Role::Viewer, get(lab::report)))
-        .route("/pools", needs(Role::Viewer, get(pool::pools)))
-        .route("/pools/history", needs(Role::Viewer, get(live::pools)))
-        .route("/pools/{pool}/{action}", needs(Role::Operator, post(pool::act)))
-        .route("/explain", needs(Role::Operator, post(explain::explain)))
-        .route("/try", needs(Role::Operator, post(test_request::send)))
-        .route("/events", needs(Role::Viewer, get(event::sinks)))
-        .route("/transactions", needs(Role::Viewer, get(transaction::search)))
-        .route("/transactions/summary", needs(Role::Viewer, get(count::summary)))
-        .route("/transactions/export", needs(Role::Viewer, get(transaction::export)))
-        .route("/transactions/tail", needs(Role::Viewer, get(transaction::tail)))
-        .route("/transactions/{id}", needs(Role::Viewer, get(transaction::show)))
-        .route("/transactions/{id}/explanation", needs(Role::Viewer, get(transaction::explanation)))
-        .route("/transactions/{id}/{side}", needs(Role::PayloadViewer, get(transaction::body)))
-        .route("/usage", needs(Role::Viewer, get(usage::usage)))
-        .route("/monitor/rebuild", needs(Role::Operator, post(usage::rebuild)))
-        .route("/transactions/{id}/resubmit", needs(Role::Operator, post(resubmit::resubmit)))
-        .route("/transactions/{id}/resolution", needs(Role::Operator, post(resubmit::resolve)))
-        .route("/jobs", needs(Role::Operator, get(resubmit::list).post(resubmit::make)))
-        .route("/jobs/{number}", needs(Role::Operator, get(resubmit::show)))
-        .route("/jobs/{number}/{action}", needs(Role::Operator, post(resubmit::act)))
-        .route("/audit", needs(Role::Admin, get(audit::list)))
-        .route("/tokens", needs(Role::Admin, get(token::list).post(token::make)))
-        .route("/tokens/{id}", needs(Role::Admin, delete(token::revoke)))
+    endpoints()
+        .router
         .layer(DefaultBodyLimit::max(resubmit::MAX_BODY_BYTES))
-        .method_not_allowed_fallback(wrong_method)
-        .fallback(unknown)
+        .method_not_allowed_fallback(async || WRONG_METHOD)
+        .fallback(async || UNKNOWN)
         .layer(middleware::from_fn_with_state(guard, access::authenticate))
         .with_state(api)
 }
 
 impl Api {
     fn access(&self) -> Result<&Access, Problem> {
-        self.sources.access.as_ref().ok_or_else(no_access)
+        self.sources.access.as_ref().ok_or(NO_ACCESS)
     }
 
     /// The grant under which a long response is sent.
@@ -261,9 +110,16 @@ impl Api {
         Ok(Grant::new(tokens, Arc::clone(&self.sessions), caller.clone()))
     }
 
-    /// Writes an audit entry, before the action.
-    async fn audit(&self, caller: &Caller, action: Action) -> Result<(), Problem> {
-        let (log, event) = (Arc::clone(&self.access()?.audit), audit_event(caller, action));
+    /// Writes an audit entry, before the action on an object (`subject`).
+    async fn audit(
+        &self,
+        caller: &Caller,
+        action: Action,
+        subject: impl Into<String>,
+        details: impl Into<String>,
+    ) -> Result<(), Problem> {
+        let event = audit_event(caller, action, subject.into(), details.into());
+        let log = Arc::clone(&self.access()?.audit);
         let record = move || log.record(&event).map_err(|error| error.to_string());
         let recorded = tokio::task::spawn_blocking(record).await;
         let recorded = recorded.unwrap_or_else(|_| Err("the task was aborted".to_owned()));
@@ -286,7 +142,7 @@ impl Api {
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
     {
-        self.query(&self.permits, not_recording, |sources| sources.tracker.as_ref().map(query))
+        self.query(&self.permits, NOT_RECORDING, |sources| sources.tracker.as_ref().map(query))
             .await
     }
 
@@ -295,7 +151,7 @@ impl Api {
     async fn query<T, E>(
         &self,
         permits: &Arc<Semaphore>,
-        without: fn() -> Problem,
+        without: Problem,
         query: impl FnOnce(&Sources) -> Option<Result<T, E>> + Send + 'static,
     ) -> Result<T, Problem>
     where
@@ -312,7 +168,7 @@ impl Api {
         });
         match result.await {
             Ok(Some(result)) => result.map_err(Into::into),
-            Ok(None) => Err(without()),
+            Ok(None) => Err(without),
             Err(_) => Err(TrackerError::unreadable("the query was aborted").into()),
         }
     }
@@ -333,21 +189,16 @@ impl From<TrackerError> for Problem {
     }
 }
 
-/// OpenAPI document of this API
-#[utoipa::path(get, path = "/v1/openapi.json", tag = "about",
-    extensions(("x-weir-role" = json!("viewer"))),
-    responses((status = 200, description = "The description of this API (OpenAPI 3.1).")))]
-async fn document() -> Response {
-    Json(Document::openapi()).into_response()
-}
+const NOT_RECORDING: Problem = Problem::fixed(
+    StatusCode::CONFLICT,
+    "not-recording",
+    "Recording is off",
+    "Set `tracker.enabled` to record transactions.",
+);
 
-fn not_recording() -> Problem {
-    Problem::new(
-        StatusCode::CONFLICT,
-        "not-recording",
-        "Recording is off",
-        "Set `tracker.enabled` to record transactions.",
-    )
+/// A permit of a limit of concurrency, without waiting.
+fn permit(permits: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
+    Arc::clone(permits).try_acquire_owned().map_err(|_| busy(what))
 }
 
 fn busy(what: &str) -> Problem {
@@ -359,75 +210,23 @@ fn busy(what: &str) -> Problem {
     )
 }
 
-fn no_access() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "no-data-folder",
-        "The admin API is off",
-        "The data folder with the tokens could not be used; see standard error.",
-    )
-}
+const NO_ACCESS: Problem = Problem::fixed(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "no-data-folder",
+    "The admin API is off",
+    "The data folder with the tokens could not be used; see standard error.",
+);
 
-async fn unavailable() -> Problem {
-    no_access()
-}
+const UNKNOWN: Problem = Problem::fixed(
+    StatusCode::NOT_FOUND,
+    "not-found",
+    "Unknown endpoint",
+    "/v1/openapi.json describes all endpoints.",
+);
 
-async fn unknown() -> Problem {
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        "not-found",
-        "Unknown endpoint",
-        "/v1/openapi.json describes all endpoints.",
-    )
-}
-
-async fn wrong_method() -> Problem {
-    Problem::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "method-not-allowed",
-        "Method not allowed",
-        "/v1/openapi.json lists the methods of each endpoint.",
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The console's client is generated from this file.
-    #[test]
-    fn the_consoles_description_of_the_api_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../console/openapi.json");
-        let text = Document::openapi().to_pretty_json().unwrap() + "\n";
-        if std::env::var_os("WEIR_BLESS").is_some() {
-            std::fs::write(path, &text).unwrap();
-        }
-        let known = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(known == text, "{path} is not current: WEIR_BLESS=1 rewrites it");
-    }
-
-    #[test]
-    fn no_two_operations_have_one_name() {
-        let document = serde_json::to_value(Document::openapi()).unwrap();
-        let operations = document["paths"].as_object().unwrap().values();
-        let names: Vec<_> = operations
-            .flat_map(|methods| methods.as_object().unwrap().values())
-            .map(|operation| operation["operationId"].as_str().unwrap())
-            .collect();
-        let different: std::collections::BTreeSet<_> = names.iter().collect();
-        assert_eq!(names.len(), different.len(), "{names:?}");
-    }
-
-    #[test]
-    fn what_the_description_refers_to_is_there() {
-        let document = serde_json::to_value(Document::openapi()).unwrap();
-        let text = document.to_string();
-        let mut referred = 0;
-        for piece in text.split("\"$ref\":\"#").skip(1) {
-            let pointer = piece.split('"').next().unwrap();
-            assert!(document.pointer(pointer).is_some(), "{pointer}");
-            referred += 1;
-        }
-        assert!(referred > 20, "{referred}");
-    }
-}
+const WRONG_METHOD: Problem = Problem::fixed(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "method-not-allowed",
+    "Method not allowed",
+    "/v1/openapi.json lists the methods of each endpoint.",
+);

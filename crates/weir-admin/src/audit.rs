@@ -6,36 +6,43 @@ use weir_store::audit::AuditEvent;
 use weir_store::clock::now_us;
 
 /// An audited action.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Action {
     /// Reads headers, bodies and keys of a transaction.
-    Show(String),
+    Show,
     /// Searches payloads; reads highlights and keys of the result.
-    Search(String),
+    Search,
     /// Counts by words of payloads or by business keys.
-    Count(String),
+    Count,
     /// Reads headers, bodies and keys of the result of a query.
-    Export(String),
+    Export,
     /// Explains a request (method and path).
-    Explain(String),
+    Explain,
     /// Resubmits a transaction; edits.
-    Resubmit(String, String),
+    Resubmit,
     /// Sends a test request: method and path.
-    Try(String),
+    Try,
     /// Sets the resolution of a transaction; resolution.
-    Resolve(String, String),
+    Resolve,
     /// Creates a job for a query; options.
-    MakeJob(String, String),
-    /// Runs, pauses or cancels the job with this number; options.
-    RunJob(&'static str, i64, String),
-    /// Creates the token with this id.
-    MakeToken(String),
-    /// Revokes the token with this id.
-    RevokeToken(String),
-    /// Recycles or trims the agents of a pool.
-    Pool(&'static str, String),
+    MakeJob,
+    /// Runs a job, by its number; options.
+    RunJob,
+    /// Pauses a job.
+    PauseJob,
+    /// Cancels a job.
+    CancelJob,
+    /// Creates a token, by its id.
+    MakeToken,
+    /// Revokes a token, by its id.
+    RevokeToken,
+    /// Recycles the agents of a pool.
+    Recycle,
+    /// Stops idle agents of a pool.
+    Trim,
     /// Starts a load test with a suite on this server; options.
-    StartLoad(String, String),
+    StartLoad,
     /// Stops the load test.
     StopLoad,
     /// Rebuilds the metering.
@@ -49,44 +56,38 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Action, type of the object, object, details.
-    fn fields(self) -> (&'static str, &'static str, String, String) {
-        let none = String::new();
+    /// Type of the object.
+    fn about(self) -> &'static str {
         match self {
-            Self::Show(id) => ("show", "transaction", id, none),
-            Self::Search(query) => ("search", "query", query, none),
-            Self::Count(query) => ("count", "query", query, none),
-            Self::Export(query) => ("export", "query", query, none),
-            Self::Explain(request) => ("explain", "request", request, none),
-            Self::Resubmit(id, how) => ("resubmit", "transaction", id, how),
-            Self::Try(request) => ("try", "request", request, none),
-            Self::Resolve(id, how) => ("resolve", "transaction", id, how),
-            Self::MakeJob(query, how) => ("make-job", "query", query, how),
-            Self::RunJob(action, number, how) => (action, "job", number.to_string(), how),
-            Self::MakeToken(id) => ("make-token", "token", id, none),
-            Self::RevokeToken(id) => ("revoke-token", "token", id, none),
-            Self::Pool(action, name) => (action, "pool", name, none),
-            Self::StartLoad(suite, how) => ("start-load", "suite", suite, how),
-            Self::StopLoad => ("stop-load", "suite", String::new(), none),
-            Self::Rebuild => ("rebuild", "counts", String::new(), none),
-            Self::Reload => ("reload", "configuration", String::new(), none),
-            Self::SignIn => ("sign-in", "session", String::new(), none),
-            Self::SignOut => ("sign-out", "session", String::new(), none),
+            Self::Show | Self::Resubmit | Self::Resolve => "transaction",
+            Self::Search | Self::Count | Self::Export | Self::MakeJob => "query",
+            Self::Explain | Self::Try => "request",
+            Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
+            Self::MakeToken | Self::RevokeToken => "token",
+            Self::Recycle | Self::Trim => "pool",
+            Self::StartLoad | Self::StopLoad => "suite",
+            Self::Rebuild => "counts",
+            Self::Reload => "configuration",
+            Self::SignIn | Self::SignOut => "session",
         }
     }
 }
 
-/// The event of an action of a caller.
-pub(crate) fn event(caller: &Caller, action: Action) -> AuditEvent {
-    let (action, about, subject, details) = action.fields();
+/// The event of an action of a caller on an object.
+pub(crate) fn event(
+    caller: &Caller,
+    action: Action,
+    subject: String,
+    details: String,
+) -> AuditEvent {
     AuditEvent {
         number: 0,
         time: UnixMicros(now_us()),
         token: caller.id.clone(),
         name: caller.name.clone(),
         role: caller.role.name().to_owned(),
-        action: action.to_owned(),
-        about: about.to_owned(),
+        action: <&str>::from(action).to_owned(),
+        about: action.about().to_owned(),
         subject,
         details,
     }

@@ -44,14 +44,14 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
 }
 
 async fn page(request: Request) -> Response {
-    answer(FILES, "", request.headers())
+    respond(FILES, "", request.headers())
 }
 
 async fn file(Path(path): Path<String>, request: Request) -> Response {
-    answer(FILES, &path, request.headers())
+    respond(FILES, &path, request.headers())
 }
 
-fn answer(files: &[File], path: &str, headers: &HeaderMap) -> Response {
+fn respond(files: &[File], path: &str, headers: &HeaderMap) -> Response {
     let file = files.iter().find(|file| file.name == path);
     let is_asset = path.starts_with("assets/");
     if file.is_none() && is_asset {
@@ -128,17 +128,17 @@ mod tests {
 
     #[test]
     fn files_are_kept_and_the_page_is_not() {
-        let script = answer(&BUILT, "assets/a-1.js", &headers("br, gzip"));
+        let script = respond(&BUILT, "assets/a-1.js", &headers("br, gzip"));
         assert_eq!(header(&script, header::CONTENT_ENCODING), "gzip");
         assert_eq!(header(&script, header::CONTENT_TYPE), "text/javascript; charset=utf-8");
         assert!(header(&script, header::CACHE_CONTROL).ends_with("immutable"));
         for path in ["", "tracker", "transactions/1"] {
-            let page = answer(&BUILT, path, &HeaderMap::new());
+            let page = respond(&BUILT, path, &HeaderMap::new());
             assert_eq!(header(&page, header::CONTENT_TYPE), "text/html; charset=utf-8");
             assert_eq!(header(&page, header::CACHE_CONTROL), "no-cache");
             assert!(!header(&page, header::CONTENT_SECURITY_POLICY).contains("unsafe"));
         }
-        assert_eq!(answer(&BUILT, "assets/b-2.js", &headers("gzip")).status(), 404);
+        assert_eq!(respond(&BUILT, "assets/b-2.js", &headers("gzip")).status(), 404);
     }
 
     #[test]
@@ -146,15 +146,15 @@ mod tests {
         for (coding, taken) in
             [("gzip", true), ("deflate, GZIP;q=0.5", true), ("gzip;q=0", false), ("br", false)]
         {
-            let answer = answer(&BUILT, "assets/a-1.js", &headers(coding));
-            let coded = answer.headers().contains_key(header::CONTENT_ENCODING);
+            let response = respond(&BUILT, "assets/a-1.js", &headers(coding));
+            let coded = response.headers().contains_key(header::CONTENT_ENCODING);
             assert_eq!(coded, taken, "{coding}");
         }
     }
 
     #[test]
     fn a_console_that_was_not_built_says_how_to_build_it() {
-        let page = answer(&[], "tracker", &HeaderMap::new());
+        let page = respond(&[], "tracker", &HeaderMap::new());
         assert_eq!(page.status(), 200);
         assert!(NOT_BUILT.contains("make console"));
     }

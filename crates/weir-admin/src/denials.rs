@@ -3,6 +3,7 @@
 //! A denied caller may repeat the call at will. Therefore the entries of each caller are
 //! rate-limited; further denials are counted, and the next entry contains their number.
 
+use crate::budget::Budget;
 use crate::tokens::Caller;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,19 +15,18 @@ use weir_store::clock::now_us;
 /// Denials of a caller that are audited individually in a burst.
 const BURST: u32 = 20;
 /// Interval after which one more is audited.
-const REFILL: Duration = Duration::from_secs(10);
+const REFILL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of tracked callers; there are no more tokens at a time.
 const MAX_CALLERS: usize = 512;
 /// Longest method and path of an entry, in characters.
 const MAX_SUBJECT_CHARS: usize = 300;
 
-/// Remaining entries.
+/// Remaining entries by caller.
 #[derive(Default)]
-pub(crate) struct Denials(Mutex<HashMap<String, Budget>>);
+pub(crate) struct Denials(Mutex<HashMap<String, CallerBudget>>);
 
-struct Budget {
-    left: u32,
-    since: Instant,
+struct CallerBudget {
+    budget: Budget,
     /// Denials since the last entry.
     suppressed: u64,
 }
@@ -64,25 +64,20 @@ impl Denials {
     fn take(&self, caller: &str, now: Instant) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_CALLERS && !all.contains_key(caller) {
-            all.retain(|_, budget| now.duration_since(budget.since) < REFILL * BURST);
+            all.retain(|_, one| now.duration_since(one.budget.since) < REFILL_INTERVAL * BURST);
             if all.len() >= MAX_CALLERS {
                 return None;
             }
         }
-        let fresh = Budget { left: BURST, since: now, suppressed: 0 };
-        let budget = all.entry(caller.to_owned()).or_insert(fresh);
-        let refilled = now.duration_since(budget.since).as_secs() / REFILL.as_secs();
-        if refilled > 0 {
-            let refilled = u32::try_from(refilled).unwrap_or(BURST);
-            budget.left = budget.left.saturating_add(refilled).min(BURST);
-            budget.since = now;
-        }
-        if budget.left == 0 {
-            budget.suppressed += 1;
+        let caller = all.entry(caller.to_owned()).or_insert_with(|| CallerBudget {
+            budget: Budget::new(BURST, REFILL_INTERVAL, now),
+            suppressed: 0,
+        });
+        if !caller.budget.take(now) {
+            caller.suppressed += 1;
             return None;
         }
-        budget.left -= 1;
-        Some(std::mem::take(&mut budget.suppressed))
+        Some(std::mem::take(&mut caller.suppressed))
     }
 }
 
@@ -91,13 +86,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_fills_no_audit_and_hides_no_other() {
+    fn callers_have_separate_budgets() {
         let (denials, now) = (Denials::default(), Instant::now());
-        let noted = |id: &str, now| denials.take(id, now);
-        assert_eq!((0..100).filter(|_| noted("a", now).is_some()).count(), BURST as usize);
-        assert_eq!(noted("b", now), Some(0));
-        assert_eq!(noted("a", now + REFILL), Some(80));
-        assert_eq!(noted("a", now + REFILL), None);
+        let audited = |id: &str, now| denials.take(id, now);
+        assert_eq!((0..100).filter(|_| audited("a", now).is_some()).count(), BURST as usize);
+        assert_eq!(audited("b", now), Some(0));
+        assert_eq!(audited("a", now + REFILL_INTERVAL), Some(80));
+        assert_eq!(audited("a", now + REFILL_INTERVAL), None);
     }
 
     #[test]
@@ -107,11 +102,11 @@ mod tests {
             denials.take(&number.to_string(), now);
         }
         assert_eq!(denials.0.lock().unwrap().len(), MAX_CALLERS);
-        assert_eq!(denials.take("new", now + REFILL * BURST), Some(0));
+        assert_eq!(denials.take("new", now + REFILL_INTERVAL * BURST), Some(0));
     }
 
     #[test]
-    fn a_line_says_who_was_denied_what() {
+    fn an_event_names_caller_request_and_reason() {
         let event = Denials::default().event(None, &"GET /".repeat(200), "r", Instant::now());
         let event = event.unwrap();
         assert_eq!((event.name.as_str(), event.action.as_str()), ("unknown", "denied"));

@@ -55,7 +55,7 @@ impl Explain {
     /// # Errors
     /// The curl command is not supported, or both a command and parts are given.
     pub fn request_text(self) -> Result<RequestText, curl::CurlError> {
-        let ask = match &self.curl {
+        let request = match &self.curl {
             Some(_) if !(self.target.is_empty() && self.headers.is_empty()) => {
                 return Err(curl::CurlError::Both);
             }
@@ -68,7 +68,7 @@ impl Explain {
                 ..RequestText::default()
             },
         };
-        Ok(RequestText { listener: self.listener, client: self.client, ..ask })
+        Ok(RequestText { listener: self.listener, client: self.client, ..request })
     }
 }
 
@@ -102,31 +102,34 @@ pub(crate) struct TestResponse {
 }
 
 impl TestResponse {
-    pub(crate) fn of(tried: TestOutcome) -> Self {
-        let cut = (tried.body.len() as u64) < tried.bytes;
-        let mut whole = tried.body;
+    pub(crate) fn of(outcome: TestOutcome) -> Self {
+        let cut = (outcome.body.len() as u64) < outcome.bytes;
+        let mut body = outcome.body;
         if cut {
             // Not within a character.
-            let torn =
-                std::str::from_utf8(&whole).err().filter(|error| error.error_len().is_none());
-            whole.truncate(torn.map_or(whole.len(), |error| error.valid_up_to()));
+            let torn = std::str::from_utf8(&body).err().filter(|error| error.error_len().is_none());
+            body.truncate(torn.map_or(body.len(), |error| error.valid_up_to()));
         }
-        let (text, base64) = match String::from_utf8(whole) {
+        let (text, base64) = match String::from_utf8(body) {
             Ok(text) if text.is_empty() => (None, None),
             Ok(text) => (Some(text), None),
             Err(error) => (None, Some(STANDARD.encode(error.as_bytes()))),
         };
         Self {
-            id: tried.id,
-            status: tried.status,
-            problem: tried.problem.map(str::to_owned),
-            headers: tried.headers.into_iter().map(|(name, value)| Pair { name, value }).collect(),
+            id: outcome.id,
+            status: outcome.status,
+            problem: outcome.problem.map(str::to_owned),
+            headers: outcome
+                .headers
+                .into_iter()
+                .map(|(name, value)| Pair { name, value })
+                .collect(),
             text,
             base64,
-            bytes: tried.bytes,
+            bytes: outcome.bytes,
             cut,
-            broken: tried.broken,
-            took_us: tried.duration_us,
+            broken: outcome.broken,
+            took_us: outcome.duration_us,
         }
     }
 }

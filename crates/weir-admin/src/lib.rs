@@ -7,6 +7,7 @@
 mod access;
 mod api;
 mod audit;
+mod budget;
 pub mod configuration;
 mod console;
 mod denials;
@@ -14,7 +15,6 @@ pub mod explain;
 mod host;
 pub mod invoice;
 pub mod lab;
-pub mod limits;
 mod live;
 pub mod metrics;
 mod pages;

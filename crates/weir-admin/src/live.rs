@@ -18,10 +18,11 @@ use rates::Totals;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::watch;
 use utoipa::ToSchema;
 use weir_limit::LimitStatuses;
+use weir_store::clock;
 use weir_store::gaps::Gap;
 
 pub(crate) use history::{History, MAX_PERIOD_SECONDS};
@@ -303,12 +304,12 @@ impl Live {
 fn throttled(statuses: &LimitStatuses, refused: &mut HashMap<String, u64>) -> Vec<Throttled> {
     let is_first = refused.is_empty();
     let mut found = Vec::new();
-    let mut now = HashMap::with_capacity(statuses.plans.len());
-    for plan in &statuses.plans {
+    let mut now = HashMap::with_capacity(statuses.consumers.len());
+    for plan in &statuses.consumers {
         let all = plan.refused_by_rate + plan.refused_by_quota;
         let before = refused.get(&plan.consumer).copied();
         let since = if is_first { 0 } else { all.saturating_sub(before.unwrap_or(0)) };
-        if (plan.throttled().is_some() || since > 0) && found.len() < MAX_THROTTLED {
+        if (plan.throttled.is_some() || since > 0) && found.len() < MAX_THROTTLED {
             found.push(Throttled {
                 consumer: plan.consumer.clone(),
                 plan: plan.plan.clone(),
@@ -322,8 +323,7 @@ fn throttled(statuses: &LimitStatuses, refused: &mut HashMap<String, u64>) -> Ve
 }
 
 fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_millis().try_into().unwrap_or(u64::MAX)
+    clock::now_us() / 1000
 }
 
 #[cfg(test)]

@@ -12,25 +12,25 @@ mod upstreams;
 pub use gateway::gateway;
 pub use pools::pools;
 pub use process::process;
-pub use text::render;
+use text::{Format, render};
 pub use weir_telemetry::stats::Exemplar;
 
 use axum::http::{HeaderMap, header};
 
 /// A page in the format that the scraper prefers, and its Content-Type.
-pub fn page(families: &[Family], asked: &HeaderMap) -> (&'static str, String) {
-    let asked = asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    if openmetrics::is_preferred(asked) {
-        (openmetrics::CONTENT_TYPE, openmetrics::render(families))
-    } else {
-        (text::CONTENT_TYPE, render(families))
-    }
+pub fn page(families: &[Family], headers: &HeaderMap) -> (&'static str, String) {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let (content_type, format) = match openmetrics::is_preferred(accept) {
+        true => (openmetrics::CONTENT_TYPE, Format::OpenMetrics),
+        false => (text::CONTENT_TYPE, Format::Plain),
+    };
+    (content_type, render(families, format))
 }
 
 /// Metrics of one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
-    /// Name, in the characters Prometheus allows, with its unit and `_total` where it belongs.
+    /// Name, in the characters Prometheus allows, with its unit, and `_total` for counters.
     pub name: &'static str,
     /// Meaning, in one line.
     pub help: &'static str,
@@ -52,9 +52,9 @@ pub enum Samples {
 /// Kind of a number.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Only grows.
+    /// A value that only grows.
     Counter,
-    /// Comes and goes.
+    /// A value that rises and falls.
     Gauge,
 }
 

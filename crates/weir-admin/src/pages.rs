@@ -34,7 +34,7 @@ pub(crate) fn router(
         .route("/healthz", get(health))
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics_page))
-        .fallback(unknown)
+        .fallback(async || UNKNOWN)
         .with_state(sources)
         .nest(BASE, api)
         .layer(middleware::map_response(harden))
@@ -65,19 +65,17 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
     }
 }
 
-async fn metrics_page(State(sources): State<Arc<Sources>>, asked: HeaderMap) -> Response {
-    let (kind, text) = metrics::page(&(sources.metrics)(), &asked);
+async fn metrics_page(State(sources): State<Arc<Sources>>, headers: HeaderMap) -> Response {
+    let (kind, text) = metrics::page(&(sources.metrics)(), &headers);
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-async fn unknown() -> Problem {
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        "not-found",
-        "Not found",
-        "The admin listener serves /console/, /healthz, /readyz, /metrics and /v1/.",
-    )
-}
+const UNKNOWN: Problem = Problem::fixed(
+    StatusCode::NOT_FOUND,
+    "not-found",
+    "Not found",
+    "The admin listener serves /console/, /healthz, /readyz, /metrics and /v1/.",
+);
 
 /// Responses are not stored, unless they state otherwise, and their type is not guessed.
 async fn harden(mut response: Response) -> Response {

@@ -1,8 +1,12 @@
 //! Errors as problem documents (RFC 9457).
 
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
 use serde_json::json;
+use std::borrow::Cow;
 
 /// A kind of error.
 pub(crate) struct Problem {
@@ -12,17 +16,34 @@ pub(crate) struct Problem {
     pub(crate) title: &'static str,
     /// Start of the wrong part of the query in bytes, and its end (exclusive).
     pub(crate) span: Option<[usize; 2]>,
-    pub(crate) detail: String,
+    pub(crate) detail: Cow<'static, str>,
+    /// Code of the reason for which a transaction is not resubmitted.
+    pub(crate) reason: Option<String>,
 }
 
 impl Problem {
+    /// A problem that always has the same detail.
+    pub(crate) const fn fixed(
+        status: StatusCode,
+        kind: &'static str,
+        title: &'static str,
+        detail: &'static str,
+    ) -> Self {
+        Self { status, kind, title, span: None, detail: Cow::Borrowed(detail), reason: None }
+    }
+
+    /// An invalid request.
+    pub(crate) fn bad(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", "Invalid request", detail)
+    }
+
     pub(crate) fn new(
         status: StatusCode,
         kind: &'static str,
         title: &'static str,
-        detail: impl Into<String>,
+        detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, kind, title, span: None, detail: detail.into() }
+        Self { detail: detail.into(), ..Self::fixed(status, kind, title, "") }
     }
 }
 
@@ -41,13 +62,28 @@ impl IntoResponse for Problem {
         if let Some(span) = self.span {
             body["place"] = json!(span);
         }
+        if let Some(reason) = self.reason {
+            body["reason"] = json!(reason);
+        }
         let mut response = (self.status, body.to_string()).into_response();
         response
             .headers_mut()
             .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if self.status == StatusCode::FORBIDDEN {
-            response.extensions_mut().insert(Denied(self.detail));
+            response.extensions_mut().insert(Denied(self.detail.into_owned()));
         }
         response
+    }
+}
+
+/// The query parameters of a request.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = Query::try_from_uri(&parts.uri);
+        query.map(|Query(params)| Self(params)).map_err(|error| Problem::bad(error.body_text()))
     }
 }

@@ -5,9 +5,22 @@ use utoipa::ToSchema;
 
 /// Role of an admin token; each role includes the permissions of the previous ones.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    strum::EnumString,
+    strum::IntoStaticStr,
 )]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = NoRole, parse_err_fn = NoRole::new)]
 pub enum Role {
     /// Reads metadata, but neither headers nor bodies nor business keys.
     Viewer,
@@ -20,18 +33,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All roles, lowest first.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::PayloadViewer, Self::Operator, Self::Admin];
-
     /// Name, used everywhere.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::PayloadViewer => "payload-viewer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
+        self.into()
     }
 }
 
@@ -40,10 +45,8 @@ impl Role {
 #[error("a role is viewer, payload-viewer, operator or admin")]
 pub struct NoRole;
 
-impl std::str::FromStr for Role {
-    type Err = NoRole;
-
-    fn from_str(text: &str) -> Result<Self, NoRole> {
-        Self::ALL.into_iter().find(|role| role.name() == text).ok_or(NoRole)
+impl NoRole {
+    fn new(_: &str) -> Self {
+        Self
     }
 }

@@ -33,7 +33,7 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Validity of a ticket.
 const TICKET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of unused tickets of a session; a new one replaces the oldest.
-const TICKETS: usize = 8;
+const MAX_TICKETS: usize = 8;
 
 /// Stored state of a session.
 struct Session {
@@ -43,7 +43,7 @@ struct Session {
     csrf: String,
     /// Id of the admin token.
     token: String,
-    began: Instant,
+    started: Instant,
     used: Instant,
     tickets: Vec<Ticket>,
 }
@@ -53,11 +53,11 @@ struct Ticket {
     sha256: String,
     /// Path and query for which the ticket is valid.
     target: String,
-    made: Instant,
+    created: Instant,
 }
 
 /// The secrets of a new session.
-pub(crate) struct Begun {
+pub(crate) struct NewSession {
     /// Value of `Set-Cookie`.
     pub(crate) cookie: String,
     /// The CSRF token, which the console sends with every call.
@@ -77,9 +77,9 @@ pub(crate) enum Proof<'r> {
 
 /// Result of looking up the cookie of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Recognised {
+pub(crate) enum SessionAuth {
     /// No session.
-    Nobody,
+    None,
     /// The session of this admin token, but the second secret is missing or wrong.
     Unproven(String),
     /// The session of this admin token, with its id.
@@ -103,7 +103,7 @@ impl Sessions {
     }
 
     /// Starts a session for a token.
-    pub(crate) fn begin(&self, token: &str, now: Instant) -> Result<Begun, TokenError> {
+    pub(crate) fn start(&self, token: &str, now: Instant) -> Result<NewSession, TokenError> {
         let (secret, csrf_token) = (tokens::secret()?, tokens::secret()?);
         let mut all = self.lock(now);
         let own = all.iter().filter(|session| session.token == token).count();
@@ -118,24 +118,24 @@ impl Sessions {
             id: tokens::hash(&secret).into(),
             csrf: tokens::hash(&csrf_token),
             token: token.to_owned(),
-            began: now,
+            started: now,
             used: now,
             tickets: Vec::new(),
         });
-        Ok(Begun { cookie: self.set_cookie(&secret, MAX_SESSION_AGE.as_secs()), csrf_token })
+        Ok(NewSession { cookie: self.set_cookie(&secret, MAX_SESSION_AGE.as_secs()), csrf_token })
     }
 
     /// The session of a request. A ticket is used up by any attempt.
-    pub(crate) fn recognise(
+    pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,
         proof: Proof<'_>,
         now: Instant,
-    ) -> Recognised {
-        let Some(hash) = self.secret(headers).map(tokens::hash) else { return Recognised::Nobody };
+    ) -> SessionAuth {
+        let Some(hash) = self.secret(headers).map(tokens::hash) else { return SessionAuth::None };
         let mut all = self.lock(now);
         let Some(session) = all.iter_mut().find(|session| equal(&session.id, &hash)) else {
-            return Recognised::Nobody;
+            return SessionAuth::None;
         };
         let is_proven = match proof {
             Proof::None => false,
@@ -143,10 +143,10 @@ impl Sessions {
             Proof::Ticket(ticket, target) => session.use_ticket(ticket, now) == Some(target.into()),
         };
         if !is_proven || !is_own_site(headers) {
-            return Recognised::Unproven(session.token.clone());
+            return SessionAuth::Unproven(session.token.clone());
         }
         session.used = now;
-        Recognised::Session(session.token.clone(), Arc::clone(&session.id))
+        SessionAuth::Session(session.token.clone(), Arc::clone(&session.id))
     }
 
     /// Creates a ticket for a path and query; `None` if the session has ended.
@@ -161,10 +161,10 @@ impl Sessions {
         let Some(session) = all.iter_mut().find(|one| equal(&one.id, session)) else {
             return Ok(None);
         };
-        if session.tickets.len() >= TICKETS {
+        if session.tickets.len() >= MAX_TICKETS {
             session.tickets.remove(0);
         }
-        session.tickets.push(Ticket { sha256: tokens::hash(&ticket), target, made: now });
+        session.tickets.push(Ticket { sha256: tokens::hash(&ticket), target, created: now });
         Ok(Some(ticket))
     }
 
@@ -204,7 +204,7 @@ impl Sessions {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|session| {
             now.duration_since(session.used) < IDLE_TIMEOUT
-                && now.duration_since(session.began) < MAX_SESSION_AGE
+                && now.duration_since(session.started) < MAX_SESSION_AGE
         });
         all
     }
@@ -214,7 +214,7 @@ impl Session {
     /// The target of a ticket, which becomes invalid.
     fn use_ticket(&mut self, ticket: &str, now: Instant) -> Option<String> {
         let hash = tokens::hash(ticket);
-        self.tickets.retain(|one| now.duration_since(one.made) < TICKET_TIMEOUT);
+        self.tickets.retain(|one| now.duration_since(one.created) < TICKET_TIMEOUT);
         let at = self.tickets.iter().position(|one| equal(&one.sha256, &hash))?;
         Some(self.tickets.remove(at).target)
     }
@@ -243,10 +243,10 @@ mod tests {
 
     impl Sessions {
         /// The caller of a new session's requests.
-        fn of(&self, begun: &Begun, now: Instant) -> Option<String> {
-            let proof = Proof::Csrf(&begun.csrf_token);
-            match self.recognise(&with(&begun.cookie), proof, now) {
-                Recognised::Session(token, _) => Some(token),
+        fn of(&self, session: &NewSession, now: Instant) -> Option<String> {
+            let proof = Proof::Csrf(&session.csrf_token);
+            match self.authenticate(&with(&session.cookie), proof, now) {
+                SessionAuth::Session(token, _) => Some(token),
                 _ => None,
             }
         }
@@ -255,53 +255,54 @@ mod tests {
     #[test]
     fn a_session_is_its_tokens_until_it_ends() {
         let (sessions, now) = (Sessions::new(9080, false), Instant::now());
-        let begun = sessions.begin("t", now).unwrap();
-        let cookie = &begun.cookie;
+        let session = sessions.start("t", now).unwrap();
+        let cookie = &session.cookie;
         assert!(cookie.starts_with("weir-session-9080="), "{cookie}");
         assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Max-Age=43200"), "{cookie}");
-        assert!(!cookie.contains(&begun.csrf_token));
-        assert_eq!(sessions.of(&begun, now).as_deref(), Some("t"));
-        let proof = Proof::Csrf(&begun.csrf_token);
+        assert!(!cookie.contains(&session.csrf_token));
+        assert_eq!(sessions.of(&session, now).as_deref(), Some("t"));
+        let proof = Proof::Csrf(&session.csrf_token);
         for headers in [with("weir-session-9080=wrong"), HeaderMap::new()] {
-            assert_eq!(sessions.recognise(&headers, proof, now), Recognised::Nobody);
+            assert_eq!(sessions.authenticate(&headers, proof, now), SessionAuth::None);
         }
         assert!(sessions.end(&with(cookie), now).contains("=; "));
-        assert_eq!(sessions.of(&begun, now), None);
-        let secure = Sessions::new(9080, true).begin("t", now).unwrap();
+        assert_eq!(sessions.of(&session, now), None);
+        let secure = Sessions::new(9080, true).start("t", now).unwrap();
         assert!(secure.cookie.ends_with("; Secure"), "{}", secure.cookie);
     }
 
     #[test]
     fn a_cookie_alone_or_from_elsewhere_is_not_enough() {
         let (sessions, now) = (Sessions::new(9080, false), Instant::now());
-        let (begun, other) = (sessions.begin("t", now).unwrap(), sessions.begin("u", now).unwrap());
-        let unproven = Recognised::Unproven("t".to_owned());
-        let mut headers = with(&begun.cookie);
+        let (session, other) =
+            (sessions.start("t", now).unwrap(), sessions.start("u", now).unwrap());
+        let unproven = SessionAuth::Unproven("t".to_owned());
+        let mut headers = with(&session.cookie);
         for proof in [Proof::None, Proof::Csrf(""), Proof::Csrf(&other.csrf_token)] {
-            assert_eq!(sessions.recognise(&headers, proof, now), unproven, "{proof:?}");
+            assert_eq!(sessions.authenticate(&headers, proof, now), unproven, "{proof:?}");
         }
         for (site, own) in
             [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)]
         {
             headers.insert(SITE, HeaderValue::from_static(site));
-            let proof = Proof::Csrf(&begun.csrf_token);
-            assert_eq!(sessions.recognise(&headers, proof, now) != unproven, own, "{site}");
+            let proof = Proof::Csrf(&session.csrf_token);
+            assert_eq!(sessions.authenticate(&headers, proof, now) != unproven, own, "{site}");
         }
     }
 
     #[test]
     fn a_ticket_is_good_once_for_one_url_and_for_a_minute() {
         let (sessions, now) = (Sessions::new(9080, false), Instant::now());
-        let begun = sessions.begin("t", now).unwrap();
-        let headers = with(&begun.cookie);
-        let id = match sessions.recognise(&headers, Proof::Csrf(&begun.csrf_token), now) {
-            Recognised::Session(_, id) => id,
+        let session = sessions.start("t", now).unwrap();
+        let headers = with(&session.cookie);
+        let id = match sessions.authenticate(&headers, Proof::Csrf(&session.csrf_token), now) {
+            SessionAuth::Session(_, id) => id,
             other => panic!("{other:?}"),
         };
         let ticket = || sessions.ticket(&id, "/v1/a?b=c".to_owned(), now).unwrap().unwrap();
         let good = |ticket: &str, target: &str, now| {
             let proof = Proof::Ticket(ticket, target);
-            matches!(sessions.recognise(&headers, proof, now), Recognised::Session(..))
+            matches!(sessions.authenticate(&headers, proof, now), SessionAuth::Session(..))
         };
         let once = ticket();
         assert!(good(&once, "/v1/a?b=c", now));
@@ -311,7 +312,7 @@ mod tests {
         assert!(!good(&elsewhere, "/v1/a?b=c", now), "it was tried");
         let late = ticket();
         assert!(!good(&late, "/v1/a?b=c", now + TICKET_TIMEOUT));
-        let many: Vec<_> = (0..=TICKETS).map(|_| ticket()).collect();
+        let many: Vec<_> = (0..=MAX_TICKETS).map(|_| ticket()).collect();
         assert!(!good(&many[0], "/v1/a?b=c", now) && good(&many[1], "/v1/a?b=c", now));
         assert_eq!(sessions.ticket("wrong", String::new(), now).unwrap(), None);
     }
@@ -319,33 +320,33 @@ mod tests {
     #[test]
     fn sessions_end_when_they_are_not_used_and_after_half_a_day() {
         let (sessions, mut now) = (Sessions::new(1, false), Instant::now());
-        let begun = sessions.begin("t", now).unwrap();
-        assert_eq!(Sessions::new(1, false).of(&begun, now), None);
+        let session = sessions.start("t", now).unwrap();
+        assert_eq!(Sessions::new(1, false).of(&session, now), None);
         let mut hours = 0;
-        while sessions.of(&begun, now).is_some() {
+        while sessions.of(&session, now).is_some() {
             now += Duration::from_secs(30 * 60);
             hours += 1;
         }
         assert_eq!(hours, 24, "halves of an hour");
-        let begun = sessions.begin("t", now).unwrap();
-        assert_eq!(sessions.of(&begun, now + IDLE_TIMEOUT), None);
+        let session = sessions.start("t", now).unwrap();
+        assert_eq!(sessions.of(&session, now + IDLE_TIMEOUT), None);
     }
 
     #[test]
     fn there_are_only_so_many() {
         let (sessions, mut now) = (Sessions::new(1, false), Instant::now());
-        let first = sessions.begin("first", now).unwrap();
+        let first = sessions.start("first", now).unwrap();
         let mut own = Vec::new();
         for _ in 0..=MAX_SESSIONS_OF_TOKEN {
             now += Duration::from_millis(1);
-            own.push(sessions.begin("t", now).unwrap());
+            own.push(sessions.start("t", now).unwrap());
         }
         assert_eq!(sessions.of(&own[0], now), None, "its own oldest one is gone");
         assert!(sessions.of(&own[1], now).is_some());
         assert!(sessions.of(&first, now).is_some());
         for number in 0..2 * MAX_SESSIONS {
             now += Duration::from_millis(1);
-            sessions.begin(&number.to_string(), now).unwrap();
+            sessions.start(&number.to_string(), now).unwrap();
         }
         assert_eq!(sessions.lock(now).len(), MAX_SESSIONS);
     }

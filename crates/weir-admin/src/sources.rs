@@ -1,4 +1,4 @@
-//! What the pages and endpoints show, and what they act on.
+//! The data of the pages and endpoints, and the parts that they act on.
 
 use crate::access::Access;
 use crate::configuration::Configuration;

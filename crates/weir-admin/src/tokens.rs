@@ -158,7 +158,7 @@ impl Tokens {
     }
 
     /// The caller of a token, in constant time for all tokens.
-    pub(crate) fn recognise(&self, token: &str) -> Option<Caller> {
+    pub(crate) fn authenticate(&self, token: &str) -> Option<Caller> {
         let hash = hash(token);
         let mut found = None;
         for entry in self.lock().iter() {
@@ -254,7 +254,7 @@ mod tests {
         let (tokens, first) = Tokens::open(data.path()).unwrap();
         let first = first.unwrap();
         let token = read(&first).trim().to_owned();
-        assert_eq!(tokens.recognise(&token).unwrap().role, Role::Admin);
+        assert_eq!(tokens.authenticate(&token).unwrap().role, Role::Admin);
         for path in [&first, &tokens.path] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         }
@@ -262,9 +262,9 @@ mod tests {
         assert!(!format!("{tokens:?}").contains(&hash(&token)));
         let (tokens, again) = Tokens::open(data.path()).unwrap();
         assert_eq!(again, None);
-        assert!(tokens.recognise(&token).is_some());
-        assert!(tokens.recognise(&token[..token.len() - 1]).is_none());
-        assert!(tokens.recognise("").is_none());
+        assert!(tokens.authenticate(&token).is_some());
+        assert!(tokens.authenticate(&token[..token.len() - 1]).is_none());
+        assert!(tokens.authenticate("").is_none());
     }
 
     #[test]
@@ -275,11 +275,11 @@ mod tests {
         let (tokens, _) = Tokens::open(data.path()).unwrap();
         let caller =
             Caller { id: info.id.clone(), name: "ci".to_owned(), role: info.role, session: None };
-        assert_eq!(tokens.recognise(&token), Some(caller));
+        assert_eq!(tokens.authenticate(&token), Some(caller));
         assert!(tokens.revoke(&info.id).unwrap());
         assert!(!tokens.revoke(&info.id).unwrap());
         let (tokens, _) = Tokens::open(data.path()).unwrap();
-        assert_eq!(tokens.recognise(&token), None);
+        assert_eq!(tokens.authenticate(&token), None);
         let last = &tokens.list()[0].id;
         assert!(matches!(tokens.revoke(last), Err(TokenError::Last)));
     }

@@ -29,4 +29,4 @@ pub use cgi::{CgiProcess, CgiStarted};
 pub use invalidation::InvalidationQueue;
 pub use log::Log;
 pub use pool::{Lease, Outcome, PendingLease, Pool, Refused};
-pub use statistics::{AgentStates, DurationSummary, PoolSnapshot};
+pub use statistics::{AgentStates, DurationSummary, PoolSnapshot, QueueLength};

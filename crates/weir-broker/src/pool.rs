@@ -10,7 +10,7 @@ pub(crate) use state::{ExitReason, Plan};
 use crate::agent::{AgentCommand, AgentControl, AgentId, Phase};
 use crate::invalidation::InvalidationQueue;
 use crate::log::{Lines, Log, Throttle};
-use crate::statistics::{Counts, PoolSnapshot};
+use crate::statistics::{Counts, PoolSnapshot, QueueLength};
 use queue::Waiter;
 use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -347,15 +347,11 @@ impl Pool {
         let counts = self.lock_counts();
         PoolSnapshot {
             name: self.name.clone(),
-            protocol: self.protocol.as_str(),
+            protocol: self.protocol.as_str().to_owned(),
             ready: !state.is_down(),
             last_error: state.last_error.clone(),
             agents: state.states(),
-            pids: state.pids().map(|(_, pid)| pid).collect(),
-            max: state.counts.max,
-            queue: state.queued(),
-            queue_max: state.queue.max,
-            queue_peak: counts.peak,
+            queue: QueueLength { current: state.queued(), peak: counts.peak, max: state.queue.max },
             served: counts.served,
             rejected_full: counts.rejected_full,
             rejected_wait: counts.rejected_wait,
@@ -366,8 +362,8 @@ impl Pool {
             crashed: counts.crashed,
             killed: counts.killed,
             log_dropped: counts.log_dropped,
-            wait: counts.wait.summary(),
-            duration: counts.duration.summary(),
+            request_wait: counts.wait.summary(),
+            request_duration: counts.duration.summary(),
         }
     }
 

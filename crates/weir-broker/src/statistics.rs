@@ -1,4 +1,7 @@
-//! Figures of a pool, in the terms of Progress' brokers.
+//! Figures of a pool, in the terms of Progress' brokers. They are documents of the admin API, too.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Resolution of a microsecond: values up to 128 µs are exact, larger ones to 1/128.
 const STEPS: usize = 64;
@@ -20,18 +23,20 @@ impl Default for DurationHistogram {
     }
 }
 
-/// A summary of durations, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Times in seconds; percentiles within 1 %.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Times)]
 pub struct DurationSummary {
-    /// Number of durations.
+    /// Number of values.
     pub count: u64,
     /// Their sum.
+    #[serde(skip)]
     pub sum: f64,
-    /// Mean; 0 without any.
+    /// Mean.
     pub mean: f64,
     /// Maximum.
     pub max: f64,
-    /// Median; all percentiles to 1 %.
+    /// Median.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
@@ -107,47 +112,61 @@ pub(crate) struct Counts {
     pub(crate) duration: DurationHistogram,
 }
 
-/// Number of agents by state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Agents by state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Agents)]
 pub struct AgentStates {
-    /// Not yet responded for the first time.
-    pub starting: usize,
+    /// With a request.
+    pub busy: usize,
     /// Idle.
     pub available: usize,
-    /// Processing a request.
-    pub busy: usize,
-    /// Getting no more requests: to be replaced, or of unknown health.
+    /// Started, not ready yet.
+    pub starting: usize,
+    /// Draining, or not known to be healthy.
     pub locked: usize,
-}
-
-/// A pool at one moment.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PoolSnapshot {
-    /// Name of the pool.
-    pub name: String,
-    /// Protocol of its agents: `fastcgi`, `http` or `cgi`.
-    pub protocol: &'static str,
-    /// The pool can serve: not all of its agents have failed.
-    pub ready: bool,
-    /// Error of the last failed start, until an agent starts successfully.
-    pub last_error: Option<String>,
-    /// Agents by state.
-    pub agents: AgentStates,
-    /// Process ids of its agents, in any order.
-    pub pids: Vec<u32>,
     /// Maximum number of agents.
     pub max: usize,
-    /// Requests in the queue.
-    pub queue: usize,
-    /// Maximum length of the queue.
-    pub queue_max: usize,
-    /// Longest queue so far.
-    pub queue_peak: usize,
+    /// Process ids of the agents that weir started.
+    // In any order.
+    pub pids: Vec<u32>,
+}
+
+/// Queue of waiting requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Queue)]
+pub struct QueueLength {
+    /// Current length.
+    pub current: usize,
+    /// Peak length.
+    pub peak: usize,
+    /// Maximum length.
+    pub max: usize,
+}
+
+/// Status of a pool; counters count since the start of weir.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PoolStatus)]
+pub struct PoolSnapshot {
+    /// Name of the pool.
+    #[serde(rename = "pool")]
+    pub name: String,
+    /// Protocol of the agents: `fastcgi`, `http` or `cgi`.
+    pub protocol: String,
+    /// The pool is ready, as far as is known.
+    // Not all of its agents have failed.
+    pub ready: bool,
+    /// Last error of an agent, until an agent serves again.
+    #[serde(default, rename = "trouble", skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Current agents.
+    pub agents: AgentStates,
+    /// Waiting requests.
+    pub queue: QueueLength,
     /// Requests served.
     pub served: u64,
     /// Requests rejected because the queue was full.
     pub rejected_full: u64,
-    /// Requests rejected because they had waited too long.
+    /// Requests rejected because their wait timed out.
     pub rejected_wait: u64,
     /// Requests rejected because no agent could be started.
     pub rejected_unavailable: u64,
@@ -155,18 +174,18 @@ pub struct PoolSnapshot {
     pub started: u64,
     /// Agent starts that failed.
     pub failed_starts: u64,
-    /// Agents replaced as planned: by requests, age, memory or command.
+    /// Agents recycled: by requests, age, memory or command.
     pub restarted: u64,
-    /// Agents that exited by themselves.
+    /// Agents that exited unexpectedly.
     pub crashed: u64,
-    /// Agents killed because of a timeout or a malformed response.
+    /// Agents killed because of a timeout or a protocol error.
     pub killed: u64,
-    /// Lines of standard error that were dropped because there were too many.
+    /// Log lines of agents that were dropped by the rate limit.
     pub log_dropped: u64,
-    /// Time of requests in the queue.
-    pub wait: DurationSummary,
-    /// Time of requests at an agent.
-    pub duration: DurationSummary,
+    /// Time that requests waited for an agent.
+    pub request_wait: DurationSummary,
+    /// Time that agents needed for requests.
+    pub request_duration: DurationSummary,
 }
 
 #[cfg(test)]

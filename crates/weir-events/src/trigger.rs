@@ -13,7 +13,7 @@ use weir_expr::BusinessKeys;
 use weir_journal::{Follower, Journal, Outcome, Position, Reader, Transaction, failpoint};
 
 use crate::delivery::{Deliveries, Destination, Event, EventError};
-use weir_model::UnixMicros;
+use weir_model::{TransactionId, UnixMicros};
 use weir_tracker::read_keys;
 
 /// Name of its follower of the journal.
@@ -241,8 +241,7 @@ fn event(
     transaction: &Transaction,
     key: Option<&(String, String)>,
 ) -> Event {
-    let id = u128::from_be_bytes(transaction.id);
-    let id = id_text(id);
+    let id = TransactionId(u128::from_be_bytes(transaction.id)).to_string();
     let mut data = json!({
         "trigger": rule.name,
         "transaction": id,
@@ -266,11 +265,4 @@ fn event(
         time_us: transaction.received_us,
         data,
     }
-}
-
-/// The text form of a UUID (RFC 9562, section 4).
-fn id_text(id: u128) -> String {
-    let hex = format!("{id:032x}");
-    let part = |from, to| hex.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }

@@ -3,85 +3,97 @@
 use super::gcra::Gcra;
 use super::registry::LimitCounter;
 use super::{LimitPlan, Moment, NANOS, PlanUsage};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use utoipa::ToSchema;
 use weir_config::config::Config;
 
-/// The status of each consumer's plan, and the rejections by each other limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Current limit status. Rejections are counted since the start of weir.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Limits)]
 pub struct LimitStatuses {
-    /// Consumers with a plan that limits them, in the order of the Config.
-    pub plans: Vec<PlanStatus>,
-    /// Limits of APIs and routes, in the order of the Config.
+    /// Consumers whose plan has limits.
+    // In the order of the Config.
+    pub consumers: Vec<PlanStatus>,
+    /// Limits of APIs and routes.
     pub limits: Vec<RouteLimitStatus>,
 }
 
-/// The status of a consumer's plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Limit status of a consumer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ConsumerLimits)]
 pub struct PlanStatus {
     /// Name of the consumer.
     pub consumer: String,
     /// Name of the plan.
     pub plan: String,
-    /// Its rate, if the plan has one.
+    /// The limit that would reject a request now: `rate` or `quota`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<String>,
+    /// Rate status, if the plan has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateStatus>,
-    /// Its quota, if the plan has one.
+    /// Quota status, if the plan has a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaStatus>,
-    /// Requests rejected by the rate since the start.
+    /// Requests rejected by the rate limit.
     pub refused_by_rate: u64,
-    /// Requests rejected by the quota since the start.
+    /// Requests rejected by the quota.
     pub refused_by_quota: u64,
 }
 
-/// The status of a rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Status of a rate limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Rate)]
 pub struct RateStatus {
-    /// Most requests at once.
+    /// Burst: requests admitted at once.
     pub burst: u64,
     /// Requests that would be admitted now.
     pub remaining: u64,
-    /// Seconds until all of the burst are, rounded up.
-    pub reset: u64,
+    /// Seconds until the burst is available again.
+    // Rounded up.
+    pub reset_seconds: u64,
 }
 
-/// The status of a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Status of a quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Quota)]
 pub struct QuotaStatus {
-    /// Calls admitted in a window.
+    /// Calls permitted in a window.
     pub calls: u64,
-    /// Calls that count now.
+    /// Calls counted in the current window.
     pub used: u64,
-    /// Calls that would be admitted now.
+    /// Remaining calls.
     pub remaining: u64,
-    /// Whether the window rolls.
+    /// The window is rolling; otherwise it is a calendar period.
     pub rolling: bool,
-    /// Length of the window in seconds.
-    pub window: u64,
-    /// Seconds until no call counts any more.
-    pub reset: u64,
-    /// Seconds until one more call is admitted; 0 if one is now.
-    pub free_in: u64,
+    /// Length of the window.
+    pub window_seconds: u64,
+    /// Seconds until none of the previous calls counts.
+    pub reset_seconds: u64,
+    /// Seconds until the next call is admitted; 0 if it is admitted now.
+    pub free_in_seconds: u64,
 }
 
-/// The rejections by a limit of an API or a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A limit of an API or of a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RouteLimit)]
 pub struct RouteLimitStatus {
     /// Name of the API.
     pub api: String,
-    /// Name of the limit: that of the API, or the operation.
+    /// Name of the limit: of the API, or the operation.
     pub limit: String,
-    /// Requests rejected since the start.
+    /// Requests rejected by the limit.
     pub refused: u64,
 }
 
-impl PlanStatus {
-    /// The part of the plan that would reject a request of this consumer now, if any: `rate` or `quota`.
-    pub fn throttled(&self) -> Option<&'static str> {
-        match (&self.rate, &self.quota) {
-            (Some(rate), _) if rate.remaining == 0 => Some("rate"),
-            (_, Some(quota)) if quota.remaining == 0 => Some("quota"),
-            _ => None,
-        }
+/// The part of a plan that would reject a request now, if any.
+fn throttled(rate: Option<RateStatus>, quota: Option<QuotaStatus>) -> Option<&'static str> {
+    match (rate, quota) {
+        (Some(rate), _) if rate.remaining == 0 => Some("rate"),
+        (_, Some(quota)) if quota.remaining == 0 => Some("quota"),
+        _ => None,
     }
 }
 
@@ -89,11 +101,11 @@ impl LimitPlan {
     /// The status of all limits at `now`; `config` is the one of [`LimitPlan::new`].
     pub fn limit_statuses(&self, config: &Config, now: Moment) -> LimitStatuses {
         let consumers = config.consumers.iter().zip(&self.consumers);
-        let plans = consumers.filter_map(|(consumer, limits)| {
+        let consumers = consumers.filter_map(|(consumer, limits)| {
             let usage = limits.plan.as_ref()?;
             self.plan_status(&consumer.name, &config.plans[usage.plan].name, usage, now)
         });
-        LimitStatuses { plans: plans.collect(), limits: self.route_limits() }
+        LimitStatuses { consumers: consumers.collect(), limits: self.route_limits() }
     }
 
     fn plan_status(
@@ -124,9 +136,9 @@ impl LimitPlan {
                 used,
                 remaining: calls.saturating_sub(used),
                 rolling: usage.rolling.is_some(),
-                window,
-                reset,
-                free_in,
+                window_seconds: window,
+                reset_seconds: reset,
+                free_in_seconds: free_in,
             }
         });
         if rate.is_none() && quota.is_none() {
@@ -135,6 +147,7 @@ impl LimitPlan {
         Some(PlanStatus {
             consumer: consumer.to_owned(),
             plan: plan.to_owned(),
+            throttled: throttled(rate, quota).map(str::to_owned),
             rate,
             quota,
             refused_by_rate: usage.cell.over_rate.load(Relaxed),
@@ -156,6 +169,6 @@ fn rate_status(gcra: Gcra, usage: &PlanUsage, now: Moment) -> RateStatus {
     RateStatus {
         burst: gcra.burst(),
         remaining: level.remaining,
-        reset: level.full_in.div_ceil(NANOS),
+        reset_seconds: level.full_in.div_ceil(NANOS),
     }
 }

@@ -375,7 +375,7 @@ fn what_counts_against_a_quota_is_told() {
 }
 
 #[test]
-fn it_is_told_who_is_throttled_and_what_is_left() {
+fn statuses_contain_remaining_and_throttled() {
     let strict = limit("GET /", rate(1, 1), LimitKey::Consumer);
     let config = config(Some(rate(1, 5)), Some(4), vec![vec![strict], vec![]]);
     let gate = Gate::new(config);
@@ -383,19 +383,19 @@ fn it_is_told_who_is_throttled_and_what_is_left() {
     assert_eq!(gate.passed(Some(0), ONE, 1, 0), 3);
     assert_eq!(gate.passed(Some(1), ONE, 1, 0), 4);
     let told = gate.plan.limit_statuses(&gate.config, at(0));
-    let [acme, beta] = &told.plans[..] else { panic!("{told:?}") };
+    let [acme, beta] = &told.consumers[..] else { panic!("{told:?}") };
     assert_eq!((acme.consumer.as_str(), acme.plan.as_str()), ("acme", "gold"));
-    assert_eq!(acme.rate, Some(RateStatus { burst: 5, remaining: 1, reset: 4 }));
+    assert_eq!(acme.rate, Some(RateStatus { burst: 5, remaining: 1, reset_seconds: 4 }));
     let quota = acme.quota.expect("a quota");
-    assert_eq!((quota.used, quota.remaining, quota.free_in), (4, 0, 30));
-    assert_eq!(acme.throttled(), Some("quota"));
+    assert_eq!((quota.used, quota.remaining, quota.free_in_seconds), (4, 0, 30));
+    assert_eq!(acme.throttled.as_deref(), Some("quota"));
     assert_eq!((acme.refused_by_rate, acme.refused_by_quota), (0, 17));
-    assert_eq!((beta.refused_by_quota, beta.throttled()), (16, Some("quota")));
+    assert_eq!((beta.refused_by_quota, beta.throttled.as_deref()), (16, Some("quota")));
     assert_eq!(told.limits.len(), 1);
     assert_eq!((told.limits[0].limit.as_str(), told.limits[0].refused), ("GET /", 19));
     let later = gate.plan.limit_statuses(&gate.config, at(60));
-    assert_eq!(later.plans[0].throttled(), None);
-    assert_eq!(later.plans[0].quota.expect("a quota").remaining, 4);
+    assert_eq!(later.consumers[0].throttled, None);
+    assert_eq!(later.consumers[0].quota.expect("a quota").remaining, 4);
 }
 
 #[test]

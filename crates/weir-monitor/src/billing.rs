@@ -11,7 +11,7 @@ pub use invoice::{Invoice, Line, TierLine, Total};
 pub use period::{PeriodError, period};
 pub use price_list::{Rule, record_prices};
 
-use crate::{Call, Group, Monitor, MonitorError, Settings, Usage, UsageError};
+use crate::{Group, Monitor, MonitorError, Settings, Usage, UsageError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use std::time::Duration;
 use weir_config::Config;
 use weir_expr::CallFacts;
 use weir_expr::price::Price;
+use weir_journal::CallRecord;
 use weir_model::UnixSeconds;
 use weir_store::StoreError;
 use weir_store::gaps::Gaps;
@@ -35,7 +36,7 @@ pub struct InvoiceQuery {
     pub zone: String,
 }
 
-/// Why an invoice cannot be given.
+/// Why an invoice cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum BillingError {
     /// The period is invalid.
@@ -111,7 +112,7 @@ fn pricing(config: &Config, unpriced: &Arc<AtomicU64>) -> Option<Arc<crate::Pric
         return None;
     }
     let unpriced = Arc::clone(unpriced);
-    Some(Arc::new(move |call: &Call<'_>| {
+    Some(Arc::new(move |call: &CallRecord<'_>| {
         let Some(price) = prices.get(call.plan) else { return 0 };
         let charge = price.of_call(&facts(call));
         if charge.unpriced {
@@ -121,7 +122,7 @@ fn pricing(config: &Config, unpriced: &Arc<AtomicU64>) -> Option<Arc<crate::Pric
     }))
 }
 
-fn facts(call: &Call<'_>) -> CallFacts {
+fn facts(call: &CallRecord<'_>) -> CallFacts {
     CallFacts {
         api: call.api.to_owned(),
         operation: call.operation.to_owned(),

@@ -78,7 +78,7 @@ impl Writer {
         self.days.clear();
     }
 
-    /// Adds a tally. Gives the number of calls that were counted as [`OTHER`], as their day had `limit`
+    /// Adds a tally. Returns the number of calls that were counted as [`OTHER`], as their day had `limit`
     /// combinations.
     pub(crate) fn add(
         &mut self,

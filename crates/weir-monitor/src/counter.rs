@@ -84,7 +84,7 @@ pub struct Statistics {
     pub restarts: u64,
 }
 
-/// What counter and readers share.
+/// State shared by counter and readers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: Mutex<Settings>,
@@ -204,7 +204,7 @@ impl Counter {
         quota::used(self.database(), plan, span)
     }
 
-    /// Reads up to about `limit` transactions, and writes if that is due. Gives the number read.
+    /// Reads up to about `limit` transactions, and writes if that is due. Returns the number read.
     ///
     /// # Errors
     /// The journal or the database fails; it can be called again.

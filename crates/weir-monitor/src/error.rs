@@ -3,7 +3,7 @@
 use std::io;
 use weir_store::StoreError;
 
-/// Why the Monitor could not do something.
+/// Errors of the Monitor.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// The database could not be opened.

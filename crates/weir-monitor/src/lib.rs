@@ -45,7 +45,7 @@ pub use error::MonitorError;
 pub use monitor::Monitor;
 pub use quota::QuotaUse;
 pub use rebuild::{CounterCommand, RebuildReport, Rebuilt};
-pub use tally::{Call, Price};
+pub use tally::Price;
 pub use usage::{Group, MAX_ROWS, Report, Row, StatusClass, Usage, UsageError, UsageQuery};
 
 #[cfg(test)]

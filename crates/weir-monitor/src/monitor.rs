@@ -21,7 +21,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Opens the counts in `data`, and gives the counter, which the caller has to run.
+    /// Opens the counts in `data`, and returns the counter, which the caller has to run.
     ///
     /// # Errors
     /// The database or the journal fails.

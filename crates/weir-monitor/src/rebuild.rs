@@ -1,4 +1,4 @@
-//! Rebuild: counts again what the journal still has.
+//! Rebuild: meters again all calls that the journal still has.
 //!
 //! The last minute of every counted segment is stored. Minutes after those of all dropped segments
 //! can be counted again, and replace the old counts; earlier ones are never changed. The first hour

@@ -20,29 +20,8 @@ pub(crate) struct Series {
     pub(crate) status: u8,
 }
 
-/// A counted call, input of its price.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call<'a> {
-    /// Name of the consumer; empty if there is none.
-    pub consumer: &'a str,
-    /// Name of the API.
-    pub api: &'a str,
-    /// Name of the operation.
-    pub operation: &'a str,
-    /// Name of the plan; empty if there is none.
-    pub plan: &'a str,
-    /// Status, 0 if there was no response.
-    pub status: u16,
-    /// Bytes of the request body.
-    pub request_bytes: u64,
-    /// Bytes of the response body.
-    pub response_bytes: u64,
-    /// Duration in microseconds.
-    pub micros: u32,
-}
-
 /// Price of a single call, in units of 10⁻¹⁸ of the currency of its plan.
-pub type Price = dyn Fn(&Call<'_>) -> i128 + Send + Sync;
+pub type Price = dyn Fn(&CallRecord<'_>) -> i128 + Send + Sync;
 
 /// Sums of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,17 +110,7 @@ impl Tally {
         sum.response_bytes = sum.response_bytes.saturating_add(call.response_bytes);
         sum.latency.add(call.micros);
         if let Some(price) = price {
-            let amount = price(&Call {
-                consumer: call.consumer,
-                api: call.api,
-                operation: call.operation,
-                plan: call.plan,
-                status: call.status,
-                request_bytes: call.request_bytes,
-                response_bytes: call.response_bytes,
-                micros: call.micros,
-            });
-            sum.amount = sum.amount.saturating_add(amount);
+            sum.amount = sum.amount.saturating_add(price(call));
         }
     }
 

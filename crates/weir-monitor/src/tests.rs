@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::Counts;
-use weir_journal::{BodyMetadata, Completed, Journal, Lane, Outcome, Received, counted, stage};
+use weir_journal::{
+    BodyMetadata, CallRecord, Completed, Journal, Lane, Outcome, Received, counted, stage,
+};
 use weir_model::Amount;
 use weir_store::clock;
 
@@ -496,7 +498,7 @@ fn it_is_known_until_when_all_is_counted() {
 #[test]
 fn prices_are_added_up_by_plan() {
     let mut bench = Bench::new();
-    bench.settings.price = Some(Arc::new(|call: &Call<'_>| {
+    bench.settings.price = Some(Arc::new(|call: &CallRecord<'_>| {
         i128::from(call.request_bytes + call.response_bytes)
             << if call.plan == "gold" { 70 } else { 0 }
     }));

@@ -154,10 +154,10 @@ pub struct Report {
     pub missing: Gap,
 }
 
-/// Why a report cannot be given.
+/// Why a report cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
-    /// The query is invalid; the text says why.
+    /// The query is invalid; the text has the reason.
     #[error("{0}")]
     Query(String),
     /// There are too many rows.

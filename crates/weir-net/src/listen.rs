@@ -2,7 +2,7 @@
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 /// Connections the kernel keeps for a listener until they are accepted; it may have a lower limit
 /// of its own (`net.core.somaxconn`).
@@ -44,6 +44,17 @@ fn socket(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
     // Only a socket that listens keeps others from the address.
     socket.listen(BACKLOG)?;
     Ok(socket)
+}
+
+/// The address of a listener for clients on this machine: loopback for a wildcard.
+#[must_use]
+pub fn reachable(mut addr: SocketAddr) -> SocketAddr {
+    match addr.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => addr.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => addr.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    addr
 }
 
 #[cfg(test)]

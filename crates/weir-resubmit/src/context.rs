@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) counters: Counters,
     /// Outcomes that the runner has not persisted yet: at most as many as attempts in flight.
     pub(crate) outcomes: Mutex<Vec<(u128, ReplayOutcome)>>,
-    /// Whether the runner has to look at jobs.
+    /// Whether the runner has to check the jobs.
     pub(crate) work: Mutex<bool>,
     pub(crate) waker: Condvar,
 }
@@ -69,13 +69,8 @@ impl Context {
 
 /// A new transaction id: a UUIDv7 (RFC 9562 section 5.7) of this moment.
 pub(crate) fn new_id() -> u128 {
-    let millis = u128::from(now_us() / 1000) & 0xffff_ffff_ffff;
-    let random = fastrand::u128(..);
-    let version = 0x7_u128 << 76;
-    let variant = 0x2_u128 << 62;
-    let low = random & 0x3fff_ffff_ffff_ffff;
-    let high = (random >> 64) & 0xfff;
-    millis << 80 | version | high << 64 | variant | low
+    let [random @ .., _, _, _, _, _, _] = fastrand::u128(..).to_be_bytes();
+    uuid::Builder::from_unix_timestamp_millis(now_us() / 1000, &random).as_uuid().as_u128()
 }
 
 #[cfg(test)]
@@ -83,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_ids_are_of_version_7_and_of_now() {
+    fn new_ids_are_unique_uuids_of_version_7() {
         let (one, other) = (new_id(), new_id());
         assert_ne!(one, other);
         assert_eq!((one >> 76 & 0xf, one >> 62 & 3), (7, 2));

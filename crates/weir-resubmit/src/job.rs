@@ -16,7 +16,7 @@ impl Resubmitter {
         Ok(job)
     }
 
-    /// Carries out a command. Gives the job afterwards and whether its state allowed the command;
+    /// Carries out a command. Returns the job afterwards and whether its state allowed the command;
     /// none if there is no such job.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use weir_config::{CaptureLevel, Config};
 use weir_expr::redaction::{self, MASKED};
 use weir_journal::{BodyMetadata, Outcome, Transaction};
 use weir_model::{RejectionReason, ReplayRequest};
+use weir_tracker::header_lines;
 
 /// Longest edited body, in bytes.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
@@ -15,16 +16,16 @@ const MAX_QUERY_BYTES: usize = 8192;
 /// Longest value of a header, in bytes.
 const MAX_VALUE_BYTES: usize = 8192;
 
-/// What is sent instead of what was recorded. Principal, host, API and path stay.
+/// Edits of a recorded request. Principal, host, API and path stay.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// The whole query without its question mark; if empty, no query is sent.
+    /// The complete query without its question mark; if empty, no query is sent.
     pub query: Option<String>,
     /// Headers to set.
     pub set: Vec<(String, String)>,
     /// Headers to remove.
     pub remove: Vec<String>,
-    /// The whole body, without content coding.
+    /// The complete body, without content coding.
     pub body: Option<Vec<u8>>,
 }
 
@@ -128,12 +129,12 @@ impl Edit {
     }
 }
 
-/// Whether the client itself sent the mask in its body: the whole body is recorded, unmasked.
+/// Whether the client itself sent the mask: the complete body is recorded, unmasked.
 fn was_sent(before: &Transaction) -> bool {
-    let facts = &before.request;
-    let whole = facts.length > 0 && facts.stored == facts.length && !facts.aborted;
-    let is_whole = whole && facts.withheld.is_none() && !before.damaged && !before.expired;
-    is_whole && !facts.masked && redaction::in_body(&before.request_body).is_some()
+    let body = &before.request;
+    let is_stored = body.length > 0 && body.stored == body.length && !body.aborted;
+    let is_complete = is_stored && body.withheld.is_none() && !before.damaged && !before.expired;
+    is_complete && !body.masked && redaction::in_body(&before.request_body).is_some()
 }
 
 fn check_name(name: &str, config: &Config) -> Result<(), String> {
@@ -264,7 +265,7 @@ fn body_reason(transaction: &Transaction, config: &Config) -> Option<RejectionRe
 fn declared(transaction: &Transaction) -> Option<u64> {
     const BODILESS: [&str; 5] = ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"];
     let value = |name: &str| {
-        let mut lines = lines(&transaction.request_head);
+        let mut lines = header_lines(&transaction.request_head);
         lines.find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes())).map(|(_, v)| v)
     };
     if value("transfer-encoding").is_some() {
@@ -276,14 +277,6 @@ fn declared(transaction: &Transaction) -> Option<u64> {
     }
 }
 
-/// Header lines, all of them, as they were on the wire.
-fn lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    head.split(|byte| *byte == b'\n').filter_map(|line| {
-        let colon = memchr::memchr(b':', line)?;
-        Some((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()))
-    })
-}
-
 /// The header lines to send; `differs` if the request is not the same as the original.
 fn headers(
     head: &[u8],
@@ -292,7 +285,7 @@ fn headers(
     config: &Config,
 ) -> Result<Vec<(String, Vec<u8>)>, RejectionReason> {
     let mut headers = Vec::new();
-    for (name, value) in lines(head) {
+    for (name, value) in header_lines(head) {
         let name = String::from_utf8_lossy(name).into_owned();
         // An edited body has no coding.
         let coding = edit.body.is_some() && name.eq_ignore_ascii_case("content-encoding");

@@ -26,7 +26,7 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Time between purges.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
-/// How much longer attempts and resolutions are kept than transactions. The journal drops whole
+/// Additional retention of attempts and resolutions. The journal drops whole
 /// segments: a transaction that it still has must not seem open again and be sent a second time.
 const EXTRA_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -126,7 +126,7 @@ impl Runner {
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 
-    /// Does what is due. Gives the time until the next pass.
+    /// Performs all due work. Returns the time until the next pass.
     fn pass(&mut self) -> Result<Duration, RunnerError> {
         if !std::mem::replace(&mut self.started, true) {
             self.unknown = self.shared.ledger.unknown()?;
@@ -235,7 +235,7 @@ impl Runner {
         Ok(request)
     }
 
-    /// Sends what is due of a job.
+    /// Sends the due requests of a job.
     fn send_due(&mut self, job: &Job) -> Result<(), RunnerError> {
         let now = Instant::now();
         let changed =
@@ -306,7 +306,7 @@ impl Runner {
     }
 
     /// Persists outcomes, and the intents of the next attempts, which are unsent from then on.
-    /// Gives the number of these intents.
+    /// Returns the number of these intents.
     fn persist(&mut self, next: Option<(&Job, Prepared)>) -> Result<usize, RunnerError> {
         let outcomes = {
             let mut all = self.shared.outcomes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,10 +12,10 @@ use weir_model::{OnDone, RejectionReason, ReplayOutcome};
 use weir_store::ledger::{self, Attempt, Intent, Ledger, Resolution, record_intent};
 use weir_tracker::{Error, Index};
 
-/// How a transaction is to be sent again.
+/// Options of a resubmission.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What is sent instead of what was recorded.
+    /// Edits of the recorded request.
     pub edit: Edit,
     /// Operation of another route to send it to.
     pub destination: Option<String>,

@@ -12,12 +12,12 @@ pub struct Statistics {
     pub failed: u64,
     /// Attempts that were rejected and not sent.
     pub refused: u64,
-    /// Attempts of which it is not known whether they were sent. One whose outcome is found in the
-    /// journal later is counted under that, too.
+    /// Attempts that may have been sent: the outcome was unknown. An outcome that is found in the
+    /// journal later is counted, too.
     pub unknown: u64,
     /// Jobs that were created.
     pub created: u64,
-    /// Times that a job had nothing left to send.
+    /// Jobs that sent all of their transactions.
     pub finished: u64,
     /// Jobs that an operator cancelled.
     pub cancelled: u64,

@@ -1,4 +1,4 @@
-//! The audit log: which operator read which payload, and who changed what. Table `audit`.
+//! The audit log: payload access and changes by operators. Table `audit`.
 //!
 //! An event is committed before the action that it describes: an action that cannot be recorded is
 //! not carried out. Events survive the process; they are not synced to the disk one by one, so that
@@ -14,7 +14,7 @@ use std::time::Duration;
 use utoipa::ToSchema;
 use weir_model::UnixMicros;
 
-/// How long events are kept.
+/// Retention of events.
 pub const RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
 /// Events after which old ones are purged.
@@ -73,7 +73,7 @@ impl AuditLog {
     /// The database cannot be opened.
     pub fn open(data: &Path) -> Result<Self, StoreError> {
         let connection = crate::open(data)?;
-        // If this fails, writes are slower, and nothing else.
+        // If this fails, writes are only slower.
         let _ = connection.pragma_update(None, "synchronous", "normal");
         Ok(Self { connection: Mutex::new(connection) })
     }

@@ -166,7 +166,7 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Runs the steps that have not run. Gives the number of steps that have run afterwards.
+/// Runs the steps that have not run. Returns the number of steps that have run afterwards.
 fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usize> {
     if version(connection)? >= steps.len() {
         return version(connection);

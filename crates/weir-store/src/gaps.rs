@@ -1,4 +1,5 @@
-//! Gaps: what is missing from recordings and counts, by the minute. Reports of a time state it.
+//! Gaps: transactions and calls that were not recorded or metered, by the minute. Reports of a period
+//! state them.
 
 use crate::{StoreError, clock};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -136,7 +137,7 @@ impl Gaps {
         })
     }
 
-    /// What is missing from the minutes from `from` until before `to`, in seconds since 1970.
+    /// The gaps of the minutes from `from` until before `to`, in seconds since 1970.
     ///
     /// # Errors
     /// The database cannot be read.

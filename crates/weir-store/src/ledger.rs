@@ -21,17 +21,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_model::UnixMicros;
 
-/// What was done about a transaction that failed.
+/// Resolution of a failed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Resolution {
-    /// Nothing was done about it with success.
+    /// Not resolved.
     Open,
     /// An attempt succeeded.
     Resubmitted,
     /// An operator marked it as resolved.
     Resolved,
-    /// An operator decided that nothing is to be done.
+    /// An operator dismissed it: no action is needed.
     Dismissed,
 }
 
@@ -109,7 +109,7 @@ impl Ledger {
         Ok(done)
     }
 
-    /// Makes attempts that were `sending` when weir ended `unknown`; gives their number.
+    /// Sets attempts that were `sending` when weir ended to `unknown`; returns their number.
     ///
     /// # Errors
     /// The database fails.
@@ -121,7 +121,7 @@ impl Ledger {
         })
     }
 
-    /// Ids of attempts of which it is not known whether they were sent.
+    /// Ids of attempts that may have been sent: their state is `unknown`.
     ///
     /// # Errors
     /// The database fails.
@@ -185,7 +185,7 @@ impl Ledger {
         self.write(|db| set_resolution(db, transaction, state, who, comment))
     }
 
-    /// Purges what is older than `keep`, the time for which transactions are kept.
+    /// Purges rows that are older than `keep`, the retention of transactions.
     ///
     /// # Errors
     /// The database fails.

@@ -1,8 +1,8 @@
-//! The database of a data folder, `weir.db`: what has to outlive the journal's retention.
+//! The database of a data folder, `weir.db`: data that outlives the retention of the journal.
 //!
 //! It has counts and prices (weir-monitor), queued events (weir-events), attempts, resolutions and
 //! jobs ([`ledger`]), the [audit log](audit) and [gaps]. It never has payloads. All steps of its
-//! schema are here, in one ordered list. Queries of counts and events are beside their code.
+//! schema are here, in one ordered list. Queries of counts and events are in the crates of their code.
 
 pub mod audit;
 pub mod clock;

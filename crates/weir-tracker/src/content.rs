@@ -15,9 +15,13 @@ pub(crate) const HEAD_LIMIT: usize = 64 << 10;
 /// Most content codings of a body.
 const MAX_CODINGS: usize = 3;
 
-/// The header lines of a head that are searched: name and value, trimmed.
+/// The header lines of a head that are searched.
 pub(crate) fn lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let head = &head[..head.len().min(HEAD_LIMIT)];
+    header_lines(&head[..head.len().min(HEAD_LIMIT)])
+}
+
+/// The header lines of a recorded head: name and value, trimmed.
+pub fn header_lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     head.split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = memchr::memchr(b':', line)?;
         Some((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()))
@@ -110,7 +114,7 @@ pub(crate) struct DecodedBody<'a> {
     pub(crate) truncated: bool,
 }
 
-/// Removes the content codings of a recorded body. Gives at most `limit` bytes: a small compressed
+/// Removes the content codings of a recorded body. Returns at most `limit` bytes: a small compressed
 /// body may be very large. A truncated body gives its beginning.
 pub(crate) fn decode_body<'a>(head: &[u8], body: &'a [u8], limit: usize) -> DecodedBody<'a> {
     let codings = String::from_utf8_lossy(BodyType::from_head(head).codings).into_owned();
@@ -222,22 +226,9 @@ fn escaped(text: &[u8]) -> (char, usize) {
 
 /// Decodes `%41` and `+`.
 pub(crate) fn percent_decode(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        match (text[at], digit(text.get(at + 1)), digit(text.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high << 4 | low) as u8);
-                at += 3;
-                continue;
-            }
-            (b'+', ..) => out.push(b' '),
-            (byte, ..) => out.push(byte),
-        }
-        at += 1;
-    }
-    out
+    let plus = |byte: &u8| if *byte == b'+' { b' ' } else { *byte };
+    let text: Vec<u8> = text.iter().map(plus).collect();
+    percent_encoding::percent_decode(&text).collect()
 }
 
 /// Bytes of the heads and bodies of a transaction: nearly its size in memory.

@@ -39,7 +39,7 @@ use state::{Shared, State};
 pub struct Statistics {
     /// Transactions in the index.
     pub transactions: u64,
-    /// Pieces on disk.
+    /// Parts on disk.
     pub parts: u64,
     /// Transactions indexed since it was opened.
     pub indexed: u64,
@@ -49,7 +49,7 @@ pub struct Statistics {
     pub lag_us: u64,
     /// Gaps between parts that are being read again.
     pub missing: u64,
-    /// Pieces found damaged since it was opened.
+    /// Parts found damaged since it was opened.
     pub damaged: u64,
     /// Transactions indexed without words or keys, as reading them panicked.
     pub skipped: u64,
@@ -64,7 +64,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Opens or creates the index in `data`, and gives the indexer, which the caller has to run.
+    /// Opens or creates the index in `data`, and returns the indexer, which the caller has to run.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Journal`] if files fail. Damage is repaired.
@@ -99,7 +99,7 @@ impl Index {
         journal.forget(FOLLOWER).map_err(Error::Journal)
     }
 
-    /// Gives searches access to the resolutions of transactions; once.
+    /// Returns searches access to the resolutions of transactions; once.
     pub fn set_ledger(&self, ledger: Ledger) {
         // A second one would read the same database.
         let _ = self.shared.ledger.set(ledger);

@@ -36,7 +36,7 @@ mod tokenizer;
 mod tracker;
 mod verification;
 
-pub use content::payload_bytes;
+pub use content::{header_lines, payload_bytes};
 pub use error::Error;
 pub use field::Name;
 pub use index::{Index, Indexer, Settings, Statistics, stored_depth};

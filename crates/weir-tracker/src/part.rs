@@ -105,7 +105,7 @@ impl Build {
         self.block.add(transaction, self.depth);
     }
 
-    /// Ends the row whose terms were added last. Gives the block if that is full.
+    /// Ends the row whose terms were added last. Returns the block if that is full.
     pub(crate) fn end_row(&mut self, transaction: &Transaction) -> Option<BlockTerms> {
         self.rows += 1;
         self.key_bytes += keys::size(transaction);

@@ -222,7 +222,7 @@ impl Index {
         }
     }
 
-    /// Calls `read` with the open part, and gives the sealed parts that may have hits.
+    /// Calls `read` with the open part, and returns the sealed parts that may have hits.
     pub(crate) fn snapshot(
         &self,
         query: &Query,
@@ -248,7 +248,7 @@ impl Index {
     }
 
     /// Calls `hit` with the matches among transactions that are not indexed yet, with their business
-    /// keys if `keys`. Gives whether some were left unread.
+    /// keys if `keys`. Returns whether some were left unread.
     pub(crate) fn tail(
         &self,
         query: &Query,

@@ -58,7 +58,7 @@ pub(crate) fn words(text: &[u8], mut each: impl FnMut(&[u8], Range<usize>)) {
     }
 }
 
-/// Words from `start` to the next separator, with characters outside ASCII. Gives the end.
+/// Words from `start` to the next separator, with characters outside ASCII. Returns the end.
 fn non_ascii_words(text: &[u8], start: usize, each: &mut impl FnMut(&[u8], Range<usize>)) -> usize {
     let (mut word, mut start_of_word) = (String::new(), None);
     let mut at = start;

@@ -6,6 +6,7 @@ use anyhow::{Context, anyhow, ensure};
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::ops::ControlFlow;
@@ -17,26 +18,19 @@ use weir_http_client::{ConnectError, Connection, Incoming, Tls};
 pub(crate) use tls::Trusted;
 
 /// Largest response.
-const LONGEST: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 /// Response timeout, longer than a search or an attempt. For a tail, the longest silence.
-const PATIENCE: Duration = Duration::from_secs(75);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Context of a failed TLS handshake.
 const UNTRUSTED: &str = "TLS failed (`--ca FILE` sets the CA of the listener's certificate)";
 
 /// An error response of the server.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    said: String,
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Rejected {
+    message: String,
     /// First byte of the invalid part of the query, and the byte after its last.
-    pub(crate) place: Option<[usize; 2]>,
-}
-
-impl std::error::Error for Refused {}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.said)
-    }
+    pub(crate) span: Option<[usize; 2]>,
 }
 
 /// Address and credential.
@@ -88,7 +82,7 @@ impl AdminClient {
     ///
     /// # Errors
     /// The request was rejected; the message has the reason.
-    pub(crate) fn send_off(&self, path: &str, body: &Value) -> anyhow::Result<()> {
+    pub(crate) fn post_only(&self, path: &str, body: &Value) -> anyhow::Result<()> {
         self.bytes(Method::POST, path, body.to_string()).map(drop)
     }
 
@@ -102,47 +96,28 @@ impl AdminClient {
 
     fn bytes(&self, method: Method, path: &str, body: String) -> anyhow::Result<Vec<u8>> {
         self.runtime.block_on(async {
-            let body = self.ask(method, path, body).await?;
-            whole(body).await.with_context(|| self.place())
+            let body = self.request(method, path, body).await?;
+            complete(body).await.with_context(|| self.name())
         })
     }
 
-    /// Reads lines until `each` stops, or until the end of the response.
-    ///
-    /// # Errors
-    /// The request failed; the message has the reason.
-    pub(crate) fn lines(
-        &self,
-        path: &str,
-        each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
-    ) -> anyhow::Result<()> {
-        self.lines_of(Method::GET, path, each)
-    }
-
-    /// Sends a POST request and reads the lines of the response like [`AdminClient::lines`].
+    /// Sends a request without a body, and reads lines until `each` stops, or until the end of the
+    /// response.
     ///
     /// # Errors
     /// The request was rejected or failed; the message has the reason.
-    pub(crate) fn post_lines(
-        &self,
-        path: &str,
-        each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
-    ) -> anyhow::Result<()> {
-        self.lines_of(Method::POST, path, each)
-    }
-
-    fn lines_of(
+    pub(crate) fn lines(
         &self,
         method: Method,
         path: &str,
         mut each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
     ) -> anyhow::Result<()> {
         self.runtime.block_on(async {
-            let mut body = self.ask(method, path, String::new()).await?;
+            let mut body = self.request(method, path, String::new()).await?;
             let mut rest = Vec::new();
-            while let Some(bytes) = next(&mut body).await.with_context(|| self.place())? {
+            while let Some(bytes) = next(&mut body).await.with_context(|| self.name())? {
                 rest.extend_from_slice(&bytes);
-                ensure!(rest.len() <= LONGEST, "a line of the response is too long");
+                ensure!(rest.len() <= MAX_RESPONSE_BYTES, "a line of the response is too long");
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).collect();
                     let line = std::str::from_utf8(&line[..end]).context("not UTF-8")?;
@@ -155,20 +130,20 @@ impl AdminClient {
         })
     }
 
-    async fn ask(&self, method: Method, path: &str, body: String) -> anyhow::Result<Incoming> {
-        let asked = timeout(PATIENCE, self.send(method, path, body)).await;
-        let response = asked.map_err(|_| anyhow!("no response in time")).and_then(|sent| sent);
-        let response = response.with_context(|| self.place())?;
+    async fn request(&self, method: Method, path: &str, body: String) -> anyhow::Result<Incoming> {
+        let sent = timeout(RESPONSE_TIMEOUT, self.send(method, path, body)).await;
+        let response = sent.map_err(|_| anyhow!("no response in time")).and_then(|sent| sent);
+        let response = response.with_context(|| self.name())?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());
         }
-        let body = whole(response.into_body()).await.unwrap_or_default();
+        let body = complete(response.into_body()).await.unwrap_or_default();
         let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let said = |name: &str| crate::escape::line(problem[name].as_str().unwrap_or_default());
-        let said = format!("{} ({}): {}", said("title"), status.as_u16(), said("detail"));
-        let place = serde_json::from_value(problem["place"].clone()).ok();
-        Err(Refused { said, place }.into())
+        let member = |name: &str| crate::escape::line(problem[name].as_str().unwrap_or_default());
+        let message = format!("{} ({}): {}", member("title"), status.as_u16(), member("detail"));
+        let span = serde_json::from_value(problem["place"].clone()).ok();
+        Err(Rejected { message, span }.into())
     }
 
     async fn send(
@@ -197,9 +172,17 @@ impl AdminClient {
         Ok(connection.send(request).await?)
     }
 
-    fn place(&self) -> String {
+    fn name(&self) -> String {
         format!("the admin API at {}", self.authority)
     }
+}
+
+/// A path with query parameters; absent ones are left out.
+///
+/// # Errors
+/// A parameter is neither text nor a number.
+pub(crate) fn with_query(path: &str, parameters: &impl Serialize) -> anyhow::Result<String> {
+    Ok(format!("{path}?{}", serde_urlencoded::to_string(parameters)?))
 }
 
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
@@ -208,7 +191,9 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
 
 async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     loop {
-        let Some(frame) = timeout(PATIENCE, body.frame()).await.context("no data in time")? else {
+        let Some(frame) =
+            timeout(RESPONSE_TIMEOUT, body.frame()).await.context("no data in time")?
+        else {
             return Ok(None);
         };
         if let Ok(bytes) = frame?.into_data() {
@@ -217,10 +202,11 @@ async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     }
 }
 
-async fn whole(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
+/// The complete body.
+async fn complete(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(bytes) = next(&mut body).await? {
-        ensure!(all.len() + bytes.len() <= LONGEST, "the response is too long");
+        ensure!(all.len() + bytes.len() <= MAX_RESPONSE_BYTES, "the response is too long");
         all.extend_from_slice(&bytes);
     }
     Ok(all)
@@ -228,14 +214,14 @@ async fn whole(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
 
 /// Whether a URL is https, and its `HOST:PORT`.
 fn authority(url: &str) -> anyhow::Result<(bool, http::uri::Authority)> {
-    let wrong = || format!("'{url}' is not http://HOST:PORT or https://HOST:PORT");
+    let invalid = || format!("'{url}' is not http://HOST:PORT or https://HOST:PORT");
     let plain = url.strip_prefix("http://").map(|rest| (false, rest));
     let (is_https, rest) = plain
         .or_else(|| url.strip_prefix("https://").map(|rest| (true, rest)))
-        .with_context(wrong)?;
+        .with_context(invalid)?;
     let authority = rest.strip_suffix('/').unwrap_or(rest);
-    let parsed: http::uri::Authority = authority.parse().with_context(wrong)?;
-    ensure!(!authority.contains('@') && parsed.port_u16().is_some(), wrong());
+    let parsed: http::uri::Authority = authority.parse().with_context(invalid)?;
+    ensure!(!authority.contains('@') && parsed.port_u16().is_some(), invalid());
     Ok((is_https, parsed))
 }
 
@@ -244,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_host_and_a_port_are_taken() {
+    fn a_url_has_a_host_and_a_port_only() {
         let read = |url| authority(url).map(|(tls, authority)| (tls, authority.to_string()));
         assert_eq!(read("http://127.0.0.1:9080").unwrap(), (false, "127.0.0.1:9080".to_owned()));
         assert_eq!(read("https://[::1]:9080/").unwrap(), (true, "[::1]:9080".to_owned()));

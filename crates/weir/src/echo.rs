@@ -4,8 +4,8 @@
 //! buffers, with one read and one write per request. Each worker is a thread with its own runtime
 //! and its own socket. Clients are trusted: sizes are bounded, times are not.
 
-mod answer;
 mod connection;
+mod response;
 
 use crate::output;
 use anyhow::Context;

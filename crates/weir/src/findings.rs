@@ -16,6 +16,11 @@ pub(crate) fn print(findings: &Findings) {
     }
 }
 
+/// The result of a load; `None` if it has errors, which are printed.
+pub(crate) fn accepted<T>(loaded: Result<T, Findings>) -> Option<T> {
+    loaded.inspect_err(print).ok()
+}
+
 /// `2 errors, 1 warning`.
 pub(crate) fn summary(findings: &Findings) -> String {
     let errors = findings.list.iter().filter(|f| f.severity == Severity::Error).count();
@@ -23,12 +28,12 @@ pub(crate) fn summary(findings: &Findings) -> String {
     [(errors, "error"), (warnings, "warning")]
         .into_iter()
         .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| count(n, what))
+        .map(|(n, noun)| count(n, noun))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
 /// `1 error`, `2 errors`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -17,6 +17,7 @@ mod post;
 mod recording;
 mod resubmit;
 mod telemetry;
+mod thread;
 mod tracker;
 mod watch;
 
@@ -37,12 +38,9 @@ use weir_server::Gateway;
 /// The start failed; the message has the reason, and the address if it is one.
 pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     descriptors::close_inherited();
-    let (config, warnings) = match weir_gateway::configuration::load(&source) {
-        Ok(loaded) => loaded,
-        Err(found) => {
-            findings::print(&found);
-            return Ok(Exit::Findings);
-        }
+    let loaded = weir_gateway::configuration::load(&source);
+    let Some((config, warnings)) = findings::accepted(loaded) else {
+        return Ok(Exit::Findings);
     };
     findings::print(&warnings);
     descriptors::raise_limit();

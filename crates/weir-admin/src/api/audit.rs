@@ -1,10 +1,10 @@
 //! The audit log.
 
-use super::transaction::{bad, limit};
-use super::{Api, not_recording};
-use crate::problem::Problem;
+use super::transaction::limit;
+use super::{Api, NOT_RECORDING};
+use crate::problem::{Params, Problem};
 use axum::Json;
-use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::extract::State;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -34,19 +34,17 @@ pub(super) struct AuditParams {
 
 /// Query the audit log: payload access and changes, newest first
 #[utoipa::path(get, path = "/v1/audit", tag = "audit", params(AuditParams),
-    extensions(("x-weir-role" = json!("admin"))),
     responses(
         (status = 200, description = "The entries.", body = Vec<AuditEvent>),
         (status = 400, description = "The limit is invalid.")))]
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
-    params: Result<Query<AuditParams>, QueryRejection>,
+    Params(params): Params<AuditParams>,
 ) -> Result<Json<Vec<AuditEvent>>, Problem> {
-    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let limit = limit(params.limit, LINES, MAX_LINES)?;
     let AuditParams { before, who, action, subject, .. } = params;
     let query = AuditQuery { before, who, action, subject };
-    let events = api.query(&api.permits, not_recording, move |sources| {
+    let events = api.query(&api.permits, NOT_RECORDING, move |sources| {
         let access = sources.access.as_ref()?;
         Some(access.audit.latest(limit, &query).map_err(TrackerError::unreadable))
     });

@@ -23,7 +23,6 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// List APIs and routes with their policies, in the order of processing
 #[utoipa::path(get, path = "/v1/apis", tag = "configuration",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "The APIs in force.", body = Vec<ApiInfo>)))]
 pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiInfo>>, Problem> {
     Ok(Json(apis(&api.sources.gateway.config())))
@@ -31,7 +30,6 @@ pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiIn
 
 /// Get the OpenAPI document of an API
 #[utoipa::path(get, path = "/v1/apis/{api}/openapi", tag = "configuration",
-    extensions(("x-weir-role" = json!("viewer"))),
     params(("api" = String, Path, description = "Name of the API.")),
     responses(
         (status = 200, description = "The document, with all referenced documents.", body = Object),
@@ -55,7 +53,6 @@ pub(super) async fn openapi(
 
 /// Show the configuration in force and the last reloads
 #[utoipa::path(get, path = "/v1/configuration", tag = "configuration",
-    extensions(("x-weir-role" = json!("operator"))),
     responses((status = 200, description = "Texts with redacted secrets, and reloads.", body = ConfigurationState)))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Json<ConfigurationState> {
     Json(api.sources.configuration.history.state())
@@ -67,7 +64,6 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Json<ConfigurationStat
 /// are reported as findings.
 #[utoipa::path(post, path = "/v1/configuration/check", tag = "configuration",
     request_body(content = String, content_type = "application/yaml", description = "The draft, at most 1 MiB."),
-    extensions(("x-weir-role" = json!("operator"))),
     responses(
         (status = 200, description = "Whether the draft is usable, and its findings.", body = Checked),
         (status = 413, description = "The draft is too long.")))]
@@ -78,7 +74,7 @@ pub(super) async fn check(
     if draft.len() > MAX_TEXT_BYTES {
         return Err(too_long());
     }
-    let checked = api.query(&api.permits, unavailable, move |_| {
+    let checked = api.query(&api.permits, UNAVAILABLE, move |_| {
         let (usable, found) = match weir_gateway::configuration::load_text("draft", &draft) {
             Ok((_, found)) => (true, found),
             Err(found) => (false, found),
@@ -93,7 +89,6 @@ pub(super) async fn check(
 /// From the path that weir was started with. The new configuration replaces the old one completely,
 /// or not at all.
 #[utoipa::path(post, path = "/v1/configuration/reload", tag = "configuration",
-    extensions(("x-weir-role" = json!("admin"))),
     responses(
         (status = 200, description = "The result of the reload.", body = Reload),
         (status = 503, description = "Another reload is waiting.")))]
@@ -101,24 +96,22 @@ pub(super) async fn reload(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Reload>, Problem> {
-    api.audit(&caller, Action::Reload).await?;
+    api.audit(&caller, Action::Reload, "", "").await?;
     let (done, reload) = oneshot::channel();
     let command = ReloadCommand { by: caller.name, done };
     api.sources.configuration.reload.try_send(command).map_err(|_| busy("reloads"))?;
     match tokio::time::timeout(RELOAD_TIMEOUT, reload).await {
         Ok(Ok(reload)) => Ok(Json(reload)),
-        _ => Err(unavailable()),
+        _ => Err(UNAVAILABLE),
     }
 }
 
-fn unavailable() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "unavailable",
-        "Reload is unavailable",
-        "weir is stopping, or the reload timed out; try again later.",
-    )
-}
+const UNAVAILABLE: Problem = Problem::fixed(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "unavailable",
+    "Reload is unavailable",
+    "weir is stopping, or the reload timed out; try again later.",
+);
 
 fn too_long() -> Problem {
     Problem::new(

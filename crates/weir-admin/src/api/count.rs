@@ -1,13 +1,13 @@
 //! Counts of transactions: facets and a histogram over time.
 
 use super::Api;
-use super::transaction::{bad, timeout};
+use super::transaction::timeout;
 use crate::access::forbidden;
 use crate::audit::Action;
-use crate::problem::Problem;
+use crate::problem::{Params, Problem};
 use crate::role::Role;
 use crate::tokens::Caller;
-use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -31,7 +31,6 @@ pub(super) struct CountParams {
 
 /// Count transactions by field and over time
 #[utoipa::path(get, path = "/v1/transactions/summary", tag = "transactions", params(CountParams),
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Number of transactions, by field and over time.", body = Counts),
         (status = 400, description = "The query or the timeout is invalid."),
@@ -40,9 +39,8 @@ pub(super) struct CountParams {
 pub(super) async fn summary(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
-    params: Result<Query<CountParams>, QueryRejection>,
+    Params(params): Params<CountParams>,
 ) -> Result<Json<Counts>, Problem> {
-    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let payload = caller.role >= Role::PayloadViewer;
     if params.keys && !payload {
         return Err(forbidden(Role::PayloadViewer, "Counting business keys"));
@@ -52,7 +50,7 @@ pub(super) async fn summary(
     let search = Search { query: params.q, limit: 0, cursor: None, payload, timeout };
     let counts = api.query_tracker(move |tracker| tracker.count(&search, keys)).await?;
     if counts.payload {
-        api.audit(&caller, Action::Count(query)).await?;
+        api.audit(&caller, Action::Count, query, "").await?;
     }
     Ok(Json(counts))
 }

@@ -17,7 +17,6 @@ pub(super) struct Sinks {
 
 /// List delivery queues by sink
 #[utoipa::path(get, path = "/v1/events", tag = "events",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Waiting and dropped events of each sink.", body = Sinks)))]
 pub(super) async fn sinks(State(api): State<Arc<Api>>) -> Json<Sinks> {
     let events = api.sources.events.as_ref();

@@ -23,7 +23,7 @@ const MAX_SUBJECT_CHARS: usize = 1024;
 /// recorded or logged. The audit log records that it was explained, without query, headers and
 /// body.
 #[utoipa::path(post, path = "/v1/explain", tag = "configuration",
-    extensions(("x-weir-role" = json!("operator"))), request_body = Explain,
+    request_body = Explain,
     responses(
         (status = 200, description = "The handling of the request, with reasons.", body = Explanation),
         (status = 400, description = "The request is invalid, or its curl command is not supported."),
@@ -33,22 +33,22 @@ pub(super) async fn explain(
     Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<Json<Explanation>, Problem> {
-    let asked: Explain = super::resubmit::read(&body)?;
-    let ask = asked.request_text().map_err(Problem::from)?;
-    api.audit(&caller, Action::Explain(subject(&ask))).await?;
+    let request: Explain = super::resubmit::read(&body)?;
+    let request = request.request_text().map_err(Problem::from)?;
+    api.audit(&caller, Action::Explain, subject(&request), "").await?;
     let explained =
-        api.query(&api.permits, stopping, move |sources| Some(sources.gateway.explain(ask)));
+        api.query(&api.permits, STOPPING, move |sources| Some(sources.gateway.explain(request)));
     explained.await.map(Json)
 }
 
 /// Method and path, which contain no credentials.
-fn subject(ask: &RequestText) -> String {
-    let path = ask.target.split(['?', '#']).next().unwrap_or_default();
+fn subject(request: &RequestText) -> String {
+    let path = request.target.split(['?', '#']).next().unwrap_or_default();
     let path = match path.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
         None => path,
     };
-    let text = format!("{} {path}", ask.method);
+    let text = format!("{} {path}", request.method);
     text.chars().take(MAX_SUBJECT_CHARS).collect()
 }
 
@@ -62,7 +62,7 @@ impl From<RequestTextError> for Problem {
     fn from(error: RequestTextError) -> Self {
         match error {
             RequestTextError::Busy => busy("explanations"),
-            RequestTextError::Late => stopping(),
+            RequestTextError::Late => STOPPING,
             other => unusable(other.to_string()),
         }
     }
@@ -77,11 +77,9 @@ fn unusable(detail: String) -> Problem {
     )
 }
 
-fn stopping() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "unavailable",
-        "Explain is unavailable",
-        "weir is stopping, or the explanation timed out; try again later.",
-    )
-}
+const STOPPING: Problem = Problem::fixed(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "unavailable",
+    "Explain is unavailable",
+    "weir is stopping, or the explanation timed out; try again later.",
+);

@@ -1,11 +1,10 @@
 //! Invoices.
 
-use super::transaction::bad;
-use super::{Api, busy};
+use super::{Api, permit};
 use crate::invoice::{csv, html};
-use crate::problem::Problem;
+use crate::problem::{Params, Problem};
 use axum::Json;
-use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -48,20 +47,16 @@ fn utc() -> String {
 
 /// Create invoices
 #[utoipa::path(get, path = "/v1/invoices", tag = "usage", params(InvoiceParams),
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "The invoices as JSON, CSV (RFC 4180) or a printable page.", body = Vec<Invoice>),
         (status = 400, description = "The period is invalid, or cannot be billed as a whole."),
         (status = 409, description = "Metering is off.")))]
 pub(super) async fn invoices(
     State(api): State<Arc<Api>>,
-    params: Result<Query<InvoiceParams>, QueryRejection>,
+    Params(params): Params<InvoiceParams>,
 ) -> Result<Response, Problem> {
-    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let InvoiceParams { period, zone, consumer, format } = params;
-    let Ok(permit) = Arc::clone(&api.permits).try_acquire_owned() else {
-        return Err(busy("queries"));
-    };
+    let permit = permit(&api.permits, "queries")?;
     let sources = Arc::clone(&api.sources);
     let found = tokio::task::spawn_blocking(move || {
         let (metering, gaps) = (sources.metering.as_ref()?, sources.gaps.as_ref()?);
@@ -72,7 +67,7 @@ pub(super) async fn invoices(
     });
     let invoices = match found.await {
         Ok(Some(found)) => found.map_err(Problem::from)?,
-        Ok(None) => return Err(not_counting()),
+        Ok(None) => return Err(NOT_COUNTING),
         Err(_) => return Err(unreadable("the query was aborted")),
     };
     let typed = |kind: &'static str, text: String| ([(header::CONTENT_TYPE, kind)], text);
@@ -109,11 +104,9 @@ fn unreadable(error: impl Display) -> Problem {
     )
 }
 
-fn not_counting() -> Problem {
-    Problem::new(
-        StatusCode::CONFLICT,
-        "not-counting",
-        "Metering is off",
-        "Calls are metered for plans with a price or a quota, and by `monitor.count`.",
-    )
-}
+const NOT_COUNTING: Problem = Problem::fixed(
+    StatusCode::CONFLICT,
+    "not-counting",
+    "Metering is off",
+    "Calls are metered for plans with a price or a quota, and by `monitor.count`.",
+);

@@ -1,7 +1,7 @@
 //! State and integrity of the journal.
 
 use super::stream::{Pace, lines, respond};
-use super::{Api, busy};
+use super::{Api, permit};
 use crate::problem::Problem;
 use crate::tokens::Caller;
 use axum::extract::State;
@@ -12,7 +12,6 @@ use weir_tracker::{JournalState, TrackerError, Verified};
 
 /// Show the state of the journal
 #[utoipa::path(get, path = "/v1/journal", tag = "journal",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Activity, recovery and backlogs.", body = JournalState),
         (status = 409, description = "Recording is off.")))]
@@ -26,7 +25,6 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<JournalSta
 /// the start, and one with `end` after all of it. A response without `end` was aborted. Empty lines
 /// are keep-alives.
 #[utoipa::path(get, path = "/v1/journal/verify", tag = "journal",
-    extensions(("x-weir-role" = json!("operator"))),
     responses(
         (status = 200, description = "Results by part of the journal.", content_type = "application/x-ndjson",
             body = Verified),
@@ -36,9 +34,7 @@ pub(super) async fn verify(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
-        return Err(busy("long queries"));
-    };
+    let permit = permit(&api.long, "long queries")?;
     let mut verification =
         api.query_tracker(|tracker| Ok::<_, TrackerError>(tracker.verify())).await?;
     let source = move || verification.step().ok().flatten().map(|found| lines(&found));

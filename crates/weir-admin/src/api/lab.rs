@@ -1,15 +1,14 @@
 //! The Lab: results, and load tests on this server.
 
 use super::Api;
-use super::transaction::bad;
 use crate::audit::Action;
 use crate::lab::{
     Lab, LabComparison, LabError, LabProgress, LabRun, LabStart, LabState, MAX_RATE, MAX_SECONDS,
 };
-use crate::problem::Problem;
+use crate::problem::{Params, Problem};
 use crate::tokens::Caller;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -26,7 +25,6 @@ const REPORT: &str = "sandbox allow-scripts; default-src 'none'; script-src 'uns
 
 /// List suites, targets and results
 #[utoipa::path(get, path = "/v1/lab", tag = "lab",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Suites, targets and results.", body = LabState)))]
 pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<LabState>, Problem> {
     with(&api, |lab| lab.state()).await.map(Json)
@@ -34,7 +32,6 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<LabState>,
 
 /// Show the current or last load test
 #[utoipa::path(get, path = "/v1/lab/run", tag = "lab",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Progress.", body = LabProgress),
         (status = 204, description = "No load test since the start.")))]
@@ -49,7 +46,7 @@ pub(super) async fn progress(State(api): State<Arc<Api>>) -> Result<Response, Pr
 ///
 /// Runs in a separate process, within the given rate and time; one at a time.
 #[utoipa::path(post, path = "/v1/lab/run", tag = "lab",
-    extensions(("x-weir-role" = json!("admin"))), request_body = LabStart,
+    request_body = LabStart,
     responses(
         (status = 202, description = "The load test was started.", body = LabProgress),
         (status = 400, description = "Unknown suite or target, or a value above its maximum."),
@@ -62,15 +59,15 @@ pub(super) async fn start(
     let start: LabStart = super::resubmit::read(&body)?;
     let caps = [("rate", start.rate, MAX_RATE), ("seconds", start.seconds, MAX_SECONDS)];
     if let Some((name, _, max)) = caps.into_iter().find(|(_, n, max)| !(1..=*max).contains(n)) {
-        return Err(bad(format!("`{name}` must be a number from 1 to {max}.")));
+        return Err(Problem::bad(format!("`{name}` must be a number from 1 to {max}.")));
     }
-    let how = format!("{} per second for {} s at {}", start.rate, start.seconds, start.target);
+    let options = format!("{} per second for {} s at {}", start.rate, start.seconds, start.target);
     let subject: String = start.suite.chars().take(100).collect();
-    let how: String = how.chars().take(400).collect();
-    api.audit(&caller, Action::StartLoad(subject, how)).await?;
+    let options: String = options.chars().take(400).collect();
+    api.audit(&caller, Action::StartLoad, subject, options).await?;
     match with(&api, move |lab| lab.start(&start, &caller.name)).await? {
         Ok(progress) => Ok((StatusCode::ACCEPTED, Json(progress)).into_response()),
-        Err(LabError::Bad(detail)) => Err(bad(detail)),
+        Err(LabError::Bad(detail)) => Err(Problem::bad(detail)),
         Err(LabError::Running) => Err(Problem::new(
             StatusCode::CONFLICT,
             "load-running",
@@ -88,7 +85,6 @@ pub(super) async fn start(
 
 /// Stop the load test
 #[utoipa::path(delete, path = "/v1/lab/run", tag = "lab",
-    extensions(("x-weir-role" = json!("operator"))),
     responses(
         (status = 202, description = "The load test ends; its result up to now is kept."),
         (status = 404, description = "No load test is running.")))]
@@ -96,7 +92,7 @@ pub(super) async fn stop(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<StatusCode, Problem> {
-    api.audit(&caller, Action::StopLoad).await?;
+    api.audit(&caller, Action::StopLoad, "", "").await?;
     match with(&api, |lab| lab.stop()).await? {
         true => Ok(StatusCode::ACCEPTED),
         false => Err(none("No load test is running.")),
@@ -105,7 +101,6 @@ pub(super) async fn stop(
 
 /// Show the result of a run by case
 #[utoipa::path(get, path = "/v1/lab/results/{run}", tag = "lab",
-    extensions(("x-weir-role" = json!("viewer"))),
     params(("run" = String, Path, description = "Folder name of the run.")),
     responses(
         (status = 200, description = "The result.", body = LabRun),
@@ -122,7 +117,6 @@ pub(super) async fn run(
 ///
 /// An HTML page for a separate tab. Its scripts can draw, but not send requests.
 #[utoipa::path(get, path = "/v1/lab/results/{run}/report", tag = "lab",
-    extensions(("x-weir-role" = json!("viewer"))),
     params(("run" = String, Path, description = "Folder name of the run.")),
     responses(
         (status = 200, description = "The report as an HTML page.", content_type = "text/html"),
@@ -155,15 +149,13 @@ pub(super) struct Pair {
 
 /// Compare two runs by case
 #[utoipa::path(get, path = "/v1/lab/compare", tag = "lab", params(Pair),
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "The comparison.", body = LabComparison),
         (status = 404, description = "One of the runs has no result.")))]
 pub(super) async fn compare(
     State(api): State<Arc<Api>>,
-    pair: Result<Query<Pair>, QueryRejection>,
+    Params(Pair { before, after }): Params<Pair>,
 ) -> Result<Json<LabComparison>, Problem> {
-    let Query(Pair { before, after }) = pair.map_err(|rejection| bad(rejection.body_text()))?;
     let compared = with(&api, move |lab| lab.compare(&before, &after)).await?;
     compared.map(Json).map_err(|detail| none(&detail))
 }
@@ -175,7 +167,7 @@ async fn with<T: Send + 'static>(
     let query = |sources: &crate::Sources| {
         sources.lab.as_ref().map(|lab| Ok::<T, TrackerError>(query(lab)))
     };
-    api.query(&api.permits, super::no_access, query).await
+    api.query(&api.permits, super::NO_ACCESS, query).await
 }
 
 fn none(detail: &str) -> Problem {

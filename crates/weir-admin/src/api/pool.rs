@@ -13,15 +13,13 @@ use weir_server::Gateway;
 
 /// Show the status of all pools
 #[utoipa::path(get, path = "/v1/pools", tag = "pools",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "Agents by state, queue, times and counters.", body = Pools)))]
 pub(super) async fn pools(State(api): State<Arc<Api>>) -> Json<Pools> {
-    Json(Pools::of(api.sources.gateway.pools()))
+    Json(Pools { pools: api.sources.gateway.pools() })
 }
 
 /// Recycle the agents of a pool, or stop idle ones
 #[utoipa::path(post, path = "/v1/pools/{pool}/{action}", tag = "pools",
-    extensions(("x-weir-role" = json!("operator"))),
     params(
         ("pool" = String, Path, description = "Name of the pool."),
         ("action" = String, Path, description = "`recycle`: every agent is replaced as soon as it is idle. `trim`: idle agents are stopped, down to `min`.")),
@@ -34,15 +32,15 @@ pub(super) async fn act(
     Path((pool, action)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let gateway = &api.sources.gateway;
-    let (action, act): (_, fn(&Gateway, &str) -> bool) = match action.as_str() {
-        "recycle" => ("recycle", Gateway::recycle_pool),
-        "trim" => ("trim", Gateway::trim_pool),
+    let (action, act): (Action, fn(&Gateway, &str) -> bool) = match action.as_str() {
+        "recycle" => (Action::Recycle, Gateway::recycle_pool),
+        "trim" => (Action::Trim, Gateway::trim_pool),
         _ => return Err(none("The actions of POST /v1/pools/{pool}/ are recycle and trim.")),
     };
     if gateway.pools().iter().all(|known| known.name != pool) {
         return Err(none("GET /v1/pools lists the pools."));
     }
-    api.audit(&caller, Action::Pool(action, pool.clone())).await?;
+    api.audit(&caller, action, pool.as_str(), "").await?;
     if act(gateway, &pool) {
         Ok(StatusCode::ACCEPTED)
     } else {

@@ -1,15 +1,14 @@
 //! Resubmission of transactions, jobs and resolutions.
 
-use super::transaction::{bad, none, transaction_id};
-use super::{Api, not_recording};
+use super::transaction::{NONE, transaction_id};
+use super::{Api, NOT_RECORDING};
 use crate::audit::Action;
-use crate::problem::Problem;
+use crate::problem::{Params, Problem};
 use crate::resubmit::{Resolve, ResubmitBody, RunJob};
 use crate::tokens::Caller;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -46,7 +45,7 @@ pub(super) fn read<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Pro
     }
     serde_json::from_slice(body).map_err(|error| {
         // The position of the error, never the text: it may be payload.
-        bad(format!("line {}, column {}: {}", error.line(), error.column(), kind(&error)))
+        Problem::bad(format!("line {}, column {}: {}", error.line(), error.column(), kind(&error)))
     })
 }
 
@@ -62,7 +61,7 @@ fn kind(error: &serde_json::Error) -> &'static str {
 /// Unchanged, edited, or to another route, on behalf of its recorded principal. Waits up to a
 /// minute for the response; after that the state remains `sending`.
 #[utoipa::path(post, path = "/v1/transactions/{id}/resubmit", tag = "resubmission",
-    extensions(("x-weir-role" = json!("operator"))), request_body = ResubmitBody,
+    request_body = ResubmitBody,
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
         (status = 200, description = "The transaction was sent, or rejected by a current policy.", body = Attempt),
@@ -75,24 +74,19 @@ pub(super) async fn resubmit(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Json<Attempt>, Problem> {
     let id = transaction_id(&id)?;
     let body: ResubmitBody = read(&body)?;
     let details = edits(&body);
     if details.len() > MAX_EDIT_BYTES {
-        return Err(bad("Too many header edits, or header names that are too long.".to_owned()));
+        return Err(Problem::bad("Too many header edits, or header names that are too long."));
     }
-    api.audit(&caller, Action::Resubmit(id.to_string(), details)).await?;
-    let options = body.options().map_err(bad)?;
+    api.audit(&caller, Action::Resubmit, id.to_string(), details).await?;
+    let options = body.options().map_err(Problem::bad)?;
     let resubmit = move |resubmitter: &Resubmitter| {
-        let id = id.as_u128();
-        Ok::<_, TrackerError>(resubmitter.resubmit(id, &options, &caller.name, RESPONSE_TIMEOUT))
+        resubmitter.resubmit(id.as_u128(), &options, &caller.name, RESPONSE_TIMEOUT)
     };
-    let attempt = api.resubmission(&api.resubmissions, resubmit).await?;
-    Ok(match attempt {
-        Ok(attempt) => Json(attempt).into_response(),
-        Err(error) => rejected(error),
-    })
+    api.resubmission(&api.resubmissions, resubmit).await.map(Json)
 }
 
 /// The description of edits for the audit log, without payload.
@@ -109,38 +103,32 @@ fn edits(body: &ResubmitBody) -> String {
     if *body == ResubmitBody::default() { String::new() } else { edited.to_string() }
 }
 
-fn rejected(error: ResubmitError) -> Response {
-    let (code, text) = match &error {
-        ResubmitError::Rejected(reason) => (reason.code(), reason.words()),
-        ResubmitError::NotFailed => ("not-failed".to_owned(), error.to_string()),
-        ResubmitError::NotFound => return none().into_response(),
-        ResubmitError::Edit(detail) => return bad(format!("{detail}.")).into_response(),
-        ResubmitError::Busy => return super::busy("requests").into_response(),
-        ResubmitError::Index(Error::Behind) => {
-            return Problem::from(TrackerError::Behind).into_response();
-        }
-        ResubmitError::Index(_) | ResubmitError::Database(_) => {
-            return Problem::from(TrackerError::unreadable(error)).into_response();
-        }
-    };
-    let title = "The transaction cannot be resubmitted";
-    let (status, kind) = (StatusCode::CONFLICT, "not-resubmittable");
-    let detail = format!("{text} ({code})");
-    let document = json!({
-        "type": format!("urn:weir:problem:{kind}"),
-        "title": title,
-        "status": status.as_u16(),
-        "detail": detail,
-        "reason": code,
-    });
-    let mut response = Problem::new(status, kind, title, detail).into_response();
-    *response.body_mut() = document.to_string().into();
-    response
+impl From<ResubmitError> for Problem {
+    fn from(error: ResubmitError) -> Self {
+        let (code, text) = match &error {
+            ResubmitError::Rejected(reason) => (reason.code(), reason.words()),
+            ResubmitError::NotFailed => ("not-failed".to_owned(), error.to_string()),
+            ResubmitError::NotFound => return NONE,
+            ResubmitError::Edit(detail) => return Self::bad(format!("{detail}.")),
+            ResubmitError::Busy => return super::busy("requests"),
+            ResubmitError::Index(Error::Behind) => return TrackerError::Behind.into(),
+            ResubmitError::Index(_) | ResubmitError::Database(_) => {
+                return TrackerError::unreadable(error).into();
+            }
+        };
+        let problem = Self::new(
+            StatusCode::CONFLICT,
+            "not-resubmittable",
+            "The transaction cannot be resubmitted",
+            format!("{text} ({code})"),
+        );
+        Self { reason: Some(code), ..problem }
+    }
 }
 
 /// Set the resolution of a transaction
 #[utoipa::path(post, path = "/v1/transactions/{id}/resolution", tag = "resubmission",
-    extensions(("x-weir-role" = json!("operator"))), request_body = Resolve,
+    request_body = Resolve,
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
         (status = 204, description = "The resolution was set."),
@@ -152,36 +140,32 @@ pub(super) async fn resolve(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<StatusCode, Problem> {
     let id = transaction_id(&id)?;
     let Resolve { state, comment } = read(&body)?;
     let resolution =
         Resolution::from_name(&state).filter(|state| *state != Resolution::Resubmitted);
     let Some(resolution) = resolution else {
-        return Err(bad("`state` must be `resolved`, `dismissed` or `open`.".to_owned()));
+        return Err(Problem::bad("`state` must be `resolved`, `dismissed` or `open`."));
     };
     if comment.len() > MAX_COMMENT_BYTES || comment.chars().any(char::is_control) {
-        return Err(bad(format!(
+        return Err(Problem::bad(format!(
             "`comment` must be one line of at most {MAX_COMMENT_BYTES} bytes."
         )));
     }
     let details = json!({"state": state, "comment": comment}).to_string();
-    api.audit(&caller, Action::Resolve(id.to_string(), details)).await?;
+    api.audit(&caller, Action::Resolve, id.to_string(), details).await?;
     let resolve = move |resubmitter: &Resubmitter| {
-        let id = id.as_u128();
-        Ok::<_, TrackerError>(resubmitter.resolve(id, resolution, &caller.name, &comment))
+        resubmitter.resolve(id.as_u128(), resolution, &caller.name, &comment)
     };
-    Ok(match api.resubmission(&api.jobs, resolve).await? {
-        Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => rejected(error),
-    })
+    api.resubmission(&api.jobs, resolve).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 /// Checks the rate of a job.
 fn check_rate(rate: Option<f64>) -> Result<(), Problem> {
     match rate {
         Some(rate) if !(0.001..=100_000.0).contains(&rate) => {
-            Err(bad("`rate` must be a number of requests per second, at most 100000.".to_owned()))
+            Err(Problem::bad("`rate` must be a number of requests per second, at most 100000."))
         }
         _ => Ok(()),
     }
@@ -192,11 +176,10 @@ fn check_rate(rate: Option<f64>) -> Result<(), Problem> {
 /// The job first determines the transactions that can be sent, and the rejection reasons of the
 /// others. It sends them when it is run.
 #[utoipa::path(post, path = "/v1/jobs", tag = "resubmission", request_body = NewJob,
-    extensions(("x-weir-role" = json!("operator"))),
     responses(
         (status = 201, description = "The job.", body = Job),
         (status = 400, description = "The query or the rate is invalid.")))]
-pub(super) async fn make(
+pub(super) async fn create(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     body: Bytes,
@@ -204,18 +187,17 @@ pub(super) async fn make(
     let new: NewJob = read(&body)?;
     check_rate(new.rate)?;
     if new.query.trim().is_empty() {
-        return Err(bad("`query` is required: it selects the transactions.".to_owned()));
+        return Err(Problem::bad("`query` is required: it selects the transactions."));
     }
     let name = new.destination.as_ref().map_or(0, String::len);
     if new.query.len() > MAX_QUERY_BYTES || name > MAX_NAME_BYTES {
-        return Err(bad(format!(
+        return Err(Problem::bad(format!(
             "`query` has at most {MAX_QUERY_BYTES} bytes, `to` {MAX_NAME_BYTES}."
         )));
     }
     let details = json!({"rate": new.rate, "to": new.destination, "again": new.again,
         "run": new.run});
-    let action = Action::MakeJob(new.query.clone(), details.to_string());
-    api.audit(&caller, action).await?;
+    api.audit(&caller, Action::MakeJob, new.query.as_str(), details.to_string()).await?;
     let create = move |resubmitter: &Resubmitter| {
         TransactionQuery::parse(&new.query, now_us())?;
         let job = resubmitter.new_job(&new, &caller.name);
@@ -237,13 +219,11 @@ pub(super) struct JobListParams {
 
 /// List jobs, newest first
 #[utoipa::path(get, path = "/v1/jobs", tag = "resubmission", params(JobListParams),
-    extensions(("x-weir-role" = json!("operator"))),
     responses((status = 200, description = "The jobs.", body = Vec<Job>)))]
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
-    params: Result<Query<JobListParams>, QueryRejection>,
+    Params(params): Params<JobListParams>,
 ) -> Result<Json<Vec<Job>>, Problem> {
-    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let limit = super::transaction::limit(params.limit, JOBS, MAX_JOBS)?;
     let list = move |resubmitter: &Resubmitter| {
         let ledger = resubmitter.ledger();
@@ -255,21 +235,18 @@ pub(super) async fn list(
 }
 
 fn number(text: &str) -> Result<i64, Problem> {
-    text.parse().map_err(|_| bad("The job number must be an integer.".to_owned()))
+    text.parse().map_err(|_| Problem::bad("The job number must be an integer."))
 }
 
-fn no_job() -> Problem {
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        "no-job",
-        "Unknown job",
-        "The job was never created, or its retention has ended.",
-    )
-}
+const NO_JOB: Problem = Problem::fixed(
+    StatusCode::NOT_FOUND,
+    "no-job",
+    "Unknown job",
+    "The job was never created, or its retention has ended.",
+);
 
 /// Show a job
 #[utoipa::path(get, path = "/v1/jobs/{number}", tag = "resubmission",
-    extensions(("x-weir-role" = json!("operator"))),
     params(("number" = i64, Path, description = "Job number.")),
     responses(
         (status = 200, description = "The job.", body = Job),
@@ -286,14 +263,14 @@ pub(super) async fn show(
         found.map_err(TrackerError::unreadable)
     };
     let found = api.resubmission(&api.jobs, find).await?;
-    found.map(Json).ok_or_else(no_job)
+    found.map(Json).ok_or(NO_JOB)
 }
 
 /// Run, pause or cancel a job
 ///
 /// `run` also resumes a paused job.
 #[utoipa::path(post, path = "/v1/jobs/{number}/{action}", tag = "resubmission",
-    extensions(("x-weir-role" = json!("operator"))), request_body = RunJob,
+    request_body = RunJob,
     params(
         ("number" = i64, Path, description = "Job number."),
         ("action" = String, Path, description = "`run`, `pause` or `cancel`.")),
@@ -308,21 +285,18 @@ pub(super) async fn act(
     body: Bytes,
 ) -> Result<Json<Job>, Problem> {
     let number = number(&text)?;
-    let audited = match action.as_str() {
-        "run" => "run-job",
-        "pause" => "pause-job",
-        "cancel" => "cancel-job",
-        _ => return Err(no_job()),
-    };
+    if !matches!(action.as_str(), "run" | "pause" | "cancel") {
+        return Err(NO_JOB);
+    }
     let RunJob { rate, again } = read(&body)?;
     check_rate(rate)?;
-    let action = match action.as_str() {
-        "run" => JobAction::Run { rate, again },
-        "pause" => JobAction::Pause,
-        _ => JobAction::Cancel,
+    let (audited, action) = match action.as_str() {
+        "run" => (Action::RunJob, JobAction::Run { rate, again }),
+        "pause" => (Action::PauseJob, JobAction::Pause),
+        _ => (Action::CancelJob, JobAction::Cancel),
     };
     let details = json!({"rate": rate, "again": again}).to_string();
-    api.audit(&caller, Action::RunJob(audited, number, details)).await?;
+    api.audit(&caller, audited, number.to_string(), details).await?;
     let act = move |resubmitter: &Resubmitter| {
         let found = resubmitter.act(number, action).map_err(TrackerError::unreadable)?;
         let Some((job, done)) = found else { return Ok::<_, TrackerError>(None) };
@@ -331,7 +305,7 @@ pub(super) async fn act(
     };
     let found = api.resubmission(&api.jobs, act).await?;
     match found {
-        None => Err(no_job()),
+        None => Err(NO_JOB),
         Some((job, true)) => Ok(Json(job)),
         Some((job, false)) => Err(Problem::new(
             StatusCode::CONFLICT,
@@ -354,6 +328,6 @@ impl Api {
         E: Into<Problem> + Send + 'static,
     {
         let find = move |sources: &crate::Sources| sources.resubmitter.as_ref().map(query);
-        self.query(permits, not_recording, find).await
+        self.query(permits, NOT_RECORDING, find).await
     }
 }

@@ -1,11 +1,10 @@
 //! Sign-in and sign-out of the console.
 
 use super::Api;
-use super::transaction::bad;
 use crate::audit::Action;
 use crate::problem::Problem;
 use crate::role::Role;
-use crate::session::Begun;
+use crate::session::NewSession;
 use crate::tokens::Caller;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -69,7 +68,6 @@ fn session(api: &Api, caller: Caller, csrf_token: Option<String>) -> Json<Sessio
 
 /// Show the caller
 #[utoipa::path(get, path = "/v1/session", tag = "session",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 200, description = "The caller.", body = Session)))]
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
@@ -85,20 +83,19 @@ pub(super) async fn show(
 /// after sign-in. Each request sends the cookie, and the CSRF token in the header
 /// `weir-csrf-token`.
 #[utoipa::path(post, path = "/v1/session", tag = "session",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "The session.", body = Session),
         (status = 503, description = "The audit log cannot be written.")))]
-pub(super) async fn begin(
+pub(super) async fn start(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    api.audit(&caller, Action::SignIn).await?;
+    api.audit(&caller, Action::SignIn, "", "").await?;
     let now = Instant::now();
     // A further sign-in replaces the session of the cookie.
     api.sessions.end(&headers, now);
-    let Begun { cookie, csrf_token } = api.sessions.begin(&caller.id, now)?;
+    let NewSession { cookie, csrf_token } = api.sessions.start(&caller.id, now)?;
     let session = session(&api, caller, Some(csrf_token));
     Ok(([(header::SET_COOKIE, cookie)], session).into_response())
 }
@@ -108,7 +105,6 @@ pub(super) async fn begin(
 /// A browser that opens a link cannot send the CSRF token in a header. The ticket replaces it for
 /// one `GET` within a minute: `TARGET?ticket=…`, or `TARGET&ticket=…` after other parameters.
 #[utoipa::path(post, path = "/v1/session/tickets", tag = "session", request_body = Link,
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 201, description = "The ticket.", body = Ticket),
         (status = 400, description = "Not a link of this API."),
@@ -120,28 +116,24 @@ pub(super) async fn ticket(
 ) -> Result<(StatusCode, Json<Ticket>), Problem> {
     let Link { target } = super::resubmit::read(&body)?;
     if !target.starts_with("/v1/") || target.len() > MAX_BODY_BYTES {
-        return Err(bad(format!(
+        return Err(Problem::bad(format!(
             "`target` must be a path below /v1/ of at most {MAX_BODY_BYTES} bytes."
         )));
     }
-    let session = caller.session.ok_or_else(no_session)?;
-    let made = api.sessions.ticket(&session, target, Instant::now())?;
-    let ticket = made.ok_or_else(no_session)?;
+    let session = caller.session.ok_or(NO_SESSION)?;
+    let ticket = api.sessions.ticket(&session, target, Instant::now())?.ok_or(NO_SESSION)?;
     Ok((StatusCode::CREATED, Json(Ticket { ticket })))
 }
 
-fn no_session() -> Problem {
-    Problem::new(
-        StatusCode::CONFLICT,
-        "no-session",
-        "No session",
-        "Tickets are for links of the console; with a token, request the target directly.",
-    )
-}
+const NO_SESSION: Problem = Problem::fixed(
+    StatusCode::CONFLICT,
+    "no-session",
+    "No session",
+    "Tickets are for links of the console; with a token, request the target directly.",
+);
 
 /// Sign out
 #[utoipa::path(delete, path = "/v1/session", tag = "session",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses((status = 204, description = "The session has ended.")))]
 pub(super) async fn end(
     State(api): State<Arc<Api>>,
@@ -150,6 +142,6 @@ pub(super) async fn end(
 ) -> Result<Response, Problem> {
     // Sign-out also succeeds if the audit log cannot be written.
     let cookie = api.sessions.end(&headers, Instant::now());
-    api.audit(&caller, Action::SignOut).await?;
+    api.audit(&caller, Action::SignOut, "", "").await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

@@ -19,7 +19,7 @@ use weir_gateway::request_text::{RequestText, RequestTextError};
 /// credential, counts for limits and invoices, and is recorded with the token's name in the
 /// property `tried-by`. Waits up to a minute for the response.
 #[utoipa::path(post, path = "/v1/try", tag = "configuration",
-    extensions(("x-weir-role" = json!("operator"))), request_body = Explain,
+    request_body = Explain,
     responses(
         (status = 200, description = "The response, with at most 1 MiB of the body.", body = TestResponse),
         (status = 400, description = "The request is invalid, or its curl command is not supported."),
@@ -31,22 +31,20 @@ pub(super) async fn send(
 ) -> Result<Json<TestResponse>, Problem> {
     let request: Explain = super::resubmit::read(&body)?;
     if request.client.is_some() {
-        return Err(super::transaction::bad(
-            "Test requests come from this machine: `client` cannot be set.".to_owned(),
-        ));
+        return Err(Problem::bad("Test requests come from this machine: `client` cannot be set."));
     }
     let request = request.request_text().map_err(Problem::from)?;
     if let Some(location) = masked(&request) {
-        return Err(super::transaction::bad(format!(
+        return Err(Problem::bad(format!(
             "{location} is `***`, a redacted value: replace it with the true value."
         )));
     }
     // Without the query, which may contain masked values.
     let path = request.target.split(['?', '#']).next().unwrap_or_default();
     let subject: String = format!("{} {path}", request.method).chars().take(1024).collect();
-    api.audit(&caller, Action::Try(subject)).await?;
+    api.audit(&caller, Action::Try, subject, "").await?;
     let by = caller.name.clone();
-    let outcome = api.query(&api.resubmissions, unavailable, move |sources| {
+    let outcome = api.query(&api.resubmissions, UNAVAILABLE, move |sources| {
         Some(sources.gateway.attempt(request, &by).map_err(Failed))
     });
     outcome.await.map(|outcome| Json(TestResponse::of(outcome)))
@@ -72,17 +70,15 @@ impl From<Failed> for Problem {
     fn from(Failed(error): Failed) -> Self {
         match error {
             RequestTextError::Busy => busy("requests"),
-            RequestTextError::Late => unavailable(),
+            RequestTextError::Late => UNAVAILABLE,
             other => Self::from(other),
         }
     }
 }
 
-fn unavailable() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "unavailable",
-        "No response",
-        "The request took longer than a minute, or weir is stopping: its outcome is unknown.",
-    )
-}
+const UNAVAILABLE: Problem = Problem::fixed(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "unavailable",
+    "No response",
+    "The request took longer than a minute, or weir is stopping: its outcome is unknown.",
+);

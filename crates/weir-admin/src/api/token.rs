@@ -16,7 +16,8 @@ use utoipa::ToSchema;
 /// A token to be created.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+#[schema(as = Wanted)]
+pub(super) struct NewToken {
     /// Name of its holder.
     name: String,
     /// Role of the token.
@@ -25,7 +26,8 @@ pub(super) struct Wanted {
 
 /// A created token.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Made {
+#[schema(as = Made)]
+pub(super) struct CreatedToken {
     /// The token. It is returned only here.
     token: String,
     /// Its id.
@@ -34,36 +36,33 @@ pub(super) struct Made {
 
 /// List tokens, without their secrets
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
-    extensions(("x-weir-role" = json!("admin"))),
     responses((status = 200, description = "The tokens.", body = Vec<TokenInfo>)))]
 pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<TokenInfo>>, Problem> {
     Ok(Json(api.access()?.tokens.list()))
 }
 
 /// Create a token
-#[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = Wanted,
-    extensions(("x-weir-role" = json!("admin"))),
+#[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = NewToken,
     responses(
-        (status = 201, description = "The token; it is returned only here.", body = Made),
+        (status = 201, description = "The token; it is returned only here.", body = CreatedToken),
         (status = 400, description = "The name or the role is invalid.")))]
-pub(super) async fn make(
+pub(super) async fn create(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     body: Bytes,
-) -> Result<(StatusCode, Json<Made>), Problem> {
-    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))?;
-    let (token, info) = api.access()?.tokens.add(&wanted.name, wanted.role)?;
-    if let Err(problem) = api.audit(&caller, Action::MakeToken(info.id.clone())).await {
+) -> Result<(StatusCode, Json<CreatedToken>), Problem> {
+    let new: NewToken = serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))?;
+    let (token, info) = api.access()?.tokens.add(&new.name, new.role)?;
+    if let Err(problem) = api.audit(&caller, Action::MakeToken, info.id.clone(), "").await {
         // Nobody has received the token yet.
         api.access()?.tokens.revoke(&info.id)?;
         return Err(problem);
     }
-    Ok((StatusCode::CREATED, Json(Made { token, id: info.id })))
+    Ok((StatusCode::CREATED, Json(CreatedToken { token, id: info.id })))
 }
 
 /// Revoke a token
 #[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "tokens",
-    extensions(("x-weir-role" = json!("admin"))),
     params(("id" = String, Path, description = "Id of the token.")),
     responses(
         (status = 204, description = "The token is revoked."),
@@ -76,20 +75,18 @@ pub(super) async fn revoke(
 ) -> Result<StatusCode, Problem> {
     let tokens = &api.access()?.tokens;
     if tokens.list().iter().all(|token| token.id != id) {
-        return Err(none());
+        return Err(NONE);
     }
-    api.audit(&caller, Action::RevokeToken(id.clone())).await?;
-    if tokens.revoke(&id)? { Ok(StatusCode::NO_CONTENT) } else { Err(none()) }
+    api.audit(&caller, Action::RevokeToken, id.clone(), "").await?;
+    if tokens.revoke(&id)? { Ok(StatusCode::NO_CONTENT) } else { Err(NONE) }
 }
 
-fn none() -> Problem {
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        "not-found",
-        "Unknown token",
-        "GET /v1/tokens lists the tokens.",
-    )
-}
+const NONE: Problem = Problem::fixed(
+    StatusCode::NOT_FOUND,
+    "not-found",
+    "Unknown token",
+    "GET /v1/tokens lists the tokens.",
+);
 
 fn bad(detail: &str) -> Problem {
     Problem::new(

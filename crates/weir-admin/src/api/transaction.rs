@@ -1,14 +1,14 @@
 //! Search, display, export and tail of transactions.
 
 use super::stream::{Pace, line, respond};
-use super::{Api, busy};
+use super::{Api, permit};
 use crate::access::forbidden;
 use crate::audit::Action;
 use crate::explain::RecordedExplanation;
-use crate::problem::Problem;
+use crate::problem::{Params, Problem};
 use crate::role::Role;
 use crate::tokens::Caller;
-use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -52,7 +52,7 @@ pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
         }
         Some(_) => {
             let max = MAX_SEARCH_TIMEOUT.as_secs();
-            Err(bad(format!("`timeout` must be a number of seconds from 1 to {max}.")))
+            Err(Problem::bad(format!("`timeout` must be a number of seconds from 1 to {max}.")))
         }
     }
 }
@@ -63,16 +63,15 @@ pub(super) fn limit(limit: Option<usize>, default: usize, max: usize) -> Result<
     if (1..=max).contains(&limit) {
         return Ok(limit);
     }
-    Err(bad(format!("`limit` must be a number from 1 to {max}.")))
+    Err(Problem::bad(format!("`limit` must be a number from 1 to {max}.")))
 }
 
 pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
-    Uuid::try_parse(text).map_err(|_| bad("The transaction id must be a UUID.".to_owned()))
+    Uuid::try_parse(text).map_err(|_| Problem::bad("The transaction id must be a UUID."))
 }
 
 /// Search transactions, newest first
 #[utoipa::path(get, path = "/v1/transactions", tag = "transactions", params(SearchParams),
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "A page of transactions.", body = Page),
         (status = 400, description = "The query, the limit, the timeout or the cursor is wrong; \
@@ -82,9 +81,8 @@ pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
 pub(super) async fn search(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
-    params: Result<Query<SearchParams>, QueryRejection>,
+    Params(params): Params<SearchParams>,
 ) -> Result<Json<Page>, Problem> {
-    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let limit = limit(params.limit, PAGE, MAX_PAGE_HITS)?;
     let payload = caller.role >= Role::PayloadViewer;
     let timeout = timeout(params.timeout)?;
@@ -92,7 +90,7 @@ pub(super) async fn search(
     let query = search.query.clone();
     let page = api.query_tracker(move |tracker| tracker.search(&search)).await?;
     if page.payload {
-        api.audit(&caller, Action::Search(query)).await?;
+        api.audit(&caller, Action::Search, query, "").await?;
     }
     Ok(Json(page))
 }
@@ -102,7 +100,6 @@ pub(super) async fn search(
 /// One JSON object per line for each completed transaction. Empty lines are keep-alives. The
 /// response ends when the token is revoked.
 #[utoipa::path(get, path = "/v1/transactions/tail", tag = "transactions",
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "An endless stream of summaries, one per line.",
             content_type = "application/x-ndjson", body = Summary),
@@ -112,9 +109,7 @@ pub(super) async fn tail(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    let Ok(permit) = Arc::clone(&api.tails).try_acquire_owned() else {
-        return Err(busy("tails"));
-    };
+    let permit = permit(&api.tails, "tails")?;
     let mut tail = api.query_tracker(|tracker| tracker.tail()).await?;
     let source = move || {
         let ended = tail.next(MAX_PAGE_HITS).ok()?;
@@ -147,7 +142,6 @@ pub(super) struct ExportParams {
 /// `payload-viewer`. The last line has `end`: the number of transactions, and whether there are
 /// more. An export without that line was aborted. Empty lines are keep-alives.
 #[utoipa::path(get, path = "/v1/transactions/export", tag = "transactions", params(ExportParams),
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Transactions, one per line.",
             content_type = "application/x-ndjson", body = Transaction),
@@ -158,20 +152,17 @@ pub(super) struct ExportParams {
 pub(super) async fn export(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
-    params: Result<Query<ExportParams>, QueryRejection>,
+    Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
-    let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let limit = limit(params.limit, EXPORT, MAX_EXPORT)?;
-    let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
-        return Err(busy("long queries"));
-    };
+    let permit = permit(&api.long, "long queries")?;
     let payload = caller.role >= Role::PayloadViewer;
     let query = params.q.clone();
     let (cursor, timeout) = (params.cursor, SEARCH_TIMEOUT);
     let search = Search { query: params.q, limit, cursor, payload, timeout };
     let mut export = api.query_tracker(move |tracker| tracker.export(search)).await?;
     if payload {
-        api.audit(&caller, Action::Export(query)).await?;
+        api.audit(&caller, Action::Export, query, "").await?;
     }
     Ok(respond(move || batch(&mut export), Pace::Steady, api.grant(&caller)?, permit))
 }
@@ -199,7 +190,6 @@ fn batch(export: &mut Export) -> Option<String> {
 ///
 /// `payload` is present for the role `payload-viewer` only.
 #[utoipa::path(get, path = "/v1/transactions/{id}", tag = "transactions",
-    extensions(("x-weir-role" = json!("viewer"))),
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
         (status = 200, description = "The transaction.", body = Transaction),
@@ -215,9 +205,9 @@ pub(super) async fn show(
     let id = transaction_id(&id)?;
     let payload = caller.role >= Role::PayloadViewer;
     let found = api.query_tracker(move |tracker| tracker.show(id.as_u128(), payload)).await?;
-    let transaction = found.ok_or_else(none)?;
+    let transaction = found.ok_or(NONE)?;
     if transaction.payload.is_some() {
-        api.audit(&caller, Action::Show(transaction.summary.id.to_string())).await?;
+        api.audit(&caller, Action::Show, transaction.summary.id.to_string(), "").await?;
     }
     Ok(Json(transaction))
 }
@@ -227,7 +217,6 @@ pub(super) async fn show(
 /// From the record alone: the outcome, the problem that weir returned, and its detail. For the
 /// handling of such a request now, use `POST /v1/explain`.
 #[utoipa::path(get, path = "/v1/transactions/{id}/explanation", tag = "transactions",
-    extensions(("x-weir-role" = json!("viewer"))),
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
         (status = 200, description = "The outcome, with its reason.", body = RecordedExplanation),
@@ -241,12 +230,11 @@ pub(super) async fn explanation(
 ) -> Result<Json<RecordedExplanation>, Problem> {
     let id = transaction_id(&id)?;
     let found = api.query_tracker(move |tracker| tracker.show(id.as_u128(), false)).await?;
-    Ok(Json(RecordedExplanation::of(found.ok_or_else(none)?)))
+    Ok(Json(RecordedExplanation::of(found.ok_or(NONE)?)))
 }
 
 /// Get a recorded body, unchanged
 #[utoipa::path(get, path = "/v1/transactions/{id}/{side}", tag = "transactions",
-    extensions(("x-weir-role" = json!("payload-viewer"))),
     params(
         ("id" = String, Path, description = "The transaction id."),
         ("side" = String, Path, description = "`request-body` or `response-body`.")),
@@ -266,11 +254,11 @@ pub(super) async fn body(
     let side = match side.as_str() {
         "request-body" => Side::Request,
         "response-body" => Side::Response,
-        _ => return Err(none()),
+        _ => return Err(NONE),
     };
     let found = api.query_tracker(move |tracker| tracker.body(id.as_u128(), side)).await?;
-    let bytes = found.ok_or_else(none)?;
-    api.audit(&caller, Action::Show(id.to_string())).await?;
+    let bytes = found.ok_or(NONE)?;
+    api.audit(&caller, Action::Show, id.to_string(), "").await?;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream"),
         (header::CONTENT_DISPOSITION, "attachment"),
@@ -278,34 +266,24 @@ pub(super) async fn body(
     Ok((headers, bytes).into_response())
 }
 
-pub(super) fn none() -> Problem {
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        "no-transaction",
-        "Unknown transaction",
-        "It was never recorded, has not ended, or its retention has ended.",
-    )
-}
+pub(super) const NONE: Problem = Problem::fixed(
+    StatusCode::NOT_FOUND,
+    "no-transaction",
+    "Unknown transaction",
+    "It was never recorded, has not ended, or its retention has ended.",
+);
 
 impl From<SearchError> for Problem {
     fn from(error: SearchError) -> Self {
         match error {
-            SearchError::Query(error) => Self {
-                status: StatusCode::BAD_REQUEST,
-                kind: "bad-query",
-                title: "Invalid query",
-                span: Some([error.at, error.end]),
-                detail: error.to_string(),
-            },
-            SearchError::Cursor => {
-                bad("`cursor` must be the cursor of a previous page.".to_owned())
+            SearchError::Query(error) => {
+                let (status, detail) = (StatusCode::BAD_REQUEST, error.to_string());
+                let problem = Self::new(status, "bad-query", "Invalid query", detail);
+                Self { span: Some([error.at, error.end]), ..problem }
             }
+            SearchError::Cursor => Problem::bad("`cursor` must be the cursor of a previous page."),
             SearchError::NeedsPayload => forbidden(Role::PayloadViewer, "Searching payloads"),
             SearchError::Tracker(error) => error.into(),
         }
     }
-}
-
-pub(super) fn bad(detail: String) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Invalid request", detail)
 }

@@ -1,13 +1,12 @@
 //! Usage, and rebuild of the metering.
 
 use super::stream::{Pace, line, respond};
-use super::transaction::bad;
-use super::{Api, busy};
+use super::{Api, permit};
 use crate::Metering;
 use crate::audit::Action;
-use crate::problem::Problem;
+use crate::problem::{Params, Problem};
 use crate::tokens::Caller;
-use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
@@ -21,7 +20,6 @@ const REBUILD_POLL: Duration = Duration::from_secs(1);
 
 /// Query usage by consumer, API, operation, plan, status and time
 #[utoipa::path(get, path = "/v1/usage", tag = "monitor", params(UsageQuery),
-    extensions(("x-weir-role" = json!("viewer"))),
     responses(
         (status = 200, description = "Usage up to about a second ago.",
             body = Report),
@@ -29,10 +27,9 @@ const REBUILD_POLL: Duration = Duration::from_secs(1);
         (status = 409, description = "Metering is off.")))]
 pub(super) async fn usage(
     State(api): State<Arc<Api>>,
-    query: Result<Query<UsageQuery>, QueryRejection>,
+    Params(query): Params<UsageQuery>,
 ) -> Result<Json<Report>, Problem> {
-    let Query(query) = query.map_err(|rejection| bad(rejection.body_text()))?;
-    api.query(&api.permits, not_counting, move |sources| {
+    api.query(&api.permits, NOT_COUNTING, move |sources| {
         let Metering { monitor, .. } = sources.metering.as_ref()?;
         Some(monitor.report(&query, sources.gaps.as_ref()?))
     })
@@ -44,7 +41,6 @@ pub(super) async fn usage(
 ///
 /// One JSON object per line at the end; empty lines before it are keep-alives.
 #[utoipa::path(post, path = "/v1/monitor/rebuild", tag = "monitor",
-    extensions(("x-weir-role" = json!("operator"))),
     responses(
         (status = 200, description = "The rebuilt period and its changes.",
             content_type = "application/x-ndjson", body = RebuildReport),
@@ -54,11 +50,9 @@ pub(super) async fn rebuild(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    let Some(Metering { commands, .. }) = &api.sources.metering else { return Err(not_counting()) };
-    let Ok(permit) = Arc::clone(&api.long).try_acquire_owned() else {
-        return Err(busy("long queries"));
-    };
-    api.audit(&caller, Action::Rebuild).await?;
+    let Some(Metering { commands, .. }) = &api.sources.metering else { return Err(NOT_COUNTING) };
+    let permit = permit(&api.long, "long queries")?;
+    api.audit(&caller, Action::Rebuild, "", "").await?;
     let (report, reported) = mpsc::channel();
     let is_queued = commands.try_send(CounterCommand::Rebuild(report)).is_ok();
     let mut pending = Some(reported).filter(|_| is_queued);
@@ -76,17 +70,17 @@ pub(super) async fn rebuild(
 impl From<UsageError> for Problem {
     fn from(error: UsageError) -> Self {
         match error {
-            UsageError::Query(_) | UsageError::Rows | UsageError::Step => bad(format!("{error}.")),
+            UsageError::Query(_) | UsageError::Rows | UsageError::Step => {
+                Problem::bad(format!("{error}."))
+            }
             UsageError::Monitor(_) | UsageError::Gaps(_) => TrackerError::unreadable(error).into(),
         }
     }
 }
 
-fn not_counting() -> Problem {
-    Problem::new(
-        StatusCode::CONFLICT,
-        "not-counting",
-        "Metering is off",
-        "Set `monitor.count`, or a quota or price of a plan.",
-    )
-}
+const NOT_COUNTING: Problem = Problem::fixed(
+    StatusCode::CONFLICT,
+    "not-counting",
+    "Metering is off",
+    "Set `monitor.count`, or a quota or price of a plan.",
+);

@@ -6,6 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_gateway::request_text::RequestText;
 
 /// Why a curl command is rejected.
@@ -42,7 +43,7 @@ pub enum CurlError {
 
 /// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum Effect {
     Method,
     Header,
     Data,
@@ -59,47 +60,50 @@ enum Says {
     Head,
     Compressed,
     /// An option without an effect on the request.
-    Nothing,
+    Ignored,
     /// An option with a value, without an effect on the request.
-    NothingMore,
+    IgnoredValue,
 }
 
 /// Options with their short form.
-const OPTIONS: &[(&str, &str, Says)] = &[
-    ("--request", "-X", Says::Method),
-    ("--header", "-H", Says::Header),
-    ("--data", "-d", Says::Data),
-    ("--data-ascii", "", Says::Data),
-    ("--data-binary", "", Says::Data),
-    ("--data-raw", "", Says::Raw),
-    ("--data-urlencode", "", Says::Encoded),
-    ("--json", "", Says::Json),
-    ("--user", "-u", Says::User),
-    ("--user-agent", "-A", Says::Agent),
-    ("--referer", "-e", Says::Referer),
-    ("--cookie", "-b", Says::Cookie),
-    ("--url", "", Says::Url),
-    ("--get", "-G", Says::Get),
-    ("--head", "-I", Says::Head),
-    ("--compressed", "", Says::Compressed),
-    ("--http1.1", "", Says::Nothing),
-    ("--path-as-is", "", Says::Nothing),
-    ("--location", "-L", Says::Nothing),
-    ("--silent", "-s", Says::Nothing),
-    ("--show-error", "-S", Says::Nothing),
-    ("--include", "-i", Says::Nothing),
-    ("--insecure", "-k", Says::Nothing),
-    ("--verbose", "-v", Says::Nothing),
-    ("--fail", "-f", Says::Nothing),
-    ("--fail-with-body", "", Says::Nothing),
-    ("--no-buffer", "-N", Says::Nothing),
-    ("--globoff", "-g", Says::Nothing),
-    ("--output", "-o", Says::NothingMore),
-    ("--write-out", "-w", Says::NothingMore),
-    ("--max-time", "-m", Says::NothingMore),
-    ("--connect-timeout", "", Says::NothingMore),
-    ("--cacert", "", Says::NothingMore),
+const OPTIONS: &[(&str, &str, Effect)] = &[
+    ("--request", "-X", Effect::Method),
+    ("--header", "-H", Effect::Header),
+    ("--data", "-d", Effect::Data),
+    ("--data-ascii", "", Effect::Data),
+    ("--data-binary", "", Effect::Data),
+    ("--data-raw", "", Effect::Raw),
+    ("--data-urlencode", "", Effect::Encoded),
+    ("--json", "", Effect::Json),
+    ("--user", "-u", Effect::User),
+    ("--user-agent", "-A", Effect::Agent),
+    ("--referer", "-e", Effect::Referer),
+    ("--cookie", "-b", Effect::Cookie),
+    ("--url", "", Effect::Url),
+    ("--get", "-G", Effect::Get),
+    ("--head", "-I", Effect::Head),
+    ("--compressed", "", Effect::Compressed),
+    ("--http1.1", "", Effect::Ignored),
+    ("--path-as-is", "", Effect::Ignored),
+    ("--location", "-L", Effect::Ignored),
+    ("--silent", "-s", Effect::Ignored),
+    ("--show-error", "-S", Effect::Ignored),
+    ("--include", "-i", Effect::Ignored),
+    ("--insecure", "-k", Effect::Ignored),
+    ("--verbose", "-v", Effect::Ignored),
+    ("--fail", "-f", Effect::Ignored),
+    ("--fail-with-body", "", Effect::Ignored),
+    ("--no-buffer", "-N", Effect::Ignored),
+    ("--globoff", "-g", Effect::Ignored),
+    ("--output", "-o", Effect::IgnoredValue),
+    ("--write-out", "-w", Effect::IgnoredValue),
+    ("--max-time", "-m", Effect::IgnoredValue),
+    ("--connect-timeout", "", Effect::IgnoredValue),
+    ("--cacert", "", Effect::IgnoredValue),
 ];
+
+/// Characters that `--data-urlencode` does not encode.
+const UNRESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Default)]
 struct Command {
@@ -143,13 +147,13 @@ pub fn parse(text: &str) -> Result<RequestText, CurlError> {
         } else if word == "--" {
             plain = true;
         } else if word.starts_with("--") {
-            let (name, given) = match word.split_once('=') {
+            let (name, inline) = match word.split_once('=') {
                 Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
                 None => (word, None),
             };
-            let says = find(|(long, ..)| *long == name).ok_or(CurlError::Option(name.clone()))?;
-            let value = value(says, &name, given, &mut words)?;
-            command.take(says, value)?;
+            let effect = find(|(long, ..)| *long == name).ok_or(CurlError::Option(name.clone()))?;
+            let value = value(effect, &name, inline, &mut words)?;
+            command.take(effect, value)?;
         } else {
             command.short(&word, &mut words)?;
         }
@@ -157,25 +161,25 @@ pub fn parse(text: &str) -> Result<RequestText, CurlError> {
     command.request_text()
 }
 
-fn find(is_it: impl Fn(&(&str, &str, Says)) -> bool) -> Option<Says> {
-    OPTIONS.iter().find(|option| is_it(option)).map(|(.., says)| *says)
+fn find(is_match: impl Fn(&(&str, &str, Effect)) -> bool) -> Option<Effect> {
+    OPTIONS.iter().find(|option| is_match(option)).map(|(.., effect)| *effect)
 }
 
-fn takes_value(says: Says) -> bool {
-    !matches!(says, Says::Get | Says::Head | Says::Compressed | Says::Nothing)
+fn takes_value(effect: Effect) -> bool {
+    !matches!(effect, Effect::Get | Effect::Head | Effect::Compressed | Effect::Ignored)
 }
 
 fn value(
-    says: Says,
+    effect: Effect,
     name: &str,
-    given: Option<String>,
+    inline: Option<String>,
     words: &mut impl Iterator<Item = String>,
 ) -> Result<String, CurlError> {
-    if !takes_value(says) {
+    if !takes_value(effect) {
         // curl has no option `--silent=x`.
-        return given.map_or(Ok(String::new()), |_| Err(CurlError::Option(format!("{name}=…"))));
+        return inline.map_or(Ok(String::new()), |_| Err(CurlError::Option(format!("{name}=…"))));
     }
-    given.or_else(|| words.next()).ok_or_else(|| CurlError::Value(name.to_owned()))
+    inline.or_else(|| words.next()).ok_or_else(|| CurlError::Value(name.to_owned()))
 }
 
 impl Command {
@@ -188,45 +192,45 @@ impl Command {
         let letters = &word[1..];
         for (at, letter) in letters.char_indices() {
             let name = format!("-{letter}");
-            let says = find(|(_, short, _)| *short == name);
-            let says = says.ok_or_else(|| CurlError::Option(name.clone()))?;
-            if takes_value(says) {
+            let effect = find(|(_, short, _)| *short == name);
+            let effect = effect.ok_or_else(|| CurlError::Option(name.clone()))?;
+            if takes_value(effect) {
                 let rest = &letters[at + letter.len_utf8()..];
-                let given = (!rest.is_empty()).then(|| rest.to_owned());
-                let value = value(says, &name, given, words)?;
-                return self.take(says, value);
+                let inline = (!rest.is_empty()).then(|| rest.to_owned());
+                let value = value(effect, &name, inline, words)?;
+                return self.take(effect, value);
             }
-            self.take(says, String::new())?;
+            self.take(effect, String::new())?;
         }
         Ok(())
     }
 
-    fn take(&mut self, says: Says, value: String) -> Result<(), CurlError> {
-        match says {
-            Says::Method => self.method = Some(value),
-            Says::Header => self.header(&value)?,
-            Says::Data | Says::Json if value.starts_with('@') => {
+    fn take(&mut self, effect: Effect, value: String) -> Result<(), CurlError> {
+        match effect {
+            Effect::Method => self.method = Some(value),
+            Effect::Header => self.header(&value)?,
+            Effect::Data | Effect::Json if value.starts_with('@') => {
                 return Err(CurlError::File(value));
             }
-            Says::Data | Says::Raw => self.more(&value, "&"),
-            Says::Encoded => self.encoded(&value)?,
-            Says::Json => {
+            Effect::Data | Effect::Raw => self.more(&value, "&"),
+            Effect::Encoded => self.encoded(&value)?,
+            Effect::Json => {
                 self.json = true;
                 self.more(&value, "");
             }
-            Says::User => {
+            Effect::User => {
                 let text = if value.contains(':') { value } else { value + ":" };
                 self.set("authorization", format!("Basic {}", STANDARD.encode(text)));
             }
-            Says::Agent => self.set("user-agent", value),
-            Says::Referer => self.set("referer", value),
-            Says::Cookie if value.contains('=') => self.set("cookie", value),
-            Says::Cookie => return Err(CurlError::File(value)),
-            Says::Url => self.urls.push(value),
-            Says::Get => self.get = true,
-            Says::Head => self.head = true,
-            Says::Compressed => self.set("accept-encoding", "deflate, gzip, br, zstd".to_owned()),
-            Says::Nothing | Says::NothingMore => {}
+            Effect::Agent => self.set("user-agent", value),
+            Effect::Referer => self.set("referer", value),
+            Effect::Cookie if value.contains('=') => self.set("cookie", value),
+            Effect::Cookie => return Err(CurlError::File(value)),
+            Effect::Url => self.urls.push(value),
+            Effect::Get => self.get = true,
+            Effect::Head => self.head = true,
+            Effect::Compressed => self.set("accept-encoding", "deflate, gzip, br, zstd".to_owned()),
+            Effect::Ignored | Effect::IgnoredValue => {}
         }
         Ok(())
     }
@@ -282,14 +286,7 @@ impl Command {
         if !name.is_empty() {
             part.push('=');
         }
-        for byte in text.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    part.push(char::from(byte));
-                }
-                _ => part.push_str(&format!("%{byte:02X}")),
-            }
-        }
+        part.extend(utf8_percent_encode(text, &UNRESERVED));
         self.more(&part, "&");
         Ok(())
     }
@@ -329,41 +326,48 @@ impl Command {
 mod tests {
     use super::*;
 
-    fn header<'a>(ask: &'a RequestText, name: &str) -> Option<&'a str> {
-        let found = ask.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+    fn header<'a>(request: &'a RequestText, name: &str) -> Option<&'a str> {
+        let found = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
     #[test]
     fn a_command_as_browsers_copy_it() {
-        let ask = parse(
+        let request = parse(
             "curl 'https://shop.example/orders?x=1' \\\n  -X PUT -H 'Accept: a/b' \
              -H 'X-Key: it'\\''s' --data-raw '{\"a\":1}' --compressed -sS",
         )
         .unwrap();
         assert_eq!(
-            (ask.method.as_str(), ask.target.as_str()),
+            (request.method.as_str(), request.target.as_str()),
             ("PUT", "https://shop.example/orders?x=1")
         );
-        assert_eq!(header(&ask, "x-key"), Some("it's"));
-        assert_eq!(header(&ask, "accept"), Some("a/b"));
-        assert!(header(&ask, "accept-encoding").is_some());
-        assert_eq!(ask.body, br#"{"a":1}"#);
+        assert_eq!(header(&request, "x-key"), Some("it's"));
+        assert_eq!(header(&request, "accept"), Some("a/b"));
+        assert!(header(&request, "accept-encoding").is_some());
+        assert_eq!(request.body, br#"{"a":1}"#);
     }
 
     #[test]
     fn what_curl_adds_by_itself_is_added() {
-        let ask = parse("curl localhost:8080 -d a=1 -d b=2 -u me:secret -H 'User-Agent:'").unwrap();
-        assert_eq!((ask.method.as_str(), ask.target.as_str()), ("POST", "http://localhost:8080"));
-        assert_eq!(ask.body, b"a=1&b=2");
-        assert_eq!(header(&ask, "content-type"), Some("application/x-www-form-urlencoded"));
-        assert_eq!(header(&ask, "authorization"), Some("Basic bWU6c2VjcmV0"));
-        assert_eq!(header(&ask, "user-agent"), None);
-        let ask = parse("curl -G http://a/x --data-urlencode 'q=a b&c' -d y").unwrap();
-        assert_eq!((ask.method.as_str(), ask.target.as_str()), ("GET", "http://a/x?q=a%20b%26c&y"));
-        let ask = parse("curl --json '{}' http://a/").unwrap();
-        assert_eq!(header(&ask, "content-type"), Some("application/json"));
-        assert_eq!(header(&ask, "accept"), Some("application/json"));
+        let request =
+            parse("curl localhost:8080 -d a=1 -d b=2 -u me:secret -H 'User-Agent:'").unwrap();
+        assert_eq!(
+            (request.method.as_str(), request.target.as_str()),
+            ("POST", "http://localhost:8080")
+        );
+        assert_eq!(request.body, b"a=1&b=2");
+        assert_eq!(header(&request, "content-type"), Some("application/x-www-form-urlencoded"));
+        assert_eq!(header(&request, "authorization"), Some("Basic bWU6c2VjcmV0"));
+        assert_eq!(header(&request, "user-agent"), None);
+        let request = parse("curl -G http://a/x --data-urlencode 'q=a b&c' -d y").unwrap();
+        assert_eq!(
+            (request.method.as_str(), request.target.as_str()),
+            ("GET", "http://a/x?q=a%20b%26c&y")
+        );
+        let request = parse("curl --json '{}' http://a/").unwrap();
+        assert_eq!(header(&request, "content-type"), Some("application/json"));
+        assert_eq!(header(&request, "accept"), Some("application/json"));
         assert_eq!(parse("curl -XPATCH -sI http://a/").unwrap().method, "PATCH");
         assert_eq!(parse("curl -I --url=http://a/").unwrap().method, "HEAD");
     }

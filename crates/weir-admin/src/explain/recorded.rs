@@ -151,16 +151,16 @@ mod tests {
             problem: "token-expired".to_owned(),
             ..Summary::default()
         };
-        let told = recorded(rejected.clone(), "auth jwt");
-        assert_eq!(told.outcome, RecordedOutcome::Problem);
-        assert_eq!(told.why, "The token has expired: auth jwt.");
-        assert_eq!(told.problem.unwrap().fault, "client");
+        let explanation = recorded(rejected.clone(), "auth jwt");
+        assert_eq!(explanation.outcome, RecordedOutcome::Problem);
+        assert_eq!(explanation.why, "The token has expired: auth jwt.");
+        assert_eq!(explanation.problem.unwrap().fault, "client");
         let unknown = Summary { problem: "new-one".to_owned(), ..rejected };
         assert_eq!(recorded(unknown, "").why, "new-one.");
         let answered = Summary { receiver: "back".to_owned(), status: 404, ..Summary::default() };
-        let told = recorded(answered, "");
-        assert_eq!(told.outcome, RecordedOutcome::Answered);
-        assert_eq!(told.why, "It passed every policy, and back responded with 404.");
+        let explanation = recorded(answered, "");
+        assert_eq!(explanation.outcome, RecordedOutcome::Answered);
+        assert_eq!(explanation.why, "It passed every policy, and back responded with 404.");
         assert_eq!(recorded(Summary::default(), "").outcome, RecordedOutcome::BrokenOff);
     }
 }

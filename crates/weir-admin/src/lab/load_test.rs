@@ -12,7 +12,7 @@ use super::{
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,6 +20,7 @@ use weir_gateway::request_text::RequestText;
 use weir_lab::program::{Step, Url};
 use weir_lab::scenario::{self, Level, Overrides};
 use weir_lab::suite::Suite;
+use weir_net::listen;
 use weir_server::Gateway;
 
 /// Stored seconds of a load test.
@@ -54,12 +55,7 @@ struct Load {
 
 /// URL of a listener from this machine.
 fn url(addr: SocketAddr, tls: bool) -> String {
-    let ip = match addr.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    format!("{}://{}", if tls { "https" } else { "http" }, SocketAddr::new(ip, addr.port()))
+    format!("{}://{}", if tls { "https" } else { "http" }, listen::reachable(addr))
 }
 
 impl Lab {

@@ -75,7 +75,7 @@ impl PoolHistories {
 
 impl PoolRing {
     fn add(&mut self, now: u64, pool: &PoolSnapshot) {
-        let totals = [(pool.served, 0.0), sum(&pool.wait), sum(&pool.duration)];
+        let totals = [(pool.served, 0.0), sum(&pool.request_wait), sum(&pool.request_duration)];
         if let Some([served, wait, took]) = self.before.replace(totals) {
             if self.points.len() >= MAX_SECONDS {
                 self.points.pop_front();
@@ -83,7 +83,7 @@ impl PoolRing {
             self.points.push_back(Point {
                 at: now,
                 busy: pool.agents.busy as u64,
-                waiting: pool.queue as u64,
+                waiting: pool.queue.current as u64,
                 served: pool.served.saturating_sub(served.0),
                 wait_us: mean(wait, totals[1]),
                 took_us: mean(took, totals[2]),
@@ -120,15 +120,16 @@ fn mean(before: (u64, f64), now: (u64, f64)) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_broker::QueueLength;
 
     fn snapshot(served: u64, sum: f64) -> PoolSnapshot {
         let summary = DurationSummary { count: served, sum, ..DurationSummary::default() };
         PoolSnapshot {
             name: "a".to_owned(),
             served,
-            wait: summary,
-            duration: summary,
-            queue: 3,
+            request_wait: summary,
+            request_duration: summary,
+            queue: QueueLength { current: 3, ..QueueLength::default() },
             ..PoolSnapshot::default()
         }
     }

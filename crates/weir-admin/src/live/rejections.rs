@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use weir_server::snapshot::Snapshot;
 
 /// Maximum number of consumers.
-const MAX_POINTS: usize = 2000;
+const MAX_CONSUMERS: usize = 2000;
 
 /// Requests rejected by weir since the start: local replies with 401, 403, 429 and 503. Responses
 /// of upstreams are not included.
@@ -34,15 +34,15 @@ pub(crate) struct ConsumerRejections {
 impl Rejections {
     /// From a snapshot, in which consumers are contiguous.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        let mut told = Self::default();
+        let mut all = Self::default();
         for series in &snapshot.rejections {
-            let consumers = &mut told.consumers;
+            let consumers = &mut all.consumers;
             if consumers.last().is_none_or(|last| last.consumer != series.consumer) {
                 let consumer = series.consumer.clone();
                 consumers.push(ConsumerRejections { consumer, ..ConsumerRejections::default() });
             }
             let Some(last) = consumers.last_mut() else { continue };
-            told.requests += series.requests;
+            all.requests += series.requests;
             last.requests += series.requests;
             last.reasons.push(Rejected {
                 reason: series.problem.slug().to_owned(),
@@ -50,12 +50,12 @@ impl Rejections {
                 requests: series.requests,
             });
         }
-        for one in &mut told.consumers {
+        for one in &mut all.consumers {
             one.reasons.sort_by_key(|one| std::cmp::Reverse(one.requests));
         }
-        told.consumers.sort_by_key(|one| std::cmp::Reverse(one.requests));
-        told.more = told.consumers.len() > MAX_POINTS;
-        told.consumers.truncate(MAX_POINTS);
-        told
+        all.consumers.sort_by_key(|one| std::cmp::Reverse(one.requests));
+        all.more = all.consumers.len() > MAX_CONSUMERS;
+        all.consumers.truncate(MAX_CONSUMERS);
+        all
     }
 }

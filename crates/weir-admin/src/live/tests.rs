@@ -55,12 +55,12 @@ fn rejections_are_told_by_reason() {
     ]);
     let snapshot = Totals::of(&now).since(&Totals::of(&before));
     assert_eq!((snapshot.rejected, snapshot.client_errors), (9, 0));
-    let told: Vec<_> = snapshot
+    let result: Vec<_> = snapshot
         .rejections
         .iter()
         .map(|one| (one.reason.as_str(), one.status, one.requests))
         .collect();
-    assert_eq!(told, [("rate-limited", 429, 7), ("token-expired", 401, 2)]);
+    assert_eq!(result, [("rate-limited", 429, 7), ("token-expired", 401, 2)]);
     let all = Rejections::of(&now);
     assert_eq!((all.requests, all.consumers[0].consumer.as_str()), (14, "a"));
     assert_eq!(all.consumers[2].reasons[0].reason, "token-expired");
@@ -75,11 +75,11 @@ fn points_that_are_told_together_have_the_quantiles_of_all_their_requests() {
         let all = [("a", 200, minute.div_ceil(2) * 100, 100), ("a", 200, minute / 2, 90_000)];
         history.add(begin + minute * 60, &Totals::of(&snapshot(&all)), 0);
     }
-    let told = history.between(0, begin + 3000 * 60);
-    assert_eq!(told.step_seconds, 240);
-    assert!(told.p50_us.iter().all(|p50| *p50 == Some(100)), "{:?}", told.p50_us);
+    let result = history.between(0, begin + 3000 * 60);
+    assert_eq!(result.step_seconds, 240);
+    assert!(result.p50_us.iter().all(|p50| *p50 == Some(100)), "{:?}", result.p50_us);
     let slow = |p99: &Option<u64>| p99.is_some_and(|p99| p99 == 100 || p99.abs_diff(90_000) < 900);
-    assert!(told.p99_us.iter().all(slow), "{:?}", told.p99_us);
+    assert!(result.p99_us.iter().all(slow), "{:?}", result.p99_us);
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn only_so_many_points_are_told_and_kept() {
         history.add(second, &Totals::default(), 0);
     }
     for from in [0, 10_000, 19_000, 19_500] {
-        let told = history.between(from, 20_000);
-        assert!(!told.at.is_empty() && told.at.len() <= 900, "{from}: {}", told.at.len());
-        assert_eq!(told.at.len(), told.p99_us.len());
+        let result = history.between(from, 20_000);
+        assert!(!result.at.is_empty() && result.at.len() <= 900, "{from}: {}", result.at.len());
+        assert_eq!(result.at.len(), result.p99_us.len());
     }
 }
 
@@ -127,22 +127,22 @@ fn a_clock_that_is_set_back_breaks_nothing() {
 }
 
 #[test]
-fn who_is_refused_within_a_second_is_throttled_though_something_is_left_again() {
-    let standing = |consumer: &str, remaining, refused| PlanStatus {
+fn rejections_within_the_second_count_as_throttled() {
+    let status = |consumer: &str, remaining, refused| PlanStatus {
         consumer: consumer.to_owned(),
         plan: "gold".to_owned(),
-        rate: Some(RateStatus { burst: 10, remaining, reset: 1 }),
-        quota: None,
+        throttled: (remaining == 0).then(|| "rate".to_owned()),
+        rate: Some(RateStatus { burst: 10, remaining, reset_seconds: 1 }),
         refused_by_rate: refused,
-        refused_by_quota: 0,
+        ..PlanStatus::default()
     };
-    let standings = |plans: Vec<PlanStatus>| LimitStatuses { plans, limits: Vec::new() };
+    let statuses = |consumers| LimitStatuses { consumers, limits: Vec::new() };
     let mut refused = HashMap::new();
-    let first = standings(vec![standing("a", 3, 7), standing("b", 0, 1), standing("c", 3, 0)]);
+    let first = statuses(vec![status("a", 3, 7), status("b", 0, 1), status("c", 3, 0)]);
     let names = |found: Vec<Throttled>| -> Vec<(String, u64)> {
         found.into_iter().map(|one| (one.consumer, one.refused)).collect()
     };
     assert_eq!(names(throttled(&first, &mut refused)), [("b".to_owned(), 0)]);
-    let next = standings(vec![standing("a", 3, 9), standing("b", 2, 1), standing("c", 3, 0)]);
+    let next = statuses(vec![status("a", 3, 9), status("b", 2, 1), status("c", 3, 0)]);
     assert_eq!(names(throttled(&next, &mut refused)), [("a".to_owned(), 2)]);
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use weir_server::snapshot::Snapshot;
 
 /// Maximum number of routes.
-const MAX_POINTS: usize = 2000;
+const MAX_ROUTES: usize = 2000;
 
 /// Requests since the start; subtract two results for the requests between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -46,7 +46,7 @@ impl Traffic {
         for (key, durations) in &snapshot.requests {
             all.entry((&key.api, &key.operation)).or_default().add(key, durations);
         }
-        let told = |((api, operation), sums): ((&str, &str), Sums)| RouteTraffic {
+        let route = |((api, operation), sums): ((&str, &str), Sums)| RouteTraffic {
             api: api.to_owned(),
             operation: operation.to_owned(),
             requests: sums.requests,
@@ -55,10 +55,10 @@ impl Traffic {
             p50_us: sums.percentile_us(50),
             p99_us: sums.percentile_us(99),
         };
-        let mut routes: Vec<RouteTraffic> = all.into_iter().map(told).collect();
+        let mut routes: Vec<RouteTraffic> = all.into_iter().map(route).collect();
         routes.sort_by_key(|route| std::cmp::Reverse(route.requests));
-        let more = routes.len() > MAX_POINTS;
-        routes.truncate(MAX_POINTS);
+        let more = routes.len() > MAX_ROUTES;
+        routes.truncate(MAX_ROUTES);
         Self { at_ms: super::unix_ms(), routes, more }
     }
 }

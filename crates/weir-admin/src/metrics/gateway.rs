@@ -246,7 +246,7 @@ pub(super) fn overflow() -> (&'static str, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::render;
+    use crate::metrics::text::{Format, render};
     use weir_server::snapshot::TargetSeries;
     use weir_telemetry::stats::{CallKey, TargetKey, Totals};
 
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn upstreams_have_the_names_of_the_conventions() {
-        let text = render(&gateway(&stats()));
+        let text = render(&gateway(&stats()), Format::Plain);
         let target =
             "weir_upstream=\"stock\",server_address=\"stock.internal\",server_port=\"8080\"";
         let count = "http_client_request_duration_seconds_count{http_request_method=\"GET\"";
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_names_of_the_conventions() {
-        let text = render(&gateway(&stats()));
+        let text = render(&gateway(&stats()), Format::Plain);
         let labels = "http_request_method=\"GET\",http_response_status_code=\"200\",\
             http_route=\"/orders/{id}\",weir_api=\"orders\",weir_operation=\"get-order\"";
         for line in [

@@ -2,9 +2,7 @@
 //! (<https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>): for
 //! scrapers that request it, since only this format has exemplars.
 
-use super::text::{number, pair, sample};
-use super::{Exemplar, Family, Histogram, Sample, Samples};
-use std::fmt::Write;
+use super::{Exemplar, Family, Samples};
 
 /// Content-Type of a rendered page.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,17 +29,8 @@ pub(super) fn is_preferred<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
     open > 0.0 && open >= plain
 }
 
-/// Renders families in their order. Each name must occur in one family only.
-pub(super) fn render(families: &[Family]) -> String {
-    let mut out = String::with_capacity(16 * 1024);
-    for family in families {
-        family_text(family, families, &mut out);
-    }
-    out.push_str("# EOF\n");
-    out
-}
-
-fn family_text(family: &Family, all: &[Family], out: &mut String) {
+/// The first lines of a family. Each name must occur in one family only.
+pub(super) fn header(family: &Family, all: &[Family]) -> String {
     let is_free = |stem: &&str| all.iter().all(|other| other.name != *stem);
     // The name of a counter's family lacks `_total`. Where another family has that name, only
     // `unknown` keeps the name of the plain text format.
@@ -53,59 +42,25 @@ fn family_text(family: &Family, all: &[Family], out: &mut String) {
         (Samples::Histogram(_), _) => (family.name, "histogram"),
     };
     let help = family.help.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}");
-    match &family.samples {
-        Samples::Counter(samples) | Samples::Gauge(samples) => {
-            for Sample { labels, value } in samples {
-                sample(out, family.name, "", labels.iter().map(pair), *value);
-                out.push('\n');
-            }
-        }
-        Samples::Histogram(histograms) => {
-            for histogram in histograms {
-                histogram_text(out, name, histogram);
-            }
-        }
-    }
+    format!("# TYPE {name} {kind}\n# HELP {name} {help}\n")
 }
 
-fn histogram_text(out: &mut String, name: &str, histogram: &Histogram) {
-    let labels = || histogram.labels.iter().map(pair);
-    let bounds = histogram.buckets.iter().copied().chain([(f64::INFINITY, histogram.count)]);
-    for (index, (bound, count)) in bounds.enumerate() {
-        // `1.0`, not `1`: one number has one text.
-        let bound = if bound.is_finite() { format!("{bound:?}") } else { number(bound) };
-        let le = [("le", bound.as_str())];
-        sample(out, name, "_bucket", labels().chain(le), count as f64);
-        if let Some((_, exemplar)) = histogram.exemplars.iter().find(|(of, _)| *of == index) {
-            exemplar_text(out, exemplar);
-        }
-        out.push('\n');
-    }
-    for (suffix, value) in [("_sum", histogram.sum), ("_count", histogram.count as f64)] {
-        sample(out, name, suffix, labels(), value);
-        out.push('\n');
-    }
-}
-
-fn exemplar_text(out: &mut String, Exemplar { span, seconds, at }: &Exemplar) {
+/// An exemplar, at the end of the line of its bucket.
+pub(super) fn exemplar(Exemplar { span, seconds, at }: &Exemplar) -> String {
     let (trace, span, at) = (span.trace, span.span, at.as_secs_f64());
-    let _ = write!(
-        out,
-        " # {{trace_id=\"{trace:032x}\",span_id=\"{span:016x}\"}} {} {at:.3}",
-        number(*seconds)
-    );
+    format!(" # {{trace_id=\"{trace:032x}\",span_id=\"{span:016x}\"}} {seconds} {at:.3}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Kind;
+    use crate::metrics::text::{Format, render};
+    use crate::metrics::{Histogram, Kind};
     use std::time::Duration;
     use weir_telemetry::trace_context::SpanContext;
 
     #[test]
-    fn it_is_given_to_who_prefers_it() {
+    fn the_preferred_format_is_selected() {
         let preferred = |accept: &str| is_preferred([accept].into_iter());
         assert!(preferred("application/openmetrics-text"));
         // As Prometheus requests.
@@ -119,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_as_the_standard_has_it() {
+    fn a_page_conforms_to_the_standard() {
         let span = SpanContext { trace: 0xab, span: 0xcd };
         let exemplar =
             Exemplar { span, seconds: 0.25, at: Duration::from_millis(1_700_000_000_500) };
@@ -141,7 +96,7 @@ mod tests {
             Family::single(Kind::Counter, "w_seconds_total", "All W.", 2.0),
         ];
         assert_eq!(
-            render(&families),
+            render(&families, Format::OpenMetrics),
             "# TYPE d_seconds histogram\n# HELP d_seconds A \\\"d\\\".\n\
              d_seconds_bucket{a=\"b\",le=\"0.005\"} 1\n\
              d_seconds_bucket{a=\"b\",le=\"1.0\"} 3 # {trace_id=\"000000000000000000000000000000ab\",\

@@ -1,6 +1,6 @@
 //! Statistics of pools as families.
 
-use super::Kind::{Counter, Gauge};
+use super::Kind::{self, Counter, Gauge};
 use super::{Family, Labels, Row, Sample};
 use weir_broker::{DurationSummary, PoolSnapshot};
 
@@ -8,9 +8,9 @@ use weir_broker::{DurationSummary, PoolSnapshot};
 const POOLS: &[Row<PoolSnapshot>] = &[
     (Gauge, "weir_pool_ready", |p| p.ready.into(),
         "Whether a pool can serve, as far as is known."),
-    (Gauge, "weir_pool_queue_depth", |p| p.queue as f64,
+    (Gauge, "weir_pool_queue_depth", |p| p.queue.current as f64,
         "Requests that wait for an agent."),
-    (Gauge, "weir_pool_queue_depth_max", |p| p.queue_peak as f64,
+    (Gauge, "weir_pool_queue_depth_max", |p| p.queue.peak as f64,
         "Highest queue depth so far."),
     (Counter, "weir_pool_served_total", |p| p.served as f64,
         "Requests that agents responded to."),
@@ -26,86 +26,64 @@ const POOLS: &[Row<PoolSnapshot>] = &[
         "Agents killed because a request timed out or their response was invalid."),
     (Counter, "weir_pool_log_dropped_total", |p| p.log_dropped as f64,
         "Log lines of agents dropped because there were too many."),
-    (Counter, "weir_pool_request_wait_seconds_total", |p| p.wait.sum,
+    (Counter, "weir_pool_request_wait_seconds_total", |p| p.request_wait.sum,
         "Time that requests waited for an agent, all together."),
-    (Counter, "weir_pool_request_duration_seconds_total", |p| p.duration.sum,
+    (Counter, "weir_pool_request_duration_seconds_total", |p| p.request_duration.sum,
         "Time that agents took for requests, all together."),
 ];
 
-/// Everything that is counted of pools; no family where there are none.
+/// Numbers with one more label: kind, name, label, numbers by its values, help.
+type LabelledRow =
+    (Kind, &'static str, &'static str, fn(&PoolSnapshot) -> Vec<(&'static str, f64)>, &'static str);
+
+#[rustfmt::skip]
+const LABELLED: &[LabelledRow] = &[
+    (Gauge, "weir_pool_agents", "state",
+        |p| vec![
+            ("busy", p.agents.busy as f64),
+            ("available", p.agents.available as f64),
+            ("starting", p.agents.starting as f64),
+            ("locked", p.agents.locked as f64),
+        ],
+        "Agents, by state."),
+    (Counter, "weir_pool_rejected_total", "reason",
+        |p| vec![
+            ("full", p.rejected_full as f64),
+            ("wait", p.rejected_wait as f64),
+            ("unavailable", p.rejected_unavailable as f64),
+        ],
+        "Requests rejected: the queue was full, the wait too long, or no agent available."),
+    (Gauge, "weir_pool_request_wait_seconds", "quantile",
+        |p| quantiles(&p.request_wait),
+        "Time that requests waited for an agent: percentiles, mean and maximum."),
+    (Gauge, "weir_pool_request_duration_seconds", "quantile",
+        |p| quantiles(&p.request_duration),
+        "Time that agents took for requests: percentiles, mean and maximum."),
+];
+
+/// Statistics of pools; no family without pools.
 pub fn pools(pools: &[PoolSnapshot]) -> Vec<Family> {
     if pools.is_empty() {
         return Vec::new();
     }
-    let mut families = vec![
-        by("weir_pool_agents", "Agents, by state.", Gauge, "state", pools, |pool| {
-            let agents = pool.agents;
-            [
-                ("busy", agents.busy as f64),
-                ("available", agents.available as f64),
-                ("starting", agents.starting as f64),
-                ("locked", agents.locked as f64),
-            ]
-        }),
-        by(
-            "weir_pool_rejected_total",
-            "Requests rejected: the queue was full, the wait too long, or no agent available.",
-            Counter,
-            "reason",
-            pools,
-            |pool| {
-                [
-                    ("full", pool.rejected_full as f64),
-                    ("wait", pool.rejected_wait as f64),
-                    ("unavailable", pool.rejected_unavailable as f64),
-                ]
-            },
-        ),
-        by(
-            "weir_pool_request_wait_seconds",
-            "Time that requests waited for an agent: percentiles, mean and maximum.",
-            Gauge,
-            "quantile",
-            pools,
-            |pool| quantiles(&pool.wait),
-        ),
-        by(
-            "weir_pool_request_duration_seconds",
-            "Time that agents took for requests: percentiles, mean and maximum.",
-            Gauge,
-            "quantile",
-            pools,
-            |pool| quantiles(&pool.duration),
-        ),
-    ];
-    families.extend(Family::table_of(POOLS, pools, labels));
-    families
+    let labelled = LABELLED.iter().map(|&(kind, name, label, values, help)| {
+        let samples = pools.iter().flat_map(|pool| {
+            values(pool).into_iter().map(move |(value, number)| {
+                let mut labels = labels(pool);
+                labels.push((label, value.to_owned()));
+                Sample { labels, value: number }
+            })
+        });
+        Family::new(kind, name, help, samples)
+    });
+    labelled.chain(Family::table_of(POOLS, pools, labels)).collect()
 }
 
 fn labels(pool: &PoolSnapshot) -> Labels {
     vec![("weir_pool", pool.name.clone())]
 }
 
-/// Numbers of each pool by the values of another label.
-fn by<const N: usize>(
-    name: &'static str,
-    help: &'static str,
-    kind: super::Kind,
-    label: &'static str,
-    pools: &[PoolSnapshot],
-    values: fn(&PoolSnapshot) -> [(&'static str, f64); N],
-) -> Family {
-    let samples = pools.iter().flat_map(|pool| {
-        values(pool).map(|(value, number)| {
-            let mut labels = labels(pool);
-            labels.push((label, value.to_owned()));
-            Sample { labels, value: number }
-        })
-    });
-    Family::new(kind, name, help, samples)
-}
-
-fn quantiles(summary: &DurationSummary) -> [(&'static str, f64); 5] {
+fn quantiles(summary: &DurationSummary) -> Vec<(&'static str, f64)> {
     let DurationSummary { mean, max, p50, p95, p99, .. } = *summary;
-    [("0.5", p50), ("0.95", p95), ("0.99", p99), ("1", max), ("mean", mean)]
+    vec![("0.5", p50), ("0.95", p95), ("0.99", p99), ("1", max), ("mean", mean)]
 }

@@ -1,22 +1,46 @@
 //! The Prometheus text format, version 0.0.4
-//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>), and what OpenMetrics has in
+//! common with it.
 
-use super::{Family, Histogram, Sample, Samples};
-use std::fmt::Write;
+use super::{Family, Histogram, Sample, Samples, openmetrics};
 
 /// Content-Type of a rendered page.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// Format of a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Plain,
+    OpenMetrics,
+}
+
 /// Renders families in their order. Each name must occur in one family only.
-pub fn render(families: &[Family]) -> String {
+pub(super) fn render(families: &[Family], format: Format) -> String {
     let mut out = String::with_capacity(16 * 1024);
     for family in families {
-        family_text(family, &mut out);
+        out.push_str(&match format {
+            Format::Plain => header(family),
+            Format::OpenMetrics => openmetrics::header(family, families),
+        });
+        match &family.samples {
+            Samples::Counter(samples) | Samples::Gauge(samples) => {
+                for Sample { labels, value } in samples {
+                    sample(&mut out, family.name, "", labels.iter().map(pair), *value);
+                    out.push('\n');
+                }
+            }
+            Samples::Histogram(histograms) => {
+                histograms.iter().for_each(|one| histogram(&mut out, family.name, one, format));
+            }
+        }
+    }
+    if format == Format::OpenMetrics {
+        out.push_str("# EOF\n");
     }
     out
 }
 
-fn family_text(family: &Family, out: &mut String) {
+fn header(family: &Family) -> String {
     let kind = match &family.samples {
         Samples::Counter(_) => "counter",
         Samples::Gauge(_) => "gauge",
@@ -24,49 +48,37 @@ fn family_text(family: &Family, out: &mut String) {
     };
     let name = family.name;
     let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    match &family.samples {
-        Samples::Counter(samples) | Samples::Gauge(samples) => {
-            for Sample { labels, value } in samples {
-                line(out, name, "", labels.iter().map(pair), *value);
-            }
-        }
-        Samples::Histogram(histograms) => {
-            for histogram in histograms {
-                histogram_text(out, name, histogram);
-            }
-        }
-    }
+    format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")
 }
 
-fn histogram_text(out: &mut String, name: &str, histogram: &Histogram) {
+fn histogram(out: &mut String, name: &str, histogram: &Histogram, format: Format) {
     let labels = || histogram.labels.iter().map(pair);
-    for (bound, count) in &histogram.buckets {
-        let bound = number(*bound);
-        line(out, name, "_bucket", labels().chain([("le", bound.as_str())]), *count as f64);
+    let bounds = histogram.buckets.iter().copied().chain([(f64::INFINITY, histogram.count)]);
+    for (index, (bound, count)) in bounds.enumerate() {
+        let bound = match format {
+            // `1.0`, not `1`: a number has one representation.
+            Format::OpenMetrics if bound.is_finite() => format!("{bound:?}"),
+            _ => number(bound),
+        };
+        sample(out, name, "_bucket", labels().chain([("le", bound.as_str())]), count as f64);
+        let exemplar = histogram.exemplars.iter().find(|(bucket, _)| *bucket == index);
+        if let (Format::OpenMetrics, Some((_, exemplar))) = (format, exemplar) {
+            out.push_str(&openmetrics::exemplar(exemplar));
+        }
+        out.push('\n');
     }
-    line(out, name, "_bucket", labels().chain([("le", "+Inf")]), histogram.count as f64);
-    line(out, name, "_sum", labels(), histogram.sum);
-    line(out, name, "_count", labels(), histogram.count as f64);
+    for (suffix, value) in [("_sum", histogram.sum), ("_count", histogram.count as f64)] {
+        sample(out, name, suffix, labels(), value);
+        out.push('\n');
+    }
 }
 
-pub(super) fn pair<'a>((name, value): &'a (&'static str, String)) -> (&'a str, &'a str) {
+fn pair<'a>((name, value): &'a (&'static str, String)) -> (&'a str, &'a str) {
     (name, value)
 }
 
-fn line<'a>(
-    out: &mut String,
-    name: &str,
-    suffix: &str,
-    labels: impl Iterator<Item = (&'a str, &'a str)>,
-    value: f64,
-) {
-    sample(out, name, suffix, labels, value);
-    out.push('\n');
-}
-
 /// A line without its end, which is the same in both formats.
-pub(super) fn sample<'a>(
+fn sample<'a>(
     out: &mut String,
     name: &str,
     suffix: &str,
@@ -103,7 +115,7 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-pub(super) fn number(value: f64) -> String {
+fn number(value: f64) -> String {
     if value == f64::INFINITY {
         "+Inf".to_owned()
     } else if value == f64::NEG_INFINITY {
@@ -122,7 +134,7 @@ mod tests {
         let labels = vec![("a", "x\"y\\z\nw".to_owned()), ("b", "ü".to_owned())];
         let samples = Samples::Counter(vec![Sample::new(labels, 3)]);
         assert_eq!(
-            render(&[Family { name: "n_total", help: "Help\nme.", samples }]),
+            render(&[Family { name: "n_total", help: "Help\nme.", samples }], Format::Plain),
             "# HELP n_total Help\\nme.\n# TYPE n_total counter\n\
              n_total{a=\"x\\\"y\\\\z\\nw\",b=\"ü\"} 3\n"
         );
@@ -138,7 +150,7 @@ mod tests {
             exemplars: Vec::new(),
         }]);
         assert_eq!(
-            render(&[Family { name: "d_seconds", help: "D.", samples }]),
+            render(&[Family { name: "d_seconds", help: "D.", samples }], Format::Plain),
             "# HELP d_seconds D.\n# TYPE d_seconds histogram\n\
              d_seconds_bucket{a=\"b\",le=\"0.005\"} 1\n\
              d_seconds_bucket{a=\"b\",le=\"1\"} 3\n\
@@ -149,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_what_prometheus_reads() {
+    fn numbers_are_valid_for_prometheus() {
         assert_eq!(number(f64::INFINITY), "+Inf");
         assert_eq!(number(f64::NAN), "NaN");
         assert_eq!(number(1e21), "1000000000000000000000");

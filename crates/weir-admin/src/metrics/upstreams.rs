@@ -20,62 +20,51 @@ const TARGETS: &[Row<TargetSeries>] = &[
         "Requests rejected because every connection was in use."),
 ];
 
+/// Counters with one more label: name, label, its values, counts, help.
+type LabelledRow = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    fn(&TargetSeries) -> &[u64],
+    &'static str,
+);
+
+#[rustfmt::skip]
+const LABELLED: &[LabelledRow] = &[
+    ("weir_upstream_taken_out_total", "weir_reason",
+        EjectionReason::VARIANTS, |t| &t.health.ejections,
+        "Ejections of a target, by reason."),
+    ("weir_upstream_checks_total", "weir_result",
+        &["good", "bad"], |t| &t.health.checks,
+        "Health checks, by result."),
+    ("weir_upstream_retries_total", "weir_reason",
+        RetryReason::VARIANTS, |t| &t.retries,
+        "Retries after a failed attempt, by reason."),
+    ("weir_upstream_retries_refused_total", "weir_reason",
+        RetryDenied::VARIANTS, |t| &t.retries_denied,
+        "Retries that were allowed by the request and denied by weir, by reason."),
+    ("weir_upstream_hedges_total", "weir_winner",
+        Hedged::VARIANTS, |t| &t.hedges,
+        "Hedged requests by winner."),
+    ("weir_upstream_resolutions_total", "weir_result",
+        &["good", "bad"], |t| &t.resolutions,
+        "DNS queries for targets that have a name, by result."),
+];
+
 /// State and activity of upstream targets.
 pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
-    let good = &["good", "bad"];
-    let mut families: Vec<Family> = Family::table_of(TARGETS, targets, target_labels).collect();
-    families.extend([
-        by(
-            "weir_upstream_taken_out_total",
-            "Ejections of a target, by reason.",
-            "weir_reason",
-            targets,
-            EjectionReason::VARIANTS,
-            |t| &t.health.ejections,
-        ),
-        by(
-            "weir_upstream_checks_total",
-            "Health checks, by result.",
-            "weir_result",
-            targets,
-            good,
-            |t| &t.health.checks,
-        ),
-        by(
-            "weir_upstream_retries_total",
-            "Retries after a failed attempt, by reason.",
-            "weir_reason",
-            targets,
-            RetryReason::VARIANTS,
-            |t| &t.retries,
-        ),
-        by(
-            "weir_upstream_retries_refused_total",
-            "Retries that were allowed by the request and denied by weir, by reason.",
-            "weir_reason",
-            targets,
-            RetryDenied::VARIANTS,
-            |t| &t.retries_denied,
-        ),
-        by(
-            "weir_upstream_hedges_total",
-            "Hedged requests by winner.",
-            "weir_winner",
-            targets,
-            Hedged::VARIANTS,
-            |t| &t.hedges,
-        ),
-        by(
-            "weir_upstream_resolutions_total",
-            "DNS queries for targets that have a name, by result.",
-            "weir_result",
-            targets,
-            good,
-            |t| &t.resolutions,
-        ),
-        grpc(targets),
-    ]);
-    families
+    let labelled = LABELLED.iter().map(|&(name, label, values, counts, help)| {
+        let samples = targets.iter().flat_map(|target| {
+            values.iter().zip(counts(target)).map(move |(value, count)| {
+                let mut labels = target_labels(target);
+                labels.push((label, (*value).to_owned()));
+                Sample::new(labels, *count)
+            })
+        });
+        Family::new(Counter, name, help, samples)
+    });
+    let plain = Family::table_of(TARGETS, targets, target_labels);
+    plain.chain(labelled).chain([grpc(targets)]).collect()
 }
 
 /// gRPC calls of each target by their status, as far as there were any.
@@ -89,25 +78,6 @@ fn grpc(targets: &[TargetSeries]) -> Family {
         })
     });
     Family::new(Counter, "weir_upstream_grpc_total", "Ended gRPC calls, by status.", samples)
-}
-
-/// Counts of each target by the values of another label.
-fn by(
-    name: &'static str,
-    help: &'static str,
-    label: &'static str,
-    targets: &[TargetSeries],
-    values: &[&'static str],
-    counts: fn(&TargetSeries) -> &[u64],
-) -> Family {
-    let samples = targets.iter().flat_map(|target| {
-        values.iter().zip(counts(target)).map(|(value, count)| {
-            let mut labels = target_labels(target);
-            labels.push((label, (*value).to_owned()));
-            Sample::new(labels, *count)
-        })
-    });
-    Family::new(Counter, name, help, samples)
 }
 
 fn target_labels(target: &TargetSeries) -> Labels {

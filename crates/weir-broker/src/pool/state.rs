@@ -228,7 +228,8 @@ impl State {
     }
 
     pub(super) fn states(&self) -> AgentStates {
-        let mut states = AgentStates::default();
+        let pids = self.pids().map(|(_, pid)| pid).collect();
+        let mut states = AgentStates { max: self.counts.max, pids, ..AgentStates::default() };
         for agent in self.agents.values() {
             *match agent.phase {
                 Phase::Starting => &mut states.starting,

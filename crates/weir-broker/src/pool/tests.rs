@@ -55,7 +55,7 @@ fn an_agent_goes_to_whoever_has_a_connection_to_it() {
     assert!(one.release(Outcome::Keep) && two.release(Outcome::Keep));
     let again = lease(&pool, 1);
     assert_eq!((again.agent(), again.is_connected()), (second, true));
-    // The other one is taken from its worker, which is told.
+    // The other one is taken from its worker, which is snapshot.
     let taken = lease(&pool, 1);
     assert_eq!((taken.agent(), taken.is_connected()), (first, false));
     assert_eq!((lost(&pool, 0), lost(&pool, 1)), (vec![first], Vec::new()));
@@ -79,9 +79,12 @@ fn who_waits_is_served_in_turn_and_nobody_overtakes() {
     assert!(!first.is_connected() && granted(&mut waiting[2]).is_none());
     drop(first);
     assert!(granted(&mut waiting[2]).is_some());
-    let told = pool.snapshot();
-    assert_eq!((told.queue, told.queue_peak, told.rejected_full, told.served), (0, 3, 1, 2));
-    assert_eq!(told.wait.count, 4);
+    let snapshot = pool.snapshot();
+    assert_eq!(
+        (snapshot.queue.current, snapshot.queue.peak, snapshot.rejected_full, snapshot.served),
+        (0, 3, 1, 2)
+    );
+    assert_eq!(snapshot.request_wait.count, 4);
 }
 
 #[test]
@@ -92,11 +95,11 @@ fn a_place_in_the_queue_is_given_up_by_leaving() {
     let late = wait(&pool, 1);
     assert!(matches!(late.expire(), Refused::Expired { .. }));
     let mut next = wait(&pool, 0);
-    assert_eq!(pool.snapshot().queue, 1);
+    assert_eq!(pool.snapshot().queue.current, 1);
     assert!(busy.release(Outcome::Keep));
     // Served and gone at the same moment: nothing is lost.
-    let (told, _) = (pool.snapshot(), ());
-    assert_eq!((told.queue, told.rejected_wait), (0, 1));
+    let (snapshot, _) = (pool.snapshot(), ());
+    assert_eq!((snapshot.queue.current, snapshot.rejected_wait), (0, 1));
     let again = granted(&mut next).expect("it was its turn");
     assert!(again.release(Outcome::Keep));
     let busy = lease(&pool, 0);
@@ -117,8 +120,11 @@ fn what_broke_off_gives_its_place_to_another() {
     let next = granted(&mut waiting).expect("a new place");
     assert!(!next.is_connected());
     assert!(!next.release(Outcome::Kill));
-    let told = pool.snapshot();
-    assert_eq!((told.agents, told.killed, told.served), (AgentStates::default(), 1, 0));
+    let snapshot = pool.snapshot();
+    assert_eq!(
+        (snapshot.agents, snapshot.killed, snapshot.served),
+        (AgentStates { max: 1, ..AgentStates::default() }, 1, 0)
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub enum PeriodError {
     Zone(String),
 }
 
-/// Parses a period. Gives its range in seconds since 1970, from the first instant of its first day in
+/// Parses a period. Returns its range in seconds since 1970, from the first instant of its first day in
 /// the time zone.
 ///
 /// # Errors

@@ -412,7 +412,8 @@ fn nothing_is_sent_counted_or_taken() {
     // Without the seconds to the end of the quota, which pass meanwhile.
     let limits = || {
         let mut limits = gateway.limits();
-        limits.plans.iter_mut().filter_map(|plan| plan.quota.as_mut()).for_each(|q| q.reset = 0);
+        let quotas = limits.consumers.iter_mut().filter_map(|plan| plan.quota.as_mut());
+        quotas.for_each(|quota| quota.reset_seconds = 0);
         limits
     };
     let before = limits();

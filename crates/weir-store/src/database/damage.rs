@@ -60,7 +60,7 @@ pub fn is_in_use(data: &Path) -> io::Result<bool> {
     shared_memory::is_in_use(&data.join(FILE))
 }
 
-/// Moves the database and the files beside it aside; their new names end in `suffix`. Gives the new
+/// Moves the database and the files beside it aside; their new names end in `suffix`. Returns the new
 /// path of the database.
 ///
 /// # Errors
@@ -68,9 +68,9 @@ pub fn is_in_use(data: &Path) -> io::Result<bool> {
 pub fn move_aside(data: &Path, suffix: &str) -> io::Result<PathBuf> {
     let to = data.join(format!("{FILE}.{suffix}"));
     // The database last: as long as it exists, this can be repeated.
-    for beside in ["-shm", "-wal", "-journal", ""] {
-        let from = data.join(format!("{FILE}{beside}"));
-        let to = data.join(format!("{FILE}.{suffix}{beside}"));
+    for suffix_of in ["-shm", "-wal", "-journal", ""] {
+        let from = data.join(format!("{FILE}{suffix_of}"));
+        let to = data.join(format!("{FILE}.{suffix}{suffix_of}"));
         match fs::rename(from, to) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -94,13 +94,13 @@ pub struct Intent<'a> {
     pub id: u128,
     /// The transaction that is sent again.
     pub original: u128,
-    /// Number of the job that makes it.
+    /// Number of its job, if any.
     pub job: Option<i64>,
-    /// Name of the operator who asked for it.
+    /// Name of the operator.
     pub who: &'a str,
     /// Operation of another route; empty for its own.
     pub destination: &'a str,
-    /// What is edited, without values, as JSON.
+    /// Description of the edits, without values, as JSON.
     pub difference: &'a str,
     /// Also if the original has a resolution or an attempt of unknown state.
     pub again: bool,

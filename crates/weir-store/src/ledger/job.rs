@@ -266,7 +266,7 @@ impl Ledger {
         rows.collect()
     }
 
-    /// Finishes a job that has nothing left to send or to wait for; gives whether it did.
+    /// Finishes a job that has nothing left to send or to wait for; returns whether it did.
     ///
     /// # Errors
     /// The database fails.

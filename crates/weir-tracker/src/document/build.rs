@@ -129,7 +129,7 @@ impl From<search::Hit> for Hit {
 impl Transaction {
     /// The complete transaction of a hit, with its payload if permitted.
     pub(crate) fn of_hit(hit: search::Hit, payload: bool) -> Self {
-        let Some(whole) = hit.transaction else {
+        let Some(transaction) = hit.transaction else {
             return Self {
                 summary: (&hit.row).into(),
                 expired: hit.absence == Absence::Dropped,
@@ -138,39 +138,39 @@ impl Transaction {
                 ..Self::default()
             };
         };
-        Self::new(whole, payload)
+        Self::new(transaction, payload)
     }
 
     /// From a record. The payload is only built if permitted: bodies have to be decoded for it.
-    fn new(whole: journal::Transaction, payload: bool) -> Self {
-        let stages = whole.stages.iter().map(|(code, took)| Stage {
+    fn new(transaction: journal::Transaction, payload: bool) -> Self {
+        let stages = transaction.stages.iter().map(|(code, took)| Stage {
             name: stage::name(*code).map_or_else(|| format!("stage-{code}"), str::to_owned),
             took_us: u64::from(*took),
         });
         Self {
-            summary: (&whole).into(),
-            history: history(&whole),
+            summary: (&transaction).into(),
+            history: history(&transaction),
             stages: stages.collect(),
-            resubmission_of: Some(whole.resubmission_of).filter(|of| *of != [0; 16]).map(id),
+            resubmission_of: Some(transaction.resubmission_of).filter(|of| *of != [0; 16]).map(id),
             attempts: Vec::new(),
-            detail: whole.detail,
-            retries: whole.retries,
-            request: metadata(&whole.request),
-            response: metadata(&whole.response),
-            shortened: whole.shortened,
-            damaged: whole.damaged,
-            expired: whole.expired,
-            missing: whole.missing,
-            discarded: whole.discarded,
+            detail: transaction.detail,
+            retries: transaction.retries,
+            request: metadata(&transaction.request),
+            response: metadata(&transaction.response),
+            shortened: transaction.shortened,
+            damaged: transaction.damaged,
+            expired: transaction.expired,
+            missing: transaction.missing,
+            discarded: transaction.discarded,
             payload: payload.then(|| Payload {
-                target: whole.target,
-                request_headers: headers(&whole.request_head),
-                request_body: body(&whole.request_head, &whole.request_body),
-                response_headers: headers(&whole.response_head),
-                response_body: body(&whole.response_head, &whole.response_body),
-                keys: fields(whole.keys),
-                properties: fields(whole.properties),
-                logs: whole.logs,
+                target: transaction.target,
+                request_headers: headers(&transaction.request_head),
+                request_body: body(&transaction.request_head, &transaction.request_body),
+                response_headers: headers(&transaction.response_head),
+                response_body: body(&transaction.response_head, &transaction.response_body),
+                keys: fields(transaction.keys),
+                properties: fields(transaction.properties),
+                logs: transaction.logs,
             }),
         }
     }
@@ -236,17 +236,17 @@ mod tests {
 
     #[test]
     fn a_summary_has_no_payload() {
-        let whole = journal::Transaction {
+        let transaction = journal::Transaction {
             target: "/a?pin=secret".to_owned(),
             request_head: b"X-A: secret\r\n".to_vec(),
             request_body: b"secret".to_vec(),
             keys: vec![("k".to_owned(), "secret".to_owned())],
             ..journal::Transaction::default()
         };
-        let text = serde_json::to_string(&Summary::from(&whole)).unwrap();
+        let text = serde_json::to_string(&Summary::from(&transaction)).unwrap();
         assert!(text.contains("\"/a\"") && !text.contains("secret"), "{text}");
-        assert!(Transaction::new(whole.clone(), false).payload.is_none());
-        let shown = Transaction::new(whole, true);
+        assert!(Transaction::new(transaction.clone(), false).payload.is_none());
+        let shown = Transaction::new(transaction, true);
         let payload = shown.payload.unwrap();
         assert_eq!(payload.request_headers[0].name, "X-A");
         assert_eq!(payload.request_body.text.as_deref(), Some("secret"));

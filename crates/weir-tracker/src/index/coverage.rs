@@ -25,7 +25,7 @@ pub(crate) fn is_expired(part: &SealedPart, starts: &[Position]) -> bool {
     spans.iter().zip(starts).all(|((from, to), begin)| from == to || to <= begin)
 }
 
-/// Sorts parts in the order of the journal. Gives them, the gaps, and the end of the last part.
+/// Sorts parts in the order of the journal. Returns them, the gaps, and the end of the last part.
 pub(super) fn chain(
     mut parts: Vec<SealedPart>,
     starts: Vec<Position>,

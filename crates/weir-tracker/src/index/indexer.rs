@@ -95,7 +95,7 @@ impl Indexer {
         })
     }
 
-    /// Indexes up to about `limit` transactions. Gives their number; 0 when nothing is left to do.
+    /// Indexes up to about `limit` transactions. Returns their number; 0 when nothing is left to do.
     ///
     /// # Errors
     /// The journal cannot be read or the index cannot be written. It can be called again.
@@ -201,7 +201,7 @@ impl Indexer {
         failed.map(|()| count)
     }
 
-    /// Extracts keys and terms of transactions. Gives the block if that is full. Holds no locks, so
+    /// Extracts keys and terms of transactions. Returns the block if that is full. Holds no locks, so
     /// it can run in idle time.
     fn analyze(&mut self, taken: &mut [Transaction]) -> Option<BlockTerms> {
         self.urgent = self.is_overdue(taken) || self.was_searched_recently();
@@ -327,10 +327,8 @@ impl Indexer {
         }
         let starts = starts(&self.shared.journal);
         let mut state = self.shared.write();
-        let (expired, kept) = std::mem::take(&mut state.sealed)
-            .into_iter()
-            .partition::<Vec<_>, _>(|part| is_expired(part, &starts));
-        state.sealed = kept;
+        let expired: Vec<_> =
+            state.sealed.extract_if(.., |part| is_expired(part, &starts)).collect();
         drop(state);
         for part in expired {
             remove(&part.folder)?;
@@ -354,10 +352,8 @@ impl Indexer {
         }
         let mut state = self.shared.write();
         let lanes = self.readers.len();
-        let (bad, good) = std::mem::take(&mut state.sealed)
-            .into_iter()
-            .partition(|part| damaged.contains(&part.folder));
-        state.sealed = good;
+        let bad: Vec<_> =
+            state.sealed.extract_if(.., |part| damaged.contains(&part.folder)).collect();
         state.gaps.extend(bad.iter().map(|part| gap_from(part, lanes)));
         drop(state);
         for part in bad {
@@ -367,7 +363,7 @@ impl Indexer {
     }
 }
 
-/// Extracts keys and terms of a transaction. Gives the block if that is full. After a panic the
+/// Extracts keys and terms of a transaction. Returns the block if that is full. After a panic the
 /// transaction is indexed without them, and counted: data of one client must not end indexing.
 fn read(shared: &Shared, build: &mut Build, transaction: &mut Transaction) -> Option<BlockTerms> {
     let keys = shared.read_keys(transaction);

@@ -179,7 +179,7 @@ impl Index {
     }
 
     /// Counts the candidates, given by address, id and row, that are hits, with the stored keys of
-    /// their part. Gives false if the budget ran out.
+    /// their part. Returns false if the budget ran out.
     fn count_candidates(
         &self,
         query: &Query,

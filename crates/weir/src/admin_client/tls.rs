@@ -9,12 +9,12 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use weir_http_client::Tls;
 
-/// Which authorities vouch for the listener's certificate.
+/// Trusted CAs of the certificate of the listener.
 #[derive(Clone, Debug)]
 pub(crate) enum Trusted {
-    /// Those of the system.
+    /// The CAs of the system.
     System,
-    /// Those in a file, in PEM.
+    /// The CAs in a file, in PEM.
     Only(PathBuf),
 }
 

@@ -1,11 +1,10 @@
 //! `weir audit`: the audit log.
 
 use super::data_source::ServerArgs;
+use crate::admin_client::with_query;
 use crate::exit::Exit;
-use crate::table::table;
-use crate::{escape, output};
+use crate::{escape, table};
 use anyhow::ensure;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::PathBuf;
 use weir_store::audit::{AuditEvent, AuditLog, AuditQuery};
 
@@ -44,42 +43,36 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let entries = match &args.data {
         Some(data) => {
-            let there = weir_store::exists(data);
-            ensure!(there, "{} has no database", data.display());
+            ensure!(weir_store::exists(data), "{} has no database", data.display());
             let (who, action) = (args.who.clone(), args.action.clone());
             let query = AuditQuery { before: None, who, action, subject: args.subject.clone() };
             AuditLog::open(data)?.latest(args.limit, &query)?
         }
         None => request(args)?,
     };
-    if args.json {
-        output::json_lines(&entries)?;
-        return Ok(Exit::Success);
-    }
-    let row = |entry: &AuditEvent| {
+    let header = ["TIME", "WHO", "ROLE", "WHAT", "SUBJECT", "DETAILS"];
+    table::print(&entries, args.json, header, |entry| {
         let AuditEvent { time, name, role, action, subject, details, .. } = entry;
         [&time.to_string(), name, role, action, subject, details].map(|text| escape::line(text))
-    };
-    let rows: Vec<_> = entries.iter().map(row).collect();
-    output::text(&table(["TIME", "WHO", "ROLE", "WHAT", "SUBJECT", "DETAILS"], &rows));
+    })?;
     Ok(Exit::Success)
 }
 
 fn request(args: &Args) -> anyhow::Result<Vec<AuditEvent>> {
     let client = args.server.client()?;
-    let (mut entries, mut before): (Vec<AuditEvent>, _) = (Vec::new(), String::new());
-    let mut only = String::new();
-    for (key, value) in [("who", &args.who), ("action", &args.action), ("subject", &args.subject)] {
-        if let Some(value) = value {
-            only.push_str(&format!("&{key}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
-        }
-    }
+    let (mut entries, mut before): (Vec<AuditEvent>, _) = (Vec::new(), None);
     while entries.len() < args.limit {
         let limit = (args.limit - entries.len()).min(PAGE);
-        let page: Vec<AuditEvent> =
-            client.get(&format!("/v1/audit?limit={limit}{only}{before}"))?;
+        let parameters = [
+            ("limit", Some(limit.to_string())),
+            ("who", args.who.clone()),
+            ("action", args.action.clone()),
+            ("subject", args.subject.clone()),
+            ("before", before),
+        ];
+        let page: Vec<AuditEvent> = client.get(&with_query("/v1/audit", &parameters)?)?;
         let Some(last) = page.last() else { break };
-        before = format!("&before={}", last.number);
+        before = Some(last.number.to_string());
         entries.extend(page);
     }
     Ok(entries)

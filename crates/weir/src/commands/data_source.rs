@@ -3,10 +3,11 @@
 use crate::admin_client::{AdminClient, Trusted};
 use crate::{data_folder, output};
 use anyhow::{Context, ensure};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_config::{Config, Source, Tls, secret_file};
+use weir_net::listen;
 use weir_net::tls::self_signed_certificate;
 use weir_tracker::Tracker;
 
@@ -123,7 +124,7 @@ impl ServerArgs {
             Some(url) => url.clone(),
             None => {
                 let scheme = if config.admin.tls.is_some() { "https" } else { "http" };
-                format!("{scheme}://{}", reachable(config.admin.addr))
+                format!("{scheme}://{}", listen::reachable(config.admin.addr))
             }
         };
         let own = self_signed_certificate(&config.data);
@@ -176,17 +177,6 @@ fn is_local(url: &str) -> bool {
     let host = host.map_or("", |(host, _)| host);
     let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// Address of a local listener: loopback for a wildcard.
-fn reachable(addr: SocketAddr) -> SocketAddr {
-    match addr {
-        SocketAddr::V4(four) if four.ip().is_unspecified() => ([127, 0, 0, 1], four.port()).into(),
-        SocketAddr::V6(six) if six.ip().is_unspecified() => {
-            (std::net::Ipv6Addr::LOCALHOST, six.port()).into()
-        }
-        other => other,
-    }
 }
 
 #[cfg(test)]

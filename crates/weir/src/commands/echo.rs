@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         // Before the ready event: its reader may stop the backend at once.
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
-        say_ready(&addrs, args.json);
+        print_ready(&addrs, args.json);
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })
 }
 
-fn say_ready(addrs: &[SocketAddr], as_json: bool) {
+fn print_ready(addrs: &[SocketAddr], as_json: bool) {
     if as_json {
         return output::line(&json!({"event": "ready", "listen": addrs}).to_string());
     }

@@ -64,21 +64,15 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let (asked, config) = asked(args)?;
+    let (request, config) = request(args)?;
     let explanation = if args.running {
         ensure!(config.is_none(), "CONFIG is not used with --running; use --config");
-        args.server.client()?.post("/v1/explain", &serde_json::to_value(&asked)?)?
+        args.server.client()?.post("/v1/explain", &serde_json::to_value(&request)?)?
     } else {
         let path = config.unwrap_or_else(|| args.server.config().to_owned());
-        let config =
-            match weir_gateway::configuration::load(&Source { path, overrides: Vec::new() }) {
-                Ok((config, _)) => Arc::new(config),
-                Err(found) => {
-                    findings::print(&found);
-                    return Ok(Exit::Findings);
-                }
-            };
-        explain::offline(config, asked.request_text()?)??
+        let loaded = weir_gateway::configuration::load(&Source { path, overrides: Vec::new() });
+        let Some((config, _)) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
+        explain::offline(Arc::new(config), request.request_text()?)??
     };
     if args.json {
         output::json(&explanation)?;
@@ -89,8 +83,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The request, and the optional configuration.
-fn asked(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
-    let mut asked = Explain {
+fn request(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
+    let mut request = Explain {
         curl: args.curl.clone(),
         listener: args.listener.clone(),
         client: Some(args.client),
@@ -99,7 +93,7 @@ fn asked(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
     let words = match (args.words.as_slice(), &args.curl) {
         (words, Some(_)) => words,
         ([method, target, words @ ..], None) => {
-            (asked.method, asked.target) = (method.clone(), target.clone());
+            (request.method, request.target) = (method.clone(), target.clone());
             words
         }
         _ => return Err(anyhow!("METHOD and PATH, or --curl 'curl …', are required")),
@@ -108,70 +102,70 @@ fn asked(args: &Args) -> anyhow::Result<(Explain, Option<PathBuf>)> {
     for line in &args.headers {
         let (name, value) = line.split_once(':').context("a header must be NAME: VALUE")?;
         let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
-        asked.headers.push(Pair { name, value });
+        request.headers.push(Pair { name, value });
     }
-    asked.body = match args.body.as_deref().map(|body| (body, body.strip_prefix('@'))) {
+    request.body = match args.body.as_deref().map(|body| (body, body.strip_prefix('@'))) {
         None => String::new(),
         Some((_, Some(file))) => {
             std::fs::read_to_string(file).with_context(|| format!("cannot read {file} as text"))?
         }
         Some((text, None)) => text.to_owned(),
     };
-    Ok((asked, words.first().map(PathBuf::from)))
+    Ok((request, words.first().map(PathBuf::from)))
 }
 
-fn print(told: &Explanation) {
-    let decision = &told.decision;
-    let what = match (decision.kind, decision.status, &decision.problem) {
+fn print(explanation: &Explanation) {
+    let decision = &explanation.decision;
+    let decided = match (decision.kind, decision.status, &decision.problem) {
         (Kind::Refused, Some(status), Some(problem)) => format!("rejected: {status} {problem}"),
         (Kind::Answered, Some(status), _) => format!("response by weir: {status}"),
-        _ => match &told.sent {
+        _ => match &explanation.sent {
             Some(sent) => format!("forwarded to the {} {}", sent.to, sent.name),
             None => "rejected".to_owned(),
         },
     };
-    say(&what);
-    say(&format!("  {}", decision.why));
-    let listener = &told.listener;
-    say(&format!("listener   {} ({})", listener.address, listener.why));
-    say(&format!(
+    line(&decided);
+    line(&format!("  {}", decision.why));
+    let listener = &explanation.listener;
+    line(&format!("listener   {} ({})", listener.address, listener.why));
+    line(&format!(
         "request    {} {} of {}, from {}",
-        told.method, told.path, told.host, told.client
+        explanation.method, explanation.path, explanation.host, explanation.client
     ));
-    match (&told.api, &told.operation) {
+    match (&explanation.api, &explanation.operation) {
         (Some(api), Some(operation)) => {
-            let path = told.route.as_deref().unwrap_or_default();
-            let location = told.location.as_deref().unwrap_or_default();
-            say(&format!("route      {operation} {path} of {api} ({location})"));
+            let path = explanation.route.as_deref().unwrap_or_default();
+            let location = explanation.location.as_deref().unwrap_or_default();
+            line(&format!("route      {operation} {path} of {api} ({location})"));
         }
-        (Some(api), None) => say(&format!("route      none of {api}")),
-        _ => say("route      none, no API"),
+        (Some(api), None) => line(&format!("route      none of {api}")),
+        _ => line("route      none, no API"),
     }
-    for Pair { name, value } in &told.parameters {
-        say(&format!("  {name} = {value}"));
+    for Pair { name, value } in &explanation.parameters {
+        line(&format!("  {name} = {value}"));
     }
-    if let Some(who) = &told.principal {
+    if let Some(principal) = &explanation.principal {
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        let (consumer, plan) = (known(&who.consumer), known(&who.plan));
-        let scopes = who.scopes.join(" ");
-        let auth = known(&who.auth);
-        say(&format!("caller     {consumer} (plan {plan}, by {auth}, scopes {scopes})"));
+        let (consumer, plan) = (known(&principal.consumer), known(&principal.plan));
+        let scopes = principal.scopes.join(" ");
+        let auth = known(&principal.auth);
+        line(&format!("caller     {consumer} (plan {plan}, by {auth}, scopes {scopes})"));
     }
-    steps(told);
-    if let Some(sent) = &told.sent {
+    steps(explanation);
+    if let Some(sent) = &explanation.sent {
         print_sent(sent);
     }
-    if let Some(answer) = &told.answer {
-        say(&format!("response   {}", answer.status));
-        pairs(&answer.headers);
-        if let Some(text) = answer.body.as_ref().and_then(|body| body.text.as_deref()) {
+    if let Some(response) = &explanation.answer {
+        line(&format!("response   {}", response.status));
+        pairs(&response.headers);
+        if let Some(text) = response.body.as_ref().and_then(|body| body.text.as_deref()) {
             output::text(&format!("{}\n", escape::block(text)));
         }
     }
-    say(&format!("recorded   {}: {}", told.capture.level, told.capture.why));
-    if !told.others.is_empty() {
-        say("other routes:");
-        let rows: Vec<[String; 3]> = told.others.iter().map(other).collect();
+    line(&format!("recorded   {}: {}", explanation.capture.level, explanation.capture.why));
+    if !explanation.others.is_empty() {
+        line("other routes:");
+        let rows: Vec<[String; 3]> = explanation.others.iter().map(other).collect();
         output::text(&table(["METHODS", "PATH", "WHY"], &rows));
     }
 }
@@ -181,9 +175,9 @@ fn other(other: &weir_gateway::explanation::Other) -> [String; 3] {
     [methods, escape::line(&other.path), escape::line(&other.why)]
 }
 
-fn steps(told: &Explanation) {
+fn steps(explanation: &Explanation) {
     let mut rows = Vec::new();
-    for step in told.steps.iter().filter(|step| step.outcome != Outcome::Off) {
+    for step in explanation.steps.iter().filter(|step| step.outcome != Outcome::Off) {
         let outcome = match step.outcome {
             Outcome::Passed => "passed",
             Outcome::Refused => "REJECTED",
@@ -192,34 +186,34 @@ fn steps(told: &Explanation) {
             Outcome::NotReached => "not reached",
             Outcome::Later => "later",
         };
-        let line = |text: &str| escape::line(text);
-        rows.push([step.name.clone(), outcome.to_owned(), line(&step.setting), line(&step.why)]);
+        let cell = |text: &str| escape::line(text);
+        rows.push([step.name.clone(), outcome.to_owned(), cell(&step.setting), cell(&step.why)]);
         for part in &step.parts {
-            let name = format!("  {}", line(&part.name));
-            rows.push([name, part.outcome.clone(), String::new(), line(&part.why)]);
+            let name = format!("  {}", cell(&part.name));
+            rows.push([name, part.outcome.clone(), String::new(), cell(&part.why)]);
         }
     }
     output::text(&table(["POLICY", "OUTCOME", "SETTING", "WHY"], &rows));
 }
 
 fn print_sent(sent: &Sent) {
-    say(&format!("sent       to {}", sent.targets.join(", then ")));
-    say(&format!("  {}", sent.line));
+    line(&format!("sent       to {}", sent.targets.join(", then ")));
+    line(&format!("  {}", sent.line));
     pairs(&sent.headers);
     if let Some(body) = &sent.body {
         match &body.text {
             Some(text) => output::text(&format!("\n{}\n", escape::block(text))),
-            None => say(&format!("  (binary body of {} bytes)", body.bytes)),
+            None => line(&format!("  (binary body of {} bytes)", body.bytes)),
         }
     }
 }
 
 fn pairs(pairs: &[Pair]) {
     for Pair { name, value } in pairs {
-        say(&format!("  {name}: {value}"));
+        line(&format!("  {name}: {value}"));
     }
 }
 
-fn say(text: &str) {
+fn line(text: &str) {
     output::line(&escape::line(text));
 }

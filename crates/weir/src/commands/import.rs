@@ -41,12 +41,8 @@ pub(crate) struct Openapi {
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     let Command::Openapi(args) = command;
     let answers = if args.mock { Answers::Mock } else { Answers::Upstream(args.upstream.clone()) };
-    let imported = match import_openapi(&args.file, &answers) {
-        Ok(imported) => imported,
-        Err(found) => {
-            findings::print(&found);
-            return Ok(Exit::Findings);
-        }
+    let Some(imported) = findings::accepted(import_openapi(&args.file, &answers)) else {
+        return Ok(Exit::Findings);
     };
     match &args.output {
         Some(path) => {

@@ -1,10 +1,10 @@
 //! `weir invoice`: invoices of consumers for a period.
 
 use super::data_source::DataSourceArgs;
+use crate::admin_client::with_query;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{data_folder, escape, output};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_admin::invoice;
 use weir_monitor::billing::{Invoice, InvoiceQuery, find_invoices};
 use weir_store::gaps::Gaps;
@@ -74,12 +74,9 @@ fn invoices(args: &Args) -> anyhow::Result<Vec<Invoice>> {
         let query = InvoiceQuery { consumer, period, zone };
         return Ok(find_invoices(&data_folder::monitor(data)?, &Gaps::new(data), &query)?);
     }
-    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let mut path = format!("/v1/invoices?period={}&zone={}", encoded(period), encoded(zone));
-    if let Some(consumer) = consumer {
-        path.push_str(&format!("&consumer={}", encoded(consumer)));
-    }
-    args.source.server()?.get(&path)
+    let parameters =
+        [("period", Some(period)), ("zone", Some(zone)), ("consumer", consumer.as_ref())];
+    args.source.server()?.get(&with_query("/v1/invoices", &parameters)?)
 }
 
 fn show(invoice: &Invoice) {

@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::table::table;
 use crate::{data_folder, output};
 use anyhow::Context;
+use http::Method;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,13 +54,13 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
         Some(data) => args.source.read(data)?.journal_state()?,
         None => args.source.server()?.get("/v1/journal")?,
     };
-    let Value::Object(mut whole) = serde_json::to_value(&state)? else {
+    let Value::Object(mut summary) = serde_json::to_value(&state)? else {
         anyhow::bail!("the journal state is not an object");
     };
-    let recovery = whole.remove("recovery").unwrap_or_default();
-    whole.remove("followers");
-    whole.insert("id".to_owned(), json!("journal"));
-    let mut lines = vec![Value::Object(whole)];
+    let recovery = summary.remove("recovery").unwrap_or_default();
+    summary.remove("followers");
+    summary.insert("id".to_owned(), json!("journal"));
+    let mut lines = vec![Value::Object(summary)];
     let mut add = |id: String, mut line: Value| {
         line["id"] = Value::String(id);
         lines.push(line);
@@ -88,25 +89,26 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn verify(args: &Args) -> anyhow::Result<Exit> {
-    let found = if args.source.names_server() { ask(&args.source)? } else { read(&args.source)? };
+    let found =
+        if args.source.names_server() { request(&args.source)? } else { read(&args.source)? };
     let end = found.last().filter(|last| last.end).context("the response ended early")?;
-    let whole = end.damaged == 0 && end.damaged_bytes == 0 && end.missing_files == 0;
+    let is_intact = end.damaged == 0 && end.damaged_bytes == 0 && end.missing_files == 0;
     let lines: Vec<Value> = found.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
     print(&lines, args.limit, args.json);
-    Ok(if whole { Exit::Success } else { Exit::Failure })
+    Ok(if is_intact { Exit::Success } else { Exit::Failure })
 }
 
-/// What a running server finds.
-fn ask(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
+/// The verification of a running server.
+fn request(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
     let mut found = Vec::new();
-    source.server()?.lines("/v1/journal/verify", |line| {
+    source.server()?.lines(Method::GET, "/v1/journal/verify", |line| {
         found.push(serde_json::from_str(line).context("unexpected response")?);
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(found)
 }
 
-/// What is found in a data folder.
+/// The verification of a data folder.
 fn read(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
     let data =
         source.data().map_or_else(|| source.configured_data(), |data| Ok(data.to_owned()))?;

@@ -2,9 +2,8 @@
 
 use super::data_source::ServerArgs;
 use crate::exit::Exit;
-use crate::table::table;
-use crate::{escape, output};
-use weir_admin::limits::{ConsumerLimits, Limits};
+use crate::{escape, table};
+use weir_limit::{LimitStatuses, PlanStatus};
 
 /// Arguments of `weir limits`.
 #[derive(Debug, clap::Args)]
@@ -32,21 +31,16 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let limits: Limits = args.server.client()?.get("/v1/limits")?;
-    let wanted = |consumer: &&ConsumerLimits| !args.throttled || consumer.throttled.is_some();
-    let consumers = limits.consumers.iter().filter(wanted);
-    let consumers = consumers.take(args.limit.unwrap_or(usize::MAX));
-    if args.json {
-        output::json_lines(consumers)?;
-        return Ok(Exit::Success);
-    }
-    let rows: Vec<[String; 7]> = consumers.map(row).collect();
+    let limits: LimitStatuses = args.server.client()?.get("/v1/limits")?;
+    let is_selected = |consumer: &&PlanStatus| !args.throttled || consumer.throttled.is_some();
+    let consumers = limits.consumers.iter().filter(is_selected);
+    let consumers: Vec<_> = consumers.take(args.limit.unwrap_or(usize::MAX)).collect();
     let header = ["CONSUMER", "PLAN", "RATE LEFT", "QUOTA LEFT", "FREE IN", "REFUSED", "THROTTLED"];
-    output::text(&table(header, &rows));
+    table::print(&consumers, args.json, header, |consumer| row(consumer))?;
     Ok(Exit::Success)
 }
 
-fn row(consumer: &ConsumerLimits) -> [String; 7] {
+fn row(consumer: &PlanStatus) -> [String; 7] {
     let of = |remaining: u64, all: u64| format!("{remaining}/{all}");
     let free_in = consumer.quota.as_ref().map(|quota| quota.free_in_seconds);
     [

@@ -4,7 +4,7 @@ use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::{data_folder, output};
 use anyhow::Context;
-use serde_json::Value;
+use http::Method;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,11 +46,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     if let Some(failed) = &rebuilt.failed {
         anyhow::bail!("nothing was changed: {failed}");
     }
-    let Value::Object(whole) = serde_json::to_value(&rebuilt)? else {
-        anyhow::bail!("the response is not an object");
-    };
     if args.json {
-        output::line(&Value::Object(whole).to_string());
+        output::line(&serde_json::to_string(&rebuilt)?);
     } else {
         let RebuildReport { from, to, read, before, after, .. } = rebuilt;
         output::line(&format!(
@@ -62,7 +59,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 
 fn request(source: &DataSourceArgs) -> anyhow::Result<RebuildReport> {
     let mut found = None;
-    source.server()?.post_lines("/v1/monitor/rebuild", |line| {
+    source.server()?.lines(Method::POST, "/v1/monitor/rebuild", |line| {
         found = serde_json::from_str(line).context("unexpected response")?;
         Ok(ControlFlow::Break(()))
     })?;

@@ -5,7 +5,8 @@ use crate::exit::Exit;
 use crate::table::table;
 use crate::{escape, output};
 use anyhow::bail;
-use weir_admin::pools::{PoolStatus, Pools, Times};
+use weir_admin::pools::Pools;
+use weir_broker::{DurationSummary, PoolSnapshot};
 
 /// Commands on pools.
 #[derive(Debug, clap::Subcommand)]
@@ -64,8 +65,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 
 fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
     let Pools { pools } = args.server.client()?.get("/v1/pools")?;
-    let wanted = |pool: &&PoolStatus| args.pool.as_ref().is_none_or(|name| *name == pool.pool);
-    let pools: Vec<&PoolStatus> = pools.iter().filter(wanted).collect();
+    let is_selected =
+        |pool: &&PoolSnapshot| args.pool.as_ref().is_none_or(|name| *name == pool.name);
+    let pools: Vec<&PoolSnapshot> = pools.iter().filter(is_selected).collect();
     if let Some(name) = args.pool.as_ref().filter(|_| pools.is_empty()) {
         bail!("unknown pool `{name}`");
     }
@@ -88,19 +90,19 @@ fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
     ];
     output::text(&table(header, &rows));
     for pool in pools {
-        if let Some(trouble) = &pool.trouble {
-            let (name, trouble) = (escape::line(&pool.pool), escape::line(trouble));
-            output::line(&format!("{name}: {trouble}"));
+        if let Some(error) = &pool.last_error {
+            let (name, error) = (escape::line(&pool.name), escape::line(error));
+            output::line(&format!("{name}: {error}"));
         }
     }
     Ok(Exit::Success)
 }
 
-fn row(pool: &PoolStatus) -> [String; 10] {
+fn row(pool: &PoolSnapshot) -> [String; 10] {
     let agents = &pool.agents;
     let rejected = pool.rejected_full + pool.rejected_wait + pool.rejected_unavailable;
     [
-        escape::line(&pool.pool),
+        escape::line(&pool.name),
         format!("{}/{}", agents.busy, agents.max),
         agents.available.to_string(),
         agents.starting.to_string(),
@@ -114,7 +116,7 @@ fn row(pool: &PoolStatus) -> [String; 10] {
 }
 
 /// Mean, 99th percentile and maximum in milliseconds.
-fn times(times: &Times) -> String {
+fn times(times: &DurationSummary) -> String {
     let millis = |seconds: f64| format!("{:.1}", seconds * 1e3);
     format!("{}/{}/{} ms", millis(times.mean), millis(times.p99), millis(times.max))
 }
@@ -125,6 +127,6 @@ fn act(args: &ActArgs, action: &str) -> anyhow::Result<Exit> {
         bail!("unknown pool `{}`", args.pool);
     }
     let path = format!("/v1/pools/{}/{action}", args.pool);
-    args.server.client()?.send_off(&path, &serde_json::Value::Null)?;
+    args.server.client()?.post_only(&path, &serde_json::Value::Null)?;
     Ok(Exit::Success)
 }

@@ -74,11 +74,11 @@ fn accept_missing(data: &Path) -> anyhow::Result<()> {
     }
     let transactions: u64 = missing.iter().map(|file| file.transactions).sum();
     let files: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    let what = format!("{} files, {transactions} transactions", files.len());
-    audit_acceptance(data, &what, &files)
+    let subject = format!("{} files, {transactions} transactions", files.len());
+    audit_acceptance(data, &subject, &files)
         .context("the audit log cannot be written; nothing is accepted")?;
     journal.accept_missing().context("the acceptance cannot be recorded")?;
-    output::line(&format!("missing journal files accepted: {what}"));
+    output::line(&format!("missing journal files accepted: {subject}"));
     files.iter().for_each(|file| output::line(&format!("  {file}")));
     output::line("their transactions stay `missing`; `weir journal verify` ignores the files");
     Ok(())
@@ -105,10 +105,10 @@ fn audit_acceptance(data: &Path, subject: &str, files: &[String]) -> anyhow::Res
 /// Returns whether the database was damaged.
 fn database(data: &Path, suffix: &str) -> anyhow::Result<bool> {
     let found = weir_store::damage(data).context("weir.db cannot be read")?;
-    let Some(what) = found else { return Ok(false) };
+    let Some(damage) = found else { return Ok(false) };
     let to = weir_store::move_aside(data, suffix).context("weir.db cannot be moved")?;
     weir_store::open(data).context("a new weir.db cannot be created")?;
-    output::line(&format!("weir.db was damaged ({what}); moved to {}", to.display()));
+    output::line(&format!("weir.db was damaged ({damage}); moved to {}", to.display()));
     output::line("  the next start rebuilds the metering from the journal");
     output::line("  audit log, attempts, resolutions, jobs and queued events start empty");
     Ok(true)

@@ -32,10 +32,10 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let client = args.server.client()?;
-    let wanted = json!({"state": args.state, "comment": args.comment});
+    let resolution = json!({"state": args.state, "comment": args.comment});
     let mut all = true;
     for id in &args.ids {
-        match client.send_off(&format!("/v1/transactions/{id}/resolution"), &wanted) {
+        match client.post_only(&format!("/v1/transactions/{id}/resolution"), &resolution) {
             Ok(()) if args.json => {
                 output::line(&json!({"id": id.to_string(), "resolution": args.state}).to_string());
             }

@@ -21,16 +21,11 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let config = match weir_gateway::configuration::load(&args.source.source()) {
-        Ok((config, found)) => {
-            findings::print(&found);
-            config
-        }
-        Err(found) => {
-            findings::print(&found);
-            return Ok(Exit::Findings);
-        }
+    let loaded = weir_gateway::configuration::load(&args.source.source());
+    let Some((config, warnings)) = findings::accepted(loaded) else {
+        return Ok(Exit::Findings);
     };
+    findings::print(&warnings);
     let listed = config.apis.iter().flat_map(|api| api.routes.iter().map(move |r| (api, r)));
     if args.json {
         let list: Vec<Value> = listed.map(|(api, route)| to_json(&config, api, route)).collect();

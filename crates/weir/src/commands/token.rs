@@ -2,8 +2,7 @@
 
 use super::data_source::ServerArgs;
 use crate::exit::Exit;
-use crate::table::table;
-use crate::{escape, output};
+use crate::{escape, output, table};
 use serde_json::{Value, json};
 use weir_admin::{Role, TokenInfo};
 
@@ -73,31 +72,25 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 }
 
 fn new(args: &New) -> anyhow::Result<()> {
-    let wanted = json!({"name": args.name, "role": args.role.name()});
-    let made: Value = args.server.client()?.post("/v1/tokens", &wanted)?;
+    let token = json!({"name": args.name, "role": args.role.name()});
+    let created: Value = args.server.client()?.post("/v1/tokens", &token)?;
     if args.json {
-        output::json(&made)?;
+        output::json(&created)?;
     } else {
         // Only the token is on standard output, so that it can be redirected to a file.
-        output::line(&escape::line(made["token"].as_str().unwrap_or_default()));
-        let id = escape::line(made["id"].as_str().unwrap_or_default());
+        output::line(&escape::line(created["token"].as_str().unwrap_or_default()));
+        let id = escape::line(created["id"].as_str().unwrap_or_default());
         output::note(&format!("token {id} of {}; it is not shown again", args.role.name()));
     }
     Ok(())
 }
 
 fn list(args: &List) -> anyhow::Result<()> {
-    let all: Vec<TokenInfo> = args.server.client()?.get("/v1/tokens")?;
-    let all = all.into_iter().take(args.limit.unwrap_or(usize::MAX));
-    if args.json {
-        return output::json_lines(all);
-    }
-    let role = |token: &TokenInfo| token.role.name().to_owned();
-    let rows: Vec<[String; 3]> = all
-        .map(|token| [escape::line(&token.id), escape::line(&token.name), role(&token)])
-        .collect();
-    output::text(&table(["ID", "NAME", "ROLE"], &rows));
-    Ok(())
+    let mut tokens: Vec<TokenInfo> = args.server.client()?.get("/v1/tokens")?;
+    tokens.truncate(args.limit.unwrap_or(usize::MAX));
+    table::print(&tokens, args.json, ["ID", "NAME", "ROLE"], |token| {
+        [escape::line(&token.id), escape::line(&token.name), token.role.name().to_owned()]
+    })
 }
 
 fn revoke(args: &Revoke) -> anyhow::Result<()> {

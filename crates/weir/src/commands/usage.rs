@@ -1,9 +1,10 @@
 //! `weir usage`: metered usage.
 
 use super::data_source::DataSourceArgs;
+use crate::admin_client::with_query;
 use crate::exit::Exit;
+use crate::table::{Column, render};
 use crate::{data_folder, escape, output};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_monitor::{Report, Row, UsageQuery};
 use weir_store::gaps::Gaps;
 
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let report = match args.source.data() {
         Some(data) => data_folder::monitor(data)?.report(&query, &Gaps::new(data))?,
-        None => args.source.server()?.get::<Report>(&path(&query)?)?,
+        None => args.source.server()?.get::<Report>(&with_query("/v1/usage", &query)?)?,
     };
     let rows: Vec<&Row> = report.rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     if args.json {
@@ -86,16 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The query of the admin API.
-fn path(query: &UsageQuery) -> anyhow::Result<String> {
-    let whole = serde_json::to_value(query)?;
-    let parts = whole.as_object().into_iter().flatten().filter_map(|(name, value)| {
-        Some(format!("{name}={}", utf8_percent_encode(value.as_str()?, NON_ALPHANUMERIC)))
-    });
-    Ok(format!("/v1/usage?{}", parts.collect::<Vec<_>>().join("&")))
-}
-
-/// Columns of the result; numbers to the right.
+/// The result as a table.
 fn table(rows: &[&Row]) -> String {
     type Cell = fn(&Row) -> Option<String>;
     type Figure = fn(&Row) -> String;
@@ -115,7 +107,11 @@ fn table(rows: &[&Row]) -> String {
         ("P90", |row| milliseconds(row.p90_us)),
         ("P99", |row| milliseconds(row.p99_us)),
     ];
-    let mut columns: Vec<(Vec<String>, bool)> = Vec::new();
+    let column = |name: &str, cells: Vec<String>, numeric| Column {
+        cells: std::iter::once(name.to_owned()).chain(cells).collect(),
+        numeric,
+    };
+    let mut columns: Vec<Column> = Vec::new();
     for (name, cell) in names {
         let cells: Vec<Option<String>> = rows.iter().map(|row| cell(row)).collect();
         if cells.iter().any(Option::is_some) {
@@ -123,25 +119,13 @@ fn table(rows: &[&Row]) -> String {
                 empty if empty.is_empty() => "-".to_owned(),
                 text => escape::line(&text),
             });
-            columns.push((std::iter::once(name.to_owned()).chain(cells).collect(), false));
+            columns.push(column(name, cells.collect(), false));
         }
     }
-    for (name, cell) in numbers {
-        let cells = rows.iter().map(|row| cell(row));
-        columns.push((std::iter::once(name.to_owned()).chain(cells).collect(), true));
-    }
-    let width = |cells: &[String]| cells.iter().map(|c| c.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = columns.iter().map(|(cells, _)| width(cells)).collect();
-    let mut out = String::new();
-    for line in 0..=rows.len() {
-        let cells = columns.iter().zip(&widths).map(|((cells, right), width)| match right {
-            true => format!("{:>width$}", cells[line]),
-            false => format!("{:width$}", cells[line]),
-        });
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
-    }
-    out
+    let numbers =
+        numbers.map(|(name, cell)| column(name, rows.iter().map(|row| cell(row)).collect(), true));
+    columns.extend(numbers);
+    render(&columns)
 }
 
 fn milliseconds(micros: u64) -> String {
@@ -153,19 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_asked_as_it_is_meant() {
-        let query = UsageQuery {
-            by: Some("consumer,api".to_owned()),
-            operation: Some("GET /x&y".to_owned()),
-            consumer: Some(String::new()),
-            ..UsageQuery::default()
-        };
-        let path = path(&query).unwrap();
-        assert_eq!(path, "/v1/usage?by=consumer%2Capi&consumer=&operation=GET%20%2Fx%26y");
-    }
-
-    #[test]
-    fn columns_are_those_that_were_asked_for() {
+    fn only_requested_columns_are_present() {
         let row = |consumer: &str, calls| Row {
             consumer: Some(consumer.to_owned()),
             calls,

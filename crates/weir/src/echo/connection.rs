@@ -1,7 +1,7 @@
-//! One connection: read a request, answer it, again.
+//! A connection: reads requests and responds to each.
 
 use super::LARGEST_BODY;
-use super::answer::{self, Rest};
+use super::response::{self, Rest};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use tokio::net::TcpStream;
 use weir_wire::encode::LAST_CHUNK;
 use weir_wire::{BodyDecoder, Framing, HeadLimits, RequestHead, Scan, encode};
 
-/// Room made for each read; a whole small request fits.
-const READ: usize = 16 * 1024;
+/// Buffer of a read; a small request fits.
+const READ_BYTES: usize = 16 * 1024;
 
 /// Why a connection ends.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The client is gone.
+    /// The client has disconnected.
     Closed,
-    /// What came is not HTTP; answered with 400.
+    /// Invalid HTTP; the response is 400.
     Malformed,
-    /// The body is over the limit; answered with 413.
+    /// The body is too large; the response is 413.
     TooLarge,
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn serve(stream: TcpStream, delay: Duration) -> Result<(), End>
     stream.set_nodelay(true)?;
     let mut connection = Connection {
         stream,
-        input: Vec::with_capacity(READ),
+        input: Vec::with_capacity(READ_BYTES),
         at: 0,
         head: RequestHead::default(),
         decoded: Vec::new(),
@@ -45,7 +45,7 @@ pub(super) async fn serve(stream: TcpStream, delay: Duration) -> Result<(), End>
     if let Err(end @ (End::Malformed | End::TooLarge)) = &end {
         let status = if matches!(end, End::TooLarge) { 413 } else { 400 };
         connection.output.clear();
-        answer::rejection(status, &mut connection.output);
+        response::rejection(status, &mut connection.output);
         connection.stream.write_all(&connection.output).await?;
         connection.linger().await;
     }
@@ -54,11 +54,11 @@ pub(super) async fn serve(stream: TcpStream, delay: Duration) -> Result<(), End>
 
 struct Connection {
     stream: TcpStream,
-    /// What was read; everything before `at` is dealt with.
+    /// Received bytes; those before `at` are processed.
     input: Vec<u8>,
     at: usize,
     head: RequestHead,
-    /// A body that came in chunks.
+    /// A body that was sent in chunks.
     decoded: Vec<u8>,
     output: Vec<u8>,
 }
@@ -73,7 +73,7 @@ impl Connection {
     async fn requests(&mut self, delay: Duration) -> Result<(), End> {
         while self.read_head().await? {
             let body = self.read_body().await?;
-            let wait = delay + answer::delay(&self.head);
+            let wait = delay + response::delay(&self.head);
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
@@ -100,7 +100,7 @@ impl Connection {
                     Err(_) => return Err(End::Malformed),
                 }
             }
-            if !self.fill(READ).await? {
+            if !self.fill(READ_BYTES).await? {
                 return if self.input.is_empty() { Ok(false) } else { Err(End::Closed) };
             }
         }
@@ -112,7 +112,7 @@ impl Connection {
             Framing::Length(length) if length > LARGEST_BODY as u64 => Err(End::TooLarge),
             Framing::Length(length) => {
                 let length = length as usize;
-                self.encourage(length).await?;
+                self.send_continue(length).await?;
                 while self.input.len() - self.at < length {
                     let missing = length - (self.input.len() - self.at);
                     if !self.fill(missing).await? {
@@ -124,7 +124,7 @@ impl Connection {
                 Ok(Body::Input(start..self.at))
             }
             Framing::Chunked => {
-                self.encourage(1).await?;
+                self.send_continue(1).await?;
                 self.read_chunks().await?;
                 Ok(Body::Decoded)
             }
@@ -142,15 +142,15 @@ impl Connection {
             }
             self.decoded.extend_from_slice(&input[found.data]);
             self.at += found.consumed;
-            if found.consumed == 0 && !decoder.is_done() && !self.fill(READ).await? {
+            if found.consumed == 0 && !decoder.is_done() && !self.fill(READ_BYTES).await? {
                 return Err(End::Closed);
             }
         }
         Ok(())
     }
 
-    /// Answers `Expect: 100-continue` if the client still waits for it.
-    async fn encourage(&mut self, length: usize) -> io::Result<()> {
+    /// Sends `100 Continue` if the client waits for it.
+    async fn send_continue(&mut self, length: usize) -> io::Result<()> {
         let waits = length > 0 && self.at == self.input.len();
         if waits && self.head.expects_continue() == Some(true) {
             self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
@@ -172,15 +172,15 @@ impl Connection {
             Body::Decoded => &self.decoded,
         };
         self.output.clear();
-        match answer::write(&self.head, body, &mut self.output) {
-            Rest::Nothing => self.stream.write_all(&self.output).await,
+        match response::write(&self.head, body, &mut self.output) {
+            Rest::None => self.stream.write_all(&self.output).await,
             Rest::Body => write_both(&mut self.stream, &self.output, body).await,
             Rest::Chunks { count, pause } => self.stream_chunks(count, pause).await,
         }
     }
 
     async fn stream_chunks(&mut self, count: u64, pause: Duration) -> io::Result<()> {
-        let line = [b'.'; answer::CHUNK];
+        let line = [b'.'; response::CHUNK];
         for _ in 0..count {
             encode::chunk(&mut self.output, &line);
             if !pause.is_zero() || self.output.len() >= 64 * 1024 {
@@ -195,13 +195,13 @@ impl Connection {
         self.stream.write_all(&self.output).await
     }
 
-    /// Reads what is still under way, a bounded amount of it, so that the kernel does not answer
-    /// it with a reset that overtakes the refusal.
+    /// Reads remaining bytes, within limits: with unread bytes, the kernel would send a reset, and the
+    /// client might lose the response.
     async fn linger(&mut self) {
         let _ = self.stream.shutdown().await;
         for _ in 0..64 {
             self.input.clear();
-            self.input.reserve(READ);
+            self.input.reserve(READ_BYTES);
             let read = self.stream.read_buf(&mut self.input);
             match tokio::time::timeout(Duration::from_millis(500), read).await {
                 Ok(Ok(1..)) => {}

@@ -26,13 +26,13 @@ struct Wait {
     /// Pause of the follower without new records.
     pause: Duration,
     /// Remaining wait; reset after a quiet pause.
-    patience: Duration,
+    remaining: Duration,
 }
 
 impl Burst {
     pub(super) fn new(journal: Arc<Journal>, pause: Duration) -> Self {
         let recorded = journal.statistics().records;
-        Self { journal, wait: Wait { recorded, pause, patience: MAX_WAIT } }
+        Self { journal, wait: Wait { recorded, pause, remaining: MAX_WAIT } }
     }
 
     /// Called after each pause: whether another pause is due.
@@ -45,11 +45,11 @@ impl Wait {
     fn goes_on(&mut self, recorded: u64) -> bool {
         let arrived = recorded.saturating_sub(std::mem::replace(&mut self.recorded, recorded));
         if arrived < BURST_RECORDS {
-            self.patience = MAX_WAIT;
+            self.remaining = MAX_WAIT;
             return false;
         }
-        self.patience = self.patience.saturating_sub(self.pause);
-        !self.patience.is_zero()
+        self.remaining = self.remaining.saturating_sub(self.pause);
+        !self.remaining.is_zero()
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_waited_for_and_load_that_stays_is_not() {
-        let mut wait = Wait { recorded: 0, pause: Duration::from_millis(100), patience: MAX_WAIT };
+        let mut wait = Wait { recorded: 0, pause: Duration::from_millis(100), remaining: MAX_WAIT };
         assert!(!wait.goes_on(BURST_RECORDS - 1), "a little traffic is no burst");
         assert!(wait.goes_on(5_000) && wait.goes_on(9_000));
         assert!(!wait.goes_on(9_010), "it is over");

@@ -200,7 +200,7 @@ impl Control {
 
     /// Builds a complete new Config, or changes nothing; `by` is the requester.
     async fn reload(&mut self, by: &str) -> Reload {
-        let before = self.watch.look();
+        let before = self.watch.state();
         let source = self.source.clone();
         // Compiling a large configuration takes time in which health must be answered.
         let loaded =

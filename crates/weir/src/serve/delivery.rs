@@ -7,15 +7,13 @@ mod sender;
 
 use super::messages::Messages;
 use super::post::Upstreams;
-use super::tracker::report_panics;
+use super::thread::{Running, Settings, Thread};
 use anyhow::Context;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use weir_config::Config;
 use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, SinkQueues, retry_delay};
@@ -24,22 +22,20 @@ use weir_journal::{Journal, failpoint};
 use weir_monitor::billing::record_prices;
 use weir_store::clock::now_us;
 
-/// Name of the thread.
-const THREAD: &str = "delivery";
+/// The thread.
+const THREAD: Thread = Thread { name: "delivery", task: "delivery", nice: 5 };
 /// Interval of checks for due work.
-const TICK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a failure of the database or the journal.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Transactions evaluated by triggers between two checks for a stop.
-const STEP: usize = 1024;
+const MAX_STEP_TRANSACTIONS: usize = 1024;
 /// Delivered events of a sink before its progress is stored.
-const BATCH: usize = 64;
+const MAX_BATCH_EVENTS: usize = 64;
 /// Longest backoff of a failing sink.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Nice value relative to a worker.
-const NICE: i32 = 5;
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Interval of dropping expired events, and of messages about dropped events.
-const CLEANING: Duration = Duration::from_secs(60);
+const CLEANING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Counters.
 #[derive(Debug, Default)]
@@ -63,7 +59,7 @@ pub(crate) struct Statistics {
 /// The running thread.
 pub(super) struct Delivery {
     handle: Handle,
-    thread: Option<JoinHandle<()>>,
+    _thread: Running,
 }
 
 /// Handle of the thread.
@@ -71,17 +67,14 @@ pub(super) struct Delivery {
 pub(crate) struct Handle(Arc<Shared>);
 
 struct Shared {
-    config: Mutex<Arc<Config>>,
-    stop: AtomicBool,
-    wake: Notify,
+    settings: Settings,
     counters: Counters,
 }
 
 impl Handle {
     /// Applies a new Config.
     pub(crate) fn reload(&self, config: &Arc<Config>) {
-        *self.0.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
-        self.0.wake.notify_one();
+        self.0.settings.reload(config);
     }
 
     /// Counters and waiting events.
@@ -97,14 +90,6 @@ impl Handle {
     pub(crate) fn queues(&self) -> SinkQueues {
         Arc::clone(&self.0.counters.sinks)
     }
-
-    fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.0.config.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn stopped(&self) -> bool {
-        self.0.stop.load(Ordering::Relaxed)
-    }
 }
 
 /// Starts the thread for a recording journal.
@@ -114,18 +99,13 @@ pub(super) fn start(
     messages: &Messages,
 ) -> anyhow::Result<Delivery> {
     let queue = Deliveries::open(&config.data).context("cannot open the database")?;
-    let shared = Shared {
-        config: Mutex::new(Arc::clone(config)),
-        stop: AtomicBool::new(false),
-        wake: Notify::new(),
-        counters: Counters::default(),
-    };
+    let shared = Shared { settings: Settings::new(config), counters: Counters::default() };
     let handle = Handle(Arc::new(shared));
     let reported_drops = queue.queues().context("cannot read the database")?;
     let reported_drops =
         reported_drops.iter().map(|sink| (sink.sink.clone(), (lost(sink), None))).collect();
     let mut worker = Worker {
-        handle: handle.clone(),
+        shared: Arc::clone(&handle.0),
         messages: messages.clone(),
         journal: Arc::clone(journal),
         queue,
@@ -138,24 +118,14 @@ pub(super) fn start(
         cleaned: None,
     };
     // Before requests are recorded: triggers evaluate all transactions that end from now on.
-    worker.take_config(Arc::clone(config)).context("cannot follow the journal")?;
+    worker.apply_config(Arc::clone(config)).context("cannot follow the journal")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    report_panics(messages.clone(), THREAD);
-    let run = move || {
-        // Without permission the priority stays.
-        let _ = rustix::process::nice(NICE);
-        loop {
-            let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(worker.run())));
-            if ended.is_ok() || worker.handle.stopped() {
-                return;
-            }
-            worker.messages.err("weir: delivery panicked; restarting".into());
-            std::thread::sleep(TICK);
-            worker.recover();
-        }
-    };
-    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
-    Ok(Delivery { handle, thread: Some(thread) })
+    let (stop, shared) = (Arc::clone(&handle.0.settings.stop), Arc::clone(&handle.0));
+    let wake = move || shared.settings.changed.notify_one();
+    let run = |(worker, runtime): &mut (Worker, Runtime)| runtime.block_on(worker.run());
+    let recover = |(worker, _): &mut (Worker, Runtime)| worker.recover();
+    let thread = THREAD.start(messages, &stop, wake, (worker, runtime), (run, recover))?;
+    Ok(Delivery { handle, _thread: thread })
 }
 
 impl Delivery {
@@ -165,20 +135,9 @@ impl Delivery {
     }
 }
 
-impl Drop for Delivery {
-    fn drop(&mut self) {
-        self.handle.0.stop.store(true, Ordering::Relaxed);
-        self.handle.0.wake.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic has been reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// State of the thread.
 struct Worker {
-    handle: Handle,
+    shared: Arc<Shared>,
     messages: Messages,
     journal: Arc<Journal>,
     queue: Deliveries,
@@ -206,11 +165,11 @@ struct SinkState {
 impl Worker {
     async fn run(&mut self) {
         let mut sending = JoinSet::new();
-        while !self.handle.stopped() {
+        while !self.shared.settings.stopped() {
             let pause = match self.work(&mut sending) {
                 Ok(()) => {
                     self.failing = false;
-                    TICK
+                    CHECK_INTERVAL
                 }
                 Err(error) => {
                     // Once, until it works again.
@@ -220,14 +179,14 @@ impl Worker {
                     RETRY_INTERVAL
                 }
             };
-            let handle = self.handle.clone();
+            let shared = Arc::clone(&self.shared);
             tokio::select! {
                 Some(sent) = sending.join_next() => match sent {
-                    Ok(sent) => self.settle_or_tell(&sent),
-                    // Whosever it was, it is tried again.
+                    Ok(sent) => self.settle_or_report(&sent),
+                    // The sink of the aborted task is unknown: all are retried.
                     Err(_) => self.sinks.clear(),
                 },
-                () = handle.0.wake.notified() => {}
+                () = shared.settings.changed.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -235,12 +194,13 @@ impl Worker {
 
     /// After a panic, unstored progress is read again.
     fn recover(&mut self) {
+        std::thread::sleep(CHECK_INTERVAL);
         self.sinks.clear();
         self.triggers = None;
         // Without its triggers the journal would keep everything for them.
-        while let Err(error) = self.take_config(Arc::clone(&self.upstreams.config)) {
+        while let Err(error) = self.apply_config(Arc::clone(&self.upstreams.config)) {
             self.messages.err(format!("weir: delivery: {error}"));
-            if self.handle.stopped() {
+            if self.shared.settings.stopped() {
                 return;
             }
             std::thread::sleep(RETRY_INTERVAL);
@@ -249,12 +209,12 @@ impl Worker {
 
     /// Creates events and starts due deliveries.
     fn work(&mut self, sending: &mut JoinSet<sender::Sent>) -> Result<(), EventError> {
-        let config = self.handle.config();
+        let config = self.shared.settings.config();
         if !Arc::ptr_eq(&config, &self.upstreams.config) {
-            self.take_config(config)?;
+            self.apply_config(config)?;
         }
-        self.make()?;
-        if self.cleaned.is_none_or(|cleaned| cleaned.elapsed() >= CLEANING) {
+        self.create_events()?;
+        if self.cleaned.is_none_or(|cleaned| cleaned.elapsed() >= CLEANING_INTERVAL) {
             self.queue.drop_expired(now_us())?;
             self.cleaned = Some(Instant::now());
         }
@@ -266,7 +226,7 @@ impl Worker {
             let known =
                 self.upstreams.config.upstreams.iter().position(|upstream| upstream.name == sink);
             let Some(index) = known.filter(|_| !state.busy && !wait) else { continue };
-            let batch = self.queue.due(&sink, now, BATCH)?;
+            let batch = self.queue.due(&sink, now, MAX_BATCH_EVENTS)?;
             if !batch.is_empty() {
                 state.busy = true;
                 let id = weir_config::UpstreamId(index);
@@ -275,7 +235,7 @@ impl Worker {
         }
         let sinks = self.queue.queues()?;
         sinks.iter().for_each(|sink| self.report_dropped(sink));
-        *self.handle.0.counters.sinks.lock().unwrap_or_else(PoisonError::into_inner) = sinks;
+        *self.shared.counters.sinks.lock().unwrap_or_else(PoisonError::into_inner) = sinks;
         Ok(())
     }
 
@@ -283,7 +243,7 @@ impl Worker {
     fn report_dropped(&mut self, sink: &SinkQueue) {
         let lost = lost(sink);
         let (reported, when) = self.reported_drops.entry(sink.sink.clone()).or_default();
-        if lost <= *reported || when.is_some_and(|when| when.elapsed() < CLEANING) {
+        if lost <= *reported || when.is_some_and(|when| when.elapsed() < CLEANING_INTERVAL) {
             return;
         }
         let (new, name, waiting) = (lost - *reported, &sink.sink, sink.waiting);
@@ -292,15 +252,18 @@ impl Worker {
             .err(format!("weir: delivery: {new} events for {name} were dropped; {waiting} queued"));
     }
 
-    fn make(&mut self) -> Result<(), EventError> {
+    /// Queues events of triggers and usage.
+    fn create_events(&mut self) -> Result<(), EventError> {
         if let Some(triggers) = &mut self.triggers {
-            while triggers.step(&mut self.queue, now_us(), STEP)? && !self.handle.stopped() {}
+            while triggers.step(&mut self.queue, now_us(), MAX_STEP_TRANSACTIONS)?
+                && !self.shared.settings.stopped()
+            {}
         }
-        while self.usage.step(&mut self.queue, now_us())? && !self.handle.stopped() {}
+        while self.usage.step(&mut self.queue, now_us())? && !self.shared.settings.stopped() {}
         Ok(())
     }
 
-    fn take_config(&mut self, config: Arc<Config>) -> Result<(), EventError> {
+    fn apply_config(&mut self, config: Arc<Config>) -> Result<(), EventError> {
         let rules = &config.tracker.triggers;
         if rules.is_empty() {
             // There may have been some at an earlier start.
@@ -323,10 +286,10 @@ impl Worker {
     }
 
     /// Deliveries with unstored progress are repeated.
-    fn settle_or_tell(&mut self, sent: &sender::Sent) {
+    fn settle_or_report(&mut self, sent: &sender::Sent) {
         if let Err(error) = self.settle(sent) {
             self.messages.err(format!("weir: delivery: {error}"));
-            // Not at once: that it took them could not be noted again.
+            // Not at once: storing the outcomes would fail again.
             let state = self.sinks.entry(sent.sink.clone()).or_default();
             state.until = Some(Instant::now() + RETRY_INTERVAL);
         }
@@ -339,8 +302,8 @@ impl Worker {
             sent.outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Delivered).count();
         if let Some(failure) = &sent.failure {
             state.failures = if delivered > 0 { 1 } else { state.failures.saturating_add(1) };
-            state.until = Some(Instant::now() + retry_delay(state.failures).min(MAX_PAUSE));
-            self.handle.0.counters.failed.fetch_add(1, Ordering::Relaxed);
+            state.until = Some(Instant::now() + retry_delay(state.failures).min(MAX_RETRY_DELAY));
+            self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
             if state.failures == 1 {
                 self.messages
                     .err(format!("weir: event delivery to {} failed: {failure}", sent.sink));
@@ -351,7 +314,7 @@ impl Worker {
         failpoint::pass("delivery.sent");
         self.queue.record_outcomes(&sent.outcomes, now_us())?;
         failpoint::pass("delivery.settled");
-        self.handle.0.counters.delivered.fetch_add(delivered as u64, Ordering::Relaxed);
+        self.shared.counters.delivered.fetch_add(delivered as u64, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -2,26 +2,32 @@
 //! affected figures are marked, also after a restart.
 
 use super::messages::Messages;
+use super::thread::{Running, Thread};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_journal::Journal;
 use weir_server::Gateway;
 use weir_store::gaps::{Gap, Gaps};
 
-/// Name of the thread.
-const THREAD: &str = "gaps";
+/// The thread.
+const THREAD: Thread = Thread { name: "gaps", task: "gaps", nice: 0 };
 /// Interval of checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The running thread. On drop it stores remaining gaps and ends.
-pub(super) struct Watching {
-    thread: Option<JoinHandle<()>>,
-    /// Dropped to end the pause.
-    wake: Option<mpsc::Sender<()>>,
+/// State of the thread.
+struct Worker {
+    gaps: Gaps,
+    gateway: Arc<Gateway>,
+    journal: Arc<Journal>,
+    messages: Messages,
+    stop: Arc<AtomicBool>,
+    woken: mpsc::Receiver<()>,
+    /// Gaps at the last check.
+    before: Gap,
 }
 
-/// Starts the thread.
+/// Starts the thread. On drop it stores the remaining gaps.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -30,33 +36,49 @@ pub(super) fn start(
     gateway: &Arc<Gateway>,
     journal: &Arc<Journal>,
     messages: &Messages,
-) -> std::io::Result<Watching> {
+) -> std::io::Result<Running> {
     let (wake, woken) = mpsc::channel();
-    let (gateway, journal) = (Arc::clone(gateway), Arc::clone(journal));
-    let messages = messages.clone();
-    let run = move || {
-        let (mut before, mut failing) = (Gap::default(), false);
-        loop {
-            let ended = woken.recv_timeout(INTERVAL) != Err(mpsc::RecvTimeoutError::Timeout);
-            let now = missing(&gateway, &journal);
-            gaps.add(since(now, before));
-            before = now;
-            match gaps.write() {
+    let stop = Arc::default();
+    let worker = Worker {
+        gaps,
+        gateway: Arc::clone(gateway),
+        journal: Arc::clone(journal),
+        messages: messages.clone(),
+        stop: Arc::clone(&stop),
+        woken,
+        before: Gap::default(),
+    };
+    let wake = move || {
+        let _ = wake.send(());
+    };
+    THREAD.start(messages, &stop, wake, worker, (Worker::run, Worker::pause))
+}
+
+impl Worker {
+    fn pause(&mut self) {
+        let _ = self.woken.recv_timeout(INTERVAL);
+    }
+
+    fn run(&mut self) {
+        let (mut failing, mut stopped) = (false, false);
+        while !stopped {
+            self.pause();
+            // The last gaps are stored before the end.
+            stopped = self.stop.load(Ordering::Relaxed);
+            let now = missing(&self.gateway, &self.journal);
+            self.gaps.add(since(now, self.before));
+            self.before = now;
+            match self.gaps.write() {
                 Ok(()) => failing = false,
                 Err(error) => {
                     // Once, until it works again.
                     if !std::mem::replace(&mut failing, true) {
-                        messages.err(format!("weir: gaps cannot be recorded: {error}"));
+                        self.messages.err(format!("weir: gaps cannot be recorded: {error}"));
                     }
                 }
             }
-            if ended {
-                return;
-            }
         }
-    };
-    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
-    Ok(Watching { thread: Some(thread), wake: Some(wake) })
+    }
 }
 
 /// Gaps since the start.
@@ -74,15 +96,5 @@ fn since(now: Gap, before: Gap) -> Gap {
         unrecorded: now.unrecorded.saturating_sub(before.unrecorded),
         shortened: now.shortened.saturating_sub(before.shortened),
         uncounted: now.uncounted.saturating_sub(before.uncounted),
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.wake = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic has been reported already.
-            let _ = thread.join();
-        }
     }
 }

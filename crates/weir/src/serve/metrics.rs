@@ -1,6 +1,6 @@
 //! Metrics of the control thread itself.
 
-use super::delivery::Handle;
+use super::delivery::{self, Handle};
 use super::telemetry::Counters;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_admin::metrics::Kind::{Counter, Gauge};
@@ -75,6 +75,14 @@ const INDEX: &[Row<weir_tracker::Statistics>] = &[
 ];
 
 #[rustfmt::skip]
+const DELIVERY: &[Row<delivery::Statistics>] = &[
+    (Counter, "weir_events_delivered_total", |s| s.delivered as f64,
+        "Events delivered."),
+    (Counter, "weir_events_failed_total", |s| s.failed as f64,
+        "Failed attempts to deliver."),
+];
+
+#[rustfmt::skip]
 const SINKS: &[Row<SinkQueue>] = &[
     (Gauge, "weir_events_waiting", |sink| sink.waiting as f64,
         "Events that wait for delivery."),
@@ -117,40 +125,25 @@ pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
     let sink = |sink: &SinkQueue| ("sink", sink.sink.clone());
     let dropped = stats.sinks.iter().flat_map(|queue| {
         let counts = [("room", queue.overflowed), ("age", queue.expired)];
-        counts.map(|(why, n)| Sample::new(vec![sink(queue), ("reason", why.to_owned())], n))
+        counts.map(|(reason, n)| Sample::new(vec![sink(queue), ("reason", reason.to_owned())], n))
     });
-    let mut families = vec![
-        Family::single(
-            Counter,
-            "weir_events_delivered_total",
-            "Events delivered.",
-            stats.delivered as f64,
-        ),
-        Family::single(
-            Counter,
-            "weir_events_failed_total",
-            "Failed attempts to deliver.",
-            stats.failed as f64,
-        ),
-        Family::new(
-            Counter,
-            "weir_events_given_up_total",
-            "Events dropped before delivery: the queue was full, or they were too old.",
-            dropped,
-        ),
-    ];
-    families
-        .extend(Family::table_of(SINKS, &stats.sinks, |queue| vec![("sink", queue.sink.clone())]));
-    families
+    let dropped = Family::new(
+        Counter,
+        "weir_events_given_up_total",
+        "Events dropped before delivery: the queue was full, or they were too old.",
+        dropped,
+    );
+    let sinks = Family::table_of(SINKS, &stats.sinks, |queue| vec![("sink", queue.sink.clone())]);
+    Family::table(DELIVERY, &stats).chain([dropped]).chain(sinks).collect()
 }
 
 /// Metrics of the export of telemetry.
 pub(crate) fn telemetry(exports: &Counters, stats: &Snapshot) -> Vec<Family> {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let dropped = [
-        ("room", get(&exports.overtaken) + stats.spans_dropped),
-        ("refused", get(&exports.refused)),
-        ("failed", get(&exports.given_up)),
+        ("room", get(&exports.overflowed) + stats.spans_dropped),
+        ("refused", get(&exports.rejected)),
+        ("failed", get(&exports.failed)),
     ];
     let posts = exports.posts.iter().zip(["traces", "metrics"]).flat_map(|(counts, signal)| {
         counts.iter().zip(["taken", "failed"]).map(move |(count, result)| {

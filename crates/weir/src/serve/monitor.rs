@@ -1,16 +1,11 @@
 //! The thread that meters calls.
-//!
-//! If the thread stops, the journal keeps all unread records until it is full. Therefore messages
-//! must not block the thread, and a panic does not end it.
 
 use super::burst::Burst;
 use super::messages::Messages;
-use super::tracker::report_panics;
+use super::thread::{Running, Thread};
 use anyhow::Context;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_admin::Metering;
 use weir_config::Config;
@@ -19,16 +14,14 @@ use weir_limit::{Limiter, QuotaCount, quota_span};
 use weir_monitor::billing::Prices;
 use weir_monitor::{Counter, CounterCommand, Monitor};
 
-/// Name of the thread.
-const THREAD: &str = "monitor";
+/// The thread.
+const THREAD: Thread = Thread { name: "monitor", task: "monitor: metering", nice: 5 };
 /// Transactions of one read, between checks for a stop.
 const STEP_TRANSACTIONS: usize = 4096;
 /// Pause without new records.
 const IDLE_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a failure: a full disk takes time to clear.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// Nice value relative to a worker.
-const NICE: i32 = 5;
 /// Largest number of queued commands.
 const MAX_COMMANDS: usize = 4;
 
@@ -102,8 +95,7 @@ pub(super) struct Counting {
     monitor: Monitor,
     prices: Prices,
     commands: mpsc::SyncSender<CounterCommand>,
-    thread: Option<JoinHandle<()>>,
-    stop: Arc<AtomicBool>,
+    _thread: Running,
 }
 
 impl Opened {
@@ -113,19 +105,20 @@ impl Opened {
     /// The thread cannot be started.
     pub(super) fn start(self, messages: &Messages) -> anyhow::Result<Counting> {
         let Self { monitor, counter, burst, prices } = self;
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::default();
         let (commands, received) = mpsc::sync_channel(MAX_COMMANDS);
-        let mut worker = Worker {
+        let worker = Worker {
             counter,
             burst,
             stop: Arc::clone(&stop),
             commands: received,
             messages: messages.clone(),
         };
-        report_panics(messages.clone(), THREAD);
-        let run = move || worker.run();
-        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
-        Ok(Counting { monitor, prices, commands, thread: Some(thread), stop })
+        let sender = commands.clone();
+        // If the queue is full, the thread is awake.
+        let wake = move || drop(sender.try_send(CounterCommand::Wake));
+        let thread = THREAD.start(messages, &stop, wake, worker, (Worker::run, Worker::recover))?;
+        Ok(Counting { monitor, prices, commands, _thread: thread })
     }
 }
 
@@ -146,18 +139,6 @@ impl Counting {
     }
 }
 
-impl Drop for Counting {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // If the queue is full, the thread is awake.
-        let _ = self.commands.try_send(CounterCommand::Wake);
-        if let Some(thread) = self.thread.take() {
-            // A panic has been reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// State of the thread.
 struct Worker {
     counter: Counter,
@@ -168,28 +149,19 @@ struct Worker {
 }
 
 impl Worker {
-    /// Meters, also after each panic.
-    fn run(&mut self) {
-        // Without permission the priority stays.
-        let _ = rustix::process::nice(NICE);
-        loop {
-            let ended = catch_unwind(AssertUnwindSafe(|| self.follow()));
-            if ended.is_ok() || self.stop.load(Ordering::Relaxed) {
+    fn recover(&mut self) {
+        std::thread::sleep(IDLE_INTERVAL);
+        while let Err(error) = self.counter.recover() {
+            self.messages.err(format!("weir: monitor: {error}"));
+            if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            self.messages.err("weir: monitor: metering panicked; restarting".into());
-            std::thread::sleep(IDLE_INTERVAL);
-            while let Err(error) = self.counter.recover() {
-                self.messages.err(format!("weir: monitor: {error}"));
-                if self.stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                std::thread::sleep(RETRY_INTERVAL);
-            }
+            std::thread::sleep(RETRY_INTERVAL);
         }
     }
 
-    fn follow(&mut self) {
+    /// Meters calls.
+    fn run(&mut self) {
         let mut failing = false;
         while !self.stop.load(Ordering::Relaxed) {
             let pause = match self.counter.step(STEP_TRANSACTIONS) {

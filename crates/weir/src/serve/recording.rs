@@ -1,6 +1,7 @@
 //! The journal of a running server, and the threads that follow it.
 
 use super::messages::Messages;
+use super::thread::Running;
 use super::{delivery, gaps, journal, monitor, resubmit, tracker};
 use anyhow::Context;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use weir_store::gaps::Gaps;
 /// The parts, as far as they are enabled. They end in the order of the fields: the lock of the
 /// journal is released last, when everything is written and read.
 pub(super) struct Recording {
-    watching: Option<gaps::Watching>,
+    gap_thread: Option<Running>,
     pub(super) resubmit: Option<resubmit::Resubmit>,
     pub(super) delivery: Option<delivery::Delivery>,
     pub(super) tracker: Option<tracker::Tracker>,
@@ -36,7 +37,7 @@ impl Recording {
     ) -> anyhow::Result<(Self, Vec<Lane>)> {
         let journal::Opened { journal, lanes, recovery } = opened;
         let mut recording = Self {
-            watching: None,
+            gap_thread: None,
             resubmit: None,
             delivery: None,
             tracker: None,
@@ -66,8 +67,8 @@ impl Recording {
         messages: &Messages,
     ) -> anyhow::Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let watching = gaps::start(self.gaps.clone(), gateway, journal, messages);
-        self.watching = Some(watching.context("cannot start a thread")?);
+        let gap_thread = gaps::start(self.gaps.clone(), gateway, journal, messages);
+        self.gap_thread = Some(gap_thread.context("cannot start a thread")?);
         let index = self.tracker.as_ref().map(|tracker| &tracker.index);
         let start = |index| resubmit::start(&config.data, index, gateway, messages);
         self.resubmit = index.and_then(start);

@@ -1,28 +1,25 @@
 //! The thread that runs resubmission jobs and persists the outcomes of attempts.
 
 use super::messages::Messages;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use super::thread::{Running, Thread};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_resubmit::{GatewayClient, Resubmitter, Runner};
 use weir_server::Gateway;
 use weir_store::ledger::Ledger;
 use weir_tracker::Index;
 
-/// Name of the thread.
-const THREAD: &str = "resubmit";
+/// The thread.
+const THREAD: Thread = Thread { name: "resubmit", task: "resubmission:", nice: 0 };
 /// Pause after a panic.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Resubmission of a running server.
 pub(super) struct Resubmit {
     pub(super) resubmitter: Resubmitter,
-    thread: Option<JoinHandle<()>>,
-    stop: Arc<AtomicBool>,
-    wake: Box<dyn Fn() + Send + Sync>,
+    _thread: Running,
 }
 
 /// Starts the thread. If its database cannot be opened, traffic is served and resubmission is off.
@@ -50,13 +47,10 @@ fn try_start(
     let client = gateway_client(gateway);
     index.set_ledger(Ledger::open(data)?);
     let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), client)?;
-    let (stop, wake) = (Arc::new(AtomicBool::new(false)), runner.waker());
-    let run = {
-        let (stop, messages) = (Arc::clone(&stop), messages.clone());
-        move || run(runner, &stop, &messages)
-    };
-    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run)?;
-    Ok(Resubmit { resubmitter, thread: Some(thread), stop, wake })
+    let (stop, wake) = (Arc::default(), runner.waker());
+    let worker = Worker { runner, stop: Arc::clone(&stop), messages: messages.clone() };
+    let thread = THREAD.start(messages, &stop, wake, worker, (Worker::run, Worker::recover))?;
+    Ok(Resubmit { resubmitter, _thread: thread })
 }
 
 /// Access to the data path.
@@ -69,27 +63,21 @@ fn gateway_client(gateway: &Arc<Gateway>) -> GatewayClient {
     }
 }
 
-/// Runs jobs; restarts after a panic.
-fn run(mut runner: Runner, stop: &AtomicBool, messages: &Messages) {
-    let report = |error: &str| messages.err(format!("weir: resubmission: {error}"));
-    loop {
-        let work = || runner.run(stop, &report);
-        let ended = catch_unwind(AssertUnwindSafe(work));
-        if ended.is_ok() || stop.load(Ordering::Relaxed) {
-            return;
-        }
-        report("panicked; restarting");
-        std::thread::sleep(RETRY_INTERVAL);
-    }
+/// State of the thread.
+struct Worker {
+    runner: Runner,
+    stop: Arc<AtomicBool>,
+    messages: Messages,
 }
 
-impl Drop for Resubmit {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        (self.wake)();
-        if let Some(thread) = self.thread.take() {
-            // A panic has been reported already.
-            let _ = thread.join();
-        }
+impl Worker {
+    /// Runs jobs.
+    fn run(&mut self) {
+        let report = |error: &str| self.messages.err(format!("weir: resubmission: {error}"));
+        self.runner.run(&self.stop, &report);
+    }
+
+    fn recover(&mut self) {
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }

@@ -1,9 +1,9 @@
-//! Watching the files a configuration was made of.
+//! Watches the files of a configuration.
 //!
-//! Folders are watched, not files: editors replace files by renaming, and Kubernetes swaps a
-//! symbolic link beside them. An event in a folder says little, so it only makes us look: a change
-//! is reported when a file has another identity, size or time than when it was last loaded, or
-//! when a configuration file has come or gone beside one of them (`include:` takes patterns).
+//! Folders are watched, not files: editors replace files by renaming, and Kubernetes replaces a
+//! symbolic link in the folder. An event in a folder only triggers a check: a change is reported if a
+//! file has another identity, size or time than at the last load, or if a configuration file was
+//! added to or removed from its folder (`include:` has patterns).
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,11 @@ use tokio::time::{Instant, timeout};
 
 /// Quiet time that ends a burst of events: a file may be written in several steps.
 const QUIET_INTERVAL: Duration = Duration::from_millis(100);
-/// A burst is cut off after this time, should a folder never be quiet.
-const BURST: Duration = Duration::from_secs(1);
+/// Longest burst of events before a check.
+const MAX_BURST: Duration = Duration::from_secs(1);
 
-/// What changes a folder or what it has. Not that something is opened or read: agents may do so for
-/// each request, and reading the configuration must not look like a change of it.
+/// Changes of a folder or of its entries. Opening and reading are excluded: agents may do so for each
+/// request, and reading the configuration is no change of it.
 const CHANGES: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::CREATE)
@@ -33,26 +33,26 @@ const CHANGES: WatchFlags = WatchFlags::ATTRIB
 
 /// Watches folders.
 pub(crate) struct Watch {
-    /// `None` when the system gives no watches; then only SIGHUP reloads.
-    /// inotify is no pipe, but is waited for and read like one.
+    /// `None` if the system has no watches; then only SIGHUP reloads.
+    // inotify is not a pipe, but is polled and read like one.
     inotify: Option<Receiver>,
-    /// The folders, with their watches; none where one cannot be had.
+    /// The folders with their watches; `None` for a folder that cannot be watched.
     folders: BTreeMap<PathBuf, Option<i32>>,
     files: Vec<PathBuf>,
-    seen: State,
+    loaded: State,
 }
 
-/// What the files look like: identity, size and time of each, and their neighbours' names.
+/// Identity of each file, and the configuration files in their folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// `None` for a file that is not there.
-    files: BTreeMap<PathBuf, Option<Look>>,
+    /// `None` for a missing file.
+    files: BTreeMap<PathBuf, Option<Identity>>,
     neighbours: BTreeSet<PathBuf>,
 }
 
-/// What tells one content of a file from another without reading it.
+/// Distinguishes contents of a file without reading them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
+struct Identity {
     device: u64,
     inode: u64,
     size: u64,
@@ -61,30 +61,30 @@ struct Look {
 }
 
 impl Watch {
-    /// Watches nothing yet; to be made within a runtime. Gives what is wrong beside it when the system
-    /// cannot watch.
+    /// Watches nothing yet; must be called within a runtime. The error is present if the system cannot
+    /// watch.
     pub(crate) fn new() -> (Self, Option<io::Error>) {
-        let made = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
+        let opened = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
             .map_err(io::Error::from)
             .and_then(|inotify| Receiver::from_file_unchecked(inotify.into()));
-        let (inotify, problem) = match made {
+        let (inotify, problem) = match opened {
             Ok(inotify) => (Some(inotify), None),
             Err(problem) => (None, Some(problem)),
         };
-        let (folders, files, seen) = (BTreeMap::new(), Vec::new(), State::default());
-        (Self { inotify, folders, files, seen }, problem)
+        let (folders, files, loaded) = (BTreeMap::new(), Vec::new(), State::default());
+        (Self { inotify, folders, files, loaded }, problem)
     }
 
-    /// What the watched files look like now. To be taken before they are read, so that a change
-    /// while they are read is not missed.
-    pub(crate) fn look(&self) -> State {
+    /// The current state of the watched files. To be taken before they are read, so that no change
+    /// during the read is missed.
+    pub(crate) fn state(&self) -> State {
         State::of(&self.files, self.folders.keys())
     }
 
-    /// Watches these files from now on; `before` is how those looked that were watched already.
+    /// Watches these files from now on; `before` is the state of the ones that were watched already.
     pub(crate) fn set(&mut self, files: Vec<PathBuf>, before: State) {
         let folders: BTreeSet<PathBuf> = files.iter().flat_map(|file| folders_of(file)).collect();
-        let gone: Vec<Option<i32>> = self
+        let removed: Vec<Option<i32>> = self
             .folders
             .extract_if(.., |folder, _| !folders.contains(folder))
             .map(|f| f.1)
@@ -92,52 +92,52 @@ impl Watch {
         let inotify = self.inotify.as_ref();
         for folder in folders {
             self.folders.entry(folder).or_insert_with_key(|folder| {
-                // A folder that cannot be watched may be gone; SIGHUP still works.
+                // A missing folder cannot be watched; SIGHUP still works.
                 inotify::add_watch(inotify?, folder, CHANGES).ok()
             });
         }
-        for watch in gone.into_iter().flatten() {
-            // By another path it may be watched still: it has one watch then.
-            let wanted = self.folders.values().any(|other| *other == Some(watch));
-            if let Some(inotify) = inotify.filter(|_| !wanted) {
+        for watch in removed.into_iter().flatten() {
+            // Two paths of a folder have the same watch.
+            let is_used = self.folders.values().any(|other| *other == Some(watch));
+            if let Some(inotify) = inotify.filter(|_| !is_used) {
                 let _ = inotify::remove_watch(inotify, watch);
             }
         }
         self.files = files;
-        self.seen = self.look();
-        for (file, looked) in before.files {
-            if let Some(seen) = self.seen.files.get_mut(&file) {
-                *seen = looked;
+        self.loaded = self.state();
+        for (file, known) in before.files {
+            if let Some(identity) = self.loaded.files.get_mut(&file) {
+                *identity = known;
             }
         }
     }
 
-    /// Waits until a file looks different from when it was last loaded.
+    /// Waits until the state differs from that of the last load.
     pub(crate) async fn changed(&mut self) {
         loop {
             self.woken().await;
-            let end = Instant::now() + BURST;
+            let end = Instant::now() + MAX_BURST;
             while Instant::now() < end {
                 if timeout(QUIET_INTERVAL, self.woken()).await.is_err() {
                     break;
                 }
             }
-            if self.look() != self.seen {
+            if self.state() != self.loaded {
                 return;
             }
         }
     }
 
-    /// Waits until something has happened in a folder.
+    /// Waits for an event in a folder.
     async fn woken(&self) {
         if let Some(inotify) = &self.inotify {
             while inotify.readable().await.is_ok() {
-                let mut happened = false;
-                // What it was is found out by looking; that is true of lost events as well.
+                let mut any = false;
+                // The content of an event is irrelevant; so events may be lost.
                 while inotify.try_read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
-                    happened = true;
+                    any = true;
                 }
-                if happened {
+                if any {
                     return;
                 }
             }
@@ -148,9 +148,9 @@ impl Watch {
 
 impl State {
     fn of<'a>(files: &[PathBuf], folders: impl Iterator<Item = &'a PathBuf>) -> Self {
-        let look = |path: &PathBuf| {
+        let identity = |path: &PathBuf| {
             let data = std::fs::metadata(path).ok()?;
-            Some(Look {
+            Some(Identity {
                 device: data.dev(),
                 inode: data.ino(),
                 size: data.size(),
@@ -159,13 +159,13 @@ impl State {
             })
         };
         Self {
-            files: files.iter().map(|file| (file.clone(), look(file))).collect(),
+            files: files.iter().map(|file| (file.clone(), identity(file))).collect(),
             neighbours: folders.flat_map(|folder| configurations_in(folder)).collect(),
         }
     }
 }
 
-/// Files in a folder that an `include:` may name.
+/// Files in a folder that `include:` may select.
 fn configurations_in(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let is_configuration =
@@ -173,8 +173,8 @@ fn configurations_in(folder: &Path) -> Vec<PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(is_configuration).collect()
 }
 
-/// The folders whose entries decide what a path leads to: the one it stands in, those of every
-/// symbolic link on the way, and the one it ends in.
+/// The folders whose entries determine the target of a path: its own folder, those of all symbolic
+/// links in the path, and that of the target.
 fn folders_of(file: &Path) -> BTreeSet<PathBuf> {
     let Ok(absolute) = std::path::absolute(file) else { return BTreeSet::new() };
     let mut folders: BTreeSet<PathBuf> = absolute

@@ -1,4 +1,4 @@
-//! `weir jwt inspect`: what a token says, and whether it is valid.
+//! `weir jwt inspect`: claims and validity of a token.
 
 use super::key_file;
 use crate::exit::Exit;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Longest token looked at; servers refuse headers far shorter than this.
+/// Longest token; servers reject much shorter headers.
 const MAX_INPUT_BYTES: u64 = 64 * 1024;
 
 /// Runs it.
@@ -85,9 +85,9 @@ fn read_token(file: Option<&Path>) -> anyhow::Result<String> {
 
 /// Header and claims, not verified (RFC 7515 section 3.1: three parts, base64url).
 fn parts(token: &str) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
-    let pieces: Vec<&str> = token.split('.').collect();
-    let [header, claims, _] = pieces.as_slice() else {
-        bail!("not a JSON Web Token: {} parts instead of 3", pieces.len());
+    let parts: Vec<&str> = token.split('.').collect();
+    let [header, claims, _] = parts.as_slice() else {
+        bail!("not a JSON Web Token: {} parts instead of 3", parts.len());
     };
     let object = |what: &str, part: &str| -> anyhow::Result<Map<String, Value>> {
         let bytes = URL_SAFE_NO_PAD
@@ -101,7 +101,7 @@ fn parts(token: &str) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)
 
 type Verdict = Result<(), String>;
 
-/// `None` when there is nothing to verify with.
+/// `None` without a key.
 fn verify(
     args: &Args,
     token: &str,
@@ -131,13 +131,13 @@ fn verify(
     for key in keys {
         match jsonwebtoken::decode::<Map<String, Value>>(token, &key, &validation) {
             Ok(_) => return Ok(Some(Ok(()))),
-            Err(error) => problem = in_words(&error),
+            Err(error) => problem = reason(&error),
         }
     }
     Ok(Some(Err(problem)))
 }
 
-fn in_words(error: &jsonwebtoken::errors::Error) -> String {
+fn reason(error: &jsonwebtoken::errors::Error) -> String {
     match error.kind() {
         ErrorKind::ExpiredSignature => "the token has expired".to_owned(),
         ErrorKind::ImmatureSignature => "the token is not valid yet".to_owned(),
@@ -146,8 +146,8 @@ fn in_words(error: &jsonwebtoken::errors::Error) -> String {
     }
 }
 
-/// Keys of the set that fit: named by `kid` if the token has one, of the algorithm's family, and
-/// for this very algorithm where the JWK says one.
+/// Matching keys of the set: with the `kid` of the token, if any, of the family of the algorithm, and
+/// for this algorithm if the JWK names one.
 fn jwks_keys(
     path: &Path,
     kid: Option<&str>,
@@ -157,8 +157,8 @@ fn jwks_keys(
         .with_context(|| format!("{} is not a JSON Web Key Set", path.display()))?;
     let fits = |jwk: &&Jwk| {
         let named = kid.is_none() || jwk.common.key_id.as_deref() == kid;
-        let said = jwk.common.key_algorithm.as_ref().map(ToString::to_string);
-        named && said.is_none_or(|said| said == format!("{algorithm:?}"))
+        let stated = jwk.common.key_algorithm.as_ref().map(ToString::to_string);
+        named && stated.is_none_or(|stated| stated == format!("{algorithm:?}"))
     };
     Ok(set
         .keys

@@ -10,7 +10,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// A shared secret: the whole file but for one line end, which editors and `echo` leave behind.
+/// A shared secret: the content of a file, without the line end that editors and `echo` append.
 pub(super) fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut secret = read(path)?;
     if secret.last() == Some(&b'\n') {
@@ -25,8 +25,7 @@ pub(super) fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(secret)
 }
 
-/// A private key in PEM (PKCS#8, or PKCS#1 for RSA) and the algorithm it signs with unless told
-/// otherwise.
+/// A private key in PEM (PKCS#8, or PKCS#1 for RSA) and its default algorithm.
 pub(super) fn private(path: &Path) -> anyhow::Result<(EncodingKey, Algorithm)> {
     let pem = read(path)?;
     if let Ok(key) = EncodingKey::from_rsa_pem(&pem) {
@@ -56,8 +55,8 @@ fn curve_algorithm(key: &EncodingKey) -> Option<Algorithm> {
     })
 }
 
-/// A public key in PEM, of the family that `algorithm` needs: a public key is never taken for a
-/// shared secret, whatever the token says.
+/// A public key in PEM, of the family that `algorithm` needs: a public key is never used as a shared
+/// secret, even if the token names HMAC.
 pub(super) fn public(path: &Path, algorithm: Algorithm) -> anyhow::Result<DecodingKey> {
     let pem = read(path)?;
     let key = match algorithm.family() {

@@ -1,9 +1,9 @@
-//! Jobs: all that a query finds.
+//! Jobs: bulk resubmission of the result of a query.
 
 use super::Args;
 use crate::admin_client::AdminClient;
 use crate::exit::Exit;
-use crate::table::table;
+use crate::table::{self, table};
 use crate::{escape, output};
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -43,41 +43,37 @@ impl Action {
 /// Lists the jobs.
 pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     let jobs: Vec<Job> = client.get(&format!("/v1/jobs?limit={}", args.limit.unwrap_or(50)))?;
-    if args.json {
-        output::json_lines(jobs)?;
-        return Ok(Exit::Success);
-    }
-    let count = |job: &Job, states: &[&str]| {
-        let of = job.transactions.iter().filter(|one| states.contains(&one.state.as_str()));
-        of.map(|one| one.count).sum::<u64>().to_string()
-    };
-    let row = |job: &Job| {
+    let header = ["JOB", "STATE", "RATE", "LEFT", "DONE", "FAILED", "NOT SENT", "WHO", "QUERY"];
+    table::print(&jobs, args.json, header, |job| {
         [
             job.number.to_string(),
             job.state.name().to_owned(),
             format!("{}/s", job.rate),
-            count(job, &["pending", "sending"]),
-            count(job, &["succeeded"]),
-            count(job, &["failed", "unknown"]),
-            count(job, &["cannot", "refused", "cancelled"]),
+            count(job, &["pending", "sending"]).to_string(),
+            count(job, &["succeeded"]).to_string(),
+            count(job, &["failed", "unknown"]).to_string(),
+            count(job, &["cannot", "refused", "cancelled"]).to_string(),
             escape::line(&job.who),
             escape::line(&job.query),
         ]
-    };
-    let header = ["JOB", "STATE", "RATE", "LEFT", "DONE", "FAILED", "NOT SENT", "WHO", "QUERY"];
-    let rows: Vec<_> = jobs.iter().map(row).collect();
-    output::text(&table(header, &rows));
+    })?;
     Ok(Exit::Success)
 }
 
-/// Makes a job, or does something with one.
+/// Number of transactions in these states.
+fn count(job: &Job, states: &[&str]) -> u64 {
+    let selected = job.transactions.iter().filter(|one| states.contains(&one.state.as_str()));
+    selected.map(|one| one.count).sum()
+}
+
+/// Creates a job, or acts on an existing one.
 pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     let action = &args.action;
-    let before = found(args, client)?;
-    let how = json!({"rate": args.rate, "again": args.again});
-    let path = |job: &Job, what: &str| format!("/v1/jobs/{}/{what}", job.number);
-    let job: Job = match before {
-        Some(job) if action.run || action.resume => client.post(&path(&job, "run"), &how)?,
+    let selected = find(args, client)?;
+    let options = json!({"rate": args.rate, "again": args.again});
+    let path = |job: &Job, action: &str| format!("/v1/jobs/{}/{action}", job.number);
+    let job: Job = match selected {
+        Some(job) if action.run || action.resume => client.post(&path(&job, "run"), &options)?,
         Some(job) if action.pause => client.post(&path(&job, "pause"), &json!({}))?,
         Some(job) if action.cancel => client.post(&path(&job, "cancel"), &json!({}))?,
         Some(job) if args.job.is_some() => job,
@@ -101,9 +97,9 @@ pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The job that is meant, if there is one: by its number; or the last one for the query that can
-/// still be dealt with. A preview is always a new one.
-fn found(args: &Args, client: &AdminClient) -> anyhow::Result<Option<Job>> {
+/// The selected job: by its number, or the last unfinished one of the query. A preview is always a
+/// new job.
+fn find(args: &Args, client: &AdminClient) -> anyhow::Result<Option<Job>> {
     if let Some(number) = args.job {
         return client.get(&format!("/v1/jobs/{number}")).map(Some);
     }
@@ -117,16 +113,16 @@ fn found(args: &Args, client: &AdminClient) -> anyhow::Result<Option<Job>> {
     Ok(jobs.into_iter().find(|job| job.query == query && job.destination == to && open(job)))
 }
 
-/// Waits until it is known what it sends; or, if that is wanted, until it has ended or is paused.
+/// Waits for the end of the preview; with `--wait`, until the job has ended or is paused.
 fn wait(args: &Args, client: &AdminClient, mut job: Job) -> anyhow::Result<Job> {
     let mut shown = String::new();
     loop {
-        let goes_on = match job.state {
+        let is_pending = match job.state {
             JobState::Previewing => true,
             JobState::Running => args.wait,
             _ => false,
         };
-        if !goes_on {
+        if !is_pending {
             return Ok(job);
         }
         let now = progress(&job);
@@ -141,11 +137,7 @@ fn wait(args: &Args, client: &AdminClient, mut job: Job) -> anyhow::Result<Job> 
 
 fn progress(job: &Job) -> String {
     let all: u64 = job.transactions.iter().map(|one| one.count).sum();
-    let of = |states: [&str; 2]| -> u64 {
-        let of = job.transactions.iter().filter(|one| states.contains(&one.state.as_str()));
-        of.map(|one| one.count).sum()
-    };
-    let left = of(["pending", "sending"]);
+    let left = count(job, &["pending", "sending"]);
     format!("job {}: {}, {} of {all} left", job.number, job.state.name(), left)
 }
 

@@ -1,11 +1,10 @@
-//! `weir search`: finds recorded transactions.
+//! `weir search`: searches recorded transactions.
 
 use super::print_table;
-use crate::admin_client::Refused;
+use crate::admin_client::{Rejected, with_query};
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::{duration, escape, output};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::{Duration, Instant};
 use weir_tracker::document::{Hit, Page, Summary};
 use weir_tracker::{Highlight, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, Search, SearchError};
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match done {
         Ok(()) => Ok(Exit::Success),
         Err(error) => {
-            let span = error.downcast_ref::<Refused>().and_then(|refused| refused.place);
+            let span = error.downcast_ref::<Rejected>().and_then(|rejected| rejected.span);
             let span = span.or_else(|| match error.downcast_ref::<SearchError>() {
                 Some(SearchError::Query(invalid)) => Some([invalid.at, invalid.end]),
                 _ => None,
@@ -75,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// The query on a line, and carets under what is wrong with it.
+/// The query on a line, with carets below its invalid part.
 fn pointed(query: &str, [from, to]: [usize; 2]) -> String {
     let shown = |from: usize, to: usize| {
         let (from, to) = (query.floor_char_boundary(from), query.floor_char_boundary(to));
@@ -152,11 +151,12 @@ fn marked(highlight: &Highlight, [begin, end]: [&str; 2]) -> String {
     out
 }
 
-fn encode(text: &str) -> String {
-    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+/// A timeout in whole seconds, within the limits of the admin API.
+fn seconds(timeout: Duration) -> String {
+    timeout.min(MAX_SEARCH_TIMEOUT).as_secs_f64().ceil().max(1.0).to_string()
 }
 
-/// A page of what a query finds.
+/// A page of the result of a query.
 pub(super) fn page(
     source: &DataSource,
     query: &str,
@@ -166,10 +166,13 @@ pub(super) fn page(
 ) -> anyhow::Result<Page> {
     match source {
         DataSource::Server(client) => {
-            let after = cursor.map(|c| format!("&cursor={}", encode(&c))).unwrap_or_default();
-            let seconds = timeout.min(MAX_SEARCH_TIMEOUT).as_secs_f64().ceil().max(1.0);
-            let limits = format!("limit={limit}&timeout={seconds}");
-            client.get(&format!("/v1/transactions?q={}&{limits}{after}", encode(query)))
+            let parameters = [
+                ("q", Some(query.to_owned())),
+                ("limit", Some(limit.to_string())),
+                ("timeout", Some(seconds(timeout))),
+                ("cursor", cursor),
+            ];
+            client.get(&with_query("/v1/transactions", &parameters)?)
         }
         DataSource::Folder(tracker) => {
             let search = Search { query: query.to_owned(), limit, cursor, payload: true, timeout };

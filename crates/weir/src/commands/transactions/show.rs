@@ -1,4 +1,4 @@
-//! `weir show`: one transaction, whole.
+//! `weir show`: a complete transaction.
 
 use super::took;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
@@ -87,7 +87,8 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         (transaction.request.masked, "the request body was redacted"),
         (transaction.discarded, "headers and bodies were not kept: no error"),
     ];
-    let flags: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
+    let flags: Vec<&str> =
+        flags.iter().filter(|(applies, _)| *applies).map(|(_, note)| *note).collect();
     for (name, value) in [
         ("id", id.as_str()),
         ("time", &time),
@@ -123,8 +124,8 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         return out;
     };
     for (name, field) in [("key", &payload.keys), ("property", &payload.properties)] {
-        for Field { name: what, value } in field {
-            let _ = writeln!(out, "{name:<10} {}", escape::line(&format!("{what}: {value}")));
+        for Field { name: key, value } in field {
+            let _ = writeln!(out, "{name:<10} {}", escape::line(&format!("{key}: {value}")));
         }
     }
     for line in &payload.logs {
@@ -157,7 +158,7 @@ fn attempted(attempt: &Attempt) -> String {
     out
 }
 
-fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyMetadata, lines: usize) {
+fn half(out: &mut String, headers: &[Field], body: &Body, metadata: &BodyMetadata, lines: usize) {
     for Field { name, value } in headers {
         let _ = writeln!(out, "{}", escape::line(&format!("{name}: {value}")));
     }
@@ -166,11 +167,11 @@ fn half(out: &mut String, headers: &[Field], body: &Body, facts: &BodyMetadata, 
         let some: Vec<&str> = shown.lines().take(lines).collect();
         let _ = writeln!(out, "\n{}", some.join("\n"));
     }
-    let words = body::words(body, facts);
-    if !words.is_empty() {
-        let (stored, length) = (facts.stored, facts.length);
-        let words = escape::line(&words.join(", "));
-        let _ = writeln!(out, "({stored} of {length} bytes recorded: {words})");
+    let notes = body::notes(body, metadata);
+    if !notes.is_empty() {
+        let (stored, length) = (metadata.stored, metadata.length);
+        let notes = escape::line(&notes.join(", "));
+        let _ = writeln!(out, "({stored} of {length} bytes recorded: {notes})");
     }
 }
 

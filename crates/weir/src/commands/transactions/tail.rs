@@ -1,10 +1,11 @@
-//! `weir tail`: transactions as they end.
+//! `weir tail`: transactions as they complete.
 
 use super::row;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::output;
 use anyhow::Context;
+use http::Method;
 use std::ops::ControlFlow;
 use weir_tracker::SEARCH_TIMEOUT;
 use weir_tracker::document::Summary;
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let mut left = args.limit;
     while left != Some(0) {
-        client.lines("/v1/transactions/tail", |line| {
+        client.lines(Method::GET, "/v1/transactions/tail", |line| {
             print(&serde_json::from_str(line).context("unexpected response")?)?;
             left = left.map(|left| left.saturating_sub(1));
             Ok(if left == Some(0) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -12,16 +12,16 @@ use weir_http_client::Connection;
 /// CloudEvents 1.0, HTTP binding, structured mode.
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
-/// What became of a batch.
+/// Outcome of a batch.
 pub(super) struct Sent {
     pub(super) sink: String,
-    /// Those that were tried: all, or all up to the first in vain.
+    /// Attempted events: all, or all up to the first failure.
     pub(super) outcomes: Vec<(DueEvent, Outcome)>,
-    /// Why the last one was in vain.
+    /// Reason of the last failure.
     pub(super) failure: Option<String>,
 }
 
-/// Posts a batch until one is in vain.
+/// Posts a batch until an event fails.
 pub(super) async fn send(upstreams: Upstreams, id: UpstreamId, batch: Vec<DueEvent>) -> Sent {
     let upstream = &upstreams.config.upstreams[id.0];
     let mut sent = Sent {

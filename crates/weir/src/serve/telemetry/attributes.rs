@@ -1,25 +1,25 @@
-//! Attributes, and whose they are.
+//! Attributes, resource and scope of exported telemetry.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-/// One with a text.
+/// A text attribute.
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
-    one(key, Value::StringValue(value.into()))
+    attribute(key, Value::StringValue(value.into()))
 }
 
-/// One with a number.
+/// A number attribute.
 pub(super) fn number(key: &str, value: impl Into<i64>) -> KeyValue {
-    one(key, Value::IntValue(value.into()))
+    attribute(key, Value::IntValue(value.into()))
 }
 
-fn one(key: &str, value: Value) -> KeyValue {
+fn attribute(key: &str, value: Value) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
-/// This process: as configured, and what weir knows of itself.
+/// The resource: configured attributes, and those of this process.
 pub(super) fn resource(configured: &[(String, String)], instance: &str) -> Resource {
     let own = [
         ("service.name", "weir"),
@@ -32,7 +32,7 @@ pub(super) fn resource(configured: &[(String, String)], instance: &str) -> Resou
     Resource { attributes, ..Resource::default() }
 }
 
-/// What made them.
+/// The instrumentation scope.
 pub(super) fn scope() -> InstrumentationScope {
     InstrumentationScope {
         name: "weir".to_owned(),

@@ -1,4 +1,4 @@
-//! What `/metrics` shows, as OTLP: the same families, so that the two cannot differ.
+//! The metrics of `/metrics` in OTLP, from the same families.
 //!
 //! Families of OpenTelemetry's conventions get their names and units back; all others have the name
 //! and the labels that they have on the page.
@@ -47,7 +47,7 @@ pub(super) struct Span {
     pub(super) until: Duration,
 }
 
-/// A request to a collector with all of these.
+/// A request to a collector with these families.
 pub(super) fn encode(families: &[Family], span: Span, resource: Resource) -> Vec<u8> {
     let metrics = families.iter().filter_map(|family| metric(family, span));
     let scope_metrics = ScopeMetrics {
@@ -63,7 +63,7 @@ pub(super) fn encode(families: &[Family], span: Span, resource: Resource) -> Vec
     ExportMetricsServiceRequest { resource_metrics: vec![resource_metrics] }.encode_to_vec()
 }
 
-/// A family; none if there is nothing in it.
+/// A family; `None` if it is empty.
 fn metric(family: &Family, span: Span) -> Option<Metric> {
     let convention = NAMES.iter().find(|(name, ..)| *name == family.name);
     let (name, unit) =
@@ -157,7 +157,7 @@ fn attributes(labels: &Labels) -> Vec<KeyValue> {
             },
         }
     };
-    // What is empty on the page is not there.
+    // Labels that are empty on the page are omitted.
     labels.iter().filter(|(_, value)| !value.is_empty()).map(attribute).collect()
 }
 

@@ -77,7 +77,7 @@ fn server(one: &TracedRequest) -> Span {
         end_time_unix_nano: one.start_ns.saturating_add(nanos(one.duration)),
         attributes,
         status: failed.then(error),
-        ..of_trace(one)
+        ..trace_fields(one)
     }
 }
 
@@ -113,11 +113,11 @@ fn client(one: &TracedRequest, attempt: &TracedAttempt, sent_before: usize) -> S
         end_time_unix_nano: start.saturating_add(nanos(attempt.duration)),
         attributes,
         status: failed.then(error),
-        ..of_trace(one)
+        ..trace_fields(one)
     }
 }
 
-fn of_trace(one: &TracedRequest) -> Span {
+fn trace_fields(one: &TracedRequest) -> Span {
     Span {
         trace_id: one.trace.to_be_bytes().to_vec(),
         trace_state: one.state.clone(),
@@ -133,15 +133,15 @@ fn nanos(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The text of a status repeats nothing that attributes say.
+/// The status has no text: attributes have the reason.
 fn error() -> Status {
     Status { code: StatusCode::Error as i32, ..Status::default() }
 }
 
-fn error_type(word: &str, status: u16) -> KeyValue {
-    match word {
+fn error_type(problem: &str, status: u16) -> KeyValue {
+    match problem {
         "" => text("error.type", status.to_string()),
-        word => text("error.type", word),
+        problem => text("error.type", problem),
     }
 }
 

@@ -36,7 +36,7 @@ async fn a_file_replaced_by_renaming() {
         fs::write(&new, "a").unwrap();
         fs::rename(&new, &file).unwrap();
         assert!(sees_change(&mut watch).await, "round {round}");
-        let before = watch.look();
+        let before = watch.state();
         watch.set(vec![file.clone()], before);
     }
 }
@@ -102,7 +102,7 @@ async fn a_change_while_the_file_is_read_is_not_missed() {
     let file = dir.path().join("weir.yaml");
     fs::write(&file, "a").unwrap();
     let mut watch = watch(dir.path());
-    let before = watch.look();
+    let before = watch.state();
     fs::write(&file, "longer").unwrap();
     watch.set(vec![file], before);
     assert!(sees_change(&mut watch).await);

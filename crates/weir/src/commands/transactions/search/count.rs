@@ -1,6 +1,7 @@
-//! `weir search --facets`: how many there are, by field and over time.
+//! `weir search --facets`: counts by field and over time.
 
-use super::{Args, encode};
+use super::{Args, seconds};
+use crate::admin_client::with_query;
 use crate::commands::data_source::DataSource;
 use crate::table::table;
 use crate::{escape, output};
@@ -13,10 +14,12 @@ pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
     let timeout = args.timeout.min(MAX_SEARCH_TIMEOUT);
     let counts = match args.source.open()? {
         DataSource::Server(client) => {
-            let seconds = timeout.as_secs_f64().ceil().max(1.0);
-            let query = encode(&args.query);
-            let path = format!("/v1/transactions/summary?q={query}&keys={keys}&timeout={seconds}");
-            client.get(&path)?
+            let parameters = [
+                ("q", args.query.clone()),
+                ("keys", keys.to_string()),
+                ("timeout", seconds(timeout)),
+            ];
+            client.get(&with_query("/v1/transactions/summary", &parameters)?)?
         }
         DataSource::Folder(tracker) => {
             let query = args.query.clone();

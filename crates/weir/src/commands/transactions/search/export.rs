@@ -1,9 +1,11 @@
 //! `weir search --export`: exports the result of a query.
 
-use super::{Args, encode};
+use super::Args;
+use crate::admin_client::with_query;
 use crate::commands::data_source::DataSource;
 use crate::{escape, output};
 use anyhow::{Context, bail};
+use http::Method;
 use std::ops::ControlFlow;
 use weir_tracker::document::{ExportEnd, Exported};
 use weir_tracker::{ExportStep, SEARCH_TIMEOUT, Search};
@@ -15,11 +17,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let limit = args.limit.unwrap_or(EXPORT);
     let end = match args.source.open()? {
         DataSource::Server(client) => {
-            let after = args.cursor.as_ref().map(|c| format!("&cursor={}", encode(c)));
-            let query = encode(&args.query);
-            let path = format!("/v1/transactions/export?q={query}&limit={limit}");
+            let limit = limit.to_string();
+            let parameters = [
+                ("q", Some(&args.query)),
+                ("limit", Some(&limit)),
+                ("cursor", args.cursor.as_ref()),
+            ];
+            let path = with_query("/v1/transactions/export", &parameters)?;
             let mut end = None;
-            client.lines(&(path + &after.unwrap_or_default()), |line| {
+            client.lines(Method::GET, &path, |line| {
                 match serde_json::from_str::<ExportEnd>(line) {
                     Ok(last) => end = Some(last.end),
                     Err(_) => output::line(&escape::json(line)),

@@ -1,4 +1,4 @@
-//! A recorded body, made readable and harmless.
+//! A recorded body in readable and escaped form.
 
 use crate::escape;
 use base64::Engine;
@@ -6,10 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 use weir_tracker::document::{Body, BodyMetadata, Field};
 
-/// Bytes of a binary body that are shown.
-const BINARY: usize = 256;
-/// Bytes of it on a line.
-const LINE: usize = 16;
+/// Displayed bytes of a binary body.
+const MAX_BINARY_BYTES: usize = 256;
+/// Bytes on a line of it.
+const LINE_BYTES: usize = 16;
 
 /// Text as it is, JSON on lines of its own, anything else in hexadecimal.
 pub(super) fn readable(headers: &[Field], body: &Body) -> String {
@@ -18,8 +18,8 @@ pub(super) fn readable(headers: &[Field], body: &Body) -> String {
             .iter()
             .filter(|field| field.name.eq_ignore_ascii_case("content-type"))
             .any(|field| essence(&field.value).ends_with("json"));
-        let spread = if is_json { spread(text) } else { None };
-        return escape::block(spread.as_deref().unwrap_or(text));
+        let indented = if is_json { indented(text) } else { None };
+        return escape::block(indented.as_deref().unwrap_or(text));
     }
     let Some(base64) = &body.base64 else { return String::new() };
     let Ok(bytes) = STANDARD.decode(base64) else { return String::new() };
@@ -30,32 +30,32 @@ fn essence(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// What is to be said of a body that is not there as it was.
-pub(super) fn words(body: &Body, facts: &BodyMetadata) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut say = |is: bool, what: &str| words.extend(is.then(|| what.to_owned()));
+/// Differences of the recorded body from the original.
+pub(super) fn notes(body: &Body, facts: &BodyMetadata) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut add = |applies: bool, note: &str| notes.extend(applies.then(|| note.to_owned()));
     let withheld = !facts.withheld.is_empty();
-    say(!body.decoded_from.is_empty(), &format!("decoded from {}", body.decoded_from));
-    say(!body.still_in.is_empty(), &format!("still in {}", body.still_in));
-    let whole = !facts.truncated && !withheld;
-    say(whole && facts.stored == 0 && facts.length > 0, "not recorded");
-    // What stands in place of a value has another length than that.
-    say(whole && facts.stored > 0 && facts.stored != facts.length, "masked");
-    say(facts.truncated, "truncated");
-    say(withheld, &format!("withheld, {}", facts.withheld));
-    say(facts.aborted, "aborted");
-    say(body.cut, "shortened");
-    say(!facts.hash.is_empty(), &format!("hash of the rest {}", facts.hash));
-    words
+    add(!body.decoded_from.is_empty(), &format!("decoded from {}", body.decoded_from));
+    add(!body.still_in.is_empty(), &format!("still in {}", body.still_in));
+    let is_complete = !facts.truncated && !withheld;
+    add(is_complete && facts.stored == 0 && facts.length > 0, "not recorded");
+    // A mask and the masked value differ in length.
+    add(is_complete && facts.stored > 0 && facts.stored != facts.length, "masked");
+    add(facts.truncated, "truncated");
+    add(withheld, &format!("withheld, {}", facts.withheld));
+    add(facts.aborted, "aborted");
+    add(body.cut, "shortened");
+    add(!facts.hash.is_empty(), &format!("hash of the rest {}", facts.hash));
+    notes
 }
 
-/// JSON with a line for each member and item; none if it is not JSON. Its tokens stay as they are:
-/// a number keeps all of its digits, a text its escapes.
-fn spread(text: &str) -> Option<String> {
+/// JSON with a line for each member and item; `None` if it is not JSON. Tokens are not changed: all
+/// digits of a number and all escapes of a text stay.
+fn indented(text: &str) -> Option<String> {
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
     let mut out = String::with_capacity(text.len() * 2);
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
-    // The last bracket that was opened is still empty.
+    // The last opened bracket is still empty.
     let mut opened = false;
     for letter in text.chars() {
         if quoted {
@@ -84,28 +84,32 @@ fn spread(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Deeper levels than these are not set in any more.
-const DEEPEST: usize = 32;
+/// Deeper levels are not indented further.
+const MAX_INDENTED_LEVELS: usize = 32;
 
 fn new_line(out: &mut String, depth: usize) {
     out.push('\n');
-    out.push_str(&"  ".repeat(depth.min(DEEPEST)));
+    out.push_str(&"  ".repeat(depth.min(MAX_INDENTED_LEVELS)));
 }
 
-/// The beginning, as numbers and as letters.
+/// The first bytes, in hexadecimal and as characters.
 fn hexadecimal(bytes: &[u8]) -> String {
     let mut out = String::new();
-    for (line, chunk) in bytes[..bytes.len().min(BINARY)].chunks(LINE).enumerate() {
+    for (line, chunk) in bytes[..bytes.len().min(MAX_BINARY_BYTES)].chunks(LINE_BYTES).enumerate() {
         let mut numbers = String::new();
         for byte in chunk {
             let _ = write!(numbers, "{byte:02x} ");
         }
         let letter = |byte: &u8| if (32..127).contains(byte) { char::from(*byte) } else { '.' };
         let letters: String = chunk.iter().map(letter).collect();
-        let _ = writeln!(out, "{:08x}  {numbers:48} {letters}", line * LINE);
+        let _ = writeln!(out, "{:08x}  {numbers:48} {letters}", line * LINE_BYTES);
     }
-    if bytes.len() > BINARY {
-        let _ = writeln!(out, "({} bytes more; --raw writes all of them)", bytes.len() - BINARY);
+    if bytes.len() > MAX_BINARY_BYTES {
+        let _ = writeln!(
+            out,
+            "({} bytes more; --raw writes all of them)",
+            bytes.len() - MAX_BINARY_BYTES
+        );
     }
     out
 }
@@ -130,9 +134,9 @@ mod tests {
             "  \"d\": 12345678901234567890123",
             "}",
         ];
-        assert_eq!(spread(text).unwrap(), lines.join("\n"));
-        assert_eq!(spread(" \"a b\" ").unwrap(), "\"a b\"");
-        assert!(spread("{\"a\": tru").is_none());
+        assert_eq!(indented(text).unwrap(), lines.join("\n"));
+        assert_eq!(indented(" \"a b\" ").unwrap(), "\"a b\"");
+        assert!(indented("{\"a\": tru").is_none());
         let headers =
             |kind: &str| vec![Field { name: "Content-Type".to_owned(), value: kind.to_owned() }];
         let body = Body { text: Some("[1]".to_owned()), ..Body::default() };
@@ -142,17 +146,17 @@ mod tests {
 
     #[test]
     fn it_is_said_what_a_body_lacks() {
-        let said = |stored: u64, truncated, withheld: &str| {
+        let notes_of = |stored: u64, truncated, withheld: &str| {
             let withheld = withheld.to_owned();
             let facts =
                 BodyMetadata { length: 50, stored, truncated, withheld, ..BodyMetadata::default() };
-            words(&Body::default(), &facts).join(", ")
+            notes(&Body::default(), &facts).join(", ")
         };
-        assert_eq!(said(50, false, ""), "");
-        assert_eq!(said(49, false, ""), "masked");
-        assert_eq!(said(0, false, ""), "not recorded");
-        assert_eq!(said(10, true, ""), "truncated");
-        assert_eq!(said(0, false, "too long to be masked"), "withheld, too long to be masked");
+        assert_eq!(notes_of(50, false, ""), "");
+        assert_eq!(notes_of(49, false, ""), "masked");
+        assert_eq!(notes_of(0, false, ""), "not recorded");
+        assert_eq!(notes_of(10, true, ""), "truncated");
+        assert_eq!(notes_of(0, false, "too long to be masked"), "withheld, too long to be masked");
     }
 
     #[test]

@@ -1,28 +1,28 @@
-//! What the echo backend answers: a request head and body in, bytes out.
+//! Responses of the echo backend: a request head and body in, bytes out.
 
 use crate::duration;
 use serde_json::{Value, json};
 use std::time::Duration;
 use weir_wire::{Known, Method, RequestHead, Version, encode};
 
-/// Answer to a GET of any other path.
+/// Response to a GET of any other path.
 const HELLO: &[u8] = br#"{"message":"Hello from the echo backend"}"#;
 
 /// Bytes of one chunk of `/stream/N`.
 pub(super) const CHUNK: usize = 1024;
 
-/// What follows the bytes written.
+/// The part of a response after the written bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Nothing: the answer is complete.
-    Nothing,
+    /// The response is complete.
+    None,
     /// The request body, as it is.
     Body,
-    /// So many chunks of [`CHUNK`] bytes with a pause after each, then the last chunk.
+    /// This number of chunks of [`CHUNK`] bytes with a pause after each, then the last chunk.
     Chunks { count: u64, pause: Duration },
 }
 
-/// Extra delay that the path asks for (`/delay/200ms`), at most a minute.
+/// Extra delay of the path (`/delay/200ms`), at most a minute.
 pub(super) fn delay(head: &RequestHead) -> Duration {
     match head.path().strip_prefix("/delay/").map(duration::parse) {
         Some(Ok(delay)) => delay.min(Duration::from_secs(60)),
@@ -30,12 +30,12 @@ pub(super) fn delay(head: &RequestHead) -> Duration {
     }
 }
 
-/// Writes the answer, or the part of it before [`Rest`].
+/// Writes the response, or its part before [`Rest`].
 pub(super) fn write(head: &RequestHead, body: &[u8], out: &mut Vec<u8>) -> Rest {
     let path = head.path();
     if path == "/headers" {
-        whole(head, 200, &describe(head), out);
-        return Rest::Nothing;
+        complete(head, 200, &describe(head), out);
+        return Rest::None;
     }
     if let Some((count, pause)) = stream(head, path) {
         encode::status_line(out, 200);
@@ -54,17 +54,17 @@ pub(super) fn write(head: &RequestHead, body: &[u8], out: &mut Vec<u8>) -> Rest 
         end_of_head(head, out);
         return Rest::Body;
     }
-    whole(head, status, HELLO, out);
-    Rest::Nothing
+    complete(head, status, HELLO, out);
+    Rest::None
 }
 
-/// Writes an answer to bytes that are no request; the connection closes after it.
+/// Writes the response to an invalid request; the connection is closed after it.
 pub(super) fn rejection(status: u16, out: &mut Vec<u8>) {
     encode::status_line(out, status);
     out.extend_from_slice(b"connection: close\r\ncontent-length: 0\r\n\r\n");
 }
 
-fn whole(head: &RequestHead, status: u16, body: &[u8], out: &mut Vec<u8>) {
+fn complete(head: &RequestHead, status: u16, body: &[u8], out: &mut Vec<u8>) {
     encode::status_line(out, status);
     if may_have_body(status) {
         encode::field(out, "content-type", b"application/json");
@@ -160,7 +160,7 @@ mod tests {
         let (text, _) = answer("GET /status/503 HTTP/1.1\r\nHost: h\r\n\r\n", b"");
         assert!(text.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{text}");
         let (text, rest) = answer("POST /status/204 HTTP/1.1\r\nHost: h\r\n\r\n", b"");
-        assert_eq!((text.as_str(), rest), ("HTTP/1.1 204 No Content\r\n\r\n", Rest::Nothing));
+        assert_eq!((text.as_str(), rest), ("HTTP/1.1 204 No Content\r\n\r\n", Rest::None));
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         let (_, rest) = answer("GET /stream/3/10ms HTTP/1.1\r\nHost: h\r\n\r\n", b"");
         assert_eq!(rest, Rest::Chunks { count: 3, pause: Duration::from_millis(10) });
         let (text, rest) = answer("GET /stream/3 HTTP/1.0\r\n\r\n", b"");
-        assert_eq!(rest, Rest::Nothing, "HTTP/1.0 has no chunks");
+        assert_eq!(rest, Rest::None, "HTTP/1.0 has no chunks");
         assert!(text.contains("content-length"));
     }
 }

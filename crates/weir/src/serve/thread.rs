@@ -1,0 +1,114 @@
+//! Background threads: restart after a panic, stop and join.
+//!
+//! If a follower of the journal stopped, the journal would keep all unread records until it is full.
+//! Therefore a panic does not end a thread.
+
+use super::messages::Messages;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::Notify;
+use weir_config::Config;
+
+/// Properties of a thread.
+pub(super) struct Thread {
+    pub(super) name: &'static str,
+    /// Its task, as in messages.
+    pub(super) task: &'static str,
+    /// Nice value relative to a worker.
+    pub(super) nice: i32,
+}
+
+/// A running thread. On drop it is stopped, and its end is awaited.
+pub(super) struct Running {
+    stop: Arc<AtomicBool>,
+    wake: Box<dyn Fn() + Send + Sync>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// Starts the thread: it calls `run`, which ends when `stop` is set; after a panic, `recover`
+    /// and `run` again. `wake` ends a pause.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn start<S: Send + 'static>(
+        &self,
+        messages: &Messages,
+        stop: &Arc<AtomicBool>,
+        wake: impl Fn() + Send + Sync + 'static,
+        mut state: S,
+        (run, recover): (fn(&mut S), fn(&mut S)),
+    ) -> std::io::Result<Running> {
+        report_panics(messages.clone(), self.name);
+        let (stopped, messages) = (Arc::clone(stop), messages.clone());
+        let Self { name, task, nice } = *self;
+        let body = move || {
+            // Without permission the priority stays.
+            let _ = rustix::process::nice(nice);
+            loop {
+                let ended = catch_unwind(AssertUnwindSafe(|| run(&mut state)));
+                if ended.is_ok() || stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                messages.err(format!("weir: {task} panicked; restarting"));
+                recover(&mut state);
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        Ok(Running { stop: Arc::clone(stop), wake: Box::new(wake), thread: Some(thread) })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        (self.wake)();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reports panics of a thread as messages, with their location only: their text may contain a part of
+/// a payload.
+fn report_panics(messages: Messages, thread: &'static str) {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let location = panic.location().filter(|_| std::thread::current().name() == Some(thread));
+        match location {
+            Some(location) => messages.err(format!("weir: {thread} panicked at {location}")),
+            None => default(panic),
+        }
+    }));
+}
+
+/// The current Config of a thread, and its notifications.
+pub(super) struct Settings {
+    config: Mutex<Arc<Config>>,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) changed: Notify,
+}
+
+impl Settings {
+    pub(super) fn new(config: &Arc<Config>) -> Self {
+        let config = Mutex::new(Arc::clone(config));
+        Self { config, stop: Arc::default(), changed: Notify::new() }
+    }
+
+    /// Applies a new Config.
+    pub(super) fn reload(&self, config: &Arc<Config>) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
