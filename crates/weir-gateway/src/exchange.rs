@@ -24,7 +24,7 @@ use weir_http::grpc;
 use weir_http::headers::{filter_trailers, is_edited};
 use weir_http::problem::Problem;
 use weir_limit::Moment;
-use weir_record::capture::{NotRecorded, Recording};
+use weir_record::capture::NotRecorded;
 use weir_record::client_request::ClientRequest;
 use weir_record::transaction_id::TransactionId;
 use weir_telemetry::labels::UpgradeEnd;
@@ -112,7 +112,7 @@ impl Exchange {
             deadline,
             live: None,
             decisions: Decisions::default(),
-            record: RecordBuilder::new(Recording::new(&worker.recorder), None),
+            record: RecordBuilder::new(&worker.recorder),
             upgraded: None,
             interim: Rc::default(),
         }
@@ -161,13 +161,12 @@ impl Exchange {
         arrival.set_host(request.authority());
         self.deadline.set_request(None);
         self.deadline.progress();
-        let recording = Recording::start(&worker.recorder, live.site.config.tracker.enabled);
         let span = live.traces().and_then(|traces| {
             let incoming = (&request.headers, live.site.config.workers);
             let moment = (arrival.started, arrival.unix);
             RequestSpan::start(&worker.sampler, &worker.stats.spans, traces, incoming, moment)
         });
-        self.record = RecordBuilder::new(recording, span);
+        self.record.start(live.site.config.tracker.enabled, span);
         self.decisions = Decisions::default();
         self.live = Some(live);
         self.upgraded = None;

@@ -11,7 +11,7 @@ use weir_http::body::{BodyTap, ResponseError};
 use weir_http::clock;
 use weir_http::problem::{Fault, Problem};
 use weir_record::access_log::Line;
-use weir_record::capture::Recording;
+use weir_record::capture::{Recorder, Recording};
 use weir_record::transaction::Transaction;
 use weir_script::Annotations;
 use weir_telemetry::spans::RequestSpan;
@@ -49,16 +49,28 @@ pub(crate) struct Subject<'x> {
 }
 
 impl RecordBuilder {
-    pub(crate) fn new(recording: Recording, span: Option<Rc<RequestSpan>>) -> Self {
+    pub(crate) fn new(recorder: &'static Recorder) -> Self {
         Self {
-            recording,
+            recording: Recording::new(recorder),
             report: SendReport::default(),
-            span,
+            span: None,
             notes: None,
             problem: None,
             reason: None,
             sent: 0,
         }
+    }
+
+    /// Begins a new transaction; `shown` if the Tracker is on. Field by field: a new value would be
+    /// copied over this one.
+    pub(crate) fn start(&mut self, shown: bool, span: Option<Rc<RequestSpan>>) {
+        self.recording.start(shown);
+        self.report = SendReport::default();
+        self.span = span;
+        self.notes = None;
+        self.problem = None;
+        self.reason = None;
+        self.sent = 0;
     }
 
     /// Gives the recording the transaction as it is now.

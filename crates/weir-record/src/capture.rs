@@ -103,10 +103,32 @@ impl Recording {
         }
     }
 
-    /// For a request that has just come; `shown` if the Tracker is on.
-    pub fn start(recorder: &'static Recorder, shown: bool) -> Self {
-        let state = if recorder.lane.is_some() { State::Rejected } else { State::Off };
-        Self { state, count_only: !shown, ..Self::new(recorder) }
+    /// Begins a new transaction; `shown` if the Tracker is on. Field by field: a new value would be
+    /// copied over this one.
+    pub fn start(&mut self, shown: bool) {
+        let Self {
+            recorder,
+            state,
+            capture,
+            request,
+            response,
+            discarded,
+            failed,
+            stages,
+            counted,
+            count_only,
+            until,
+        } = self;
+        *state = if recorder.lane.is_some() { State::Rejected } else { State::Off };
+        *capture = Capture::default();
+        *request = None;
+        *response = None;
+        *discarded = false;
+        *failed = false;
+        *stages = StageTimes::default();
+        *counted = 0;
+        *count_only = !shown;
+        *until = None;
     }
 
     /// A stage has ended that did something: now, and the one before it or the request at `start`.
