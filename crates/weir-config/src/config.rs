@@ -1,8 +1,8 @@
-//! The Config: validated, resolved, immutable, swapped whole on reload.
+//! The Config: validated, resolved, immutable, replaced as a whole on reload.
 //!
 //! Names are resolved to indexes, files are read, expressions are compiled, constant replies are
-//! rendered. Scripts and certificates are data, which the gateway compiles.
-//! Nothing in here is ever "as written"; that is the draft's business.
+//! rendered. Scripts and certificates are data, which the gateway compiles. The written form is the
+//! draft.
 
 mod auth;
 mod cache;
@@ -82,8 +82,8 @@ pub struct PlanId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerId(pub usize);
 
-/// What has been read and is compiled by others, which find out whether it can be. Also what belongs
-/// to a part of the configuration that cannot be resolved.
+/// Scripts, certificates and keys that have been read and are compiled by others, which can fail.
+/// Also contains those of parts that cannot be resolved.
 #[derive(Debug, Default)]
 pub struct Uncompiled {
     /// Scripts.
@@ -92,53 +92,53 @@ pub struct Uncompiled {
     pub tls: Vec<TlsSource>,
 }
 
-/// The whole of what weir does, as decided by one version of the configuration.
+/// A complete, resolved configuration.
 #[derive(Debug)]
 pub struct Config {
-    /// Sockets that serve traffic; never empty.
+    /// Sockets that accept client connections; never empty.
     pub listen: Vec<Listener>,
     /// The admin listener (health, readiness, metrics).
     pub admin: Admin,
-    /// Folder for what weir keeps: the journal, self-signed certificates.
+    /// Data folder: journal, index, self-signed certificates.
     pub data: PathBuf,
-    /// Threads that serve requests, at least 1.
+    /// Number of worker threads, at least 1.
     pub workers: usize,
-    /// Bounds on what a client may send and for how long.
+    /// Limits on the requests of clients.
     pub limits: Limits,
-    /// How a stop by SIGTERM goes.
+    /// Graceful shutdown on SIGTERM.
     pub drain: Drain,
     /// Access log; off by default.
     pub access_log: AccessLog,
-    /// Where transactions are recorded.
+    /// Journal settings.
     pub journal: JournalSettings,
-    /// What is recorded of them.
+    /// Tracker settings.
     pub tracker: Tracker,
-    /// What is counted of calls.
+    /// Metering settings.
     pub monitor: Monitor,
-    /// What collectors are told; `None`: nothing.
+    /// Export by OTLP; `None`: no export.
     pub telemetry: Option<Telemetry>,
-    /// Bounds of script engines.
+    /// Settings of all script engines.
     pub scripts: Scripts,
     /// Upstreams, addressed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
     /// Pools, addressed by [`PoolId`].
     pub pools: Vec<Pool>,
-    /// Ways to prove who calls, addressed by [`AuthId`].
+    /// Authentication methods, addressed by [`AuthId`].
     pub auths: Vec<Auth>,
     /// Plans, addressed by [`PlanId`].
     pub plans: Vec<Plan>,
     /// Consumers, addressed by [`ConsumerId`].
     pub consumers: Vec<Consumer>,
-    /// APIs in the order they are written.
+    /// APIs in the order of definition.
     pub apis: Vec<Api>,
-    /// Every file that was read to build this Config: the ones to watch for changes.
+    /// Every file that was read for this Config, to be watched for changes.
     pub sources: Vec<PathBuf>,
 }
 
-/// Where something stands in the configuration, for `weir routes` and messages.
+/// A location in the configuration, for `weir routes` and messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
-    /// File, as found from the path the user gave.
+    /// File, relative to the path given by the user.
     pub file: PathBuf,
     /// 1-based line.
     pub line: usize,
@@ -149,25 +149,25 @@ pub struct Location {
 pub struct Api {
     /// Name, the key under `apis`.
     pub name: String,
-    /// Hosts it answers to, lower case, without port; `*.example.com` matches one or more labels
-    /// in front. Empty: every host.
+    /// Host names, lower case, without port; `*.example.com` matches one or more labels in front.
+    /// Empty: every host.
     pub hosts: Vec<String>,
     /// Base path: `/` alone or `/a/b` (starts with a slash, never ends with one), percent-decoded
-    /// and normalised the way request paths are.
+    /// and normalized like request paths.
     pub base: String,
-    /// Cross-origin rules; `None` means that weir adds no CORS headers and treats a preflight as
-    /// any OPTIONS request.
+    /// CORS settings; `None`: weir adds no CORS headers and handles a preflight like any OPTIONS
+    /// request.
     pub cors: Option<Cors>,
-    /// Routes in the order they are written.
+    /// Routes in the order of definition.
     pub routes: Vec<Route>,
-    /// Its OpenAPI document as one text in JSON, if it is described by one.
+    /// OpenAPI document of the API as JSON.
     pub openapi: Option<Box<str>>,
-    /// Where it is written.
+    /// Location of the definition.
     pub location: Location,
 }
 
 impl Api {
-    /// Base and pattern of one of its routes joined, as they are matched: `/orders/v1/{id}`.
+    /// Base and pattern of a route joined, as matched: `/orders/v1/{id}`.
     pub fn path_of(&self, route: &Route) -> String {
         match (self.base.as_str(), route.path.text.as_str()) {
             ("/", path) => path.to_owned(),
@@ -177,68 +177,69 @@ impl Api {
     }
 }
 
-/// Methods and a path, bound to one handler and to the policies that stand before and after it.
+/// Methods and a path, bound to one handler and to the policies before and after the handler.
 ///
-/// Settings that can be written on the server, an API and a route (limits, access, compression,
-/// header edits) are already resolved here: a worker looks nowhere else.
+/// Settings of the server, an API and a route (limits, access, compression, header edits) are
+/// merged here.
 #[derive(Debug)]
 pub struct Route {
-    /// Operation name: as written (`op`), or `METHODS path` (for example `GET /sayHello`).
-    /// Bounded in number, so it is fit for a metrics label.
+    /// Operation name: as written (`op`), or `METHODS path` (for example `GET /sayHello`). The
+    /// number of names is bounded, so a name can be a metrics label.
     pub operation: String,
     /// Methods in upper case. Empty: every method.
     pub methods: Vec<String>,
     /// The path below the API's base.
     pub path: PathPattern,
-    /// Who may call.
+    /// Authentication and access rules.
     pub access: Access,
-    /// What is done with paths that servers read in more than one way.
+    /// Handling of ambiguous paths.
     pub path_normalization: PathNormalization,
-    /// From where it may be called, by API and by route; all of them hold.
+    /// IP lists of the API and of the route; all of them apply.
     pub clients: Vec<Clients>,
-    /// Rate limits of the API and the route, beside the consumer's plan. All must admit.
+    /// Rate limits of the API and the route, in addition to the consumer's plan. All must admit a
+    /// request.
     pub rate_limits: Vec<RateLimit>,
-    /// Largest request body in bytes.
+    /// Maximum request body in bytes.
     pub body_limit: u64,
-    /// Largest answer body of a handler in bytes, before maps and compression; `None`: any.
+    /// Maximum response body of a handler in bytes, before maps and compression; `None`: unlimited.
     pub answer_limit: Option<u64>,
-    /// Time from the end of the request head to the last byte of the answer.
-    /// `None`: no limit (for event streams).
+    /// Time from the end of the request head to the last byte of the response. `None`: no limit
+    /// (for event streams).
     pub timeout: Option<Duration>,
     /// Edits of the request headers, after hop-by-hop removal and before the handler.
     pub request_headers: HeaderEdits,
-    /// What the API's description demands of requests and answers; `None`: nothing is looked at.
+    /// Validation of requests and responses by the OpenAPI document; `None`: no validation.
     pub validation: Option<Box<Validation>>,
     /// Map of the request, before the handler.
     pub request_map: Option<BodyMap>,
-    /// Answers of the handler that are given again.
+    /// Response cache of the handler.
     pub cache: Option<Cache>,
-    /// What answers.
+    /// The handler.
     pub handler: Handler,
-    /// Map of the handler's answer.
+    /// Map of the handler's response.
     pub response_map: Option<BodyMap>,
     /// Edits of the response headers, after the handler.
     pub response_headers: HeaderEdits,
     /// Response compression.
     pub compress: Compression,
-    /// What is recorded of its transactions.
+    /// Capture of transactions.
     pub capture: Capture,
-    /// Whose calls are counted because a rule says so, beside those of plans that need counts.
+    /// Calls that metering rules count, in addition to those of metered plans.
     pub count: CountRule,
-    /// How its transactions are resubmitted.
+    /// Resubmission of transactions.
     pub resubmit: Resubmit,
-    /// Where it is written.
+    /// Location of the definition.
     pub location: Location,
 }
 
-/// A path below a base, cut into segments; matched on decoded segments.
+/// A path below a base as segments, which are matched against decoded segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     /// As written, for display and labels (`/x/{id}`).
     pub text: String,
-    /// Its segments. Empty for `/` (the base itself).
+    /// The segments. Empty for `/` (the base itself).
     pub segments: Vec<Segment>,
-    /// The last segment is `*`: it takes the rest of the path, also an empty rest.
+    /// The last segment is `*`: matches the rest of the path, also an empty rest.
     pub wildcard: bool,
 }
 
@@ -247,6 +248,6 @@ pub struct PathPattern {
 pub enum Segment {
     /// Exactly this text, decoded.
     Literal(String),
-    /// Any one non-empty segment, known by this name.
+    /// Any non-empty segment, with this parameter name.
     Template(String),
 }

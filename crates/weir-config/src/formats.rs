@@ -1,4 +1,4 @@
-//! Formats of strings that belong to one subject of the configuration.
+//! Formats of strings in the configuration.
 
 use crate::{key_set, path_pattern};
 use weir_document::finding::Fault;
@@ -23,7 +23,7 @@ pub(crate) const XML_NAME: Format = Format::new("an XML name", |text| match text
     text if xml::is_qualified(text) => Ok(()),
     text => Err(Fault::value(format!("`{text}` is not an XML name"))),
 });
-/// A CEL expression, which is compiled later.
+/// A CEL expression; compiled later.
 pub(crate) const CEL: Format = Format::new("a CEL expression", |_| Ok(()));
 /// `0.0004`.
 pub(crate) const PRICE: Format =
@@ -32,7 +32,7 @@ pub(crate) const PRICE: Format =
 pub(crate) const CURRENCY: Format =
     Format::new("a currency (`EUR`)", currency).pattern("^[A-Z]{3}$");
 
-/// Digits of a price in front of the point.
+/// Maximum number of integer digits of a price.
 const PRICE_DIGITS: usize = 9;
 
 fn price(text: &str) -> Result<(), Fault> {

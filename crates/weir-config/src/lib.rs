@@ -1,11 +1,11 @@
-//! Configuration: text to a Config, or every reason why not.
+//! Configuration: text to a Config, or all errors.
 //!
 //! ```text
 //! files → draft (nodes with locations) → check (against the description of all keys)
 //!       → resolve (names, files, keys, expressions) → Loaded → compile (by others) → Config
 //! ```
 //!
-//! Every stage adds its findings and goes on, so that all of them are reported at once.
+//! Every stage adds its findings and continues, so that all of them are reported at once.
 
 pub mod config;
 mod formats;
@@ -29,7 +29,7 @@ pub use config::*;
 pub use openapi::{Answers, Imported, import_openapi};
 pub use reference::{findings as findings_reference, reference};
 
-/// What to load: a file or a folder with `weir.yaml`, and what the command line says over it.
+/// What to load: a file or a folder with `weir.yaml`, and the overrides of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     /// File or folder.
@@ -38,12 +38,12 @@ pub struct Source {
     pub overrides: Vec<(String, String)>,
 }
 
-/// A configuration as plain data, and its findings so far. What is compiled from it adds to them.
+/// A configuration as plain data, and its findings so far. Compilation adds further ones.
 #[derive(Debug)]
 pub struct Loaded {
-    /// `None` if a part cannot be resolved, which a finding says.
+    /// `None` if a part cannot be resolved, which a finding reports.
     pub config: Option<Config>,
-    /// What has yet to be compiled.
+    /// Sources to be compiled.
     pub uncompiled: Uncompiled,
     /// Findings by their locations.
     pub report: Diagnostics,
@@ -86,7 +86,8 @@ impl Loaded {
         let files = self.files.into_iter().chain(self.report.read_files().iter().cloned());
         let files = files.collect();
         if self.config.is_none() && !self.report.has_errors() {
-            // Every way to no Config has its finding; should one be missing, silence would be worse.
+            // Without a Config there is always a finding; this one is a safeguard against a missing
+            // one.
             let message = "this configuration cannot be resolved";
             self.report.error_nowhere(finding::codes::BAD_VALUE, message);
         }

@@ -1,7 +1,7 @@
-//! OpenAPI documents (3.0 and 3.1): found, understood, bound to routes. What they say about
-//! requests and answers becomes [`crate::validation`].
+//! OpenAPI documents (3.0 and 3.1): validated and bound to routes. Their requirements on requests
+//! and responses become [`crate::validation`].
 //!
-//! A document stays as it is: nothing in it is substituted, nothing is fetched from the network.
+//! A document is used unchanged: nothing in it is substituted, nothing is fetched from the network.
 
 mod cursor;
 mod example;
@@ -32,7 +32,7 @@ pub(crate) enum Version {
     V31,
 }
 
-/// A document and those that it refers to.
+/// A document and the documents that it refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Description<'d> {
     documents: &'d [Described],
@@ -41,7 +41,7 @@ pub(crate) struct Description<'d> {
     pub(crate) version: Version,
 }
 
-/// What says that schemas are of JSON Schema 2020-12, which OpenAPI 3.1 has anyway.
+/// The dialect of JSON Schema 2020-12, the default of OpenAPI 3.1.
 const DIALECTS: [&str; 4] = [
     "https://spec.openapis.org/oas/3.1/dialect/base",
     "https://spec.openapis.org/oas/3.1/dialect/2024-10-25",
@@ -50,8 +50,8 @@ const DIALECTS: [&str; 4] = [
 ];
 
 impl<'d> Description<'d> {
-    /// The description in a file that was read; `named` is where the configuration names it.
-    /// `None` with a finding.
+    /// The document in a file that was read; `named` is the location of its name in the
+    /// configuration. `None` with a finding.
     pub(crate) fn open(
         (documents, texts): Documents<'d>,
         path: &std::path::Path,
@@ -59,7 +59,7 @@ impl<'d> Description<'d> {
         report: &mut Diagnostics,
     ) -> Option<Self> {
         let path = weir_document::draft::canonical(path);
-        // Where it could not be read, a finding says so.
+        // A file that could not be read has a finding.
         let root = documents.iter().position(|d| d.path == path)?;
         let node = &documents[root].root;
         let version = node.get("openapi").and_then(Node::text);

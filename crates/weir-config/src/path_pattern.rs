@@ -1,11 +1,11 @@
-//! Base paths and route paths, normalised the way request paths are: percent-decoded, without
-//! dot segments and empty segments.
+//! Base paths and route paths, normalized like request paths: percent-decoded, without dot segments
+//! and empty segments.
 
 use crate::config::{PathPattern, Segment};
 use weir_document::finding::Fault;
 use weir_document::finding::codes;
 
-/// Longest path and most segments of one.
+/// Maximum length of a path, and number of its segments.
 const LENGTH: usize = 2048;
 const SEGMENTS: usize = 64;
 
@@ -30,7 +30,7 @@ pub(crate) fn base(text: &str) -> Result<String, Fault> {
     Ok(base)
 }
 
-/// A route's path: `/x/{id}/*`.
+/// Path of a route: `/x/{id}/*`.
 pub(crate) fn pattern(text: &str) -> Result<PathPattern, Fault> {
     let mut pattern = PathPattern { text: text.to_owned(), segments: Vec::new(), wildcard: false };
     if text == "/" {
@@ -137,8 +137,7 @@ fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// `text` percent-encoded for a path (RFC 3986 section 3.3: pchar and `/`); what is encoded
-/// already stays.
+/// `text` percent-encoded for a path (RFC 3986 section 3.3: pchar and `/`); encoded bytes are kept.
 pub(super) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for b in text.bytes() {

@@ -1,7 +1,7 @@
 //! From draft to Config: names become indexes, files are parsed, expressions are compiled.
 //!
-//! The check has reported what is malformed by itself; here only what takes knowledge of more
-//! than one key is reported, and what is malformed is silently left out.
+//! The check has reported malformed values. The resolution reports errors that involve more than
+//! one key, and skips malformed values.
 
 mod api;
 mod auth;
@@ -50,26 +50,26 @@ use weir_document::draft::{Draft, Member, Node};
 use weir_document::finding::{Diagnostics, Fault, codes};
 use weir_document::source_map::Span;
 
-/// What every part of the resolution needs.
+/// Context of the resolution.
 pub(crate) struct Resolver<'a> {
     draft: &'a Draft,
     report: &'a mut Diagnostics,
     upstreams: Index<'a>,
-    /// Names of those that speak HTTP/2.
+    /// Names of the upstreams with HTTP/2.
     http2: Vec<String>,
-    /// Names of those with a service among their targets.
+    /// Names of the upstreams with a service among their targets.
     services: Vec<String>,
     pools: Index<'a>,
     auths: Index<'a>,
     plans: Index<'a>,
-    /// Servers that URLs name; they come behind the upstreams that are written.
+    /// Servers of URLs; they follow the configured upstreams.
     servers: Vec<Upstream>,
-    /// Where the routes of the API stand that is being resolved, in their order.
+    /// Locations of the routes of the current API, in order.
     routes_at: Vec<Span>,
     uncompiled: Uncompiled,
 }
 
-/// Names of one kind, in the order of their definition, and whether anything refers to them.
+/// Names of one kind, in the order of definition, and whether they are used.
 struct Index<'a> {
     what: &'static str,
     names: HashMap<&'a str, usize>,
@@ -88,7 +88,7 @@ impl<'a> Index<'a> {
         self.order.len()
     }
 
-    /// Index of the name `node` says, or a finding.
+    /// Index of the name in `node`, or a finding.
     fn find(&mut self, name: &str, at: Span, report: &mut Diagnostics) -> Option<usize> {
         if let Some(index) = self.names.get(name) {
             self.used[*index] = true;
@@ -114,7 +114,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Resolves a checked draft. The Config is only worth anything if the report has no errors.
+/// Resolves a checked draft. The Config is valid only if the report has no errors.
 pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config>, Uncompiled) {
     let tables = |name| draft.table(name);
     let (upstreams, auths, plans) = (tables("upstreams"), tables("auth"), tables("plans"));
@@ -187,9 +187,9 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
 }
 
 impl Resolver<'_> {
-    /// Upstreams and plans that nothing refers to are probably slips.
+    /// Unused upstreams and plans are probably mistakes.
     fn warn_unused(&mut self) {
-        // What would use them may be what is wrong.
+        // With errors, the users of a name may be missing.
         if self.report.has_errors() {
             return;
         }
@@ -203,7 +203,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Notes a fault at a node.
+    /// Reports a fault at a node.
     fn fault(&mut self, node: &Node, fault: Fault) {
         self.report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
     }

@@ -1,15 +1,16 @@
-//! What a reload cannot change.
+//! Changes that a reload cannot apply.
 
 use crate::config::{Config, Listener};
 use weir_document::finding::{Finding, Severity, codes};
 
 impl Config {
-    /// What `new` changes against this running configuration and a reload cannot make: listeners'
-    /// addresses, order, and whether they speak TLS or the PROXY protocol, the admin listener, the
-    /// data folder, the number of workers. Certificates, `trust` and everything else is live.
+    /// Changes in `new`, compared with this running configuration, that a reload cannot apply: the
+    /// listeners' addresses and order, their use of TLS and the PROXY protocol, the admin listener,
+    /// the data folder, the number of workers. Certificates, `trust` and all other settings are
+    /// reloaded.
     ///
-    /// Each is an error with the code `needs-restart`, because a reload changes everything that is
-    /// asked for or nothing. The findings stand nowhere; `file` of the caller's is theirs to set.
+    /// Each is an error with the code `needs-restart`, because a reload applies all changes or
+    /// none. The findings have no location; the caller sets `file`.
     pub fn needs_restart(&self, new: &Config) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut changed = |key: &str, old: String, new: String| {
@@ -34,7 +35,7 @@ impl Config {
         let enabled = |config: &Self| config.tracker.enabled.to_string();
         changed("tracker.enabled", enabled(self), enabled(new));
         let on = |config: &Self| if config.counts_calls() { "on" } else { "off" }.to_owned();
-        // What runs goes on when there is nothing left to count.
+        // The running state is kept when there is nothing left to count.
         if new.counts_calls() {
             changed("monitor", on(self), on(new));
         }

@@ -1,23 +1,23 @@
-//! Files with secrets that weir keeps in its data folder: tokens, private keys, hash keys.
+//! Files with secrets in the data folder: tokens, private keys, hash keys.
 //!
-//! Nobody else may read them (mode 0600), and no symbolic link is followed: somebody who can make
-//! one there must not get a secret written elsewhere, or another file taken for one.
+//! Only the owner can read them (mode 0600), and symbolic links are not followed: a user who can
+//! create one there must not redirect a secret, or substitute another file.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Longest file that is read.
+/// Maximum size of a file that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// Reads a file with a secret, of at most 1 MiB.
 ///
 /// # Errors
-/// It is a symbolic link or no file, too long, or cannot be read; the kind is `NotFound` if there
-/// is none.
+/// The file is a symbolic link or not a regular file, too large, or cannot be read; the kind is
+/// `NotFound` if it does not exist.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // A FIFO without a writer must not be waited for.
+    // Opening a FIFO must not wait for a writer.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(path).map_err(|error| {
         match error.raw_os_error() {
@@ -36,14 +36,13 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts a whole file in place of another one, durably, with the mode 0600: after a crash there is
-/// the old one or the new one.
+/// Replaces a file durably, with mode 0600: after a crash there is the old or the new content.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_added_extension("new");
-    // What a crash left, or a link: the new file is made here (O_EXCL), or not at all.
+    // A file left by a crash, or a link: the new file is created (O_EXCL), or the call fails.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,22 +1,22 @@
 //! The check of a draft against the description of its keys: unknown keys, wrong types, missing
-//! units, malformed texts, all in one walk.
+//! units and malformed strings, in one walk.
 
-mod slips;
+mod suggestions;
 
 use crate::draft::{Data, Meaning, Member, Node, Scalar};
 use crate::finding::{Diagnostics, codes, words};
 use crate::secret_names::{is_url_with_secret, names_credential, names_secret};
 use crate::shape::{Key, Kind, Names, Shape, format};
 
-/// Most items of one list or table.
-const ITEMS: usize = 100_000;
+/// Maximum number of items of a list or table.
+const MAX_ITEMS: usize = 100_000;
 
 /// Checks `node` against `shape`.
 pub fn check(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
     object(node, shape, report);
 }
 
-/// Checks `node` against `kind`; `context` is what it is the value of.
+/// Checks `node` against `kind`; `context` is the key of the value.
 pub fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     if node.is_lost() {
         return;
@@ -64,8 +64,12 @@ fn list(items: &[Node], node: &Node, kind: &'static Kind, context: &str, report:
             .error(codes::EMPTY, node.at, format!("`{context}` is empty"))
             .help("remove the key, or list at least one item");
     }
-    if items.len() > ITEMS {
-        report.error(codes::TOO_MANY, node.at, format!("`{context}` has more than {ITEMS} items"));
+    if items.len() > MAX_ITEMS {
+        report.error(
+            codes::TOO_MANY,
+            node.at,
+            format!("`{context}` has more than {MAX_ITEMS} items"),
+        );
         return;
     }
     for item in items {
@@ -73,7 +77,7 @@ fn list(items: &[Node], node: &Node, kind: &'static Kind, context: &str, report:
     }
 }
 
-/// Whether this alternative is meant, by the type of what is written alone.
+/// Whether the written type alone selects this alternative.
 fn accepts(kind: &Kind, node: &Node) -> bool {
     match (kind, &node.data) {
         (Kind::Json, _) => true,
@@ -92,7 +96,8 @@ fn accepts(kind: &Kind, node: &Node) -> bool {
     }
 }
 
-/// A number where a format is an alternative: the format says best what is missing.
+/// If a number is written where a format is an alternative, the error of the format is the most
+/// helpful.
 fn only_text_alternative(kinds: &'static [Kind], node: &Node) -> Option<&'static Kind> {
     let scalar = node.scalar()?;
     if scalar.meaning() != Meaning::Number {
@@ -112,7 +117,7 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
                 node.at,
                 format!("{} must be a mapping, not {}", shape.name, node.describe()),
             )
-            .maybe_help(slips::for_object(node, shape));
+            .maybe_help(suggestions::for_object(node, shape));
         return;
     };
     let mut present = Vec::with_capacity(shape.keys.len().min(members.len()));
@@ -151,9 +156,9 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut D
     for group in shape.groups {
         let mut present = members.iter().filter(|m| group.keys.contains(&m.key.as_str()));
         let Some(first) = present.next() else {
-            // A slip such as `method: GET` or `GET: /` has its own finding already.
+            // A misspelling such as `method: GET` or `GET: /` already has a finding of its own.
             let slipped = members.iter().filter(|m| shape.key(&m.key).is_none()).any(|m| {
-                shape.slips.iter().any(|(slip, _)| *slip == m.key)
+                shape.misspellings.iter().any(|(misspelling, _)| *misspelling == m.key)
                     || shape.later.contains(&m.key.as_str())
                     || crate::finding::nearest(&m.key, group.keys.iter().copied()).is_some()
             });
@@ -209,7 +214,7 @@ fn unknown(
             .help("move it to the main file");
         return;
     }
-    let help = (!report.is_full()).then(|| slips::for_key(member, members, present, shape));
+    let help = (!report.is_full()).then(|| suggestions::for_key(member, members, present, shape));
     report
         .error(codes::UNKNOWN_KEY, member.at, format!("unknown key `{key}` in {}", shape.name))
         .maybe_help(help);
@@ -229,8 +234,12 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
             });
         return;
     };
-    if members.len() > ITEMS {
-        report.error(codes::TOO_MANY, node.at, format!("`{context}` has more than {ITEMS} items"));
+    if members.len() > MAX_ITEMS {
+        report.error(
+            codes::TOO_MANY,
+            node.at,
+            format!("`{context}` has more than {MAX_ITEMS} items"),
+        );
         return;
     }
     let mut seen = std::collections::HashMap::new();
@@ -252,7 +261,7 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
         {
             report.error(fault.code, member.value.at, fault.message).maybe_help(fault.help);
         }
-        // Names of the configuration itself, such as that of an `auth`, are no secret's.
+        // Names defined by the configuration, such as that of an `auth`, are not names of secrets.
         if names != Names::Name && names_credential(&member.key) {
             member.value.redact(report);
         }
@@ -291,7 +300,8 @@ fn scalar(
                 );
             }
         }
-        // A number may have this format by accident (`to: 5`); the format says what is missing.
+        // A number may have this format by accident (`to: 5`); the error of the format names the
+        // missing part.
         Kind::Format(format) if matches!(meaning, Meaning::Text | Meaning::Number) => {
             if let Err(fault) = format.check(&scalar.text) {
                 if (format.is_secret)(&scalar.text) {
@@ -310,7 +320,7 @@ fn scalar(
                         node.at,
                         format!("`{context}` takes {}", kind.describe()),
                     )
-                    .maybe_help(slips::nearest(&scalar.text, words.iter().copied()));
+                    .maybe_help(suggestions::nearest(&scalar.text, words.iter().copied()));
             }
         }
         _ => wrong_type(node, kind, context, report),
@@ -330,5 +340,5 @@ fn wrong_type(node: &Node, kind: &'static Kind, context: &str, report: &mut Diag
             node.at,
             format!("`{context}` takes {}, not {}", kind.describe(), node.describe()),
         )
-        .maybe_help(slips::for_type(node, kind, context));
+        .maybe_help(suggestions::for_type(node, kind, context));
 }

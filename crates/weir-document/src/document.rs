@@ -1,31 +1,31 @@
-//! Documents of other kinds, such as the Lab's scenarios: read with the place of every piece,
-//! checked against a description of their keys, with findings like the configuration's.
+//! Other documents than the configuration, such as the Lab's scenarios: read with the location of
+//! every node, validated against a description of their keys, with the same kind of findings.
 
 use crate::draft::{self, Node};
 use crate::finding::{Diagnostics, Findings};
 use crate::source_map::SourceMap;
 use std::path::Path;
 
-/// A document as it is written, and what was found about it so far.
+/// A document as written, with its findings so far.
 #[derive(Debug)]
 pub struct Document {
-    /// Its mapping; `None` if the text is no YAML, which a finding says.
+    /// The top-level mapping; `None` if the text is not YAML, which a finding reports.
     pub root: Option<Node>,
-    /// What was found.
+    /// The findings.
     pub report: Diagnostics,
     texts: SourceMap,
 }
 
 impl Document {
-    /// Reads a text; `path` stands for it in findings. Nothing in it is substituted.
+    /// Reads a text; `path` represents the text in findings. Nothing is substituted.
     pub fn read(path: &Path, text: &str) -> Self {
         let mut report = Diagnostics::default();
         let (root, texts) = draft::read_plain(path, text, &mut report);
         Self { root, report, texts }
     }
 
-    /// Sets a value over what is written: a path such as `load.0.vus`, and YAML. What is wrong with
-    /// it is a finding.
+    /// Sets a value over the written one: a path such as `load.0.vus`, and YAML. Errors are
+    /// findings.
     pub fn set(&mut self, path: &str, value: &str) {
         if let Some(root) = &mut self.root {
             let texts = std::mem::take(&mut self.texts);
@@ -33,7 +33,7 @@ impl Document {
         }
     }
 
-    /// All that was found, in the order of lines; what stands at secrets is blotted out.
+    /// All findings in the order of lines, with secrets redacted.
     pub fn findings(mut self) -> Findings {
         Findings {
             list: self.report.finish(&self.texts),
@@ -43,10 +43,10 @@ impl Document {
     }
 }
 
-/// Puts a value where a path such as `load.0.vus` points, over what is there.
+/// Puts a value at a path such as `load.0.vus`, in place of the present one.
 ///
 /// # Errors
-/// It points nowhere, in words.
+/// The path does not exist; the message has the reason.
 pub fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
     draft::put(root, path, value)
 }

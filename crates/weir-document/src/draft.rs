@@ -1,4 +1,4 @@
-//! The draft: configuration as written, with the place of every piece.
+//! The draft: the configuration as written, with the location of every node.
 
 mod descriptions;
 mod glob;
@@ -21,20 +21,20 @@ use std::path::PathBuf;
 /// Tables that included files contribute to.
 pub const TABLES: [&str; 6] = ["upstreams", "pools", "auth", "plans", "consumers", "apis"];
 
-/// Everything that was read.
+/// The files of a configuration.
 #[derive(Debug)]
 pub struct Draft {
     /// The main file.
     pub root: Node,
-    /// The files it includes, directly or not, in the order they were read.
+    /// The included files, directly or not, in the order of reading.
     pub included: Vec<Node>,
-    /// OpenAPI documents that APIs name, and those that they refer to.
+    /// The OpenAPI documents of APIs, and the documents that they refer to.
     pub described: Vec<Described>,
-    /// Their texts.
+    /// The texts of the files.
     pub texts: SourceMap,
-    /// Every file that was read or looked for.
+    /// Every file that was read or tested for existence.
     pub files: Vec<PathBuf>,
-    /// Nothing outside of the text may be read.
+    /// Whether reading other files is forbidden.
     pub sealed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Draft {
             .collect()
     }
 
-    /// Names that two files define. Within one file the parser has found them.
+    /// Names that two files define. The parser reports duplicates within a file.
     pub fn check_names(&self, report: &mut Diagnostics) {
         for table in TABLES {
             let mut first: HashMap<&str, Span> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Findings: what is wrong with a configuration, where, and what would be right.
+//! Findings: errors and warnings of a configuration, with locations and remedies.
 
 pub mod codes;
 mod diagnostics;
@@ -10,22 +10,22 @@ use crate::source_map::SourceMap;
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The configuration is not used.
+    /// The configuration is rejected.
     Error,
-    /// The configuration is used; the user should know.
+    /// The configuration is used; the user is informed.
     Warning,
 }
 
-/// One thing that is wrong.
+/// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Stable code (`unknown-key`); [`codes::ALL`] lists them.
     pub code: &'static str,
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
     /// File, as found from the path the user gave; `--set path` for an override.
     #[serde(serialize_with = "lossy")]
@@ -34,19 +34,19 @@ pub struct Finding {
     pub line: usize,
     /// 1-based column, in characters.
     pub column: usize,
-    /// Characters it takes on its line.
+    /// Number of characters on the line.
     pub width: usize,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What would be right, when that is known.
+    /// The remedy, if known.
     pub help: Option<String>,
-    /// Other places that have to do with it.
-    pub related: Vec<Place>,
+    /// Related locations.
+    pub related: Vec<RelatedLocation>,
 }
 
-/// Another place that has to do with a finding.
+/// A location related to a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct RelatedLocation {
     /// File.
     #[serde(serialize_with = "lossy")]
     pub file: PathBuf,
@@ -54,19 +54,19 @@ pub struct Place {
     pub line: usize,
     /// 1-based column, in characters.
     pub column: usize,
-    /// Characters it takes on its line.
+    /// Number of characters on the line.
     pub width: usize,
-    /// What it has to do with it.
+    /// The relation to the finding.
     pub label: String,
 }
 
-/// A path that is no UTF-8 must not keep the finding from being reported.
+/// A path that is not UTF-8 must not prevent the report.
 fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
 
 impl Finding {
-    /// A finding without a place, for the caller to fill in.
+    /// A finding without a location, to be completed by the caller.
     pub fn new(code: &'static str, severity: Severity) -> Self {
         Self {
             code,
@@ -82,42 +82,42 @@ impl Finding {
     }
 }
 
-/// All that was found; one error is enough to refuse a configuration.
+/// All findings; one error rejects the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// In the order of files and lines.
     pub list: Vec<Finding>,
-    /// Every file that was read, or looked for, on the way: what to watch for a better version.
+    /// Every file that was read or tested for existence, to be watched for changes.
     pub files: Vec<PathBuf>,
-    /// The texts findings stand in, secrets blotted out.
+    /// The texts of the findings, with secrets redacted.
     pub texts: SourceMap,
 }
 
 impl Findings {
-    /// Any error among them?
+    /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|f| f.severity == Severity::Error)
     }
 
-    /// The texts that were read, with secrets blotted out: files and `--set` values.
+    /// The texts that were read, with secrets redacted: files and `--set` values.
     pub fn sources(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.texts.iter().map(|text| (text.path.as_path(), &*text.text))
     }
 
-    /// As text with source excerpts, the way a compiler prints them.
+    /// The findings with source excerpts, in the style of a compiler.
     pub fn render(&self, color: bool) -> String {
         render::render(self, color)
     }
 }
 
-/// What is wrong with a text.
+/// Why a string is malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Code of the finding.
     pub code: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What would be right.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -127,44 +127,44 @@ impl Fault {
         Self { code: codes::BAD_VALUE, message: message.into(), help: None }
     }
 
-    /// With another code.
+    /// Sets another code.
     pub fn code(mut self, code: &'static str) -> Self {
         self.code = code;
         self
     }
 
-    /// Says what would be right.
+    /// Sets the remedy.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 }
 
-/// Names as messages list them: `a`, `b`, `c`.
+/// Names as a list for messages: `a`, `b`, `c`.
 pub fn words(words: &[&str]) -> String {
     words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Longest name that another is suggested for, in bytes: the comparison takes the product of both
-/// lengths.
-const SUGGESTED: usize = 200;
+/// Maximum length of a name with a suggestion, in bytes: the comparison takes time proportional to
+/// the product of both lengths.
+const MAX_SUGGESTED: usize = 200;
 
-/// The candidate nearest to `name`, if one is near enough to be meant.
+/// The candidate nearest to `name`, if the distance is small enough for a misspelling.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if name.len() > SUGGESTED {
+    if name.len() > MAX_SUGGESTED {
         return None;
     }
     let lower = name.to_lowercase();
     let length = lower.chars().count();
     candidates
         .filter_map(|c| {
-            let most = (c.chars().count().min(lower.len()) / 3).max(1);
+            let max_distance = (c.chars().count().min(lower.len()) / 3).max(1);
             let candidate = c.to_lowercase();
-            // The distance is no less than the difference of the lengths.
-            let is_comparable = candidate.chars().count().abs_diff(length) <= most;
+            // The distance is at least the difference of the lengths.
+            let is_comparable = candidate.chars().count().abs_diff(length) <= max_distance;
             let distance =
                 is_comparable.then(|| strsim::damerau_levenshtein(&lower, &candidate))?;
-            (distance <= most).then_some((distance, c))
+            (distance <= max_distance).then_some((distance, c))
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, c)| c)

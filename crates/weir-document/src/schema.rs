@@ -3,8 +3,8 @@
 use crate::shape::{Group, Key, Kind, Names, Shape};
 use serde_json::{Map, Value, json};
 
-/// The JSON Schema of documents of a shape; `others` are shapes of documents that belong to it and
-/// get definitions of their own. Every mapping rejects unknown keys.
+/// The JSON Schema of documents of a shape; `others` are shapes of related documents, which have
+/// definitions of their own. Every mapping rejects unknown keys.
 pub fn schema(shape: &'static Shape, title: &str, others: &[&'static Shape]) -> Value {
     let mut definitions = Definitions::default();
     let mut schema = object(shape, &mut definitions);
@@ -37,7 +37,7 @@ fn definition(shape: &Shape) -> String {
 fn reference(shape: &'static Shape, definitions: &mut Definitions) -> Value {
     let name = definition(shape);
     if !definitions.map.contains_key(&name) {
-        // In its place first, so that a shape within itself ends.
+        // Inserted first, so that the recursion ends for a shape within itself.
         definitions.map.insert(name.clone(), Value::Null);
         let schema = object(shape, definitions);
         definitions.map.insert(name.clone(), schema);
@@ -82,7 +82,7 @@ fn property(key: &'static Key, definitions: &mut Definitions) -> Value {
     schema
 }
 
-/// What `${env:NAME}` and `file:` stand for is not known to a schema.
+/// A schema cannot know the values of `${env:NAME}` and `file:`.
 const SUBSTITUTED: &str = r"\$\{env:|^file:";
 
 fn kind(kind_: &'static Kind, definitions: &mut Definitions) -> Value {

@@ -1,6 +1,6 @@
-//! Names that sound like secrets: keys of a configuration, headers, query parameters.
+//! Names that indicate secrets: keys of a configuration, headers, query parameters.
 
-/// What is in the name of a key whose value may be a secret.
+/// Parts of the names of keys whose value may be a secret.
 const SECRETS: [&str; 10] = [
     "authorization",
     "cookie",
@@ -14,8 +14,8 @@ const SECRETS: [&str; 10] = [
     "signature",
 ];
 
-/// Whether a header or a query parameter of this name may have a secret as its value: beside what
-/// [`names_secret`] says, abbreviations that are too short for any key.
+/// Whether a header or a query parameter of this name may contain a secret: in addition to
+/// [`names_secret`], abbreviations that are too short for keys.
 #[must_use]
 pub fn names_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -40,10 +40,10 @@ pub fn is_url_with_secret(text: &str) -> bool {
     authority.contains('@') || query.split(['&', ';', '#']).any(named)
 }
 
-/// Whether a key of this name, known or not, may have a secret as its value.
+/// Whether a key of this name, known or not, may contain a secret.
 pub fn names_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    // `value` is one below `header`.
+    // `value` is a member of `header`.
     key == "value" || SECRETS.iter().any(|part| key.contains(part))
 }
 

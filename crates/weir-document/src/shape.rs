@@ -1,7 +1,6 @@
-//! What describes a mapping of the configuration: its keys, what they take, their defaults, what
-//! they mean.
+//! The description of a mapping of the configuration: keys, types, defaults and meanings.
 //!
-//! The check of a draft, the JSON Schema and the reference document walk such a description; the
+//! The check of a draft, the JSON Schema and the reference are derived from the description; the
 //! resolution reads values by it.
 
 pub mod format;
@@ -12,84 +11,84 @@ use format::Format;
 /// A mapping with known keys.
 #[derive(Debug)]
 pub struct Shape {
-    /// What it is, with its article: `a listener`.
+    /// Name with an article: `a listener`.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose.
     pub doc: &'static str,
-    /// Its keys.
+    /// The keys.
     pub keys: &'static [Key],
-    /// Keys that exclude each other.
+    /// Mutually exclusive keys.
     pub groups: &'static [Group],
-    /// Keys users try, and what to write instead.
-    pub slips: &'static [(&'static str, &'static str)],
-    /// Keys that later versions have.
+    /// Keys that users might try, each with a remedy.
+    pub misspellings: &'static [(&'static str, &'static str)],
+    /// Keys of later versions.
     pub later: &'static [&'static str],
-    /// Of a file that contributes to another: what the other one may have.
+    /// Of an included file: the shape of the main file.
     pub main: Option<&'static Shape>,
-    /// Key that a lone text was probably meant for.
+    /// Key of which a single string is the short form.
     pub short: Option<&'static str>,
 }
 
-/// A set of keys of which only one may be there.
+/// A set of mutually exclusive keys.
 #[derive(Debug)]
 pub struct Group {
     /// The keys.
     pub keys: &'static [&'static str],
-    /// One must be there.
+    /// Whether one of them is required.
     pub required: bool,
 }
 
 /// A key of a [`Shape`].
 #[derive(Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// What it takes.
+    /// Type of the value.
     pub kind: Kind,
-    /// It must be there.
+    /// Whether the key is required.
     pub required: bool,
-    /// Its value when it is not there, as written.
+    /// Default value, as written.
     pub default: Option<&'static str>,
-    /// What holds when it is not there and is no value of this key.
+    /// Behaviour without the key, if that is not a value of the key.
     pub absent: Option<&'static str>,
-    /// What it means.
+    /// Meaning of the key.
     pub doc: &'static str,
-    /// Nothing of its value is shown: there may be credentials in it, under any name.
+    /// Whether the value is never shown: it may contain credentials under any name.
     pub redacted: bool,
 }
 
-/// What a key takes.
+/// Type of a value.
 #[derive(Debug)]
 pub enum Kind {
-    /// A text.
+    /// A string.
     Text,
-    /// A text that is never shown.
+    /// A string that is never shown.
     Secret,
-    /// A text; numbers and booleans are taken as they are written.
+    /// A string; numbers and booleans are accepted as written.
     Scalar,
     /// `true` or `false`.
     Bool,
-    /// A whole number in this range, both ends included.
+    /// An integer in this range, including both ends.
     Integer(u64, u64),
-    /// A text of a certain format.
+    /// A string of a certain format.
     Format(Format),
-    /// One of these texts.
+    /// One of these strings.
     Enum(&'static [&'static str]),
     /// Any JSON value.
     Json,
-    /// A list, which must not be empty.
+    /// A list with at least one item.
     List(&'static Kind),
-    /// A list, or one item of it.
+    /// A list, or a single item.
     OneOrMany(&'static Kind),
     /// A mapping from names to values.
     Table(Names, &'static Kind),
     /// A mapping with known keys.
     Object(&'static Shape),
-    /// One of these, told apart by what is written.
+    /// One of these types, distinguished by the written value.
     Either(&'static [Kind]),
 }
 
-/// What the names of a [`Kind::Table`] are.
+/// Format of the names of a [`Kind::Table`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// Names of the configuration: letters, digits, `-`, `_`, `.`.
@@ -101,30 +100,30 @@ pub enum Names {
 }
 
 impl Key {
-    /// A key that need not be there.
+    /// An optional key.
     pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
         Self { name, kind, required: false, default: None, absent: None, doc, redacted: false }
     }
 
-    /// It must be there.
+    /// Makes the key required.
     pub const fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
-    /// Its value when it is not there.
+    /// Sets the default.
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
         self
     }
 
-    /// What holds when it is not there and is no value of this key.
+    /// Sets the behaviour without the key, if that is not a value of the key.
     pub const fn absent(mut self, prose: &'static str) -> Self {
         self.absent = Some(prose);
         self
     }
 
-    /// Nothing of its value is shown.
+    /// Never show the value.
     pub const fn redacted(mut self) -> Self {
         self.redacted = true;
         self
@@ -132,9 +131,18 @@ impl Key {
 }
 
 impl Shape {
-    /// A shape with nothing special.
+    /// A shape with keys only.
     pub const fn new(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Self {
-        Self { name, doc, keys, groups: &[], slips: &[], later: &[], main: None, short: None }
+        Self {
+            name,
+            doc,
+            keys,
+            groups: &[],
+            misspellings: &[],
+            later: &[],
+            main: None,
+            short: None,
+        }
     }
 
     /// The key of this name.
@@ -144,7 +152,7 @@ impl Shape {
 }
 
 impl Shape {
-    /// This shape and those within, in the order they are first mentioned.
+    /// This shape and the shapes within, in the order of their first use.
     pub fn all(&'static self) -> Vec<&'static Self> {
         let mut shapes = Vec::new();
         self.collect(&mut shapes);
@@ -180,15 +188,15 @@ impl Kind {
         }
     }
 
-    /// What it takes, for messages and the reference: `a list of sizes`.
+    /// The type, for messages and the reference: `a list of sizes`.
     pub fn describe(&self) -> String {
         match self {
-            Self::Text | Self::Secret => "a text".to_owned(),
-            Self::Scalar => "a text or a number".to_owned(),
+            Self::Text | Self::Secret => "a string".to_owned(),
+            Self::Scalar => "a string or a number".to_owned(),
             Self::Bool => "`true` or `false`".to_owned(),
             Self::Integer(min, max) => match *max {
-                u64::MAX => format!("a whole number from {min}"),
-                max => format!("a whole number from {min} to {max}"),
+                u64::MAX => format!("an integer from {min}"),
+                max => format!("an integer from {min} to {max}"),
             },
             Self::Format(format) => format.description.to_owned(),
             Self::Enum(words) => {
@@ -196,7 +204,7 @@ impl Kind {
             }
             Self::Json => "any JSON value".to_owned(),
             Self::List(kind) => format!("a list, each item {}", kind.describe()),
-            Self::OneOrMany(kind) => format!("{}, or a list of such", kind.describe()),
+            Self::OneOrMany(kind) => format!("{}, or a list of these", kind.describe()),
             Self::Table(names, kind) => {
                 let names = match names {
                     Names::Name => "names",

@@ -1,4 +1,4 @@
-//! The texts a draft was read from: configuration files and `--set` values.
+//! The texts of a draft: configuration files and `--set` values.
 
 use crate::secret_names::names_secret;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ pub struct FileId(pub u32);
 /// One text.
 #[derive(Clone, Debug)]
 pub struct SourceText {
-    /// Its file as found from the path the user gave, or what stands for it (`--set path`).
+    /// Its file, relative to the path given by the user, or a substitute (`--set path`).
     pub path: PathBuf,
-    /// What relative paths in it start from.
+    /// Base folder of relative paths.
     pub folder: PathBuf,
-    /// Its characters.
+    /// The content.
     pub text: Arc<str>,
 }
 
-/// A piece of a text.
+/// A location in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Which text.
+    /// The text.
     pub file: FileId,
     /// 1-based line.
     pub line: u32,
@@ -30,12 +30,12 @@ pub struct Span {
     pub column: u32,
     /// Width in characters on that line, at least 1.
     pub width: u32,
-    /// Where it ends when that is on a later line: 1-based line, and its characters up to there.
+    /// End of a location of several lines: 1-based line, and the number of its characters.
     pub until: Option<(u32, u32)>,
 }
 
 impl Span {
-    /// What is written nowhere, such as a default.
+    /// The location of values that are not written, such as defaults.
     pub const NOWHERE: Self = Self { file: FileId(0), line: 1, column: 1, width: 1, until: None };
 }
 
@@ -63,7 +63,7 @@ impl SourceMap {
         self.get(id).map_or(Path::new(""), |t| &t.path)
     }
 
-    /// `path` as seen from the folder of the text `id`.
+    /// `path` relative to the folder of the text `id`.
     pub fn resolve(&self, id: FileId, path: &str) -> PathBuf {
         self.get(id).map_or_else(|| PathBuf::from(path), |t| t.folder.join(path))
     }
@@ -74,11 +74,11 @@ impl SourceMap {
     }
 }
 
-/// What stands for each character of a secret.
+/// Replacement for each character of a secret.
 const MASK: char = '*';
 
 impl SourceMap {
-    /// The texts with what stands at `spans` masked.
+    /// The texts with the content of `spans` redacted.
     pub fn redact(mut self, spans: &[Span]) -> Self {
         for (index, text) in self.list.iter_mut().enumerate() {
             let mut spans = spans.iter().filter(|s| s.file.0 as usize == index).peekable();
@@ -98,8 +98,8 @@ impl SourceMap {
 }
 
 impl SourceMap {
-    /// The texts with all that may be a secret masked in those that nobody could read: what
-    /// follows a name that sounds like one, what is indented below it, and lines without a name.
+    /// The texts with possible secrets redacted in those that could not be parsed: values of keys
+    /// that indicate secrets, lines indented below them, and lines without a key.
     pub fn redact_unread(mut self, unread: &[FileId]) -> Self {
         for id in unread {
             let Some(text) = self.list.get_mut(id.0 as usize) else { continue };
@@ -112,7 +112,7 @@ impl SourceMap {
     }
 }
 
-/// One line; `below` is the indentation of the secret that the line before belongs to.
+/// Redacts a line; `below` is the indentation of the secret that previous lines belong to.
 fn redact_line(line: &str, below: &mut Option<usize>) -> String {
     let indent = line.len() - line.trim_start().len();
     if line.trim().is_empty() {
@@ -141,7 +141,7 @@ fn redact_line(line: &str, below: &mut Option<usize>) -> String {
     line[..from].chars().chain(masked).collect()
 }
 
-/// Masks the text of `span`; of further lines all but the indentation.
+/// Redacts the text of `span`; of further lines all but the indentation.
 fn redact_span(span: &Span, lines: &mut [Vec<char>]) {
     let first = span.line as usize - 1;
     let start = span.column as usize - 1;

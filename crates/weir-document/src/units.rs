@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// Longest time accepted (about 30 years: it also fits every timer).
-const LONGEST: Duration = Duration::from_secs(30 * 366 * 86_400);
+/// Maximum duration (about 30 years, which fits every timer).
+const MAX_DURATION: Duration = Duration::from_secs(30 * 366 * 86_400);
 
-/// Why a text is none.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Only a number.
+    /// A number without a unit.
     NoUnit,
-    /// A unit that is not known.
+    /// An unknown unit.
     Unit,
-    /// No number in front, or too large a one.
+    /// No number, or a number that is too large.
     Number,
 }
 
@@ -27,7 +27,7 @@ fn split(text: &str) -> Result<(&str, &str), Fault> {
     }
 }
 
-/// `15s`, `500ms`, `5m` or `5min`, `1h`, `7d`; also composed (`1m30s`) and with decimals (`1.5s`).
+/// `15s`, `500ms`, `5m` or `5min`, `1h`, `7d`; also combined (`1m30s`) and with decimals (`1.5s`).
 pub fn duration(text: &str) -> Result<Duration, Fault> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -48,7 +48,7 @@ pub fn duration(text: &str) -> Result<Duration, Fault> {
         };
         let number: f64 = number.parse().map_err(|_| Fault::Number)?;
         let part = Duration::try_from_secs_f64(number * unit).map_err(|_| Fault::Number)?;
-        total = total.checked_add(part).filter(|t| *t <= LONGEST).ok_or(Fault::Number)?;
+        total = total.checked_add(part).filter(|t| *t <= MAX_DURATION).ok_or(Fault::Number)?;
         rest = &tail[end..];
     }
     if text.is_empty() { Err(Fault::Number) } else { Ok(total) }
@@ -91,7 +91,7 @@ pub fn size(text: &str) -> Result<u64, Fault> {
     }
 }
 
-/// `100/s`, `30/m` or `/min`, `1000/h`, `10/d`: requests and the time they are for.
+/// `100/s`, `30/m` or `/min`, `1000/h`, `10/d`: requests and the duration.
 pub fn rate(text: &str) -> Result<(u64, Duration), Fault> {
     let (number, unit) = text.split_once('/').ok_or(Fault::NoUnit)?;
     let per = match unit.trim() {

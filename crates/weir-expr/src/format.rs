@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 pub enum Format {
     /// `application/json`.
     Json {
-        /// Spaces a level; 0 is compact.
+        /// Spaces per level of indentation; 0 for compact output.
         indent: usize,
     },
     /// XML.
@@ -42,7 +42,7 @@ impl Format {
     }
 }
 
-/// JSON with `indent` spaces a level; without white space when that is 0.
+/// JSON with `indent` spaces per level; without white space if 0.
 fn pretty(text: &str, indent: usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut closers = Vec::new();

@@ -1,6 +1,6 @@
 //! The tokens of a JSON text: members in their order, numbers with their digits.
 
-/// What a JSON text is made of.
+/// A token of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'t> {
     OpenObject,
@@ -8,7 +8,7 @@ pub(crate) enum Token<'t> {
     Close,
     Comma,
     Colon,
-    /// With its quotes.
+    /// Including the quotes.
     Text(&'t str),
     /// A number, `true`, `false` or `null`.
     Bare(&'t str),

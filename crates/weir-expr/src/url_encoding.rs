@@ -1,6 +1,6 @@
 //! The encoding of forms and queries (`application/x-www-form-urlencoded`, WHATWG URL section 5).
 
-/// One side of a field, decoded; a malformed escape stands for itself.
+/// Name or value of a field, decoded; malformed escapes are kept.
 pub fn decode(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -26,7 +26,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// A text percent-decoded; a malformed escape stands for itself.
+/// A percent-decoded text; malformed escapes are kept.
 pub fn percent_decode(text: &str) -> String {
     decode(text.replace('+', "%2B").as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Ways to prove who calls: plain data.
+//! Authentication methods: plain data.
 
 use super::UpstreamId;
 use super::upstream::Credential;
@@ -7,30 +7,30 @@ use std::time::Duration;
 
 pub use jsonwebtoken::Algorithm;
 
-/// A way to prove who calls.
+/// An authentication method.
 #[derive(Debug)]
 pub struct Auth {
     /// Name, the key under `auth`.
     pub name: String,
-    /// How.
+    /// Kind and settings.
     pub kind: AuthKind,
 }
 
-/// How a caller proves who it is.
+/// Kind of an authentication method.
 #[derive(Debug)]
 pub enum AuthKind {
     /// A JSON Web Token in `Authorization: Bearer`.
     Jwt(Box<JwtAuth>),
-    /// A key in a header, a query parameter or a password; the keys stand with their consumers.
+    /// An API key in a header, a query parameter or a password; consumers have the keys.
     ApiKey(ApiKeySource),
-    /// A token in `Authorization: Bearer` that an authorization server is asked about.
+    /// An opaque token in `Authorization: Bearer`, verified by an authorization server.
     Introspect(Box<IntrospectAuth>),
-    /// The client's certificate, which the listener verified.
+    /// The client certificate, verified by the listener.
     Certificate(CertificateName),
 }
 
 impl AuthKind {
-    /// Where credentials of this kind stand; `None` if they are no part of requests.
+    /// Location of credentials of this kind; `None` if requests do not contain them.
     #[must_use]
     pub fn carrier(&self) -> Option<Carrier<'_>> {
         match self {
@@ -43,8 +43,8 @@ impl AuthKind {
         }
     }
 
-    /// What a token must be like; `None` if this is no token, which grants no scopes and has no
-    /// claims but those of a certificate.
+    /// Requirements on claims; `None` without tokens: such credentials grant no scopes, and have no
+    /// claims except those of a certificate.
     #[must_use]
     pub fn token(&self) -> Option<&TokenRules> {
         match self {
@@ -55,53 +55,52 @@ impl AuthKind {
     }
 }
 
-/// Where a credential stands in a request.
+/// Location of a credential in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier<'a> {
-    /// The whole value of this header (lower case).
+    /// The entire value of this header (lower case).
     Header(&'a str),
     /// The value of this query parameter (decoded name).
     Query(&'a str),
 }
 
-/// Where an API key is read from.
+/// Location of an API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiKeySource {
     /// This header, lower case.
     Header(String),
     /// This query parameter.
     Query(String),
-    /// The password of `Authorization: Basic` (RFC 7617); the user is the consumer's name.
+    /// The password of `Authorization: Basic` (RFC 7617); the user name is the consumer's name.
     Basic,
 }
 
-/// What a token must say of itself, or what is said of it.
+/// Requirements on the claims of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRules {
-    /// Accepted issuers; empty: `iss` is not looked at.
+    /// Accepted issuers; empty: `iss` is not checked.
     pub issuers: Vec<String>,
-    /// Accepted audiences, one of which must be in `aud`; empty: a token is accepted whatever
-    /// its `aud`.
+    /// Accepted audiences, one of which must be in `aud`; empty: `aud` is not checked.
     pub audiences: Vec<String>,
-    /// Tolerance for `exp`, `nbf` (at most 60 s; written as `leeway`).
+    /// Clock tolerance for `exp`, `nbf` (at most 60 s; written as `leeway`).
     pub leeway: Duration,
-    /// `exp` must be there.
+    /// Whether `exp` is required.
     pub require_exp: bool,
-    /// Claims that must be present.
+    /// Required claims.
     pub required_claims: Vec<String>,
-    /// Scopes that must be granted by `scope` (space separated) or `scp` (array or text).
+    /// Scopes that `scope` (space separated) or `scp` (array or string) must grant.
     pub scopes: Vec<String>,
 }
 
-/// A JSON Web Token, and what it must be like.
+/// Verification of JSON Web Tokens.
 pub struct JwtAuth {
-    /// What it must say.
+    /// Requirements on claims.
     pub rules: TokenRules,
     /// Accepted algorithms; never empty, never `none`.
     pub algorithms: Vec<Algorithm>,
     /// Keys, from `key` or `jwks`; empty only if they are fetched.
     pub keys: Vec<VerificationKey>,
-    /// Where keys are fetched from, if they are.
+    /// Source of the keys, if they are fetched.
     pub remote: Option<RemoteKeys>,
 }
 
@@ -110,18 +109,18 @@ pub struct JwtAuth {
 pub struct RemoteKeys {
     /// The URL as written.
     pub url: String,
-    /// The server, an upstream that no name leads to.
+    /// Index of the server in the upstreams; it has no configured name.
     pub upstream: UpstreamId,
     /// Path and query.
     pub target: String,
-    /// How often the set is fetched.
+    /// Interval between fetches of the set.
     pub refresh: Duration,
-    /// How long a fetch may take, and so a request that waits for one.
+    /// Timeout of a fetch, and of a request that waits for one.
     pub timeout: Duration,
 }
 
 impl std::fmt::Debug for JwtAuth {
-    /// Never the keys: some are shared secrets.
+    /// Does not print the keys: some are shared secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JwtAuth")
             .field("rules", &self.rules)
@@ -132,21 +131,21 @@ impl std::fmt::Debug for JwtAuth {
 
 /// A key that verifies tokens.
 pub struct VerificationKey {
-    /// Its `kid`, if it has one: tokens with a `kid` are verified with that key only, tokens
-    /// without one with every key that fits the algorithm.
+    /// The `kid`, if any: tokens with a `kid` are verified with that key only, tokens without one
+    /// with every key that matches the algorithm.
     pub kid: Option<String>,
-    /// Algorithms of the auth that this key's type (and `alg`, when the JWK says it) fits: the
-    /// guard against algorithm confusion. Never empty.
+    /// Algorithms of the auth that match this key's type (and `alg`, if the JWK has one), which
+    /// prevents algorithm confusion. Never empty.
     pub algorithms: Vec<Algorithm>,
     /// The key.
     pub key: DecodingKey,
 }
 
-/// Most that verifying one token may cost, in the units of [`verification_cost`]: of keys that fit a
-/// token the first are tried, until it is spent.
+/// Maximum cost of verifying a token, in the units of [`verification_cost`]: matching keys are
+/// tried in order up to this cost.
 pub const VERIFICATION_BUDGET: u32 = 128;
 
-/// What verifying a signature costs, about, in units of some microseconds.
+/// Approximate cost of verifying a signature, in units of some microseconds.
 #[must_use]
 pub fn verification_cost(algorithm: Algorithm) -> u32 {
     match algorithm {
@@ -161,23 +160,23 @@ pub fn verification_cost(algorithm: Algorithm) -> u32 {
 pub struct IntrospectAuth {
     /// The URL as written.
     pub url: String,
-    /// The server, an upstream that no name leads to.
+    /// Index of the server in the upstreams; it has no configured name.
     pub upstream: UpstreamId,
     /// Path and query.
     pub target: String,
-    /// What weir proves itself with.
+    /// Credential of weir at the authorization server.
     pub credential: Credential,
-    /// What must be said of a token beside that it is active.
+    /// Requirements on the introspection response, in addition to `active`.
     pub rules: TokenRules,
-    /// Longest that an answer is believed (1 s to 5 min); of an active token never
-    /// past its `exp`.
+    /// Maximum time for which a result is cached (1 s to 5 min); of an active token never past its
+    /// `exp`.
     pub remember: Duration,
-    /// How long a question may take, and so a request that waits for its answer.
+    /// Timeout of an introspection request, and of a request that waits for one.
     pub timeout: Duration,
 }
 
 impl std::fmt::Debug for IntrospectAuth {
-    /// Never the credential.
+    /// Does not print the credential.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("IntrospectAuth")
             .field("url", &self.url)
@@ -187,17 +186,18 @@ impl std::fmt::Debug for IntrospectAuth {
     }
 }
 
-/// What of a client certificate is its owner's name, the principal's subject. Of several the first.
+/// Field of a client certificate that identifies its owner (the principal's subject). The first one
+/// of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateName {
-    /// The whole subject, as RFC 4514 writes it (`CN=billing,O=Acme`).
+    /// The entire subject in the format of RFC 4514 (`CN=billing,O=Acme`).
     Subject,
     /// The common name of the subject.
     CommonName,
     /// A DNS name among the alternative names.
     Dns,
-    /// A URI among the alternative names, as SPIFFE has it.
+    /// A URI among the alternative names, as in SPIFFE.
     Uri,
-    /// A mail address among the alternative names.
+    /// An email address among the alternative names.
     Email,
 }

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-/// Which answers are stored, and how many.
+/// Settings of a response cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Most memory that stored answers take, all workers together.
+    /// Maximum memory of stored responses, for all workers.
     pub memory: u64,
-    /// Largest body that is stored.
+    /// Maximum size of a stored body.
     pub entry: u64,
-    /// How long an answer is fresh that does not say so itself; `None`: it is not stored.
+    /// Freshness lifetime of responses without one of their own; `None`: they are not stored.
     pub ttl: Option<Duration>,
-    /// What becomes of requests with credentials.
+    /// Requests with credentials.
     pub credentials: Credentials,
 }
 
-/// What becomes of requests with credentials, or with cookies.
+/// Caching of requests with credentials or cookies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Credentials {
-    /// They have nothing to do with stored answers.
+    /// They bypass the cache.
     #[default]
     None,
-    /// Whoever is let in gets the same answer.
+    /// All authorized callers share the responses.
     Shared,
-    /// Each caller has answers of its own.
+    /// Responses are stored per caller.
     Each,
 }

@@ -1,44 +1,44 @@
-//! Calls that are made to answer one request.
+//! API composition: several upstream calls for one request.
 
 use super::{PathPart, Sources, UpstreamId};
 use std::time::Duration;
 use weir_expr::Expr;
 use weir_expr::map::JsonMap;
 
-/// A request to an upstream, one of several that are made at once.
+/// One of several concurrent requests to upstreams.
 #[derive(Debug)]
 pub struct Call {
-    /// Its name: the member of the answer that has what it answered.
+    /// Name of the call: the member of the response with its result.
     pub name: String,
-    /// Who is asked.
+    /// The upstream.
     pub upstream: UpstreamId,
     /// Method, in upper case.
     pub method: String,
-    /// What it is asked for.
+    /// Path.
     pub path: Vec<PathPart>,
-    /// Parameters by their decoded names.
+    /// Query parameters by their decoded names.
     pub query: Vec<(String, Given)>,
-    /// Headers of the client's request that go along, lower-case names.
+    /// Headers of the client's request to forward, lower-case names.
     pub forward: Vec<String>,
-    /// Headers of its own, lower-case names.
+    /// Headers to set, lower-case names.
     pub headers: Vec<(String, String)>,
-    /// Its body, from that of the request.
+    /// Map of the body of the client's request.
     pub body: Option<JsonMap>,
-    /// How long the whole call may take.
+    /// Time for the entire call.
     pub timeout: Option<Duration>,
-    /// What stands in its place if it fails, as JSON. Without one, the request fails.
+    /// Value in place of a failed call, as JSON. Without one, the request fails.
     pub fallback: Option<String>,
-    /// Statuses with which its answer is the answer.
+    /// Statuses whose response is sent to the client unchanged.
     pub pass: Vec<u16>,
-    /// Bodies of answers that are read.
+    /// Accepted formats of response bodies.
     pub from: Sources,
 }
 
-/// A text that is known, or found for each request.
+/// A constant text, or one computed for each request.
 #[derive(Debug)]
 pub enum Given {
     /// A constant.
     Text(String),
-    /// What an expression gives (`request`, `claims`, `consumer` in scope).
+    /// The result of an expression (`request`, `claims`, `consumer` in scope).
     Expr(Expr),
 }

@@ -1,81 +1,81 @@
-//! What is told to others as CloudEvents, and where it is posted to.
+//! CloudEvents: destinations and rules.
 
 use super::UpstreamId;
 use std::time::Duration;
 
-/// Where events are posted to.
+/// Destination of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sink {
-    /// One of its targets takes them.
+    /// The upstream; one of its targets receives each event.
     pub upstream: UpstreamId,
-    /// The upstream's name, by which events are kept while they wait.
+    /// Name of the upstream, under which undelivered events are stored.
     pub name: String,
     /// Path and query of the request.
     pub path: String,
 }
 
-/// A rule on usage that posts an event each time it begins to hold.
+/// An alert: a usage rule that sends an event each time its condition becomes true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// Its name.
+    /// Name of the alert.
     pub name: String,
-    /// What it looks at.
+    /// The condition.
     pub rule: AlertRule,
-    /// Calls of so many of the last whole minutes, at least one minute.
+    /// Window: calls of the last complete minutes, at least one minute.
     pub over: Duration,
-    /// Names of the APIs it looks at; of all if there is none.
+    /// Names of the APIs that the rule applies to; empty: all.
     pub apis: Vec<String>,
-    /// Names of the consumers it looks at; at all calls if there is none.
+    /// Names of the consumers that the rule applies to; empty: all calls.
     pub consumers: Vec<String>,
-    /// Where the event goes.
+    /// Destination of the event.
     pub sink: Sink,
 }
 
-/// What an alert looks at.
+/// Condition of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertRule {
-    /// More than so many calls.
+    /// More calls than a limit.
     Calls {
-        /// So many are none too many.
+        /// Maximum number without an alert.
         above: u64,
     },
-    /// More than this share of calls without an answer below status 500.
+    /// A larger share of calls without a response below status 500.
     ErrorRate {
         /// In hundredths of a percent.
         above: u32,
-        /// With fewer calls than this it does not hold.
+        /// Minimum number of calls for the condition to apply.
         at_least: u64,
     },
 }
 
-/// A rule on transactions that posts an event for each that comes into a state.
+/// A trigger: a rule on transactions that sends an event for each one that reaches a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
-    /// Its name.
+    /// Name of the trigger.
     pub name: String,
-    /// Names of the APIs; all if there is none.
+    /// Names of the APIs; empty: all.
     pub apis: Vec<String>,
-    /// States in which transactions end; never empty.
+    /// States at the end of a transaction; never empty.
     pub states: Vec<EndState>,
-    /// The business key that has to be there, and the value it has to have.
+    /// The business key that the transaction must have, and its value.
     pub key: Option<(String, Option<String>)>,
-    /// Where the event goes.
+    /// Destination of the event.
     pub sink: Sink,
 }
 
-/// A state in which a transaction ends.
+/// State at the end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndState {
-    /// Answered.
+    /// Completed.
     Completed,
     /// Failed by rule.
     Failed,
-    /// Without a whole answer.
+    /// Without a complete response.
     Interrupted,
 }
 
 impl EndState {
-    /// As it is written.
+    /// As written.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,26 +1,26 @@
-//! Files that answer a route.
+//! Static files of a route.
 
 use std::path::PathBuf;
 
-/// Files of a folder.
+/// Static files of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The folder. Absolute, or from the folder that weir was started in.
+    /// The folder: absolute, or relative to the working folder of weir.
     pub root: PathBuf,
-    /// Only this file of it, whatever the path; else what the path's wildcard took.
+    /// The only file to serve, whatever the path; otherwise the path matched by the wildcard.
     pub file: Option<String>,
-    /// Names of what answers for a folder, in order of preference; may be empty.
+    /// Index files of a folder in order of preference; may be empty.
     pub index: Vec<String>,
-    /// Path from `root` of what answers where nothing is found.
+    /// Path below `root` of the file to serve in place of a 404.
     pub fallback: Option<String>,
-    /// Siblings that are compressed already answer for their originals.
+    /// Whether to serve compressed siblings of files.
     pub precompressed: bool,
-    /// Names that begin with a dot are served, too.
+    /// Whether to serve names that begin with a dot.
     pub dot_files: bool,
     /// Value of the Cache-Control header.
     pub cache_control: Option<String>,
-    /// Content types by extension in lower case, before those known anyway.
+    /// Content types by extension in lower case; they take precedence over the built-in ones.
     pub types: Vec<(String, String)>,
-    /// Most bytes of contents that are kept in memory, all workers together.
+    /// Maximum size of the file cache in bytes, for all workers.
     pub memory: u64,
 }

@@ -1,4 +1,4 @@
-//! Handlers: what responds to the requests of a route.
+//! Handlers: how the requests of a route are handled.
 
 use super::{Call, Config, Files, HashKey, HeaderEdits, Origins, PoolId, Script, UpstreamId};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use weir_expr::Format;
 use weir_expr::map::JsonMap;
 use weir_expr::xml::XmlReading;
 
-/// What responds to the requests of a route.
+/// Handler of a route.
 #[derive(Debug)]
 pub enum Handler {
     /// A static response.
@@ -19,19 +19,19 @@ pub enum Handler {
     Calls(Vec<Call>),
     /// A request to an agent of a pool.
     Pool(PoolHandler),
-    /// Files of a folder.
+    /// Static files of a folder.
     Files(Files),
     /// A script.
     Script(Box<Script>),
 }
 
 impl Handler {
-    /// weir itself responds, and waits for no other program.
+    /// Whether weir responds without another program.
     pub fn is_local(&self) -> bool {
         matches!(self, Self::Reply(_) | Self::Files(_))
     }
 
-    /// Its kind and destination, in one line.
+    /// Kind and destination in one line.
     pub fn summary(&self, config: &Config) -> String {
         match self {
             Self::Reply(reply) => format!("reply {}", reply.status),
@@ -47,27 +47,27 @@ impl Handler {
     }
 }
 
-/// What maps a request on its way to the handler, or the handler's answer.
+/// Transformation of a request, or of the handler's response.
 #[derive(Debug)]
 pub enum BodyMap {
-    /// A structure with paths into the body; of answers with a 2xx status only.
+    /// A structure with paths into the body; of responses with a 2xx status only.
     Structure(Box<Structure>),
     /// A script's default export.
     Script(Box<Script>),
 }
 
-/// A structure in place of a body, with what it takes from that.
+/// A structure in place of a body, with paths into the original body.
 #[derive(Debug)]
 pub struct Structure {
     /// Builds the JSON value.
     pub map: JsonMap,
-    /// Bodies that it reads.
+    /// Input formats.
     pub from: Sources,
-    /// Formats that are written, in order of preference: never empty, and one for a request.
+    /// Output formats in order of preference: never empty, and one for a request.
     pub formats: Vec<Format>,
 }
 
-/// Bodies that are read as JSON, at least one kind of them.
+/// Input formats, at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
     /// JSON.
@@ -76,7 +76,7 @@ pub struct Sources {
     pub xml: Option<XmlReading>,
 }
 
-/// A declared answer.
+/// A static response.
 #[derive(Debug)]
 pub struct Reply {
     /// Status code, 200 to 599.
@@ -94,10 +94,10 @@ pub enum ReplyBody {
     Empty,
     /// One representation, whatever the client accepts (`json`, `text`, `bytes`).
     Fixed(Representation),
-    /// A constant value, rendered in every format offered; negotiated by q-value, in this order
-    /// of preference. Never empty.
+    /// A constant value, rendered in every format; negotiated by q-value, in this order of
+    /// preference. Never empty.
     Negotiated(Vec<Representation>),
-    /// A value mapped from the request, rendered when asked for.
+    /// A value mapped from the request, rendered per request.
     Mapped(Box<Structure>),
 }
 
@@ -110,102 +110,102 @@ pub struct Representation {
     pub body: Vec<u8>,
 }
 
-/// An upstream answers.
+/// Reverse proxy.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Which.
+    /// The upstream.
     pub upstream: UpstreamId,
-    /// The path it is asked for.
+    /// Path of the upstream request.
     pub path: PathMode,
-    /// The Host header it gets.
+    /// Host header of the upstream request.
     pub host: HostMode,
-    /// The query it gets.
+    /// Query of the upstream request.
     pub query: QueryMode,
     /// Header edits, after those of the route.
     pub headers: HeaderEdits,
-    /// Time to the first byte of the answer, instead of the upstream's.
+    /// Time to the first byte of the response, in place of that of the upstream.
     pub timeout: Option<Duration>,
-    /// Other upstreams that get some of the requests: the first that takes one has it.
+    /// Traffic splitting: the first that matches a request is used.
     pub instead: Vec<Instead>,
-    /// Upstreams that get copies of requests.
+    /// Upstreams that receive copies of requests.
     pub mirrors: Vec<Mirror>,
-    /// What its connections may become (default: nothing).
+    /// Accepted upgrades of connections (default: none).
     pub upgrade: Option<Upgrade>,
 }
 
-/// An upstream that gets copies of a proxy's requests; nobody gets its answers.
+/// An upstream that receives copies of a proxy's requests; their responses are discarded.
 #[derive(Debug)]
 pub struct Mirror {
-    /// Which.
+    /// The upstream.
     pub upstream: UpstreamId,
-    /// Only requests for which this holds (`request`, `claims`, `consumer` in scope).
+    /// Condition on the request (`request`, `claims`, `consumer` in scope).
     pub when: Option<Expr>,
-    /// How much of those, drawn by lot, in ten-thousandths.
+    /// Share of these requests, sampled at random, in ten-thousandths.
     pub part: u32,
-    /// Largest body in bytes that is copied (at most 1 MiB).
+    /// Maximum size of a copied body in bytes (at most 1 MiB).
     pub body: usize,
-    /// Most copies of a worker that are being made or under way.
+    /// Maximum number of copies per worker that are in preparation or in flight.
     pub in_flight: usize,
-    /// Time of a copy, to the last byte of its answer.
+    /// Time from sending a copy to the last byte of its response.
     pub timeout: Duration,
 }
 
-/// An upstream that gets some of a proxy's requests.
+/// A traffic split: an upstream for a share of a proxy's requests.
 #[derive(Debug)]
 pub struct Instead {
-    /// Which.
+    /// The upstream.
     pub upstream: UpstreamId,
-    /// Only requests for which this holds (`request`, `claims`, `consumer` in scope).
+    /// Condition on the request (`request`, `claims`, `consumer` in scope).
     pub when: Option<Expr>,
-    /// Of those only a share.
+    /// Share of these requests.
     pub share: Option<Share>,
 }
 
-/// A share of requests; those that belong together are in it together.
+/// A share of requests; requests with the same hash key are all in it or all outside.
 #[derive(Debug)]
 pub struct Share {
-    /// Ten-thousandths.
+    /// In ten-thousandths.
     pub part: u32,
-    /// What they are kept together by; requests that have nothing of the kind are in no share.
+    /// The hash key; requests without it are outside the share.
     pub by: HashKey,
 }
 
-/// What a connection may become once client and upstream agree on it (RFC 9110 section 7.8): bytes
-/// both ways, until one of them ends it or a limit does.
+/// Protocol upgrades of a connection (RFC 9110 section 7.8): after client and upstream agree, bytes
+/// are forwarded in both directions until one side or a limit ends the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
     /// Protocols, lower case; never empty.
     pub protocols: Vec<String>,
-    /// Pages of these origins may open WebSockets, beside those of the host that the request names
-    /// (default: no others).
+    /// Origins whose pages may open WebSockets, in addition to the host of the request (default: no
+    /// others).
     pub origins: Option<Origins>,
-    /// How long no byte may pass in either direction.
+    /// Idle time without a byte in either direction.
     pub idle: Duration,
-    /// How long it may last (default: as long as it likes).
+    /// Maximum duration (default: unlimited).
     pub lifetime: Option<Duration>,
-    /// How long it may go on after a reload.
+    /// Maximum duration after a reload.
     pub reload: Duration,
 }
 
-/// An agent of a pool answers.
+/// A pool handler.
 #[derive(Debug)]
 pub struct PoolHandler {
-    /// Which pool.
+    /// The pool.
     pub pool: PoolId,
-    /// The file that answers, instead of the pool's.
+    /// Script, in place of that of the pool.
     pub script: Option<PathBuf>,
-    /// Time to the first byte of the answer, instead of the pool's.
+    /// Time to the first byte of the response, in place of that of the pool.
     pub timeout: Option<Duration>,
 }
 
-/// The path an upstream is asked for.
+/// Path of an upstream request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathMode {
-    /// As the client sent it (normalised).
+    /// That of the client's request (normalized).
     Keep,
     /// Without the API's base.
     StripBase,
-    /// Built from parts.
+    /// Composed of parts.
     Template(Vec<PathPart>),
 }
 
@@ -214,34 +214,34 @@ pub enum PathMode {
 pub enum PathPart {
     /// Text, already percent-encoded where it must be.
     Text(String),
-    /// A path parameter by name, percent-encoded as a segment; `*` is the wildcard's rest, whose
-    /// slashes stay.
+    /// A path parameter by name, percent-encoded as a segment; `*` is the part matched by the
+    /// wildcard, with its slashes.
     Parameter(String),
 }
 
-/// The Host header an upstream gets.
+/// Host header of an upstream request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostMode {
-    /// The target's own.
+    /// The host of the target.
     Upstream,
-    /// The client's.
+    /// That of the client's request.
     Client,
-    /// This one.
+    /// This host.
     Fixed(String),
 }
 
-/// The query an upstream gets.
+/// Query of an upstream request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryMode {
     /// Unchanged.
     Keep,
     /// None.
     Drop,
-    /// Parameters removed by decoded name, then these added, percent-encoded on the way.
+    /// Parameters removed by decoded name, then these added, percent-encoded.
     Edit {
         /// Names to remove.
         remove: Vec<String>,
-        /// Parameters to set; an equal name is removed first.
+        /// Parameters to set; each replaces those of the same name.
         set: Vec<(String, String)>,
     },
 }

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Metering.
 
 use super::{Alert, Config, ConsumerId, Route, Sink};
 use std::time::Duration;
@@ -6,28 +6,28 @@ use std::time::Duration;
 /// The Monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Monitor {
-    /// Calls are counted if a rule or a plan asks for it.
+    /// Whether calls are counted, by rules and plans.
     pub enabled: bool,
-    /// How long counts are kept.
+    /// Retention of counts.
     pub keep: Duration,
-    /// Most combinations of consumer, API, operation, plan and status class of a day.
+    /// Maximum number of combinations of consumer, API, operation, plan and status class per day.
     pub cardinality: usize,
-    /// What counts as a call.
+    /// Types of calls that are counted.
     pub counts: Counts,
-    /// Where counts are posted to.
+    /// Destination of usage events.
     pub events: Option<Sink>,
-    /// Rules on usage.
+    /// Alerts.
     pub alerts: Vec<Alert>,
 }
 
-/// What counts as a call: one that is of several of these kinds counts if all of them do.
+/// Types of calls that are counted. A call of several types is counted if all of them are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Turned away before the handler.
+    /// Rejected before the handler.
     pub rejected: bool,
     /// Failed by rule.
     pub failed: bool,
-    /// Without a whole answer.
+    /// Without a complete response.
     pub interrupted: bool,
     /// Sent to an upstream more than once.
     pub retried: bool,
@@ -35,20 +35,20 @@ pub struct Counts {
     pub resubmitted: bool,
 }
 
-/// Which calls of a route a rule has counted.
+/// Calls of a route that metering rules count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CountRule {
     /// None.
     #[default]
     Nobody,
-    /// Those of these consumers, ascending.
+    /// Those of these consumers, in ascending order.
     Consumers(Vec<ConsumerId>),
     /// All.
     Everybody,
 }
 
 impl CountRule {
-    /// Whether a call of this consumer is counted.
+    /// Whether calls of this consumer are counted.
     #[must_use]
     pub fn is_for(&self, consumer: Option<ConsumerId>) -> bool {
         match self {
@@ -62,7 +62,7 @@ impl CountRule {
 }
 
 impl Config {
-    /// Whether any call may be counted.
+    /// Whether any calls may be counted.
     #[must_use]
     pub fn counts_calls(&self) -> bool {
         let ruled = |route: &Route| route.count != CountRule::Nobody;

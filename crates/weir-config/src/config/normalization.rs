@@ -1,6 +1,6 @@
-//! Paths that servers read in more than one way: plain data.
+//! Ambiguous paths, which servers interpret in more than one way: plain data.
 
-/// What a route does with paths that servers read in more than one way.
+/// Handling of ambiguous paths in a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathNormalization {
     /// `%2F` inside a segment.
@@ -13,21 +13,21 @@ pub struct PathNormalization {
     pub path_parameters: AmbiguousPath,
 }
 
-/// What is done with one kind of ambiguity.
+/// Handling of one kind of ambiguity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AmbiguousPath {
     /// The request is rejected.
     Reject,
-    /// The path is forwarded as it is if every other reading of it leads to a route that demands
-    /// no more.
+    /// The path is forwarded unchanged if every other reading leads to a route that does not
+    /// require more.
     Compare,
-    /// The path is forwarded as it is if no other reading of it leads to a route that demands
-    /// more; a reading without any route does no harm.
+    /// The path is forwarded unchanged if no other reading leads to a route that requires more; a
+    /// reading may also lead to no route.
     Keep,
 }
 
 impl PathNormalization {
-    /// Names of the kinds that are kept, as the configuration has them.
+    /// Names of the kinds that are kept, as in the configuration.
     pub fn kept(&self) -> impl Iterator<Item = &'static str> {
         [
             ("escaped_slashes", self.escaped_slashes),

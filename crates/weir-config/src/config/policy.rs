@@ -7,32 +7,33 @@ use std::time::Duration;
 use weir_expr::Expr;
 use weir_expr::price::Price;
 
-/// Who may call a route.
+/// Access to a route.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Access {
-    /// Ways in, any one is enough; tried in this order. Empty: no authentication at all.
+    /// Accepted auths, tried in this order; one is enough. Empty: no authentication.
     pub any_of: Vec<AccessRule>,
-    /// A request without any credential may pass, too. A wrong credential never does.
+    /// Whether requests without a credential are admitted. A wrong credential is always rejected.
     pub anonymous: bool,
 }
 
-/// One way in.
+/// An accepted auth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
     /// The auth that must succeed.
     pub auth: AuthId,
-    /// Scopes that must be granted beside those of the auth (403 when missing).
+    /// Scopes required in addition to those of the auth (403 if missing).
     pub scopes: Vec<String>,
 }
 
-/// Who calls.
+/// A client of the APIs.
 #[derive(Debug)]
 pub struct Consumer {
     /// Name, the key under `consumers`.
     pub name: String,
-    /// Rate and quota.
+    /// The plan.
     pub plan: Option<PlanId>,
-    /// Recognised by a token of this auth, if the expression holds (`claims` is in scope).
+    /// The auth whose tokens identify the consumer if the expression is true (`claims` is in
+    /// scope).
     pub matches: Option<(AuthId, Expr)>,
     /// Hashes of its API keys.
     pub api_keys: Vec<KeyHash>,
@@ -49,49 +50,50 @@ impl std::fmt::Debug for KeyHash {
     }
 }
 
-/// Rate, quota and price of the consumers that have it.
+/// Rate, quota and price of a consumer.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Name, the key under `plans`.
     pub name: String,
-    /// Rate, each consumer by itself.
+    /// Rate limit per consumer.
     pub rate: Option<Rate>,
-    /// Quota, each consumer by itself.
+    /// Quota per consumer.
     pub quota: Option<Quota>,
-    /// What calls cost.
+    /// Price of calls.
     pub price: Option<Price>,
 }
 
 impl Plan {
-    /// Whether its calls are counted without a rule.
+    /// Whether calls are counted without a rule.
     #[must_use]
     pub fn is_counted(&self) -> bool {
         self.quota.is_some() || self.price.is_some()
     }
 }
 
-/// `rate: 100/s, burst: 200`: in no interval t are more than burst + rate·t admitted.
+/// `rate: 100/s, burst: 200`: a token bucket; at most burst + rate·t requests are admitted in any
+/// interval t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests …
     pub requests: u64,
     /// … in this time (1 s, 1 min, 1 h, 1 d).
     pub per: Duration,
-    /// How many at once (default: `requests`, at least 1).
+    /// Requests admitted at once (default: `requests`, at least 1).
     pub burst: u64,
 }
 
-/// So many calls in a calendar period, or in any stretch of that length.
+/// A number of calls per calendar period or rolling window.
 #[derive(Clone, Debug)]
 pub struct Quota {
-    /// Calls admitted in a period.
+    /// Calls admitted per period.
     pub calls: u64,
-    /// The period.
+    /// Length of the period.
     pub per: QuotaPeriod,
-    /// Zone in which days and months begin (`UTC` by default).
+    /// Time zone of calendar periods (`UTC` by default).
     pub zone: jiff::tz::TimeZone,
-    /// In any stretch as long as the period, whatever the calendar says: a month is 30 days then, a
-    /// year 365. `zone` says nothing then.
+    /// Rolling window, independent of the calendar: a month has 30 days, a year 365. `zone` does
+    /// not apply.
     pub rolling: bool,
 }
 
@@ -112,73 +114,73 @@ pub enum QuotaPeriod {
     Year,
 }
 
-/// A rate limit on an API or a route.
+/// A rate limit of an API or a route.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
-    /// Name for the `RateLimit-Policy` header and for the counters: the API's or the route's.
-    /// The routes of an API share its limits: equal names are one counter.
+    /// Name for the `RateLimit-Policy` header and for the buckets: that of the API or the route.
+    /// The routes of an API share its limits: equal names are one bucket.
     pub name: String,
-    /// How much.
+    /// The rate.
     pub rate: Rate,
-    /// Counted for whom.
+    /// Key of the bucket.
     pub key: LimitKey,
 }
 
-/// Whose requests are counted together.
+/// Key of a rate limit's bucket.
 #[derive(Clone, Debug)]
 pub enum LimitKey {
     /// The client's address (IPv6 by /64).
     Address,
-    /// The consumer; the address when there is none.
+    /// The consumer; without one, the client's address.
     Consumer,
-    /// The text this expression gives (`request`, `claims`, `consumer` in scope); the address
-    /// when it gives none.
+    /// The string result of an expression (`request`, `claims`, `consumer` in scope); without one,
+    /// the client's address.
     Expr(Expr),
 }
 
-/// Cross-origin rules of an API (Fetch standard).
+/// CORS settings of an API (Fetch standard).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
-    /// Who may read answers.
+    /// Origins that may read responses.
     pub origins: Origins,
-    /// Methods a preflight allows; empty: those of the matched path.
+    /// Methods that a preflight allows; empty: those of the matched path.
     pub methods: Vec<String>,
-    /// Request headers a preflight allows, lower case; empty: those asked for.
+    /// Request headers that a preflight allows, lower case; empty: the requested ones.
     pub headers: Vec<String>,
-    /// Response headers scripts may read.
+    /// Response headers that scripts of a page may read.
     pub expose: Vec<String>,
-    /// Cookies and Authorization may be sent; never together with any origin.
+    /// Whether cookies and Authorization are allowed; never together with any origin.
     pub credentials: bool,
-    /// How long a preflight may be cached.
+    /// Time for which browsers may cache a preflight response.
     pub max_age: Duration,
 }
 
-/// Origins a [`Cors`] admits.
+/// Origins of a [`Cors`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origins {
-    /// Every one (`*`).
+    /// Every origin (`*`).
     Any,
     /// These, compared exactly (`https://app.example.com`).
     List(Vec<String>),
 }
 
-/// Edits of a header list: removed first, then set (replacing) in order.
+/// Edits of a header list: first remove, then set (replacing) in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderEdits {
-    /// Lower-case names and values to set; an equal name is replaced.
+    /// Lower-case names and values to set; each replaces those of the same name.
     pub set: Vec<(String, String)>,
     /// Lower-case names to remove.
     pub remove: Vec<String>,
 }
 
 impl HeaderEdits {
-    /// Nothing to do?
+    /// Whether there are no edits.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.remove.is_empty()
     }
 }
 
-/// A content coding (RFC 9110 section 8.4.1) that answers are compressed with.
+/// A content coding (RFC 9110 section 8.4.1) for responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCoding {
     /// `zstd` (RFC 8878).
@@ -190,10 +192,10 @@ pub enum ContentCoding {
 }
 
 impl ContentCoding {
-    /// All of them, the cheapest for its density first.
+    /// All codings, the one with the best ratio of density to cost first.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Br, Self::Gzip];
 
-    /// As `Content-Encoding` has it.
+    /// The name in `Content-Encoding`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -204,31 +206,31 @@ impl ContentCoding {
     }
 }
 
-/// Response compression: where the client accepts it, the answer is not encoded yet, its
-/// type compresses well and it is not smaller than this.
+/// Response compression, if the client accepts it, and the response is not encoded yet, has a
+/// compressible type and at least the minimum size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// On at all.
+    /// Whether compression is on.
     pub enabled: bool,
-    /// Smallest body in bytes that is worth it.
+    /// Minimum body in bytes.
     pub min_size: u64,
-    /// Level 1 to 9, as each coding understands it.
+    /// Level 1 to 9, on the scale of each coding.
     pub level: u32,
-    /// Codings on offer; of those that a client wants alike the first (default: all).
+    /// Codings in order of preference, applied after that of the client (default: all).
     pub codings: [Option<ContentCoding>; 3],
 }
 
-/// Networks that may call, and such that may not.
+/// IP allow and deny lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clients {
-    /// Only these may; empty: all.
+    /// Only these networks are admitted; empty: all.
     pub allow: Vec<IpNet>,
-    /// These may not, whatever is allowed.
+    /// These networks are rejected, also within `allow`.
     pub deny: Vec<IpNet>,
 }
 
 impl Clients {
-    /// Whether requests from this address (IPv4 as such, not mapped into IPv6) are let in.
+    /// Whether this address (IPv4 not mapped into IPv6) is admitted.
     #[must_use]
     pub fn admits(&self, address: IpAddr) -> bool {
         let is_in = |list: &[IpNet]| list.iter().any(|net| net.contains(&address));

@@ -1,46 +1,46 @@
-//! Pools: sets of agents, which are processes, behind `pool`.
+//! Process pools: sets of agents (processes) for `pool`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A named set of agents that answer alike.
+/// A named set of equivalent agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Name, the key under `pools`.
     pub name: String,
-    /// What agents speak.
+    /// Protocol of the agents.
     pub protocol: AgentProtocol,
-    /// Where agents come from.
+    /// How agents are started.
     pub source: AgentSource,
-    /// How many there are.
+    /// Number of agents.
     pub agents: AgentCounts,
-    /// Requests that wait for one.
+    /// Queue of requests.
     pub queue: PoolQueue,
-    /// When an agent is replaced.
+    /// Replacement of agents.
     pub recycle: Recycle,
-    /// Time from the request's last byte to the first byte of the answer; whoever
-    /// takes longer is killed.
+    /// Time from the last byte of the request to the first byte of the response; after a timeout
+    /// the agent is killed.
     pub timeout: Duration,
-    /// How long a body may make no progress in either direction.
+    /// Time without progress of a body in either direction.
     pub idle_timeout: Duration,
-    /// What program of the agents answers.
+    /// Selection of the script.
     pub script: AgentScript,
-    /// Request headers that are passed although they carry credentials or have an underscore or a dot in
-    /// their names; lower case.
+    /// Request headers to pass although they contain credentials or have an underscore or a dot in
+    /// the name; lower case.
     pub headers: Vec<String>,
-    /// Variables that every request gets besides those of CGI.
+    /// Variables of every request, in addition to those of CGI.
     pub params: Vec<(String, String)>,
 }
 
-/// What agents speak.
+/// Protocol of agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentProtocol {
     /// FastCGI 1.0.
     FastCgi,
     /// HTTP/1.1.
     Http,
-    /// CGI (RFC 3875): a process for each request.
+    /// CGI (RFC 3875): one process per request.
     Cgi,
 }
 
@@ -55,19 +55,19 @@ impl AgentProtocol {
     }
 }
 
-/// Where agents come from.
+/// How agents are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentSource {
-    /// weir starts them.
+    /// By weir.
     Start(Program),
-    /// Somebody else does; weir connects.
+    /// Externally; weir connects.
     Connect(AgentAddress),
 }
 
-/// Where a manager of agents listens.
+/// Address of an external manager of agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentAddress {
-    /// A unix socket.
+    /// A Unix socket.
     Unix(PathBuf),
     /// A TCP port.
     Tcp(SocketAddr),
@@ -85,35 +85,34 @@ impl std::fmt::Display for AgentAddress {
 /// A program that weir starts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The program and its arguments; never empty for other protocols than CGI, where the script
-    /// itself is started if it is. `{socket}` in an argument stands for the path of the agent's
-    /// socket.
+    /// The program and its arguments; empty only for CGI, if the script itself is started.
+    /// `{socket}` in an argument is replaced by the path of the agent's socket.
     pub command: Vec<String>,
     /// Working folder.
     pub folder: PathBuf,
-    /// Environment, besides `PATH` and `LANG`.
+    /// Environment variables, in addition to `PATH` and `LANG`.
     pub env: Vec<(String, String)>,
-    /// Who it runs as; weir's own user without.
+    /// User of the process; by default that of weir.
     pub user: Option<Account>,
-    /// Neither it nor what it starts gains privileges by another program.
+    /// Whether the program and its children cannot gain privileges (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privileges: bool,
-    /// Limits on what it may use.
+    /// Resource limits.
     pub limits: ProgramLimits,
-    /// Time until it answers for the first time.
+    /// Time until its first response.
     pub start_timeout: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub stop_timeout: Duration,
 }
 
 impl Program {
-    /// Whether it makes its socket itself, at the path it is told.
+    /// Whether the program creates its socket itself, at a given path.
     pub fn binds_itself(&self) -> bool {
         self.command.iter().any(|argument| argument.contains(SOCKET))
     }
 }
 
 impl std::fmt::Debug for Program {
-    /// Never the values of its environment: there are secrets among them.
+    /// Does not print the values of the environment, which may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let env: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Program")
@@ -128,21 +127,21 @@ impl std::fmt::Debug for Program {
     }
 }
 
-/// What stands for the path of an agent's socket.
+/// Placeholder for the path of an agent's socket.
 pub const SOCKET: &str = "{socket}";
 
-/// A user of the system.
+/// A user of the operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// As written.
     pub name: String,
-    /// Number of the user.
+    /// User id.
     pub uid: u32,
-    /// Number of its group.
+    /// Group id.
     pub gid: u32,
 }
 
-/// Limits on what one agent may use; what is not said is not limited by weir.
+/// Resource limits of an agent; `None`: no limit of weir.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramLimits {
     /// Bytes of address space.
@@ -151,64 +150,64 @@ pub struct ProgramLimits {
     pub files: Option<u64>,
     /// Processes of its user.
     pub processes: Option<u64>,
-    /// Processor time.
+    /// CPU time.
     pub cpu: Option<Duration>,
 }
 
-/// How many agents there are.
+/// Number of agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentCounts {
-    /// Never fewer, if they can be started.
+    /// Minimum, if they can be started.
     pub min: usize,
-    /// So many from the start (default `min`).
+    /// At the start (default `min`).
     pub initial: usize,
-    /// Never more. Of agents that are connected to: most connections.
+    /// Maximum; of external agents, of connections.
     pub max: usize,
-    /// Most that are starting at once.
+    /// Maximum number of agents that start at the same time.
     pub starting: usize,
 }
 
 /// Requests that wait for an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolQueue {
-    /// Most of them.
+    /// Maximum length.
     pub max: usize,
-    /// How long one waits at most.
+    /// Maximum time in the queue.
     pub wait: Duration,
 }
 
-/// When an agent is replaced; what is not said never does it.
+/// When an agent is replaced; `None`: never for this reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recycle {
-    /// After so many requests.
+    /// Number of requests.
     pub requests: Option<u64>,
-    /// When it holds so many bytes in memory.
+    /// Memory in bytes.
     pub memory: Option<u64>,
-    /// When it is so old.
+    /// Age.
     pub age: Option<Duration>,
-    /// When it has had nothing to do for so long and there are more than `min`; it is not replaced
-    /// then. Of a connection: when it is closed.
+    /// Idle time of an agent above `min`; the agent is stopped without a replacement. Of a
+    /// connection: idle time until it is closed.
     pub idle: Option<Duration>,
 }
 
-/// What program of the agents answers a request.
+/// Selection of the script of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentScript {
-    /// The agent itself.
+    /// None: the agent itself.
     None,
     /// This file.
     Fixed(PathBuf),
-    /// The file that the path names.
+    /// The file named by the path.
     Below(ScriptRoot),
 }
 
-/// Where scripts are found by path.
+/// Scripts selected by path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptRoot {
     /// The folder, without symbolic links.
     pub folder: PathBuf,
-    /// Endings that scripts have; empty: any, if the file may be executed.
+    /// File extensions of scripts; empty: any executable file.
     pub extensions: Vec<String>,
-    /// The file of a folder.
+    /// Index script of a folder.
     pub index: Option<String>,
 }

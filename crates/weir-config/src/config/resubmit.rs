@@ -1,22 +1,23 @@
-//! How transactions are resubmitted.
+//! Resubmission of transactions.
 
 use super::{Carrier, HeaderEdits};
 
-/// How transactions of a route are resubmitted.
+/// Resubmission of the transactions of a route.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Resubmit {
-    /// Operations of the same API that a transaction may be sent to instead of its own.
+    /// Other operations of the same API to which a transaction may be sent.
     pub targets: Vec<String>,
-    /// What the upstream gets in the place of credentials, which are never replayed. The last
-    /// edits that are made.
+    /// Header edits, applied last: for example credentials for the upstream, as recorded ones are
+    /// never replayed.
     pub headers: HeaderEdits,
-    /// The upstream gets an `Idempotency-Key`, the same for every attempt at the same request.
+    /// Whether to send an `Idempotency-Key` to the upstream, the same for every attempt at a
+    /// request.
     pub idempotency_key: bool,
-    /// It counts as a call that is billed.
+    /// Whether resubmitted calls are billed.
     pub billed: bool,
 }
 
-/// Without values of headers: they may be secrets.
+/// Does not print values of headers, which may be secrets.
 impl std::fmt::Debug for Resubmit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let set: Vec<_> = self.headers.set.iter().map(|(name, _)| name).collect();
@@ -31,7 +32,7 @@ impl std::fmt::Debug for Resubmit {
 }
 
 impl super::Config {
-    /// Whether a header carries credentials: those that always do, and those an `auth` names.
+    /// Whether a header contains credentials: well-known ones, and those of an `auth`.
     #[must_use]
     pub fn is_credential_header(&self, name: &str) -> bool {
         const ALWAYS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
@@ -42,7 +43,7 @@ impl super::Config {
             })
     }
 
-    /// Whether a query parameter, its name decoded, carries credentials: those an `auth` names.
+    /// Whether a query parameter (decoded name) contains credentials: those of an `auth`.
     #[must_use]
     pub fn is_credential_parameter(&self, name: &str) -> bool {
         self.carriers().any(|carrier| carrier == Carrier::Query(name))

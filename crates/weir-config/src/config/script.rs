@@ -1,4 +1,4 @@
-//! Scripts: JavaScript that answers a route, or maps what goes to or comes from another handler.
+//! Scripts: JavaScript handlers and transformations.
 
 use super::UpstreamId;
 use std::sync::Arc;
@@ -6,33 +6,33 @@ use weir_document::source_map::Span;
 use weir_expr::Format;
 use weir_module::Program;
 
-/// A script that is called.
+/// A script of a route.
 #[derive(Debug)]
 pub struct Script {
     /// The script with all its imports.
     pub program: Arc<Program>,
-    /// Formats its values are offered in, in order of preference; never empty.
+    /// Formats of returned values in order of preference; never empty.
     pub formats: Vec<Format>,
-    /// Upstreams that its `fetch` reaches, by name.
+    /// Upstreams that `fetch` of the script may call, by name.
     pub fetch: Vec<(String, UpstreamId)>,
-    /// It has a thread of its own instead of a share of each worker.
+    /// Whether the script has its own thread instead of running in each worker.
     pub isolated: bool,
 }
 
-/// What holds for every script.
+/// Settings of all script engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scripts {
-    /// Bytes of memory of one engine; every worker has one.
+    /// Memory limit of an engine in bytes; every worker has one.
     pub memory: usize,
 }
 
-/// A script as it is written, to be compiled.
+/// A script as source, to be compiled.
 #[derive(Debug)]
 pub struct ScriptSource {
     /// The script with all its imports.
     pub program: Arc<Program>,
-    /// Where its file is named.
+    /// Location of the file name.
     pub at: Span,
-    /// Where it is a map, which needs a default export.
+    /// Location of the key if the script is a transformation, which needs a default export.
     pub map_at: Option<Span>,
 }

@@ -1,4 +1,4 @@
-//! Listeners, limits, logs: what holds for the whole server.
+//! Settings of the server: listeners, limits, logs.
 
 use super::policy::Rate;
 use super::tls::{ClientCertificates, Tls};
@@ -7,22 +7,22 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One socket that serves traffic.
+/// A socket that accepts client connections.
 #[derive(Debug)]
 pub struct Listener {
-    /// Address; port 0 takes a free one.
+    /// Address; with port 0 the system assigns a free port.
     pub addr: SocketAddr,
-    /// TLS, or plain HTTP when absent.
+    /// TLS, or plain HTTP if absent.
     pub tls: Option<Tls>,
-    /// Which certificates clients show; they are not asked for any when absent.
+    /// Client certificates; not requested if absent.
     pub clients: Option<ClientCertificates>,
-    /// Peers whose request headers of `trust_headers` are believed.
+    /// Peers whose `trust_headers` are used.
     pub trust: Vec<IpNet>,
-    /// Names in lower case of `Forwarded`, `X-Forwarded-*` and `weir-*`, those that end in `*`
-    /// stand for all that begin so; the others are removed, whoever sends them.
+    /// Names in lower case of `Forwarded`, `X-Forwarded-*` and `weir-*`; a final `*` matches any
+    /// suffix. Other headers with such names are removed, from any peer.
     pub trust_headers: Vec<String>,
-    /// Every connection starts with a PROXY protocol header, version 1 or 2, and comes from one of
-    /// these networks; any other is closed. `None`: there is no such header.
+    /// Networks whose connections begin with a PROXY protocol header, version 1 or 2; other
+    /// connections are closed. `None`: no such header.
     pub proxy_protocol: Option<Vec<IpNet>>,
 }
 
@@ -31,70 +31,69 @@ pub struct Listener {
 pub struct Admin {
     /// Address; loopback by default (`127.0.0.1:9080`).
     pub addr: SocketAddr,
-    /// Host names accepted in the Host header beside loopback names and the address itself
-    /// (against DNS rebinding). Lower case, without port.
+    /// Accepted Host names in addition to loopback names and the address itself (against DNS
+    /// rebinding). Lower case, without port.
     pub hosts: Vec<String>,
-    /// TLS, or plain HTTP when absent.
+    /// TLS, or plain HTTP if absent.
     pub tls: Option<Tls>,
 }
 
-/// Bounds on clients; every one has a default and none can be switched off.
+/// Limits on clients; all have a default and none can be turned off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest request head in bytes, request line included.
+    /// Maximum request head in bytes, including the request line.
     pub header_bytes: usize,
-    /// Most header fields.
+    /// Maximum number of header fields.
     pub headers: usize,
-    /// Longest request target in bytes; longer is 414.
+    /// Maximum request target in bytes; otherwise 414.
     pub url: usize,
-    /// Largest request body in bytes; APIs and routes may say otherwise.
+    /// Maximum request body in bytes; APIs and routes can override it.
     pub body: u64,
-    /// Connections open at once, all workers together; more are closed at once.
+    /// Maximum number of open connections, for all workers; further ones are closed at once.
     pub connections: usize,
-    /// Time for a request head to arrive whole once its first byte is there; the
-    /// TLS handshake and the PROXY protocol header have the same.
+    /// Time for a complete request head from its first byte; also for the TLS handshake and the
+    /// PROXY protocol header.
     pub header_time: Duration,
-    /// How long a keep-alive connection may be idle, and how long a body may make no progress in
-    /// either direction.
+    /// Idle time of a keep-alive connection, and time without progress of a body in either
+    /// direction.
     pub idle: Duration,
-    /// Time from the end of the request head to the last byte of the answer;
-    /// APIs and routes may say otherwise.
+    /// Time from the end of the request head to the last byte of the response; APIs and routes can
+    /// override it.
     pub request: Option<Duration>,
-    /// Streams open at once on one HTTP/2 connection.
+    /// Maximum number of concurrent streams of an HTTP/2 connection.
     pub http2_streams: u32,
-    /// Failed authentications from one address, IPv6 by /64; `None`:
-    /// any number.
+    /// Rate limit of failed authentications per address (IPv6: per /64); `None`: no limit.
     pub failed_authentication: Option<Rate>,
 }
 
-/// How a stop goes.
+/// Graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drain {
-    /// How long listeners still accept after readiness has failed.
+    /// Time for which listeners still accept connections after readiness has failed.
     pub delay: Duration,
-    /// When what is still in flight after `delay` is cut off.
+    /// Time after `delay` at which requests in flight are aborted.
     pub deadline: Duration,
 }
 
-/// Access log: one line a request.
+/// Access log: one line per request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {
     /// `None`: off.
     pub format: Option<LogFormat>,
-    /// Where it goes.
+    /// Destination.
     pub target: LogTarget,
 }
 
-/// Shape of a log line.
+/// Format of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One line of text.
+    /// Text.
     Text,
-    /// One JSON object.
+    /// A JSON object.
     Json,
 }
 
-/// Where log lines go.
+/// Destination of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Standard error.

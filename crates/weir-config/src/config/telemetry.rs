@@ -1,26 +1,26 @@
-//! What is told of requests and counts by OTLP, and to whom.
+//! Export by OTLP.
 
 use super::Sink;
 use std::time::Duration;
 
-/// OpenTelemetry's protocol towards a collector.
+/// OTLP export to a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Telemetry {
-    /// The collector; its path stands before `/v1/traces` and `/v1/metrics`.
+    /// The collector; the path is the prefix of `/v1/traces` and `/v1/metrics`.
     pub sink: Sink,
-    /// Which requests are traced; `None`: none.
+    /// Sampling of traces; `None`: no traces.
     pub traces: Option<Traces>,
-    /// From one report of all metrics to the next; `None`: there are none.
+    /// Interval between exports of metrics; `None`: no metrics.
     pub metrics: Option<Duration>,
-    /// Attributes of this process, beside those that weir gives itself.
+    /// Resource attributes of this process, in addition to the built-in ones.
     pub resource: Vec<(String, String)>,
 }
 
-/// Which requests are traced.
+/// Sampling of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traces {
-    /// Of requests that belong to no trace yet, in hundredths of a percent.
+    /// Share of requests without a trace context, in hundredths of a percent.
     pub share: u32,
-    /// Most requests in a second, all workers together.
+    /// Maximum number of traced requests per second, for all workers.
     pub most: u32,
 }

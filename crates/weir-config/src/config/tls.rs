@@ -10,14 +10,14 @@ pub enum Tls {
     /// A certificate that is generated at the first start and kept in the data folder; for
     /// development.
     SelfSigned,
-    /// Certificates from files. The first one serves clients that send no server name, or one that
-    /// no certificate has.
+    /// Certificates from files. The first one serves clients without a server name, or with one
+    /// that no certificate matches.
     Certificates(Vec<Arc<Identity>>),
 }
 
 /// A certificate chain and its private key.
 pub struct Identity {
-    /// The chain, the end entity first; never empty.
+    /// The chain, the end-entity certificate first; never empty.
     pub chain: Vec<CertificateDer<'static>>,
     /// The private key.
     pub key: PrivateKeyDer<'static>,
@@ -26,7 +26,7 @@ pub struct Identity {
 }
 
 impl std::fmt::Debug for Identity {
-    /// Without the key.
+    /// Does not print the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Identity").field("chain", &self.chain).finish_non_exhaustive()
     }
@@ -41,14 +41,15 @@ pub struct Authorities {
     pub at: Span,
 }
 
-/// Certificates of clients (mutual TLS).
+/// Client certificates (mutual TLS).
 #[derive(Clone, Debug)]
 pub struct ClientCertificates {
-    /// Authorities that issue them.
+    /// Trusted certificate authorities.
     pub ca: Authorities,
-    /// Revocation lists; with any, a certificate without a list of its issuer is rejected.
+    /// Certificate revocation lists; if any, a certificate without a list of its issuer is
+    /// rejected.
     pub revoked: Vec<CertificateRevocationListDer<'static>>,
-    /// Clients without a certificate are connected, too.
+    /// Whether clients without a certificate are accepted.
     pub optional: bool,
     /// Location of the lists, or of the authorities.
     pub at: Span,
@@ -56,32 +57,32 @@ pub struct ClientCertificates {
 
 impl PartialEq for ClientCertificates {
     fn eq(&self, other: &Self) -> bool {
-        // Wherever they are written.
+        // Equal wherever they are defined.
         self.ca.certificates == other.ca.certificates
             && (&self.revoked, self.optional) == (&other.revoked, other.optional)
     }
 }
 
-/// TLS towards the targets of an upstream.
+/// TLS to the targets of an upstream.
 #[derive(Clone, Debug)]
 pub struct UpstreamTls {
     /// Root certificates; `None`: those of the system.
     pub ca: Option<Authorities>,
     /// Client certificate.
     pub identity: Option<Arc<Identity>>,
-    /// Name to verify and to send, instead of the target's host.
+    /// Name for SNI and for the verification of the certificate, in place of the target's host.
     pub server_name: Option<ServerName<'static>>,
 }
 
-/// Certificates as they are written, to be compiled.
+/// Certificates as PEM, to be compiled.
 #[derive(Debug)]
 pub enum TlsSource {
     /// A certificate and its key.
     Identity(Arc<Identity>),
     /// Root certificates.
     Authorities(Authorities),
-    /// The root certificates of the system, which this upstream needs.
+    /// The root certificates of the system, needed by this upstream.
     SystemRoots(Span),
-    /// Certificates of clients.
+    /// Client certificates.
     Clients(ClientCertificates),
 }

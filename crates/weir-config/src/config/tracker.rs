@@ -1,4 +1,4 @@
-//! What is recorded, and where it is kept.
+//! Journal and Tracker settings.
 
 use super::Trigger;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use weir_expr::BusinessKeys;
 /// The journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalSettings {
-    /// What a record survives before its answer's last byte leaves.
+    /// Durability of a record when the last byte of its response is sent.
     pub durability: Durability,
-    /// Most bytes on disk.
+    /// Maximum size on disk in bytes.
     pub disk: u64,
-    /// What happens when nothing more can be recorded.
+    /// Behaviour if nothing more can be recorded.
     pub when_full: WhenFull,
 }
 
-/// What a record survives.
+/// Durability of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of the process.
+    /// Survives a crash of the process.
     #[default]
     Process,
-    /// A loss of power: it has been synced.
+    /// Survives a loss of power: it has been synced.
     Disk,
 }
 
-/// What happens to a request that cannot be recorded.
+/// Handling of requests that cannot be recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is served without a record, and counted.
+    /// Served without a record, and counted.
     #[default]
     Shed,
-    /// It is answered with 503.
+    /// Rejected with 503.
     Refuse,
 }
 
@@ -42,76 +42,76 @@ pub enum WhenFull {
 pub struct Tracker {
     /// Whether transactions are recorded.
     pub enabled: bool,
-    /// Most bytes of a body that are recorded, in each direction.
+    /// Maximum number of recorded bytes of a body, per direction.
     pub body_limit: u64,
-    /// What of the record can be searched for.
+    /// Search index.
     pub index: IndexDepth,
-    /// Headers whose values are not recorded, lower case; credentials are not among them, they
-    /// never are.
+    /// Headers whose values are not recorded, lower case. Credentials are never recorded and not
+    /// listed.
     pub masked_headers: Vec<String>,
     /// Query parameters whose values are not recorded.
     pub masked_parameters: Vec<String>,
-    /// What is masked in bodies.
+    /// Redaction of bodies.
     pub masked_bodies: Arc<BodyMask>,
-    /// Most bytes of bodies that wait to be masked, in the whole process.
+    /// Maximum memory in bytes of bodies that wait for redaction, in the entire process.
     pub budget: u64,
-    /// What transactions are called by; whoever reads the journal finds them.
+    /// Business keys of transactions, found by the indexer.
     pub keys: Arc<BusinessKeys>,
-    /// What is told of transactions that end.
+    /// Triggers: rules on finished transactions.
     pub triggers: Vec<Trigger>,
-    /// How long headers and bodies of completed transactions are kept.
+    /// Retention of headers and bodies of successful transactions.
     pub keep_completed: Duration,
-    /// How long failed and interrupted ones are kept.
+    /// Retention of failed and aborted transactions.
     pub keep_failed: Duration,
 }
 
-/// What is recorded of a transaction, and what of that stays.
+/// Capture level, and conditions under which headers and bodies are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// What is recorded.
+    /// Capture level.
     pub level: CaptureLevel,
-    /// When headers and bodies stay; `None`: always.
+    /// Condition for headers and bodies; `None`: always kept.
     pub when: Option<CaptureWhen>,
 }
 
-/// When headers and bodies of a transaction stay once it is over; of others
-/// [`CaptureLevel::Meta`] does.
+/// Conditions under which headers and bodies of a finished transaction are kept; of others
+/// [`CaptureLevel::Meta`] is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureWhen {
-    /// When it ended with an error: status 400 or above, or broken off.
+    /// The transaction failed: status 400 or above, or aborted.
     pub error: bool,
-    /// When it took longer.
+    /// The transaction took longer.
     pub slow: Option<Duration>,
 }
 
 impl Capture {
-    /// What stays of a transaction that ended so.
+    /// The capture level of a transaction with this outcome.
     pub fn keeps(&self, error: bool, took: Duration) -> bool {
         self.when
             .is_none_or(|when| when.error && error || when.slow.is_some_and(|slow| took > slow))
     }
 }
 
-/// What is recorded of a transaction, the least first.
+/// Capture level of a transaction, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaptureLevel {
     /// Nothing.
     None,
-    /// Who, what, when, how it ended.
+    /// Caller, route, times, outcome.
     Meta,
-    /// Headers of request and answer, too.
+    /// Headers of request and response, too.
     Headers,
     /// Bodies, too.
     #[default]
     Body,
 }
 
-/// What of a record can be searched for.
+/// Depth of the search index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexDepth {
     /// Nothing.
     None,
-    /// What is recorded as [`CaptureLevel::Meta`], and business keys.
+    /// Metadata ([`CaptureLevel::Meta`]) and business keys.
     Keys,
     /// Every word.
     #[default]

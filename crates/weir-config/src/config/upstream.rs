@@ -6,167 +6,168 @@ use std::time::Duration;
 use weir_document::shape::format::Target;
 use weir_expr::Expr;
 
-/// A named set of targets that answer alike.
+/// A named set of equivalent targets.
 #[derive(Debug)]
 pub struct Upstream {
     /// Name, the key under `upstreams`.
     pub name: String,
     /// Never empty; all `http` or all `https`.
     pub targets: Vec<Target>,
-    /// What its targets speak.
+    /// Protocol of the targets.
     pub protocol: Protocol,
-    /// How a target is chosen.
+    /// Load balancing method.
     pub balance: Balance,
-    /// There with [`Balance::Hash`].
+    /// Hash key, present with [`Balance::Hash`].
     pub hash: Option<HashKey>,
-    /// Time to connect, the TLS handshake included.
+    /// Time to connect, including the TLS handshake.
     pub connect_timeout: Duration,
-    /// Time from the request's last byte to the first byte of the answer (`timeout`,
-    /// default 30 s).
+    /// Time from the last byte of the request to the first byte of the response (`timeout`, default
+    /// 30 s).
     pub timeout: Duration,
-    /// How long a body may make no progress in either direction.
+    /// Time without progress of a body in either direction.
     pub idle_timeout: Duration,
-    /// How often addresses of targets that have a name are asked for again.
+    /// Interval between DNS lookups of target names.
     pub resolve: Duration,
-    /// DNS server that services are asked of (`resolver`, default those of the system).
+    /// DNS server for services (`resolver`; default: those of the system).
     pub resolver: Option<SocketAddr>,
-    /// Most connections open at once to one target, all workers together.
+    /// Maximum number of open connections per target, for all workers.
     pub connections: usize,
-    /// Most idle connections kept to one target, all workers together.
+    /// Maximum number of idle connections per target, for all workers.
     pub keep_alive: usize,
-    /// How long an idle connection is kept.
+    /// Time for which an idle connection is kept open.
     pub keep_alive_time: Duration,
-    /// What takes targets out of service.
+    /// Health checks and ejection.
     pub health: Health,
-    /// How requests are tried again (`retries`, default none).
+    /// Retries (`retries`, default off).
     pub retries: Option<Retries>,
-    /// TLS towards `https` targets; always present when the targets are `https`.
+    /// TLS to `https` targets; always present if the targets are `https`.
     pub tls: Option<UpstreamTls>,
-    /// The credential that weir itself presents.
+    /// Credential of weir at the upstream.
     pub credential: Option<Credential>,
-    /// Request headers that are passed on although their name has an underscore, in lower case;
-    /// `*` is all of them.
+    /// Request headers to forward although their name has an underscore, in lower case; `*` for
+    /// all.
     pub underscores_in_headers: Vec<String>,
 }
 
-/// What targets speak.
+/// Protocol of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2, over TLS as agreed in the handshake, else with prior knowledge (RFC 9113 section
-    /// 3.3).
+    /// HTTP/2, over TLS negotiated by ALPN, otherwise with prior knowledge (RFC 9113 section 3.3).
     Http2,
 }
 
-/// How a target is chosen among the healthy ones.
+/// Load balancing method over the healthy targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// One after the other.
+    /// Round robin.
     RoundRobin,
-    /// Two at random, the one with fewer requests in flight.
+    /// Least connections: of two random targets, the one with fewer requests in flight.
     LeastBusy,
-    /// By what requests are kept together by; one after the other where a request has none.
+    /// By hash key; round robin for requests without one.
     Hash,
 }
 
-/// What requests are kept together by: those with the same go to the same target.
+/// Hash key (sticky sessions): requests with the same key go to the same target.
 #[derive(Clone, Debug)]
 pub enum HashKey {
     /// The client's address.
     Address,
-    /// This request header's value, by its lower-case name.
+    /// The value of this request header (lower-case name).
     Header(String),
-    /// What this expression gives (`request`, `claims`, `consumer` in scope).
+    /// The result of this expression (`request`, `claims`, `consumer` in scope).
     Expr(Expr),
 }
 
-/// What takes targets out of service and brings them back.
+/// Ejection of unhealthy targets, and their return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Failures in a row (refused, reset, timed out, garbage) that take a target out; 0 switches
-    /// it off.
+    /// Consecutive failures (refused, reset, timed out, protocol error) that eject a target; 0
+    /// turns it off.
     pub failures: u32,
-    /// The share of answers with 5xx that does, too (default none).
+    /// Error rate (status 5xx) that ejects a target (default off).
     pub errors: Option<ErrorShare>,
-    /// How long what requests have revealed keeps it out before one request tries it again.
+    /// Ejection time after failed requests, until one request probes the target.
     pub pause: Duration,
-    /// Requests of weir's own that ask how it is (default none).
+    /// Active health checks (default off).
     pub check: Option<Check>,
-    /// Most targets that are out at once, in hundredths of a percent.
+    /// Maximum share of ejected targets, in hundredths of a percent.
     pub most_out: u32,
 }
 
-/// A share of answers with 5xx, of which too many take a target out.
+/// Error rate (status 5xx) that ejects a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorShare {
     /// In hundredths of a percent.
     pub share: u32,
-    /// Fewest answers that are a share.
+    /// Minimum number of responses for the rate to apply.
     pub requests: u32,
-    /// Time over which they are counted, from one count to the next.
+    /// Window of the count.
     pub window: Duration,
 }
 
-/// A request that asks a target how it is.
+/// An active health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// Path and query.
     pub path: String,
-    /// From one to the next (at least 1 s).
+    /// Interval between checks (at least 1 s).
     pub every: Duration,
-    /// Time for all of it.
+    /// Time for the entire check.
     pub timeout: Duration,
-    /// So many good ones in a row bring a target back.
+    /// Consecutive successful checks that return a target to service.
     pub healthy: u32,
-    /// So many bad ones in a row take it out.
+    /// Consecutive failed checks that eject a target.
     pub unhealthy: u32,
-    /// Statuses of a good answer; empty stands for 200 to 299.
+    /// Statuses of a healthy target; empty: 200 to 299.
     pub statuses: Vec<u16>,
 }
 
-/// How requests that failed are sent again. A request whose body is not at hand any more never is.
+/// Retries of failed requests. A request whose body is no longer buffered is not retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// Tries in all, the first among them (at least 2).
+    /// Maximum number of attempts, including the first (at least 2).
     pub tries: u32,
-    /// Statuses after which there is another try; may be empty.
+    /// Statuses that are retried; may be empty.
     pub statuses: Vec<u16>,
-    /// Time of each try to the first byte of its answer, at most the `timeout` of the request.
+    /// Timeout of an attempt to the first byte of the response, at most the `timeout` of the
+    /// request.
     pub timeout: Option<Duration>,
-    /// Most requests sent again, in hundredths of a percent of those of the last 10 s.
+    /// Retry budget in hundredths of a percent of the requests of the last 10 s.
     pub budget: u32,
-    /// So many a second may be sent again whatever the share.
+    /// Retries per second that are permitted in addition to the budget.
     pub minimum: u32,
-    /// Longest pause before the second try; doubled for each further one, at most tenfold.
+    /// Maximum delay before the second attempt; doubled for each further one, up to ten times the
+    /// value.
     pub backoff: Duration,
-    /// After how long without the head of an answer there is another try beside the first one
-    /// (default: never).
+    /// Hedging: time without a response head after which a second attempt is started (default:
+    /// never).
     pub hedge: Option<Duration>,
-    /// Whose requests may have been dealt with already and are sent again all the same.
+    /// Requests that are retried although they may have been processed.
     pub methods: RetriedMethods,
 }
 
-/// Methods of requests that may be dealt with twice.
+/// Methods of requests that may be processed twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetriedMethods {
-    /// Those of which doing it twice is the same as once (RFC 9110 section 9.2.2).
+    /// Idempotent methods (RFC 9110 section 9.2.2).
     Idempotent,
     /// All.
     Any,
 }
 
-/// A header that carries weir's own credential to the upstream; replaces what the client sent.
+/// A header with weir's own credential at the upstream; replaces that of the client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     /// Lower-case header name (`authorization` for basic and bearer).
     pub header: String,
-    /// Its whole value (`Basic …`, `Bearer …`, or as written).
+    /// The entire value (`Basic …`, `Bearer …`, or as written).
     pub value: String,
 }
 
 impl std::fmt::Debug for Credential {
-    /// Never the value: a credential has no place in logs.
+    /// Does not print the value, so that credentials do not appear in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credential").field("header", &self.header).finish_non_exhaustive()
     }

@@ -1,21 +1,21 @@
-//! Places in the documents of a description, and what references lead to (RFC 6901 pointers).
+//! Locations in OpenAPI documents, and targets of references (RFC 6901 pointers).
 
 use super::Description;
 use weir_document::draft::{Data, Described, Member, Node};
 use weir_document::finding::{Diagnostics, codes};
 use weir_document::source_map::SourceMap;
 
-/// Longest chain of references that lead to references.
+/// Maximum length of a chain of references.
 const HOPS: usize = 32;
 
-/// A node and where it is found.
+/// A node and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'d> {
-    /// What stands there.
+    /// The node.
     pub(crate) node: &'d Node,
-    /// In which document.
+    /// Index of the document.
     pub(crate) document: usize,
-    /// And where in it.
+    /// Path in the document.
     pub(crate) pointer: String,
 }
 
@@ -43,26 +43,26 @@ impl<'d> Cursor<'d> {
         self.node.get(key).is_some_and(is_true)
     }
 
-    /// The members, each with its value; none if this is no mapping.
+    /// The members, each with its value; empty if the node is not a mapping.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&'d Member, Self)> {
         let members = self.node.members().unwrap_or_default();
         members.iter().map(|member| (member, self.below(&member.value, &member.key)))
     }
 
-    /// The items; none if this is no list.
+    /// The items; empty if the node is not a list.
     pub(crate) fn items(&self) -> impl Iterator<Item = Self> {
         let items = self.node.items().unwrap_or_default();
         items.iter().enumerate().map(|(i, item)| self.below(item, &i.to_string()))
     }
 }
 
-/// `true`?
+/// Whether the node is `true`.
 pub(crate) fn is_true(node: &Node) -> bool {
     node.scalar().is_some_and(|s| s.plain && matches!(s.text.as_str(), "true" | "True" | "TRUE"))
 }
 
 impl<'d> Description<'d> {
-    /// The top of the description.
+    /// The root of the OpenAPI document.
     pub(crate) fn top(&self) -> Cursor<'d> {
         Cursor {
             node: &self.documents[self.root].root,
@@ -71,8 +71,7 @@ impl<'d> Description<'d> {
         }
     }
 
-    /// What a cursor means: the place itself, or where its `$ref` leads to in the end. `None` with
-    /// a finding.
+    /// The location itself, or the final target of its `$ref`. `None` with a finding.
     pub(crate) fn follow(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Cursor<'d>> {
         let mut here = at.clone();
         for _ in 0..HOPS {
@@ -85,7 +84,7 @@ impl<'d> Description<'d> {
         None
     }
 
-    /// What one reference at `here` names. `None` with a finding.
+    /// The target of a reference at `here`. `None` with a finding.
     pub(crate) fn target(
         &self,
         here: &Cursor<'d>,
@@ -141,5 +140,5 @@ impl<'d> Description<'d> {
     }
 }
 
-/// Documents and their texts, as a description needs them.
+/// Documents and their texts.
 pub(crate) type Documents<'d> = (&'d [Described], &'d SourceMap);

@@ -1,4 +1,4 @@
-//! Answers made of a description's examples, or of what its schemas allow.
+//! Mock responses: examples of an OpenAPI document, or values generated from its schemas.
 
 use super::operation::{is_json, statuses};
 use super::{Cursor, Description, Operation, Schemas};
@@ -7,23 +7,22 @@ use crate::validation::Statuses;
 use serde_json::{Map, Value};
 use weir_document::finding::{Diagnostics, codes};
 
-/// Deepest nesting of a made-up value, references included.
+/// Maximum nesting of a generated value, including references.
 const DEPTH: usize = 12;
-/// Most schemas that a made-up value takes.
+/// Maximum number of schemas of a generated value.
 const SCHEMAS: usize = 1_000;
 
-/// Which answer is wanted.
+/// Selection of a response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted<'t> {
-    /// Its status; the first successful one otherwise.
+    /// Its status; by default the first successful one.
     pub(crate) status: Option<u16>,
-    /// The name of an example; the first one otherwise.
+    /// Name of an example; by default the first one.
     pub(crate) example: Option<&'t str>,
 }
 
 impl<'d> Description<'d> {
-    /// The answer that an operation's description gives as an example. `None` with a finding at
-    /// `spot`.
+    /// The example response of an operation. `None` with a finding at `spot`.
     pub(crate) fn mock(
         &self,
         operation: &Operation<'d>,
@@ -94,12 +93,12 @@ impl<'d> Description<'d> {
             };
             Some((status?, at))
         })?;
-        // weir's replies have final statuses only.
+        // Replies have final statuses only.
         let (status, at) = found;
         (200..600).contains(&status).then_some((status, self.follow(&at, report)?))
     }
 
-    /// The example of a media type, and whether it is the one that was named.
+    /// The example of a media type, and whether it is the named one.
     fn example(
         &self,
         at: &Cursor<'d>,
@@ -128,7 +127,7 @@ impl<'d> Description<'d> {
     }
 }
 
-/// A value of a schema: its example if it has one, else the simplest that its keywords allow.
+/// A value for a schema: its example, or the simplest value that its keywords allow.
 fn made_up(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Option<Value> {
     *left = left.checked_sub(1)?;
     let members = match schema {
@@ -177,7 +176,7 @@ fn made_up(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Opti
     })
 }
 
-/// An object with every member that can be made up; `None` if one cannot that must be there.
+/// An object with every member that can be generated; `None` if a required one cannot.
 fn object(
     schema: &Map<String, Value>,
     root: &Value,

@@ -1,5 +1,5 @@
-//! A first configuration for an OpenAPI document: every operation that weir can take bound to a
-//! route, every other one listed with the reason why not.
+//! Generates a configuration for an OpenAPI document: a route for every supported operation, and a
+//! list of the others with reasons.
 
 use super::operation::{Compiler, Modes, Operation, Unread};
 use super::{Description, Schemas, Scheme, Wanted};
@@ -10,30 +10,32 @@ use std::path::Path;
 use weir_document::draft::{self, Draft, Surroundings};
 use weir_document::finding::{Diagnostics, Findings, Severity};
 
-/// What answers the routes that are written.
+/// Handler of the generated routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answers {
-    /// The document's examples.
+    /// Mock responses.
     Mock,
-    /// This upstream, or the document's first server; its examples where that is no address.
+    /// This upstream, or the first server of the document; mock responses if the server has no
+    /// address.
     Upstream(Option<String>),
 }
 
-/// What came of an import.
+/// Result of an import.
 #[derive(Debug)]
 pub struct Imported {
     /// The configuration, in YAML.
     pub text: String,
-    /// How many operations have a route.
+    /// Number of operations with a route.
     pub bound: usize,
-    /// Operations that have none: their names and why.
+    /// Operations without a route: names and reasons.
     pub left_out: Vec<(String, String)>,
 }
 
-/// Writes a first configuration for the document at `file`, which is named in it as it is here.
+/// Generates a configuration for the document at `file`, which is also its name in the
+/// configuration.
 ///
 /// # Errors
-/// The document cannot be read, or is none of OpenAPI 3.0 or 3.1.
+/// The document cannot be read, or is not OpenAPI 3.0 or 3.1.
 pub fn import_openapi(file: &Path, answers: &Answers) -> Result<Imported, Findings> {
     let mut report = Diagnostics::default();
     let named = quoted(&file.display().to_string());
@@ -88,14 +90,14 @@ struct Writer<'d> {
     draft: &'d Draft,
     description: Description<'d>,
     schemas: Schemas<'d>,
-    /// Security schemes; `None` for those that weir does not know.
+    /// Security schemes; `None` for unsupported ones.
     schemes: Vec<(&'d str, Option<Scheme<'d>>)>,
-    /// Those that routes ask for.
+    /// Schemes that routes need.
     used: BTreeSet<&'d str>,
 }
 
 impl<'d> Writer<'d> {
-    /// The errors of a report, each with its place for a name.
+    /// The errors of a report, with their locations as names.
     fn messages(&self, mut report: Diagnostics) -> Vec<(String, String)> {
         let errors = report.finish(&self.draft.texts).into_iter();
         errors
@@ -104,7 +106,7 @@ impl<'d> Writer<'d> {
             .collect()
     }
 
-    /// Why an operation can have no route, if it cannot.
+    /// Why an operation cannot have a route, if it cannot.
     fn unsupported(&mut self, operation: &Operation<'d>) -> Option<String> {
         let mut report = Diagnostics::default();
         if let Err(fault) = crate::path_pattern::pattern(operation.path) {
@@ -181,7 +183,8 @@ impl<'d> Writer<'d> {
         }
         let _ = writeln!(out, "apis:\n  {name}:\n    base: {}", quoted(&base));
         let _ = writeln!(out, "    openapi:\n      file: {}", quoted(&file.display().to_string()));
-        // What is no operation, such as one of two with the same name, cannot be left out by name.
+        // Invalid operations, such as one of two with the same name, cannot be listed under
+        // `except`.
         let operations = self.description.operations(&mut Diagnostics::default());
         let names: HashSet<&str> = operations.iter().map(|o| o.name.as_str()).collect();
         let except = left_out.iter().filter(|(name, _)| names.contains(name.as_str()));
@@ -267,7 +270,7 @@ fn auth(out: &mut String, scheme: &str, kind: Option<Scheme<'_>>) {
     };
 }
 
-/// The name of a scheme as one of an auth.
+/// The name of a scheme as the name of an auth.
 fn auth_name(scheme: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = scheme.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect();
@@ -279,7 +282,7 @@ fn auth_name(scheme: &str) -> String {
     }
 }
 
-/// A text between quotes, as JSON and YAML write it.
+/// A string in quotes, as in JSON and YAML.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! Operations: methods and paths, and what is said of their requests and answers.
+//! Operations: methods and paths, and requirements on their requests and responses.
 
 use super::{Cursor, Description, Direction, Schemas, parameter};
 use crate::validation::{
@@ -16,24 +16,24 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 /// One operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation<'d> {
-    /// Its `operationId`, or method and path where it has none.
+    /// Its `operationId`, or method and path without one.
     pub(crate) name: String,
     /// Upper case.
     pub(crate) method: String,
     /// As written.
     pub(crate) path: &'d str,
-    /// Where the path is written.
+    /// Location of the path.
     pub(crate) path_at: Span,
-    /// Where the operation is written: its method.
+    /// Location of the operation: its method.
     pub(crate) spot: Span,
-    /// What it says.
+    /// The operation object.
     pub(crate) at: Cursor<'d>,
-    /// The path item it belongs to.
+    /// The path item of the operation.
     pub(crate) item: Cursor<'d>,
 }
 
 impl<'d> Description<'d> {
-    /// Every operation, in the order they are written.
+    /// Every operation, in the order of definition.
     pub(crate) fn operations(&self, report: &mut Diagnostics) -> Vec<Operation<'d>> {
         let mut operations = Vec::new();
         let mut names: HashMap<String, Span> = HashMap::new();
@@ -68,25 +68,25 @@ impl<'d> Description<'d> {
     }
 }
 
-/// What happens to requests and answers that do not match.
+/// Handling of requests and responses that violate the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Modes {
     /// Of requests.
     pub(crate) requests: Enforcement,
-    /// Of answers.
+    /// Of responses.
     pub(crate) responses: Enforcement,
 }
 
-/// Bodies that are not looked into.
+/// Bodies that are not validated.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
-    /// How many there are.
+    /// Number of such bodies.
     pub(crate) count: usize,
-    /// The first of them: where it is written, and its media type.
+    /// The first of them: location and media type.
     pub(crate) first: Option<(Span, String)>,
 }
 
-/// Makes what operations say ready to be checked.
+/// Compiles the requirements of operations.
 pub(crate) struct Compiler<'d, 'r> {
     pub(crate) description: Description<'d>,
     pub(crate) schemas: &'r mut Schemas<'d>,
@@ -95,8 +95,7 @@ pub(crate) struct Compiler<'d, 'r> {
 }
 
 impl<'d> Compiler<'d, '_> {
-    /// What is demanded of requests and answers of an operation. What is wrong with it is a
-    /// finding.
+    /// The requirements of an operation on requests and responses. Errors in it are findings.
     pub(crate) fn validation(&mut self, operation: &Operation<'d>, modes: Modes) -> Validation {
         let mut validation = Validation {
             requests: modes.requests,
@@ -184,7 +183,7 @@ impl<'d> Compiler<'d, '_> {
                 _ => {}
             }
         }
-        // Bytes of any kind are what such a schema describes.
+        // Such a schema describes arbitrary bytes.
         let bytes = schema.text("format") == Some("binary");
         if !bytes && (range.contains("xml") || range.starts_with("multipart/")) {
             self.unread.count += 1;
@@ -193,7 +192,7 @@ impl<'d> Compiler<'d, '_> {
         BodyCheck::Nothing
     }
 
-    /// A schema that parameters need.
+    /// Schema of a parameter.
     pub(super) fn compile(&mut self, at: &Cursor<'d>) -> Option<Arc<Schema>> {
         self.schemas.compile(at, Direction::Request, self.report)
     }
@@ -203,7 +202,7 @@ impl<'d> Compiler<'d, '_> {
     }
 }
 
-/// `application/json` and everything that ends in `+json`.
+/// `application/json` and types that end in `+json`.
 pub(super) fn is_json(range: &str) -> bool {
     range == "application/json" || range.ends_with("+json")
 }

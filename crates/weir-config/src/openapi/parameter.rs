@@ -5,7 +5,7 @@ use super::{Cursor, Description};
 use crate::validation::{Parameter, Place, Style};
 use weir_document::finding::{Diagnostics, codes};
 
-/// Headers that OpenAPI describes elsewhere: parameters of these names are ignored.
+/// Headers with a description elsewhere in OpenAPI: parameters of these names are ignored.
 const ELSEWHERE: [&str; 3] = ["accept", "content-type", "authorization"];
 
 /// The parameters of an operation: its own, and those of its path that it does not replace.
@@ -31,8 +31,7 @@ pub(super) fn merged<'d>(
 }
 
 impl<'d> Compiler<'d, '_> {
-    /// A parameter, ready to be checked; `None` if it is none of the request's own, or with a
-    /// finding.
+    /// A compiled parameter; `None` if it is ignored, or with a finding.
     pub(super) fn parameter(&mut self, at: &Cursor<'d>) -> Option<Parameter> {
         let (Some(name), Some(place)) = (at.text("name"), at.text("in")) else {
             self.fault(at.node, "a parameter needs `name` and `in`".to_owned());
@@ -69,7 +68,7 @@ impl<'d> Compiler<'d, '_> {
                 }
                 content.get("schema")?
             }
-            // Nothing is said of its value; whether it is there is left to the handler.
+            // The value has no description; the handler checks its presence.
             (None, None) => return None,
         };
         let explode = match at.get("explode") {

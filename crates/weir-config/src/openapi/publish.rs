@@ -1,11 +1,11 @@
-//! The description as an API serves it itself: one JSON document, in which its own base path is
-//! the only server.
+//! The OpenAPI document as served by an API: one JSON document, with the API's base path as the
+//! only server.
 
 use super::Description;
 use serde_json::{Map, Value, json};
 use weir_document::draft::Described;
 
-/// Member that holds the documents which the description refers to.
+/// Member with the referenced documents.
 const OTHERS: &str = "x-documents";
 
 impl Description<'_> {
@@ -38,7 +38,7 @@ impl Description<'_> {
         serde_json::to_string(&top).ok()
     }
 
-    /// A document as JSON, its references rewritten to where their targets are in the one served.
+    /// A document as JSON, with references rewritten to their targets in the served document.
     fn document(&self, index: usize) -> Option<Value> {
         let json = self.documents[index].root.to_json().ok()?;
         let mut value = serde_json::from_str(&json).ok()?;
@@ -65,7 +65,7 @@ impl Description<'_> {
         }
     }
 
-    /// A reference as it reads in the document that is served.
+    /// A reference in the served document.
     fn moved(&self, from: usize, reference: &str) -> Option<String> {
         let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let target = if file.is_empty() { from } else { self.find(from, file)? };
@@ -81,7 +81,7 @@ impl Description<'_> {
         self.documents.iter().position(|Described { path: known, .. }| *known == path)
     }
 
-    /// Whether the description needs this document, directly or through others.
+    /// Whether this document is needed, directly or through others.
     fn refers_to(&self, wanted: usize) -> bool {
         let mut seen = vec![self.root];
         let mut next = 0;
@@ -100,7 +100,7 @@ impl Description<'_> {
     }
 }
 
-/// The files that references below a node name.
+/// The files of references below a node.
 fn collect(node: &weir_document::draft::Node, files: &mut Vec<String>) {
     if let Some(reference) = node.get("$ref").and_then(|r| r.text()) {
         let file = reference.split('#').next().unwrap_or_default();

@@ -1,31 +1,31 @@
-//! Security of operations: schemes and what is asked for of them.
+//! Security of operations: schemes and requirements.
 
 use super::{Cursor, Description, Operation};
 use weir_document::finding::{Diagnostics, codes};
 use weir_document::source_map::Span;
 
-/// One scheme that is asked for.
+/// A required scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'d> {
     /// Its name under `components.securitySchemes`.
     pub(crate) scheme: &'d str,
-    /// Scopes or roles that must be granted.
+    /// Required scopes or roles.
     pub(crate) scopes: Vec<String>,
-    /// Where it is asked for.
+    /// Location of the requirement.
     pub(crate) spot: Span,
 }
 
-/// What is asked for together; nothing: callers without a credential may pass.
+/// Schemes required together; empty: callers without a credential are admitted.
 pub(crate) type Requirement<'d> = Vec<Asked<'d>>;
 
-/// What kind of credential a scheme is.
+/// Kind of credential of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme<'d> {
     /// A key in this header.
     Header(&'d str),
     /// A key in this query parameter.
     Query(&'d str),
-    /// `Authorization: Bearer`: also of OAuth 2 and OpenID Connect.
+    /// `Authorization: Bearer`; also for OAuth 2 and OpenID Connect.
     Bearer,
     /// `Authorization: Basic`.
     Basic,
@@ -34,7 +34,7 @@ pub(crate) enum Scheme<'d> {
 }
 
 impl<'d> Description<'d> {
-    /// The schemes by name, each with its place.
+    /// The schemes by name, with their locations.
     pub(crate) fn schemes(&self, report: &mut Diagnostics) -> Vec<(&'d str, Cursor<'d>)> {
         let components = self.top().get("components");
         let Some(schemes) = components.and_then(|c| c.get("securitySchemes")) else {
@@ -44,7 +44,7 @@ impl<'d> Description<'d> {
         named.filter_map(|(m, at)| Some((m.key.as_str(), self.follow(&at, report)?))).collect()
     }
 
-    /// What an operation asks for: any one of these. Nothing at all: it is open.
+    /// Security requirements of an operation: one of them is enough. Empty: no authentication.
     pub(crate) fn security(
         &self,
         operation: Option<&Operation<'d>>,
@@ -65,7 +65,7 @@ fn asked<'d>((member, at): (&'d weir_document::draft::Member, Cursor<'d>)) -> As
 }
 
 impl<'d> Scheme<'d> {
-    /// Of a scheme's description; `None` with a finding.
+    /// The kind of a scheme; `None` with a finding.
     pub(crate) fn of(at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Self> {
         let scheme = at.text("scheme").map(str::to_ascii_lowercase);
         let why = match (at.text("type"), at.text("in"), at.text("name"), scheme.as_deref()) {

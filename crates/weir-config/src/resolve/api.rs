@@ -1,4 +1,4 @@
-//! APIs: what their routes have in common.
+//! APIs: settings that their routes share.
 
 use super::auth::AUTH_KEY;
 use super::cache::{CACHE_KEY, cache};
@@ -22,7 +22,7 @@ use std::time::Duration;
 use weir_document::draft::Member;
 use weir_document::finding::codes;
 use weir_document::shape::format::network;
-use weir_document::shape::typed::{Defaulted, boolean, duration};
+use weir_document::shape::typed::{Defaulted, boolean, duration, text};
 use weir_document::shape::{Key, Kind, Shape, format};
 use weir_document::source_map::Span;
 use weir_expr::Expr;
@@ -32,7 +32,7 @@ const LATER: &[&str] = &["explain", "tracker"];
 /// A value of `apis`.
 pub(super) static API: Shape = Shape {
     later: LATER,
-    slips: &[
+    misspellings: &[
         ("host", "write `hosts`"),
         ("path", "the path of an API is its `base`"),
         ("prefix", "write `base`"),
@@ -45,13 +45,13 @@ pub(super) static API: Shape = Shape {
             Key::new(
                 "base",
                 Kind::Format(formats::BASE),
-                "Base path; the longest one that fits takes a request.",
+                "Base path. If several match a request, the longest takes it.",
             )
             .required(),
             Key::new(
                 "hosts",
                 Kind::OneOrMany(&Kind::Format(format::HOST)),
-                "Hosts it answers to; `*.example.com` stands for one or more labels in front.",
+                "Host names of the API; `*.example.com` matches one or more labels in front of `example.com`.",
             )
             .absent("all hosts"),
             OPENAPI_KEY,
@@ -59,33 +59,33 @@ pub(super) static API: Shape = Shape {
             AUTH_KEY,
             NORMALIZATION_KEY,
             CLIENTS_KEY,
-            Key::new("cors", Kind::Object(&CORS), "Cross-origin rules.").absent("no CORS headers"),
+            Key::new("cors", Kind::Object(&CORS), "CORS: cross-origin requests of browsers.").absent("no CORS headers"),
             LIMIT_KEYS,
             Key::new(
                 "limits",
                 Kind::Object(&ROUTE_LIMITS),
-                "Bounds for its routes, instead of the server's.",
+                "Limits of its routes, in place of the server's.",
             ),
             COMPRESS_KEY,
             CACHE_KEY,
-            capture("the Tracker's"),
+            capture("that of the Tracker"),
             RESUBMIT_KEY,
             Key::new(
                 "timeout",
                 Kind::Format(format::POSITIVE_DURATION),
-                "Time to the first byte of a proxied answer, instead of the upstream's.",
+                "Time to the first byte of a proxied response, in place of the upstream's.",
             ),
             Key::new(
                 "request",
                 Kind::Object(&API_EDITS),
-                "What is done to requests before the handler.",
+                "Transformations of requests before the handler.",
             ),
             Key::new(
                 "response",
                 Kind::Object(&API_EDITS),
-                "What is done to answers after the handler.",
+                "Transformations of responses after the handler.",
             ),
-            Key::new("routes", Kind::List(&Kind::Object(&ROUTE)), "Its routes.").required(),
+            Key::new("routes", Kind::List(&Kind::Object(&ROUTE)), "The routes.").required(),
         ],
     )
 };
@@ -95,51 +95,56 @@ const LIMIT_LIST: Kind = Kind::OneOrMany(&Kind::Object(&LIMIT));
 pub(super) const LIMIT_KEYS: Key = Key::new(
     "limit",
     LIMIT_LIST,
-    "Rate limits beside the consumer's plan; those of the API and of the route all hold.",
+    "Rate limits in addition to the consumer's plan. A request must meet those of the API and those of the route.",
 );
 
 pub(super) const CLIENTS_KEY: Key = Key::new(
     "clients",
     Kind::Object(&CLIENTS),
-    "From where it may be called; what API and route say holds both.",
+    "IP allow and deny lists. A request must pass those of the API and those of the route.",
 );
 
 /// `clients` of an API or a route.
 pub(super) static CLIENTS: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("block", "write `deny`"),
         ("whitelist", "write `allow`"),
         ("blacklist", "write `deny`"),
     ],
     ..Shape::new(
-        "the clients",
-        "Addresses that may call and such that may not, as far as trusted hops tell them. A request from elsewhere is answered with 403.",
+        "the IP lists",
+        "Networks that may and may not send requests. The client address is that reported by trusted proxies. Other requests get a 403.",
         &[
             Key::new(
                 "allow",
                 Kind::OneOrMany(&Kind::Format(format::NETWORK)),
-                "Networks that may call, and only these.",
+                "Networks that may send requests; all others are rejected.",
             )
             .absent("all"),
             Key::new(
                 "deny",
                 Kind::OneOrMany(&Kind::Format(format::NETWORK)),
-                "Networks that may not, whatever is allowed.",
+                "Networks that are rejected, also within `allow`.",
             ),
         ],
     )
 };
+
+const BUCKET_KEYS: Kind =
+    Kind::Either(&[Kind::Enum(&["consumer", "address"]), Kind::Object(&LIMIT_KEY)]);
+const BUCKET_KEY: Defaulted<String> = text("key", BUCKET_KEYS, "Key of the bucket: the consumer (without one, the client address), the client address, or the string result of a CEL expression.").default("consumer");
 
 /// An item of `limit`.
 pub(super) static LIMIT: Shape = Shape {
     short: Some("rate"),
     ..Shape::new(
         "a rate limit",
-        "In no interval t are more than burst + rate·t requests admitted.",
+        "Token bucket: at most burst + rate·t requests are admitted in any interval t.",
         &[
-            Key::new("rate", Kind::Format(format::RATE), "Requests in a time.").required(),
-            Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.").absent("the requests of `rate`"),
-            Key::new("key", Kind::Either(&[Kind::Enum(&["consumer", "address"]), Kind::Object(&LIMIT_KEY)]), "Whose requests are counted together: the consumer (the address when there is none), the client's address, or a text that CEL gives.").default("consumer"),
+            Key::new("rate", Kind::Format(format::RATE), "Requests per unit of time.").required(),
+            Key::new("burst", Kind::Integer(1, 1_000_000_000), "Requests admitted at once.")
+                .absent("the requests of `rate`"),
+            BUCKET_KEY.key,
         ],
     )
 };
@@ -147,50 +152,50 @@ pub(super) static LIMIT: Shape = Shape {
 /// `key` of a rate limit.
 pub(super) static LIMIT_KEY: Shape = Shape::new(
     "the key of a rate limit",
-    "A text that an expression gives.",
+    "A key computed by an expression.",
     &[Key::new(
         "cel",
         Kind::Format(formats::CEL),
-        "CEL over `request`, `claims` and `consumer`; the address when it gives none.",
+        "CEL over `request`, `claims` and `consumer`; without a result the key is the client address.",
     )
     .required()],
 );
 
 const CORS_CREDENTIALS: Defaulted<bool> =
-    boolean("credentials", "Cookies and Authorization may be sent; not together with `*`.")
+    boolean("credentials", "Allow cookies and Authorization; not together with `*`.")
         .default("false");
 const CORS_MAX_AGE: Defaulted<Duration> =
-    duration("max_age", "How long a preflight may be cached.").default("10m");
+    duration("max_age", "Time for which browsers may cache a preflight response.").default("10m");
 
 /// `cors` of an API.
 pub(super) static CORS: Shape = Shape {
     short: Some("origins"),
     ..Shape::new(
-        "the cross-origin rules",
-        "Cross-origin rules (Fetch standard).",
+        "the CORS settings",
+        "CORS: cross-origin requests of browsers (Fetch standard).",
         &[
             Key::new(
                 "origins",
                 Kind::OneOrMany(&Kind::Format(format::ORIGIN)),
-                "Who may read answers; `*` for everybody.",
+                "Origins that may read responses; `*` for all.",
             )
             .required(),
             Key::new(
                 "methods",
                 Kind::OneOrMany(&Kind::Format(format::METHOD)),
-                "Methods a preflight allows.",
+                "Methods that a preflight allows.",
             )
             .absent("those of the path"),
             Key::new(
                 "headers",
                 Kind::OneOrMany(&Kind::Format(format::HEADER)),
-                "Request headers a preflight allows.",
+                "Request headers that a preflight allows.",
             )
-            .absent("those asked for"),
+            .absent("the requested ones"),
             Key::new(
                 "expose",
                 Kind::OneOrMany(&Kind::Format(format::HEADER)),
-                "Response headers scripts may read.",
+                "Response headers that scripts of a page may read.",
             ),
             CORS_CREDENTIALS.key,
             CORS_MAX_AGE.key,
@@ -198,13 +203,14 @@ pub(super) static CORS: Shape = Shape {
     )
 };
 
-/// Most routes of all APIs together.
+/// Maximum number of routes of all APIs.
 const ROUTES: usize = 100_000;
 
-/// What a route inherits from its API, and an API from the server.
+/// Settings that a route inherits from its API, and an API from the server.
 pub(super) struct Inherited<'n> {
     pub(super) api: &'n str,
-    /// It names a description that cannot be read: what only that could tell is not judged.
+    /// The API names an OpenAPI document that cannot be read: what depends on the document is not
+    /// checked.
     pub(super) lost: bool,
     pub(super) access: Access,
     pub(super) path_normalization: PathNormalization,
@@ -324,7 +330,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// From where it may be called.
+    /// IP lists of an API or a route.
     pub(super) fn clients(&mut self, fields: &Fields<'_>) -> Option<Clients> {
         let fields = fields.object("clients", &CLIENTS)?;
         let networks = |key| -> Vec<IpNet> {
@@ -340,7 +346,7 @@ impl Resolver<'_> {
         Some(clients)
     }
 
-    /// The limits under `limit`; `name` is whose they are.
+    /// The limits under `limit`; `name` is their owner.
     pub(super) fn rate_limits(&mut self, fields: &Fields<'_>, name: &str) -> Vec<RateLimit> {
         let nodes = fields.many("limit");
         let many = nodes.len() > 1;
@@ -351,7 +357,7 @@ impl Resolver<'_> {
                 let limit = Fields::new(node, &LIMIT);
                 let key = match limit.object("key", &LIMIT_KEY) {
                     Some(key) => LimitKey::Expr(self.limit_expression(&key)?),
-                    None if limit.text("key") == Some("address") => LimitKey::Address,
+                    None if limit.read(&BUCKET_KEY) == "address" => LimitKey::Address,
                     None => LimitKey::Consumer,
                 };
                 let name = if many { format!("{name}#{}", i + 1) } else { name.to_owned() };
@@ -378,7 +384,7 @@ impl Resolver<'_> {
                 .error(
                     codes::CONFLICT,
                     at,
-                    "`credentials` with all origins would let any site act for the user",
+                    "`credentials` with all origins would let any site act as the user",
                 )
                 .help("list the origins");
         }

@@ -1,4 +1,4 @@
-//! Ways to prove who calls, and who may.
+//! Authentication and access rules.
 
 use super::introspect::INTROSPECT;
 use super::jwt::JWT;
@@ -11,7 +11,7 @@ use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 pub(super) const AUTH_KEY: Key = Key::new(
     "auth",
     ACCESS,
-    "Who may call: any one of these is enough. `anonymous` in the list lets requests without a credential pass; `none` opens it. Of an API with `openapi`, a mapping from its security schemes to auths (`{bearerAuth: corp}`).",
+    "Auths that a request may use: one of them is enough. `anonymous` in the list admits requests without a credential; `none` turns authentication off. In an API with `openapi`: a mapping from security schemes to auths (`{bearerAuth: corp}`).",
 );
 
 /// `auth` of an API or a route.
@@ -20,13 +20,17 @@ pub(super) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
     Kind::Table(Names::Name, &Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&SCOPED)])),
 ]));
 
-/// What an auth is asked for beside itself.
+/// Requirements of an access rule in addition to the auth.
 pub(super) static SCOPED: Shape = Shape {
     short: Some("scopes"),
     ..Shape::new(
-        "an access rule",
-        "What is asked for beside the auth.",
-        &[Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted, too.")],
+        "an auth with scopes",
+        "An auth and the scopes that it must grant.",
+        &[Key::new(
+            "scopes",
+            Kind::OneOrMany(&Kind::Text),
+            "Additional scopes that the auth must grant.",
+        )],
     )
 };
 
@@ -36,35 +40,31 @@ pub(super) static AUTH: Shape = Shape {
         keys: &["jwt", "introspect", "api_key", "basic", "certificate"],
         required: true,
     }],
-    slips: &[
-        ("bearer", "write `jwt`, or `introspect` for tokens that say nothing themselves"),
+    misspellings: &[
+        ("bearer", "write `jwt`, or `introspect` for opaque tokens"),
         ("introspection", "write `introspect`"),
         ("mtls", "write `certificate: common-name`"),
     ],
     ..Shape::new(
         "an auth",
-        "A way to prove who calls: exactly one of these.",
+        "An authentication method: exactly one of these.",
         &[
             Key::new("jwt", Kind::Object(&JWT), "A JSON Web Token in `Authorization: Bearer`."),
             Key::new(
                 "introspect",
                 Kind::Object(&INTROSPECT),
-                "A token in `Authorization: Bearer` that an authorization server is asked about (RFC 7662).",
+                "An opaque token in `Authorization: Bearer`, verified by an authorization server (RFC 7662).",
             ),
-            Key::new(
-                "api_key",
-                Kind::Object(&API_KEY),
-                "A key; its hash stands with the consumer.",
-            ),
+            Key::new("api_key", Kind::Object(&API_KEY), "An API key; the consumer has its hash."),
             Key::new(
                 "basic",
                 Kind::Bool,
-                "`true`: a user name and a password (RFC 7617), which are the name of a consumer and one of its API keys.",
+                "`true`: HTTP Basic (RFC 7617). The user name is the name of a consumer, the password one of its API keys.",
             ),
             Key::new(
                 "certificate",
                 Kind::Enum(&["subject", "common-name", "dns", "uri", "email"]),
-                "The certificate that the client shows to a listener with `client_certificates`; this of it is its owner's name, of several the first.",
+                "The client certificate of a listener with `client_certificates`. The value selects the field that identifies its owner; the first one if there are several.",
             ),
         ],
     )
@@ -75,15 +75,15 @@ pub(super) static API_KEY: Shape = Shape {
     groups: &[Group { keys: &["header", "query"], required: true }],
     ..Shape::new(
         "an API key auth",
-        "Where the key is read from: exactly one of these.",
+        "The part of the request that contains the key: exactly one of these.",
         &[
-            Key::new("header", Kind::Format(format::HEADER), "This request header."),
-            Key::new("query", Kind::Format(format::PARAMETER), "This query parameter."),
+            Key::new("header", Kind::Format(format::HEADER), "Name of the request header."),
+            Key::new("query", Kind::Format(format::PARAMETER), "Name of the query parameter."),
         ],
     )
 };
 
-/// Words that stand where names of auths do.
+/// Reserved words in the place of auth names.
 const RESERVED: [&str; 2] = ["anonymous", "none"];
 
 impl Resolver<'_> {
@@ -121,18 +121,18 @@ impl Resolver<'_> {
         Some(Auth { name: member.key.clone(), kind })
     }
 
-    /// Whether an auth is of one of these kinds.
+    /// Whether an auth has one of these kinds.
     pub(super) fn auth_has(&self, index: usize, kinds: &[&str]) -> bool {
         let table = self.draft.table("auth");
         table.get(index).is_some_and(|m| kinds.iter().any(|kind| m.value.get(kind).is_some()))
     }
 
-    /// Whether an auth's credentials grant scopes.
+    /// Whether credentials of an auth grant scopes.
     pub(super) fn auth_grants_scopes(&self, index: usize) -> bool {
         self.auth_has(index, &["jwt", "introspect"])
     }
 
-    /// `auth` of an API or a route; `None` when it is not said.
+    /// `auth` of an API or a route; `None` if it is absent.
     pub(super) fn access(&mut self, fields: &Fields<'_>) -> Option<Access> {
         let node = fields.get("auth")?;
         let mut access = Access::default();
@@ -168,7 +168,7 @@ impl Resolver<'_> {
         Some(access)
     }
 
-    /// A mapping from security schemes where there are none.
+    /// A mapping from security schemes in an API without any.
     fn no_scheme(&mut self, member: &Member) {
         let message = format!("`{}` is not a security scheme here", member.key);
         self.report.error(codes::CONFLICT, member.at, message).help(

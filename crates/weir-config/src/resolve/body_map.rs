@@ -11,17 +11,18 @@ use weir_document::shape::typed::{Defaulted, texts};
 use weir_document::shape::{Group, Key, Kind, Shape};
 use weir_expr::map::JsonMap;
 
-const MAP: &str = "A JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.";
+const MAP: &str = "Map of the body: a JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.";
 
 const REQUEST_AS: Defaulted<Vec<String>> =
-    texts("as", Kind::Enum(&["json", "xml"]), "What the map gives is sent on as.").default("json");
+    texts("as", Kind::Enum(&["json", "xml"]), "Format of the body that the map yields.")
+        .default("json");
 
 /// `request` of a route.
 pub(super) static REQUEST: Shape = Shape {
     groups: MAPS,
     ..Shape::new(
-        "what is done to the request",
-        "Before the handler: at most one of `map` and `script`.",
+        "the request transformations",
+        "Transformations before the handler: at most one of `map` and `script`.",
         &[
             Key::new("map", Kind::Json, MAP),
             FROM.key,
@@ -30,7 +31,7 @@ pub(super) static REQUEST: Shape = Shape {
             Key::new(
                 "script",
                 Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
-                "A script whose default export gives the body that goes on, or `request.with({headers, body})`; a `Response` is the answer.",
+                "A script whose default export returns the new body, or `request.with({headers, body})`; a `Response` is sent to the client.",
             ),
             HEADERS,
         ],
@@ -38,15 +39,15 @@ pub(super) static REQUEST: Shape = Shape {
 };
 
 const RESPONSE_AS: Defaulted<Vec<String>> = formats_key(
-    "Formats of what the map gives, the preferred one first; the Accept header chooses.",
+    "Formats of the mapped body in order of preference; the Accept header selects one.",
 );
 
 /// `response` of a route.
 pub(super) static RESPONSE: Shape = Shape {
     groups: MAPS,
     ..Shape::new(
-        "what is done to the answer",
-        "After the handler: at most one of `map`, which applies to answers with a 2xx status in what it reads, and `script`, which gets every answer.",
+        "the response transformations",
+        "Transformations after the handler: at most one of `map`, which applies to responses with a 2xx status in the formats of `from`, and `script`, which applies to all responses.",
         &[
             Key::new("map", Kind::Json, MAP),
             FROM.key,
@@ -55,7 +56,7 @@ pub(super) static RESPONSE: Shape = Shape {
             Key::new(
                 "script",
                 Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
-                "A script whose default export gets the answer and the request, and gives the body in its place or a whole `Response`.",
+                "A script whose default export receives the response and the request, and returns the new body or a complete `Response`.",
             ),
             HEADERS,
         ],
@@ -65,7 +66,7 @@ pub(super) static RESPONSE: Shape = Shape {
 const MAPS: &[Group] = &[Group { keys: &["map", "script"], required: false }];
 
 impl Resolver<'_> {
-    /// Warns of a path that costs more than others.
+    /// Warns of an expensive path.
     pub(super) fn needs_tree(&mut self, path: &str, node: &Node) {
         let message = format!("`{path}` needs a tree of the entire body");
         self.report
@@ -79,7 +80,7 @@ impl Resolver<'_> {
             if let (Some(node), None) = (fields.get(key), fields.raw("map")) {
                 self.report
                     .error(codes::CONFLICT, node.at, format!("`{key}` needs `map`"))
-                    .help("`map: \"$\"` gives the whole body");
+                    .help("`map: \"$\"` yields the entire body");
             }
         }
         if let Some(node) = fields.get("script") {
@@ -116,7 +117,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The node at a path of member names and indexes, as far as it goes.
+/// The node at a path of member names and indexes, as far as the path exists.
 fn leaf<'n>(node: &'n Node, path: &[String]) -> &'n Node {
     let mut node = node;
     for step in path {

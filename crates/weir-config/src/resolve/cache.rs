@@ -11,30 +11,34 @@ const SETTINGS: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&CACHE)]);
 pub(super) const CACHE_KEY: Key = Key::new(
     "cache",
     SETTINGS,
-    "Answers to GET that say how long they are fresh are stored and given again (RFC 9111). Each route has a store of its own.",
+    "Response cache (RFC 9111): responses to GET with a freshness lifetime are stored and served again. Each route has its own cache.",
 )
 .default("false");
 
 const MEMORY: Defaulted<u64> =
-    size("memory", "Most memory that stored answers take, all workers together.").default("16MiB");
-const ENTRY: Defaulted<u64> = size("entry", "Largest body that is stored.").default("1MiB");
-const CREDENTIALS: Defaulted<Credentials> = choice("credentials", "Requests with a credential or a cookie: `none` has nothing to do with stored answers, `shared` gives whoever is let in the same, `each` keeps those of each caller apart.").default("none");
+    size("memory", "Maximum memory of stored responses, for all workers.").default("16MiB");
+const ENTRY: Defaulted<u64> = size("entry", "Maximum size of a stored body.").default("1MiB");
+const CREDENTIALS: Defaulted<Credentials> = choice("credentials", "Requests with a credential or a cookie: `none` bypasses the cache, `shared` serves the same responses to every authorized caller, `each` stores responses per caller.").default("none");
 
-/// `cache` written out.
+/// `cache` as a mapping.
 pub(super) static CACHE: Shape = Shape {
-    slips: &[("size", "write `memory`"), ("max_size", "write `entry`"), ("max_age", "write `ttl`")],
+    misspellings: &[
+        ("size", "write `memory`"),
+        ("max_size", "write `entry`"),
+        ("max_age", "write `ttl`"),
+    ],
     ..Shape::new(
         "a cache",
-        "Stored answers of a handler.",
+        "Response cache of a handler.",
         &[
             MEMORY.key,
             ENTRY.key,
             Key::new(
                 "ttl",
                 Kind::Format(format::POSITIVE_DURATION),
-                "How long an answer is fresh that does not say so itself.",
+                "Freshness lifetime of responses without one of their own.",
             )
-            .absent("it is not stored"),
+            .absent("they are not stored"),
             CREDENTIALS.key,
         ],
     )
@@ -45,7 +49,7 @@ impl Choice for Credentials {
         &[("none", Self::None), ("shared", Self::Shared), ("each", Self::Each)];
 }
 
-/// `cache` of an API or a route: `None` if nothing is said, `Some(None)` if there is to be none.
+/// `cache` of an API or a route: `None` if it is absent, `Some(None)` if it is off.
 pub(super) fn cache(fields: &Fields<'_>) -> Option<Option<Cache>> {
     fields.get("cache")?;
     if fields.bool("cache") == Some(false) {

@@ -1,4 +1,4 @@
-//! Calls that are made to answer one request.
+//! API composition: several upstream calls for one request.
 
 use super::proxy::template;
 use super::xml::{FROM, XML_KEY};
@@ -15,32 +15,32 @@ const CALLS: Kind = Kind::Table(Names::Name, &Kind::Object(&CALL));
 pub(super) const CALLS_KEY: Key = Key::new(
     "calls",
     CALLS,
-    "Several upstreams are asked at once, at most 16: the answer is a JSON object of what each has answered, which `response: {map: …}` may shape.",
+    "API composition: at most 16 upstreams are called concurrently. The response is a JSON object with one member per call; `response: {map: …}` may transform it.",
 );
 
 /// A value of `calls`.
 pub(super) static CALL: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("url", "write `upstream: NAME` and `path: /path`"),
         ("get", "write `path: /path`"),
         ("post", "write `method: post` and `path: /path`"),
-        ("map", "what it answers is mapped by `response: {map: …}` of the route"),
+        ("map", "the response of a call is mapped by `response: {map: …}` of the route"),
         ("default", "write `fallback`"),
         ("optional", "write `fallback: null`"),
     ],
     ..Shape::new(
         "a call",
-        "A request to an upstream. It is sent what is said here, the trace and the transaction id, and nothing else of the client's.",
+        "A request to an upstream. It contains only the values below, the trace context and the transaction id; nothing else of the client's request is forwarded.",
         &[
-            Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
-            Key::new("path", Kind::Text, "The path it is asked for, with parameters of the route's: `/orders/{id}`.").required(),
-            Key::new("method", Kind::Format(format::METHOD), "Method.").absent("get, or post if there is a body"),
-            Key::new("query", Kind::Table(Names::Parameter, &Kind::Either(&[Kind::Scalar, Kind::Object(&COMPUTED)])), "Parameters: texts, or `{cel: …}`; one that gives nothing is left out."),
-            Key::new("headers", Kind::Object(&CALL_HEADERS), "Headers it is sent."),
-            Key::new("body", Kind::Json, "A JSON structure whose leaves are RFC 9535 paths into the request's body (`$.a.b`), `{literal: …}` or `{cel: …}`.").absent("no body"),
-            Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time for the whole call.").absent("the upstream's, to the first byte"),
-            Key::new("fallback", Kind::Json, "What stands in its place if it fails: no answer, another status than 2xx, or a body that cannot be read.").absent("the request fails"),
-            Key::new("pass", Kind::OneOrMany(&Kind::Integer(300, 599)), "Statuses with which its answer, as it is, is the answer of the route.").absent("none"),
+            Key::new("upstream", Kind::Format(format::NAME), "Name of the upstream.").required(),
+            Key::new("path", Kind::Text, "Path, with parameters of the route: `/orders/{id}`.").required(),
+            Key::new("method", Kind::Format(format::METHOD), "Request method.").absent("get, or post with a body"),
+            Key::new("query", Kind::Table(Names::Parameter, &Kind::Either(&[Kind::Scalar, Kind::Object(&COMPUTED)])), "Query parameters: strings, or `{cel: …}`. A parameter without a value is omitted."),
+            Key::new("headers", Kind::Object(&CALL_HEADERS), "Request headers."),
+            Key::new("body", Kind::Json, "Map of the request body: a JSON structure whose leaves are RFC 9535 paths into the body of the client's request (`$.a.b`), `{literal: …}` or `{cel: …}`.").absent("no body"),
+            Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time for the entire call.").absent("that of the upstream, to the first byte"),
+            Key::new("fallback", Kind::Json, "Value in place of a failed call: no response, a status other than 2xx, or a body that cannot be parsed.").absent("the request fails"),
+            Key::new("pass", Kind::OneOrMany(&Kind::Integer(300, 599)), "Statuses of the upstream whose response is sent to the client unchanged, in place of the composed one.").absent("none"),
             FROM.key,
             XML_KEY,
         ],
@@ -49,21 +49,21 @@ pub(super) static CALL: Shape = Shape {
 
 /// `headers` of a call.
 pub(super) static CALL_HEADERS: Shape = Shape {
-    slips: &[("pass", "write `forward`")],
+    misspellings: &[("pass", "write `forward`")],
     ..Shape::new(
         "the headers of a call",
-        "Headers it is sent.",
+        "Request headers of a call.",
         &[
             Key::new(
                 "forward",
                 Kind::OneOrMany(&Kind::Format(format::EDITABLE_HEADER)),
-                "Headers of the client's request that go along, such as `authorization`.",
+                "Headers of the client's request to forward, such as `authorization`.",
             )
             .absent("none"),
             Key::new(
                 "set",
                 Kind::Table(Names::Header, &Kind::Scalar),
-                "Headers to set; one of the same name that is forwarded is replaced.",
+                "Headers to set; each replaces a forwarded one of the same name.",
             ),
         ],
     )
@@ -72,12 +72,12 @@ pub(super) static CALL_HEADERS: Shape = Shape {
 /// A computed value of `query`.
 pub(super) static COMPUTED: Shape = Shape::new(
     "a computed value",
-    "A text, number or boolean that an expression gives.",
+    "A string, number or boolean computed by an expression.",
     &[Key::new("cel", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`.")
         .required()],
 );
 
-/// Most calls of one request.
+/// Maximum number of calls of one request.
 const MOST: usize = 16;
 
 impl Resolver<'_> {

@@ -7,25 +7,31 @@ use weir_document::shape::{Key, Kind, Shape};
 
 const COMPRESSION: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&COMPRESS)]);
 
-pub(super) const COMPRESS_KEY: Key =
-    Key::new("compress", COMPRESSION, "zstd, brotli or gzip, as the client wants.")
-        .default("false");
+pub(super) const COMPRESS_KEY: Key = Key::new(
+    "compress",
+    COMPRESSION,
+    "Compression of responses: zstd, brotli or gzip, negotiated by Accept-Encoding.",
+)
+.default("false");
 
 const MIN_SIZE: Defaulted<u64> =
-    size("min_size", "Smallest body that is worth it.").default("1KiB");
-const LEVEL: Defaulted<u32> =
-    integer("level", (1, 9), "Level, as each coding understands it; brotli is dear above 4.")
-        .default("1");
+    size("min_size", "Minimum size of a body to compress.").default("1KiB");
+const LEVEL: Defaulted<u32> = integer(
+    "level",
+    (1, 9),
+    "Compression level, on the scale of each coding; brotli is expensive above 4.",
+)
+.default("1");
 const CODINGS: Defaulted<Vec<ContentCoding>> = choices(
     "codings",
-    "Codings on offer; a client gets the one it wants most, of those it wants alike the first.",
+    "Codings in order of preference. The client's preference decides first, the order second.",
 )
 .default("[zstd, br, gzip]");
 
 /// `compress`.
 pub(super) static COMPRESS: Shape = Shape::new(
     "compression",
-    "zstd, brotli or gzip, as the client wants, where the answer is neither small nor compressed already.",
+    "Compression of responses by zstd, brotli or gzip, negotiated by Accept-Encoding. Small and already compressed bodies are left as they are.",
     &[MIN_SIZE.key, LEVEL.key, CODINGS.key],
 );
 
@@ -52,7 +58,7 @@ pub(super) fn compression(fields: &Fields<'_>) -> Option<Compression> {
 }
 
 fn from(fields: &Fields<'_>, enabled: bool) -> Compression {
-    // Each once, in their order.
+    // Each coding once, in order.
     let mut codings = [None; 3];
     let mut free = 0;
     for coding in fields.read(&CODINGS) {

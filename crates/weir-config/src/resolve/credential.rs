@@ -11,18 +11,18 @@ pub(super) static CREDENTIAL: Shape = Shape {
     groups: &[Group { keys: &["basic", "bearer", "header"], required: true }],
     ..Shape::new(
         "the credential of an upstream",
-        "Exactly one of these.",
+        "The credential: exactly one of these.",
         &[
             Key::new("basic", Kind::Object(&BASIC), "HTTP Basic."),
-            Key::new("bearer", Kind::Secret, "A token for `Authorization: Bearer`."),
-            Key::new("header", Kind::Object(&CREDENTIAL_HEADER), "A header of your own."),
+            Key::new("bearer", Kind::Secret, "Token in `Authorization: Bearer`."),
+            Key::new("header", Kind::Object(&CREDENTIAL_HEADER), "A custom header."),
         ],
     )
 };
 
 /// `basic` of a credential.
 pub(super) static BASIC: Shape = Shape::new(
-    "a user and a password",
+    "an HTTP Basic credential",
     "HTTP Basic (RFC 7617).",
     &[
         Key::new("user", Kind::Text, "User name, without a colon.").required(),
@@ -35,8 +35,8 @@ pub(super) static CREDENTIAL_HEADER: Shape = Shape::new(
     "a credential header",
     "A header that carries the credential.",
     &[
-        Key::new("name", Kind::Format(format::EDITABLE_HEADER), "Its name.").required(),
-        Key::new("value", Kind::Secret, "Its value.").required(),
+        Key::new("name", Kind::Format(format::EDITABLE_HEADER), "Name of the header.").required(),
+        Key::new("value", Kind::Secret, "Value of the header.").required(),
     ],
 );
 

@@ -1,4 +1,4 @@
-//! What is posted as events.
+//! Events and their rules.
 
 use super::monitor::MONITOR;
 use super::tracker::TRACKER;
@@ -14,53 +14,54 @@ use weir_document::shape::{Group, Key, Kind, Shape, format};
 
 const NAMES: Kind = Kind::OneOrMany(&Kind::Format(format::NAME));
 
-const TO: Key = Key::new("to", Kind::Format(format::NAME), "The upstream that takes the events: CloudEvents 1.0, one a POST, again until it answers with 2xx or they are a week old.").required();
+const TO: Key = Key::new("to", Kind::Format(format::NAME), "Upstream that receives the events: CloudEvents 1.0, one per POST. A delivery is retried until the status is 2xx or the event is a week old.").required();
 
 const PATH: Defaulted<String> =
     text("path", Kind::Format(formats::BASE), "Path of the requests.").default("/");
 
-const API: Key = Key::new("api", NAMES, "APIs it is for.").absent("all");
+const API: Key = Key::new("api", NAMES, "APIs that the rule applies to.").absent("all");
 
 /// `events` of the Monitor.
 pub(super) static EVENTS: Shape = Shape {
-    slips: &[("url", "name an upstream: `to: NAME`"), ("upstream", "write `to`")],
+    misspellings: &[("url", "name an upstream: `to: NAME`"), ("upstream", "write `to`")],
     short: Some("to"),
     ..Shape::new(
-        "the events of the Monitor",
-        "Where counts are posted to: an event for each minute and combination of consumer, API, operation, plan and status class, once the minute is over, and again with another revision if calls are counted in it later.",
+        "the usage events",
+        "Usage events: one for each minute and combination of consumer, API, operation, plan and status class, sent after the end of the minute. If further calls are counted in a minute later, the event is sent again with a higher revision.",
         &[TO, PATH.key],
     )
 };
 
 const ALERT_AT_LEAST: Defaulted<u64> =
-    integer("at_least", (1, u64::MAX), "With fewer calls than this an `error_rate` does not hold.")
+    integer("at_least", (1, u64::MAX), "Minimum number of calls for `error_rate` to apply.")
         .default("1");
 const ALERT_OVER: Defaulted<Duration> =
-    positive("over", "Calls of so many of the last whole minutes, at most a week.").default("5m");
+    positive("over", "Window: calls of the last complete minutes, at most 7 days.").default("5m");
 
 /// An item of `alerts`.
 pub(super) static ALERT: Shape = Shape {
     groups: &[Group { keys: &["calls", "error_rate"], required: true }],
-    slips: &[
+    misspellings: &[
         ("url", "name an upstream: `to: NAME`"),
         ("upstream", "write `to`"),
         ("window", "write `over`"),
     ],
     ..Shape::new(
         "an alert",
-        "A rule on usage that posts one event each time it begins to hold. It looks at counted calls.",
+        "A usage rule that sends one event each time its condition becomes true. It evaluates counted calls.",
         &[
-            Key::new("name", Kind::Format(format::NAME), "Its name.").required(),
-            Key::new("calls", Kind::Integer(1, u64::MAX), "More calls than this."),
+            Key::new("name", Kind::Format(format::NAME), "Name of the alert.").required(),
+            Key::new("calls", Kind::Integer(1, u64::MAX), "Alert above this number of calls."),
             Key::new(
                 "error_rate",
                 Kind::Format(format::PERCENT),
-                "A larger share of calls than this without an answer below status 500.",
+                "Alert above this share of calls that got no response or a status of 500 or above.",
             ),
             ALERT_AT_LEAST.key,
             ALERT_OVER.key,
             API,
-            Key::new("consumer", NAMES, "Consumers it is for.").absent("all, and who is none"),
+            Key::new("consumer", NAMES, "Consumers that the rule applies to.")
+                .absent("all, also calls without a consumer"),
             TO,
             PATH.key,
         ],
@@ -68,31 +69,35 @@ pub(super) static ALERT: Shape = Shape {
 };
 
 const TRIGGER_STATE: Defaulted<Vec<EndState>> =
-    choices("state", "The state in which it ends.").default("failed");
+    choices("state", "State of the transaction at its end.").default("failed");
 
 /// An item of `triggers`.
 pub(super) static TRIGGER: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("url", "name an upstream: `to: NAME`"),
         ("upstream", "write `to`"),
         ("status", "write `state`"),
     ],
     ..Shape::new(
         "a trigger",
-        "A rule on transactions that posts one event for each that ends so. The event has no payload: who may see that asks for the transaction.",
+        "A rule on transactions that sends one event for each matching one. The event has no payload; authorized users can look up the transaction.",
         &[
-            Key::new("name", Kind::Format(format::NAME), "Its name.").required(),
+            Key::new("name", Kind::Format(format::NAME), "Name of the trigger.").required(),
             API,
             TRIGGER_STATE.key,
-            Key::new("key", Kind::Format(format::NAME), "Business key that it has to have."),
-            Key::new("value", Kind::Text, "Value that the key has to have.").absent("any"),
+            Key::new(
+                "key",
+                Kind::Format(format::NAME),
+                "Business key that the transaction must have.",
+            ),
+            Key::new("value", Kind::Text, "Value that the business key must have.").absent("any"),
             TO,
             PATH.key,
         ],
     )
 };
 
-/// Most alerts, and most triggers.
+/// Maximum number of alerts, and of triggers.
 const MOST: usize = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -1,4 +1,4 @@
-//! What is open to more than was probably meant: warnings, each with its remedy.
+//! Warnings about unintended exposure, each with a remedy.
 
 use super::upstream::{UPSTREAM, is_local, weighted_target};
 use super::{Fields, Resolver};
@@ -10,7 +10,7 @@ use weir_document::finding::codes;
 use weir_document::source_map::Span;
 
 impl Resolver<'_> {
-    /// Warns of listeners, auths and folders that are more open than they should be.
+    /// Warns of listeners, auths and folders that are exposed.
     pub(super) fn warn_of_exposure(
         &mut self,
         root: &Fields<'_>,
@@ -18,7 +18,7 @@ impl Resolver<'_> {
         admin: &Admin,
         data: &Path,
     ) {
-        // What stands there may be something else once its errors are gone.
+        // With other errors in the configuration the warnings could be wrong.
         if self.report.has_errors() {
             return;
         }
@@ -47,7 +47,7 @@ impl Resolver<'_> {
 
     fn warn_of_trust(&mut self, root: &Fields<'_>, listen: &[Listener]) {
         for (node, listener) in root.many("listen").iter().zip(listen) {
-            // Halves of all addresses are listed by those who know that all are refused elsewhere.
+            // Half of all addresses is what people list if all addresses are rejected elsewhere.
             let Some(wide) = listener.trust.iter().find(|network| network.prefix_len() <= 1) else {
                 continue;
             };
@@ -68,7 +68,7 @@ impl Resolver<'_> {
                 && introspect.get("audience").is_none()
                 && introspect.get("scopes").is_none()
             {
-                // Whose tokens they are is known: those of the server that is asked.
+                // The issuer is known: the authorization server that verifies the tokens.
                 let message = format!(
                     "`{}` accepts every active token of the authorization server, including \
                      tokens for other services",
@@ -102,7 +102,7 @@ impl Resolver<'_> {
         let draft: &Draft = self.draft;
         let open = listen.iter().find(|listener| {
             let is_remote = !listener.addr.ip().to_canonical().is_loopback();
-            // Where hops in front are believed, they speak TLS for this listener.
+            // With trusted proxies in front, the proxies terminate TLS for this listener.
             let has_proxy = !listener.trust.is_empty() || listener.proxy_protocol.is_some();
             is_remote && listener.tls.is_none() && !has_proxy
         });
@@ -145,7 +145,7 @@ impl Resolver<'_> {
         self.report.warning_if_valid(codes::BASIC_WITHOUT_TLS, at, message).help(help);
     }
 
-    /// Whoever may write into the data folder can put his own admin tokens there.
+    /// Any user with write permission can add admin tokens to the data folder.
     fn warn_of_data(&mut self, root: &Fields<'_>, data: &Path) {
         if self.draft.sealed {
             return;

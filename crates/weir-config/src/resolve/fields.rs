@@ -1,4 +1,4 @@
-//! Reading the members of a mapping whose shape has been checked.
+//! Reads the members of a mapping whose shape has been checked.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use weir_document::shape::{Key, Shape};
 use weir_document::source_map::Span;
 use weir_document::units;
 
-/// A mapping and its shape. Everything malformed reads as absent: the check has reported it.
+/// A mapping and its shape. Malformed values read as absent: the check has reported them.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'n> {
     node: &'n Node,
@@ -31,13 +31,13 @@ impl<'n> Fields<'n> {
         self.node
     }
 
-    /// The value of a key, if there is one.
+    /// The value of a key, if present.
     pub(super) fn get(&self, key: &str) -> Option<&'n Node> {
         debug_assert!(self.shape.key(key).is_some(), "{} has no key {key}", self.shape.name);
         self.node.get(key).filter(|n| !n.is_null() && !n.is_lost())
     }
 
-    /// The value of a key, also null: a JSON value can be that.
+    /// The value of a key, also null, which is a JSON value.
     pub(super) fn raw(&self, key: &str) -> Option<&'n Node> {
         debug_assert!(self.shape.key(key).is_some(), "{} has no key {key}", self.shape.name);
         self.node.get(key)
@@ -48,17 +48,17 @@ impl<'n> Fields<'n> {
         key.parse(self.get(key.key.name))
     }
 
-    /// The value of a key, if it is there.
+    /// The value of a key, if present.
     pub(super) fn written<T>(&self, key: &Defaulted<T>) -> Option<T> {
         self.get(key.key.name).map(|node| key.parse(Some(node)))
     }
 
-    /// The value of a key without a default, if it is there.
+    /// The value of a key without a default, if present.
     pub(super) fn optional<T>(&self, key: &Typed<T>) -> Option<T> {
         key.parse(self.get(key.key.name)?)
     }
 
-    /// What is written at a key, or its default as a node.
+    /// The node of a key, or its default as a node.
     pub(super) fn or_default(&self, key: &Key) -> Cow<'n, Node> {
         match self.get(key.name) {
             Some(node) => Cow::Borrowed(node),
@@ -80,7 +80,7 @@ impl<'n> Fields<'n> {
         self.get(key)?.text()
     }
 
-    /// A text that is one line or a secret: the line break at the end of a file is no part of it.
+    /// A string of one line, or a secret: without the line break at the end of a file.
     pub(super) fn line(&self, key: &str) -> Option<&'n str> {
         self.text(key).map(|t| t.trim_end_matches(['\r', '\n']))
     }
@@ -100,7 +100,7 @@ impl<'n> Fields<'n> {
         self.integer(key).and_then(|n| n.try_into().ok()).unwrap_or(default)
     }
 
-    /// The whole numbers of a list, or the one that stands for it.
+    /// The integers of a list, or a single one.
     pub(super) fn numbers<T: TryFrom<u64>>(&self, key: &str) -> Option<Vec<T>> {
         self.get(key)?;
         let numbers = self.many(key).iter().filter_map(|n| n.scalar()?.integer()?.try_into().ok());
@@ -115,7 +115,7 @@ impl<'n> Fields<'n> {
         units::size(self.text(key)?).ok()
     }
 
-    /// The items of a list, or the one item that stands for a list.
+    /// The items of a list, or a single value as the only item.
     pub(super) fn many(&self, key: &str) -> &'n [Node] {
         match self.get(key) {
             Some(Node { data: Data::List(items), .. }) => items,
@@ -124,7 +124,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// The texts of a list, or the one text that stands for it.
+    /// The strings of a list, or a single one.
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
         self.many(key).iter().filter_map(|n| n.text()).map(str::to_owned).collect()
     }

@@ -1,4 +1,4 @@
-//! Files of a folder.
+//! Static files.
 
 use super::root::ROOT;
 use super::{Fields, Resolver};
@@ -16,36 +16,38 @@ const KIND: Kind = Kind::Either(&[Kind::Text, Kind::Object(&FILES)]);
 pub(super) const FILES_KEY: Key = Key::new(
     "files",
     KIND,
-    "Files of a folder answer GET and HEAD, below a path that ends in `/*`; a text alone is short for `{root: TEXT}`.",
+    "Static files of a folder, for GET and HEAD. The path of the route ends in `/*`. A string is short for `{root: STRING}`.",
 );
 
-/// `none` is no file.
+/// `none` means no file.
 const INDEX: Defaulted<Vec<String>> = Typed::new(
     Key::new(
         "index",
         Kind::Either(&[Kind::Enum(&["none"]), Kind::OneOrMany(&Kind::Format(format::FILE_BELOW))]),
-        "What answers for a folder: the first of these that is there.",
+        "Index files of a folder: the first that exists is served.",
     ),
     |node| if node.text() == Some("none") { Some(Vec::new()) } else { texts_of(node) },
 )
 .default("index.html");
 const PRECOMPRESSED: Defaulted<bool> = boolean(
     "precompressed",
-    "`FILE.br`, `FILE.zst` and `FILE.gz` answer for FILE where the client accepts them.",
+    "Serve `FILE.br`, `FILE.zst` and `FILE.gz` in place of FILE to clients that accept the coding.",
 )
 .default("true");
 const DOT_FILES: Defaulted<bool> = boolean(
     "dot_files",
-    "Also files whose name, or that of a folder on the way, begins with a dot.",
+    "Also serve hidden files: names of files or folders that begin with a dot.",
 )
 .default("false");
-const MEMORY: Defaulted<u64> =
-    size("memory", "Memory for contents and compressed forms that are kept, all workers together.")
-        .default("32MiB");
+const MEMORY: Defaulted<u64> = size(
+    "memory",
+    "Maximum memory of the file cache (contents and compressed forms), for all workers.",
+)
+.default("32MiB");
 
-/// `files` written out.
+/// `files` as a mapping.
 pub(super) static FILES: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("dir", "write `root`"),
         ("path", "write `root`"),
         ("folder", "write `root`"),
@@ -55,15 +57,32 @@ pub(super) static FILES: Shape = Shape {
     ],
     ..Shape::new(
         "files",
-        "Files of a folder.",
+        "Static files of a folder.",
         &[
-            Key::new("root", Kind::Text, "The folder, as seen from that of this file; or a single file, where the path has no `/*`.").required(),
+            Key::new(
+                "root",
+                Kind::Text,
+                "The folder, relative to this file; or a single file, if the path has no `/*`.",
+            )
+            .required(),
             INDEX.key,
-            Key::new("fallback", Kind::Format(format::FILE_BELOW), "File of the folder that answers where nothing is found, for applications that find their way by the path."),
+            Key::new(
+                "fallback",
+                Kind::Format(format::FILE_BELOW),
+                "File of the folder to serve in place of a 404, for single-page applications.",
+            ),
             PRECOMPRESSED.key,
             DOT_FILES.key,
-            Key::new("cache_control", Kind::Format(format::HEADER_VALUE), "The Cache-Control header."),
-            Key::new("types", Kind::Table(Names::Name, &Kind::Format(format::HEADER_VALUE)), "Content types by extension, before those that weir knows."),
+            Key::new(
+                "cache_control",
+                Kind::Format(format::HEADER_VALUE),
+                "Cache-Control header of the responses.",
+            ),
+            Key::new(
+                "types",
+                Kind::Table(Names::Name, &Kind::Format(format::HEADER_VALUE)),
+                "Content types by file extension, in addition to the built-in ones; they take precedence.",
+            ),
             MEMORY.key,
         ],
     )
@@ -100,7 +119,7 @@ impl Resolver<'_> {
         Some(files)
     }
 
-    /// Methods of a route that serves files: what is not said is GET.
+    /// Methods of a route that serves files: GET if none are set.
     pub(super) fn methods_of_files(&mut self, methods: Vec<String>, node: &Node) -> Vec<String> {
         if let Some(other) = methods.iter().find(|m| !matches!(m.as_str(), "GET" | "HEAD")) {
             let message = format!("{other} is not supported: files are read-only");
@@ -111,14 +130,14 @@ impl Resolver<'_> {
         if methods.is_empty() { vec!["GET".to_owned()] } else { methods }
     }
 
-    /// Whether what is to be served is there; gives its name if it is a single file.
+    /// Checks that the folder or file exists; returns the name of a single file.
     fn look_at(
         &mut self,
         node: &Node,
         path: &Path,
         pattern: &PathPattern,
     ) -> Option<Option<String>> {
-        // Of a folder it is not enough that it is there: what is in it must be found.
+        // It is not enough that a folder exists: its files must be accessible.
         let looked = fs::metadata(path).and_then(|found| {
             if found.is_dir() {
                 fs::metadata(path.join("."))
@@ -159,7 +178,7 @@ impl Resolver<'_> {
         Some(Some(path.file_name()?.to_str()?.to_owned()))
     }
 
-    /// A slip that would publish every secret: the folder of the configuration, or one above it.
+    /// Serving the folder of the configuration, or one above it, would publish all secrets.
     fn look_for_exposure(&mut self, node: &Node, folder: &Path) {
         let Ok(folder) = folder.canonicalize() else { return };
         let root = Fields::new(&self.draft.root, &ROOT);

@@ -7,15 +7,15 @@ use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 /// Header edits.
 pub(super) static EDITS: Shape = Shape {
-    slips: &[("add", "write `set`: a header of the same name is replaced")],
+    misspellings: &[("add", "write `set`: a header of the same name is replaced")],
     ..Shape::new(
         "header edits",
-        "Removed first, then set.",
+        "Header edits: first `remove`, then `set`.",
         &[
             Key::new(
                 "set",
                 Kind::Table(Names::Header, &Kind::Scalar),
-                "Headers to set; one of the same name is replaced.",
+                "Headers to set; each replaces those of the same name.",
             ),
             Key::new(
                 "remove",
@@ -29,10 +29,13 @@ pub(super) static EDITS: Shape = Shape {
 pub(super) const HEADERS: Key = Key::new("headers", Kind::Object(&EDITS), "Header edits.");
 
 /// `request` and `response` of an API.
-pub(super) static API_EDITS: Shape =
-    Shape::new("what is done on the way", "For every route of the API.", &[HEADERS]);
+pub(super) static API_EDITS: Shape = Shape::new(
+    "the transformations of an API",
+    "Transformations for every route of the API.",
+    &[HEADERS],
+);
 
-/// Names in lower case and values of a checked table.
+/// Lower-case names and values of a checked table.
 pub(super) fn pairs(members: &[Member]) -> Vec<(String, String)> {
     members
         .iter()
@@ -54,7 +57,7 @@ pub(super) fn edits(fields: Option<Fields<'_>>) -> HeaderEdits {
     }
 }
 
-/// First the outer edits, then the inner ones, as one.
+/// The outer edits, then the inner ones, as one.
 pub(super) fn merge(outer: &HeaderEdits, inner: HeaderEdits) -> HeaderEdits {
     let mut set: Vec<_> = outer
         .set

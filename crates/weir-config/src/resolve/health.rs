@@ -1,4 +1,4 @@
-//! What takes targets out of service.
+//! Health checks and ejection.
 
 use super::{Fields, Resolver};
 use crate::config::{Check, ErrorShare, Health};
@@ -7,75 +7,80 @@ use weir_document::finding::{Fault, codes};
 use weir_document::shape::typed::{Defaulted, integer, percent, positive};
 use weir_document::shape::{Key, Kind, Shape};
 
-const FAILURES: Defaulted<u32> = integer("failures", (0, 1_000_000), "Failures in a row (no connection, closed, too late, no HTTP) that take a target out; 0 switches it off.").default("3");
+const FAILURES: Defaulted<u32> = integer("failures", (0, 1_000_000), "Passive health check: consecutive failures (no connection, closed connection, timeout, invalid HTTP) that eject a target; 0 turns it off.").default("3");
 const PAUSE: Defaulted<Duration> = positive(
     "pause",
-    "How long failures and errors keep it out before one request tries it again.",
+    "Ejection time after failures or a high error rate; then one request probes the target.",
 )
 .default("10s");
 const MOST_OUT: Defaulted<u32> =
-    percent("most_out", "Most targets that are out at once, for whatever reason.").default("100%");
+    percent("most_out", "Maximum share of ejected targets, whatever the reason.").default("100%");
 
 /// `health` of an upstream.
 pub(super) static HEALTH: Shape = Shape::new(
-    "the health of an upstream",
-    "What takes targets out of service and brings them back. When all are out, requests go to all.",
+    "the health checks of an upstream",
+    "Ejection of unhealthy targets from load balancing, and their return. If all targets are ejected, requests go to all.",
     &[
         FAILURES.key,
         Key::new(
             "errors",
             Kind::Object(&ERROR_SHARE),
-            "The share of answers with a status of 500 or above that takes a target out.",
+            "Passive health check: error rate (responses with a status of 500 or above) that ejects a target.",
         )
-        .absent("not looked at"),
+        .absent("off"),
         PAUSE.key,
         Key::new(
             "check",
             Kind::Object(&CHECK),
-            "Requests of weir's own that ask each target how it is.",
+            "Active health checks: requests of weir itself to each target.",
         )
-        .absent("none are sent"),
+        .absent("off"),
         MOST_OUT.key,
     ],
 );
 
 const ERRORS_SHARE: Defaulted<u32> =
-    percent("share", "From this share on a target is taken out.").default("50%");
+    percent("share", "Error rate from which a target is ejected.").default("50%");
 const ERRORS_REQUESTS: Defaulted<u32> =
-    integer("requests", (1, 1_000_000), "Fewest answers that are counted as a share.")
+    integer("requests", (1, 1_000_000), "Minimum number of responses for the rate to apply.")
         .default("20");
 const ERRORS_WINDOW: Defaulted<Duration> =
-    positive("window", "How long is counted before a new count begins.").default("10s");
+    positive("window", "Window of the count; each window begins at zero.").default("10s");
 
 /// `errors` of a health.
 pub(super) static ERROR_SHARE: Shape = Shape::new(
-    "the share of errors",
-    "Too many answers with a status of 500 or above.",
+    "the error-rate ejection",
+    "Ejection by error rate: responses with a status of 500 or above.",
     &[ERRORS_SHARE.key, ERRORS_REQUESTS.key, ERRORS_WINDOW.key],
 );
 
 const CHECK_EVERY: Defaulted<Duration> =
-    positive("every", "From one to the next, at least 1s.").default("5s");
-const CHECK_TIMEOUT: Defaulted<Duration> = positive("timeout", "Time for all of it.").default("1s");
-const CHECK_HEALTHY: Defaulted<u32> =
-    integer("healthy", (1, 1_000_000), "So many good ones in a row bring a target back.")
-        .default("2");
+    positive("every", "Interval between checks; minimum 1s.").default("5s");
+const CHECK_TIMEOUT: Defaulted<Duration> =
+    positive("timeout", "Time for the entire check.").default("1s");
+const CHECK_HEALTHY: Defaulted<u32> = integer(
+    "healthy",
+    (1, 1_000_000),
+    "Consecutive successful checks that return a target to service.",
+)
+.default("2");
 const CHECK_UNHEALTHY: Defaulted<u32> =
-    integer("unhealthy", (1, 1_000_000), "So many bad ones in a row take it out.").default("3");
+    integer("unhealthy", (1, 1_000_000), "Consecutive failed checks that eject a target.")
+        .default("3");
 
 /// `check` of a health.
 pub(super) static CHECK: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("interval", "write `every`"),
         ("status", "write `statuses`"),
         ("rise", "write `healthy`"),
         ("fall", "write `unhealthy`"),
     ],
     ..Shape::new(
-        "a health check",
-        "A GET that asks a target how it is, over a connection of its own, from one worker of the process.",
+        "an active health check",
+        "A GET to each target over a connection of its own, sent by one worker of the process.",
         &[
-            Key::new("path", Kind::Text, "Path and query that are asked for.").required(),
+            Key::new("path", Kind::Text, "Path and query of the request.").required(),
             CHECK_EVERY.key,
             CHECK_TIMEOUT.key,
             CHECK_HEALTHY.key,
@@ -83,7 +88,7 @@ pub(super) static CHECK: Shape = Shape {
             Key::new(
                 "statuses",
                 Kind::OneOrMany(&Kind::Integer(200, 599)),
-                "Statuses of a good answer.",
+                "Statuses of a healthy target.",
             )
             .absent("200 to 299"),
         ],
@@ -91,7 +96,7 @@ pub(super) static CHECK: Shape = Shape {
 };
 
 impl Resolver<'_> {
-    /// `health` of an upstream with so many targets.
+    /// `health` of an upstream with this number of targets.
     pub(super) fn health(&mut self, upstream: &Fields<'_>, targets: usize) -> Health {
         let fields = upstream.object_or_empty("health", &HEALTH);
         let most_out = fields.read(&MOST_OUT);

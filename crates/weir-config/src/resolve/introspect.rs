@@ -1,4 +1,4 @@
-//! Tokens that an authorization server is asked about.
+//! Token introspection: opaque tokens that an authorization server verifies.
 
 use super::credential::{BASIC, CREDENTIAL};
 use super::{Fields, Resolver};
@@ -11,32 +11,32 @@ use weir_document::shape::typed::{Defaulted, duration, positive};
 use weir_document::shape::{Key, Kind, Shape};
 
 const LEEWAY: Defaulted<Duration> =
-    duration("leeway", "Tolerance for `exp` and `nbf`, at most 60s.").default("0s");
-const REMEMBER: Defaulted<Duration> = positive("remember", "How long an answer is believed, 1s to 5m, and never past the token's `exp`: that long a revoked token may still pass.").default("60s");
+    duration("leeway", "Clock tolerance for `exp` and `nbf`; maximum 60s.").default("0s");
+const REMEMBER: Defaulted<Duration> = positive("remember", "Time for which a result is cached, from 1s to 5m and never beyond the token's `exp`. A revoked token is accepted for this time.").default("60s");
 const TIMEOUT: Defaulted<Duration> = positive(
     "timeout",
-    "How long the server may take to answer, at most 10s; then the request is refused.",
+    "Timeout of the introspection request; maximum 10s. After a timeout the request is rejected.",
 )
 .default("2s");
 
 /// `introspect` of an auth.
 pub(super) static INTROSPECT: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("endpoint", "write `url`"),
         ("client_id", "write `auth: {basic: {user: ID, password: \"file:secret\"}}`"),
         ("client_secret", "write `auth: {basic: {user: ID, password: \"file:secret\"}}`"),
         ("cache", "write `remember`"),
     ],
     ..Shape::new(
-        "an introspection",
-        "Tokens that an authorization server is asked about (RFC 7662).",
+        "a token introspection auth",
+        "Token introspection (RFC 7662): opaque tokens that an authorization server verifies.",
         &[
-            Key::new("url", Kind::Text, "The introspection endpoint (`https`, on this machine `http` too).").required(),
-            Key::new("auth", Kind::Object(&CREDENTIAL), "What weir proves itself with to the server; `basic` is the client's id and secret, which are sent form-encoded (RFC 6749 section 2.3.1).").required(),
-            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted `iss`.").absent("any"),
-            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").absent("any"),
-            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Members that the answer must have."),
-            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted by `scope` or `scp`."),
+            Key::new("url", Kind::Text, "URL of the introspection endpoint (`https`; on this machine also `http`).").required(),
+            Key::new("auth", Kind::Object(&CREDENTIAL), "Credential of weir at the authorization server. `basic` takes the client id and the client secret, which are sent form-encoded (RFC 6749 section 2.3.1).").required(),
+            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted values of `iss`.").absent("any"),
+            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted values of `aud`; the token must have one of them.").absent("any"),
+            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Members that the introspection response must have."),
+            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that `scope` or `scp` must grant."),
             LEEWAY.key,
             REMEMBER.key,
             TIMEOUT.key,
@@ -44,10 +44,11 @@ pub(super) static INTROSPECT: Shape = Shape {
     )
 };
 
-/// How long an answer is believed; every worker forgets what it verified after 5 minutes anyway.
+/// Maximum time for which a result is cached; each worker drops verified tokens after 5 minutes in
+/// any case.
 const REMEMBERED: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(300);
-/// Longest that a question may take.
+/// Maximum timeout of an introspection request.
 const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Resolver<'_> {
@@ -74,7 +75,7 @@ impl Resolver<'_> {
         let (upstream, target) = self.url(url, node, "introspect")?;
         let proof = fields.object("auth", &CREDENTIAL)?;
         let credential = match proof.object("basic", &BASIC) {
-            // RFC 6749 section 2.3.1 has id and secret form-encoded first.
+            // RFC 6749 section 2.3.1: id and secret are form-encoded first.
             Some(basic) => {
                 let (id, secret) = (basic.line("user")?, basic.line("password")?);
                 let pair = format!("{}:{}", form_encoded(id), form_encoded(secret));

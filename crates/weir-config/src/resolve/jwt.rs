@@ -1,4 +1,4 @@
-//! What a token must be like, and the keys that verify it.
+//! JWT verification: claims, algorithms and keys.
 
 use super::{Fields, Resolver};
 use crate::config::{
@@ -15,42 +15,43 @@ use weir_document::shape::typed::{Defaulted, boolean, duration, positive};
 use weir_document::shape::{Group, Key, Kind, Shape};
 use weir_document::source_map::Span;
 
-const REFRESH: Defaulted<Duration> = positive("refresh", "How often a key set is fetched from its URL, 5s to 24h; an unknown `kid` fetches it at once, at most every 30s.").default("5m");
+const REFRESH: Defaulted<Duration> = positive("refresh", "Interval between fetches of a key set from its URL, from 5s to 24h. An unknown `kid` triggers a fetch at once, at most every 30s.").default("5m");
 const LEEWAY: Defaulted<Duration> =
-    duration("leeway", "Tolerance for `exp` and `nbf`, at most 60s.").default("0s");
-const REQUIRE_EXP: Defaulted<bool> = boolean("require_exp", "`exp` must be there.").default("true");
+    duration("leeway", "Clock tolerance for `exp` and `nbf`; maximum 60s.").default("0s");
+const REQUIRE_EXP: Defaulted<bool> =
+    boolean("require_exp", "Whether tokens must have `exp`.").default("true");
 
 /// `jwt` of an auth.
 pub(super) static JWT: Shape = Shape {
     groups: &[Group { keys: &["key", "jwks"], required: true }],
-    slips: &[
+    misspellings: &[
         ("secret", "write `key: \"file:secret\"`"),
         ("jwks_url", "write `jwks: \"https://…\"`"),
         ("jwks_uri", "write `jwks: \"https://…\"`"),
     ],
     ..Shape::new(
         "a JWT auth",
-        "What a token must be like (RFC 7519).",
+        "Verification of JSON Web Tokens (RFC 7519).",
         &[
-            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted `iss`.").absent("any"),
-            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted `aud`, of which one must be there.").absent("any"),
+            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted values of `iss`.").absent("any"),
+            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted values of `aud`; the token must have one of them.").absent("any"),
             Key::new("algorithms", Kind::OneOrMany(&Kind::Format(formats::ALGORITHM)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
             Key::new("key", Kind::Secret, "Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes: `file:key.pem`."),
-            Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`, or the URL to fetch it from (`https`, on this machine `http` too)."),
+            Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`, or its URL (`https`; on this machine also `http`)."),
             REFRESH.key,
             LEEWAY.key,
             REQUIRE_EXP.key,
-            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that must be there."),
-            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that must be granted by `scope` or `scp`."),
+            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that a token must have."),
+            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that `scope` or `scp` must grant."),
         ],
     )
 };
 
-/// Longest tolerance for clocks that differ.
+/// Maximum clock tolerance.
 const MAX_LEEWAY: Duration = Duration::from_secs(60);
-/// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
+/// Minimum length of a shared secret in bytes (RFC 7518 section 3.2: the length of the hash).
 const SECRET: usize = key_set::SECRET;
-/// How often a key set is fetched, and how long that may take.
+/// How often a key set is fetched, and the timeout of a fetch.
 const REFRESHES: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(24 * 60 * 60);
 const FETCH: Duration = Duration::from_secs(2);
@@ -81,7 +82,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// What a token must say.
+    /// Requirements on the claims of a token.
     pub(super) fn token_rules(&mut self, fields: &Fields<'_>, require_exp: bool) -> TokenRules {
         let leeway = fields.read(&LEEWAY);
         if leeway > MAX_LEEWAY
@@ -99,7 +100,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Algorithms and their places; shared secrets and public keys do not mix.
+    /// Algorithms and their locations; shared secrets and public keys must not be mixed.
     fn algorithms(&mut self, fields: &Fields<'_>) -> Option<Vec<(Algorithm, Span)>> {
         let algorithms: Vec<(Algorithm, Span)> = fields
             .many("algorithms")
@@ -213,7 +214,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// `jwks`: those keys of a set that verify signatures of the algorithms.
+    /// `jwks`: the keys of a set that verify signatures of the algorithms.
     fn key_set(
         &mut self,
         node: &Node,
@@ -234,7 +235,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Of many keys not all are tried for a token that does not name its own.
+    /// If many keys match, only some are tried for a token without a `kid`.
     fn warn_of_untried(&mut self, node: &Node, keys: &[VerificationKey], algorithms: &[Algorithm]) {
         for algorithm in algorithms {
             let tried = (VERIFICATION_BUDGET / verification_cost(*algorithm)) as usize;

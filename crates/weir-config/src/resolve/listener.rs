@@ -17,11 +17,11 @@ const LISTENER_TLS: Kind = Kind::Either(&[
     Kind::List(&Kind::Object(&TLS)),
 ]);
 
-const TRUST_HEADERS: Defaulted<Vec<String>> = texts("trust_headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Headers of trusted peers that are believed and passed on, of `forwarded`, `x-forwarded-…` and `weir-…`; `x-forwarded-*` and `weir-*` are all that begin so. The others of these names are removed, whoever sends them. The host of `Forwarded` is believed with `x-forwarded-host` only.").default("[forwarded, x-forwarded-for, x-forwarded-proto]");
+const TRUST_HEADERS: Defaulted<Vec<String>> = texts("trust_headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Headers of trusted peers that are used and forwarded: names of the form `forwarded`, `x-forwarded-…` and `weir-…`; `x-forwarded-*` and `weir-*` include all with that prefix. Other headers with such names are removed, from any peer. The host in `Forwarded` is used only if `x-forwarded-host` is listed.").default("[forwarded, x-forwarded-for, x-forwarded-proto]");
 
 /// An item of `listen`.
 pub(super) static LISTENER: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("port", "write `addr: \"0.0.0.0:8080\"`"),
         ("host", "write `addr: \"0.0.0.0:8080\"`"),
         ("address", "write `addr`"),
@@ -31,14 +31,14 @@ pub(super) static LISTENER: Shape = Shape {
     short: Some("addr"),
     ..Shape::new(
         "a listener",
-        "A socket that serves traffic.",
+        "A socket that accepts client connections.",
         &[
-            Key::new("addr", Kind::Format(format::ADDRESS), "Address and port; port 0 takes a free one.").required(),
-            Key::new("tls", LISTENER_TLS, "Certificates; the first serves clients that name no other. `self-signed` makes one at first start and keeps it in `data`, for development.").absent("plain HTTP"),
-            Key::new("client_certificates", Kind::Object(&CLIENT_CERTIFICATES), "Certificates that clients have to show (mutual TLS).").absent("none are asked for"),
-            Key::new("trust", Kind::List(&Kind::Format(format::NETWORK)), "Peers whose request headers of `trust_headers` are believed: proxies that set them whatever their clients send.").absent("nobody"),
+            Key::new("addr", Kind::Format(format::ADDRESS), "Address and port; with port 0 the system assigns a free port.").required(),
+            Key::new("tls", LISTENER_TLS, "Certificates, selected by SNI; the first is used if no name matches. `self-signed` generates a certificate at the first start and stores it in `data`, for development.").absent("plain HTTP"),
+            Key::new("client_certificates", Kind::Object(&CLIENT_CERTIFICATES), "Client certificates (mutual TLS).").absent("not requested"),
+            Key::new("trust", Kind::List(&Kind::Format(format::NETWORK)), "Trusted peers: proxies whose `trust_headers` are used, because they always set these headers themselves.").absent("nobody"),
             TRUST_HEADERS.key,
-            Key::new("proxy_protocol", Kind::Either(&[Kind::Bool, Kind::List(&Kind::Format(format::NETWORK))]), "Networks that connections may come from; each starts with a PROXY protocol header, version 1 or 2. `true` means the networks in `trust`; `[0.0.0.0/0, \"::/0\"]` is everybody.").absent("false"),
+            Key::new("proxy_protocol", Kind::Either(&[Kind::Bool, Kind::List(&Kind::Format(format::NETWORK))]), "Networks whose connections begin with a PROXY protocol header, version 1 or 2; other connections are closed. `true` means the networks in `trust`; `[0.0.0.0/0, \"::/0\"]` accepts all.").absent("false"),
         ],
     )
 };
@@ -51,24 +51,26 @@ pub(super) static TLS: Shape = Shape::new(
         Key::new(
             "cert",
             Kind::Text,
-            "Certificate chain in PEM, the server's own first: `file:tls.crt`.",
+            "Certificate chain in PEM, the server certificate first: `file:tls.crt`.",
         )
         .required(),
         Key::new("key", Kind::Secret, "Private key in PEM: `file:tls.key`.").required(),
     ],
 );
 
-pub(super) const OPTIONAL: Defaulted<bool> =
-    boolean("optional", "Clients without a certificate are connected, too; a wrong one never is.")
-        .default("false");
+pub(super) const OPTIONAL: Defaulted<bool> = boolean(
+    "optional",
+    "Also accept clients without a certificate; an invalid one is always rejected.",
+)
+.default("false");
 
 /// `client_certificates` of a listener.
 pub(super) static CLIENT_CERTIFICATES: Shape = Shape::new(
-    "the certificates of clients",
-    "Mutual TLS: who shows no good certificate is not connected. Who it is, and what it may do, is for an `auth` with `certificate`.",
+    "the client certificates",
+    "Mutual TLS (mTLS): clients without a valid certificate are rejected during the handshake. An `auth` with `certificate` identifies the client and grants access.",
     &[
-        Key::new("ca", Kind::Text, "Certificates of the authorities that vouch for clients, in PEM: `file:clients.crt`.").required(),
-        Key::new("crl", Kind::OneOrMany(&Kind::Text), "Lists of revoked certificates (RFC 5280) in PEM: `file:clients.crl`. With any there must be one of each authority in a chain; certificates without are refused. How old a list is, is not looked at.").absent("nothing is revoked"),
+        Key::new("ca", Kind::Text, "Certificates of the trusted certificate authorities in PEM: `file:clients.crt`.").required(),
+        Key::new("crl", Kind::OneOrMany(&Kind::Text), "Certificate revocation lists (CRL, RFC 5280) in PEM: `file:clients.crl`. If set, every authority of a chain needs a CRL; otherwise the certificate is rejected. The age of a CRL is not checked.").absent("no revocation check"),
         OPTIONAL.key,
     ],
 );
@@ -79,14 +81,14 @@ const ADMIN_ADDR: Defaulted<SocketAddr> =
 /// `admin`.
 pub(super) static ADMIN: Shape = Shape {
     short: Some("addr"),
-    slips: &[("port", "write `addr: \"127.0.0.1:9080\"`")],
+    misspellings: &[("port", "write `addr: \"127.0.0.1:9080\"`")],
     ..Shape::new(
         "the admin listener",
-        "Where health, readiness and metrics are asked for.",
+        "The listener for administration: health, readiness and metrics.",
         &[
             ADMIN_ADDR.key,
-            Key::new("hosts", Kind::OneOrMany(&Kind::Format(format::HOST)), "Host names accepted beside loopback names and the address itself."),
-            Key::new("tls", LISTENER_TLS, "Certificates, as a listener has them. Commands verify them by `--ca`, or know `self-signed` from the data folder.").absent("plain HTTP"),
+            Key::new("hosts", Kind::OneOrMany(&Kind::Format(format::HOST)), "Accepted Host names in addition to loopback names and the address itself."),
+            Key::new("tls", LISTENER_TLS, "Certificates, as for a listener. Commands verify them by `--ca`, or read a `self-signed` one from the data folder.").absent("plain HTTP"),
         ],
     )
 };
@@ -95,7 +97,7 @@ fn networks(texts: &[String]) -> Vec<IpNet> {
     texts.iter().filter_map(|text| network(text)).collect()
 }
 
-/// A listener without TLS that trusts nobody.
+/// A listener without TLS and without trusted peers.
 fn plain(addr: SocketAddr) -> Listener {
     Listener {
         addr,
@@ -181,7 +183,7 @@ impl Resolver<'_> {
         names
     }
 
-    /// Who may send PROXY protocol headers, if they are read at all.
+    /// Networks that may send PROXY protocol headers, if enabled.
     fn proxy_protocol(&mut self, fields: &Fields<'_>) -> Option<Vec<IpNet>> {
         let node = fields.get("proxy_protocol")?;
         let listed = fields.texts("proxy_protocol");
@@ -215,7 +217,7 @@ impl Resolver<'_> {
         self.client_verifier(fields)
     }
 
-    /// An auth by certificates needs a listener that asks for them.
+    /// An auth by certificates needs a listener that requests them.
     pub(super) fn warn_of_certificates(&mut self, root: &Fields<'_>) {
         let asks = |listener: &Node| listener.get("client_certificates").is_some();
         if root.many("listen").iter().any(asks) {

@@ -1,4 +1,4 @@
-//! The Monitor, and which calls its rules are for.
+//! The Monitor and its metering rules.
 
 use super::events::{ALERT, EVENTS};
 use super::{Fields, Resolver};
@@ -11,42 +11,46 @@ use weir_document::shape::{Key, Kind, Shape, format};
 
 const NAMES: Kind = Kind::OneOrMany(&Kind::Format(format::NAME));
 
-const ENABLED: Defaulted<bool> = boolean("enabled", "Whether calls are counted, by whatever asks for it. `false` leaves quotas to memory: they begin anew with the process.").default("true");
+const ENABLED: Defaulted<bool> = boolean(
+    "enabled",
+    "Metering of calls. With `false` quotas are kept in memory only and restart with the process.",
+)
+.default("true");
 const KEEP: Defaulted<Duration> =
-    positive("keep", "How long counts are kept, at least two days.").default("400d");
-const CARDINALITY: Defaulted<usize> = integer("cardinality", (1, 1_000_000), "Most combinations of consumer, API, operation, plan and status class of a day (UTC). Further ones are counted as `(other)` operations, and beyond twice as many as `(other)` of everything.").default("10000");
+    positive("keep", "Retention of counts; minimum 2d.").default("400d");
+const CARDINALITY: Defaulted<usize> = integer("cardinality", (1, 1_000_000), "Maximum number of combinations of consumer, API, operation, plan and status class per day (UTC). Further ones are counted with the operation `(other)`; beyond twice the maximum all fields are `(other)`.").default("10000");
 
 /// `monitor`.
 pub(super) static MONITOR: Shape = Shape {
     short: Some("count"),
-    slips: &[
+    misspellings: &[
         ("retention", "write `keep`"),
         ("rules", "write `count`"),
         ("max_buckets", "write `cardinality`"),
     ],
     ..Shape::new(
         "the Monitor",
-        "Counts of calls, for usage, limits and billing. Calls of a plan with a quota or a price are counted without a rule.",
+        "Metering of calls for usage, limits and billing. Calls of a plan with a quota or a price are counted without a rule.",
         &[
             ENABLED.key,
             Key::new(
                 "count",
                 Kind::Either(&[Kind::Enum(&["all"]), Kind::OneOrMany(&Kind::Object(&COUNT))]),
-                "Which calls are counted: `all`, or those that one of these rules is for.",
+                "Metering rules: `all` calls, or those that match one of the rules.",
             )
             .absent("none"),
             Key::new(
                 "counts",
                 Kind::Object(&COUNTS),
-                "What counts as a call. It decides when calls are counted, not when they are made.",
+                "Types of calls that are counted. The setting applies when calls are counted, not when they are made.",
             ),
             KEEP.key,
             CARDINALITY.key,
-            Key::new("events", Kind::Object(&EVENTS), "Where counts are posted to."),
+            Key::new("events", Kind::Object(&EVENTS), "Usage events."),
             Key::new(
                 "alerts",
                 Kind::List(&Kind::Object(&ALERT)),
-                "Rules on usage that post an event each time they begin to hold.",
+                "Alerts: usage rules that send an event each time their condition becomes true.",
             ),
         ],
     )
@@ -54,7 +58,7 @@ pub(super) static MONITOR: Shape = Shape {
 
 /// A rule of `count`.
 pub(super) static COUNT: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("route", "write `operation`"),
         ("op", "write `operation`"),
         ("apis", "write `api`"),
@@ -62,42 +66,41 @@ pub(super) static COUNT: Shape = Shape {
         ("consumers", "write `consumer`"),
     ],
     ..Shape::new(
-        "a rule of what is counted",
-        "Calls that it is for: all its keys have to fit; of several names one.",
+        "a metering rule",
+        "Calls that the rule counts: a call must match all keys, and one of several names in each.",
         &[
             Key::new("api", NAMES, "APIs.").required(),
             Key::new(
                 "operation",
                 Kind::OneOrMany(&Kind::Text),
-                "Operations: their `op`, or as `weir routes` shows them.",
+                "Operations: their `op`, or the name that `weir routes` prints.",
             )
             .absent("all"),
-            Key::new("consumer", NAMES, "Consumers.").absent("all, and who is none"),
+            Key::new("consumer", NAMES, "Consumers.").absent("all, also calls without a consumer"),
         ],
     )
 };
 
-const COUNT_REJECTED: Defaulted<bool> = boolean("rejected", "Calls that were turned away before anything was done about them: credentials, limits, size of the body.").default("false");
-const COUNT_FAILED: Defaulted<bool> = boolean(
-    "failed",
-    "Calls that ended with status 500 or above, or were broken off by the upstream.",
-)
-.default("true");
-const COUNT_INTERRUPTED: Defaulted<bool> =
-    boolean("interrupted", "Calls without a whole answer: the client left, or weir ended.")
+const COUNT_REJECTED: Defaulted<bool> =
+    boolean("rejected", "Rejected calls: credentials, limits or body size.").default("false");
+const COUNT_FAILED: Defaulted<bool> =
+    boolean("failed", "Failed calls: status 500 or above, or aborted by the upstream.")
         .default("true");
-const COUNT_RETRIED: Defaulted<bool> = boolean(
-    "retried",
-    "Calls that weir had to send to an upstream more than once; each of them is one call.",
+const COUNT_INTERRUPTED: Defaulted<bool> = boolean(
+    "interrupted",
+    "Aborted calls: no complete response, because the client disconnected or weir stopped.",
 )
 .default("true");
+const COUNT_RETRIED: Defaulted<bool> =
+    boolean("retried", "Retried calls: sent to an upstream more than once. Each is one call.")
+        .default("true");
 const COUNT_RESUBMITTED: Defaulted<bool> =
-    boolean("resubmitted", "Calls that an operator resubmitted.").default("false");
+    boolean("resubmitted", "Resubmitted calls: sent by an operator.").default("false");
 
 /// `counts` of the Monitor.
 pub(super) static COUNTS: Shape = Shape::new(
-    "what counts",
-    "What counts as a call; one that is of several of these kinds counts if all of them do.",
+    "the counted call types",
+    "Which types of calls are counted. A call of several types is counted if all of them are.",
     &[
         COUNT_REJECTED.key,
         COUNT_FAILED.key,
@@ -107,13 +110,13 @@ pub(super) static COUNTS: Shape = Shape::new(
     ],
 );
 
-/// The shortest time that counts are kept: quotas are put together from them.
+/// Minimum retention of counts: quotas are restored from them.
 const SHORTEST: Duration = Duration::from_secs(2 * 24 * 60 * 60);
-/// A month, and one to make its invoice in.
+/// A month, and a month to make its invoice.
 const TO_BILL: Duration = Duration::from_secs(62 * 24 * 60 * 60);
 
 impl Resolver<'_> {
-    /// The Monitor; `apis` get its rules.
+    /// The Monitor; sets the rules of `apis`.
     pub(super) fn monitor(
         &mut self,
         root: &Fields<'_>,
@@ -179,7 +182,7 @@ impl Resolver<'_> {
             .collect();
         let mut wanted = Vec::new();
         for node in operations {
-            // With an API that is not there, nothing is known of its operations.
+            // Without the API its operations are unknown.
             if !found.is_empty() && found.len() == rule.many("api").len() {
                 wanted
                     .extend(self.one_of("operation", node, &known).map(|at| known[at].to_owned()));
@@ -194,7 +197,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The index of the name a node says, or a finding.
+    /// The index of the name in a node, or a finding.
     pub(super) fn one_of(&mut self, what: &str, node: &Node, names: &[&str]) -> Option<usize> {
         let name = node.text()?;
         let found = names.iter().position(|known| *known == name);
@@ -227,7 +230,7 @@ fn add(rule: &mut CountRule, everybody: bool, who: &[ConsumerId]) {
     *rule = CountRule::Consumers(all);
 }
 
-/// The Monitor without what refers to something else.
+/// The Monitor without references to other sections.
 fn monitor(fields: &Fields<'_>) -> Monitor {
     let counts = fields.object_or_empty("counts", &COUNTS);
     Monitor {

@@ -1,5 +1,5 @@
-//! Path normalization of APIs and routes, and catch-all routes that demand less than the routes
-//! beside them.
+//! Path normalization of APIs and routes; catch-all routes that require less than the routes next
+//! to them.
 
 use super::{Fields, Resolver};
 use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
@@ -13,7 +13,7 @@ use weir_document::source_map::Span;
 pub(super) const NORMALIZATION_KEY: Key = Key::new(
     "path_normalization",
     Kind::Object(&NORMALIZATION),
-    "What is done with paths that servers read in more than one way.",
+    "Handling of ambiguous paths, which servers interpret in more than one way.",
 )
 .absent("ambiguous paths are rejected");
 
@@ -29,23 +29,23 @@ const BACKSLASHES: Defaulted<AmbiguousPath> =
     choice_among("backslashes", CHOICE, "`\\` and `%5C`.").default("reject");
 const EMPTY_SEGMENTS: Defaulted<AmbiguousPath> =
     choice_among("empty_segments", CHOICE, "`//`.").default("reject");
-const PATH_PARAMETERS: Defaulted<AmbiguousPath> = choice("path_parameters", "`;name=value` behind a segment, which servlet containers cut off. `compare` accepts them where the path without them leads to a route that demands no more; with `keep` it may also lead to no route.").default("compare");
+const PATH_PARAMETERS: Defaulted<AmbiguousPath> = choice("path_parameters", "`;name=value` after a segment, which servlet containers remove. `compare` accepts such paths if the path without them leads to a route that does not require more; with `keep` it may also lead to no route.").default("compare");
 
-/// `path_normalization` written out.
+/// `path_normalization` as a mapping.
 pub(super) static NORMALIZATION: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("merge_slashes", "write `empty_segments: keep` to forward `//` as it is"),
         ("escaped_slash", "write `escaped_slashes`"),
         ("matrix_parameters", "write `path_parameters`"),
     ],
     ..Shape::new(
         "path normalization",
-        "Paths that servers read in more than one way are rejected with 400: a route that demands no credential could else lead to what another one protects. `keep` forwards such a path as it is, unless another reading of it leads to a route that demands more. Dot segments in an ambiguous path (`/..;/`, `/..%2f`) are always rejected.",
+        "Ambiguous paths are rejected with 400: a route without authentication could otherwise expose paths of a protected route. `keep` forwards such a path unchanged, unless another reading leads to a route that requires more. Dot segments in an ambiguous path (`/..;/`, `/..%2f`) are always rejected.",
         &[ESCAPED_SLASHES.key, BACKSLASHES.key, EMPTY_SEGMENTS.key, PATH_PARAMETERS.key],
     )
 };
 
-/// `path_normalization` of an API or a route; what is not set is `inherited`.
+/// `path_normalization` of an API or a route; absent values are `inherited`.
 pub(super) fn normalization(
     fields: &Fields<'_>,
     inherited: PathNormalization,
@@ -79,8 +79,8 @@ impl Default for PathNormalization {
 }
 
 impl Resolver<'_> {
-    /// Warns of catch-all routes without authentication that requests for what a stricter route
-    /// protects can reach. `at` is where the routes stand.
+    /// Warns of catch-all routes without authentication that accept requests for paths of a
+    /// stricter route. `at` is the location of the routes.
     pub(super) fn warn_of_weaker(&mut self, api: &Api, at: &[Span]) {
         let every_method = EveryMethod::of(api);
         let mut warned = HashSet::new();
@@ -135,12 +135,12 @@ fn is_open(route: &Route) -> bool {
     route.access.any_of.is_empty() || route.access.anonymous
 }
 
-/// Whether what handles the route reads the path by itself.
+/// Whether the handler of the route interprets the path itself.
 fn forwards(route: &Route) -> bool {
     matches!(route.handler, Handler::Proxy(_) | Handler::Pool(_))
 }
 
-/// The routes of an API that take every method.
+/// The routes of an API that accept every method.
 struct EveryMethod {
     /// Routes that end in `/*`, by the literal segments before it.
     catch_alls: HashMap<String, usize>,
@@ -165,7 +165,7 @@ impl EveryMethod {
         self.paths.contains(&super::route::shape(path))
     }
 
-    /// The most specific catch-all that takes what a route does not.
+    /// The most specific catch-all for requests that a route does not take.
     fn catch_all<'a>(&self, api: &'a Api, route: &Route) -> Option<(usize, &'a Route)> {
         if self.catch_alls.is_empty() {
             return None;
@@ -182,7 +182,7 @@ impl EveryMethod {
     }
 }
 
-/// The literal segments that a path begins with, and whether there are no others.
+/// The literal segments that a path begins with, and whether the path has only these.
 fn key(path: &PathPattern) -> (String, bool) {
     let mut key = String::new();
     for segment in &path.segments {

@@ -1,5 +1,6 @@
-//! APIs that an OpenAPI document describes: routes bound to operations, security schemes mapped to
-//! auths. What has no counterpart is a finding: nothing is open, or unchecked, by oversight.
+//! APIs with an OpenAPI document: routes bound to operations, security schemes mapped to auths.
+//! Operations and schemes without a counterpart are findings, so that nothing is exposed or
+//! unvalidated by mistake.
 
 use super::api::Inherited;
 use super::route::METHODS;
@@ -29,24 +30,24 @@ const ANSWER: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&MOCK)]);
 pub(super) const OPENAPI_KEY: Key = Key::new(
     "openapi",
     DOCUMENT,
-    "The OpenAPI document (3.0 or 3.1) that describes it; a path alone is short for `{file: PATH}`. Routes are bound to its operations by `op`.",
+    "The OpenAPI document (3.0 or 3.1) of the API; a path is short for `{file: PATH}`. Routes are bound to its operations by `op`.",
 );
 
-const SERVE: Defaulted<String> = text("serve", Kind::Either(&[Kind::Enum(&["none"]), Kind::Format(formats::PATH)]), "Path below the base where the API serves the document itself, as JSON; whoever meets the document's own `security` may read it.").default("/openapi.json");
+const SERVE: Defaulted<String> = text("serve", Kind::Either(&[Kind::Enum(&["none"]), Kind::Format(formats::PATH)]), "Path below the base at which the document is served as JSON. Requests need the document's top-level `security`.").default("/openapi.json");
 
-/// `openapi` written out.
+/// `openapi` as a mapping.
 pub(super) static OPENAPI: Shape = Shape {
     short: Some("file"),
     ..Shape::new(
-        "the description of an API",
-        "An OpenAPI document. It stays as it is: nothing in it is substituted, nothing is fetched.",
+        "the OpenAPI document of an API",
+        "An OpenAPI document. Variables and `file:` in it are not substituted, and nothing is fetched from the network.",
         &[
             Key::new("file", Kind::Text, "The document, in YAML or JSON.").required(),
             SERVE.key,
             Key::new(
                 "except",
                 Kind::OneOrMany(&Kind::Format(format::OPERATION)),
-                "Operations that are not offered.",
+                "Operations without a route.",
             ),
         ],
     )
@@ -56,18 +57,18 @@ pub(super) static OPENAPI: Shape = Shape {
 pub(super) const VALIDATE_KEY: Key = Key::new(
     "validate",
     Kind::Object(&VALIDATE),
-    "What happens to requests and answers that are not as the OpenAPI document says.",
+    "Validation of requests and responses against the OpenAPI document.",
 );
 
 const REQUESTS: Defaulted<Enforcement> =
-    choice("requests", "Parameters and bodies of requests.").default("enforce");
+    choice("requests", "Validation of parameters and bodies of requests.").default("enforce");
 const RESPONSES: Defaulted<Enforcement> =
-    choice("responses", "Status, content type and body of answers.").default("off");
+    choice("responses", "Validation of status, content type and body of responses.").default("off");
 
-/// `validate` written out.
+/// `validate` as a mapping.
 pub(super) static VALIDATE: Shape = Shape::new(
     "the validation of an API or a route",
-    "`log` counts what does not match and lets it pass, `enforce` refuses it.",
+    "`log` counts violations and passes the message on, `enforce` rejects it.",
     &[REQUESTS.key, RESPONSES.key],
 );
 
@@ -75,24 +76,24 @@ pub(super) static VALIDATE: Shape = Shape::new(
 pub(super) const MOCK_KEY: Key = Key::new(
     "mock",
     ANSWER,
-    "The OpenAPI document's example of an answer, or one made of its schema; `true` for the first successful one.",
+    "Mock response: an example of the OpenAPI document, or one generated from its schema; `true` selects the first successful response.",
 );
 
-/// `mock` written out.
+/// `mock` as a mapping.
 pub(super) static MOCK: Shape = Shape::new(
     "a mock",
-    "Which of the answers that the OpenAPI document describes.",
+    "Selection of a response of the OpenAPI document.",
     &[
-        Key::new("status", Kind::Integer(200, 599), "Its status.")
+        Key::new("status", Kind::Integer(200, 599), "Status of the response.")
             .absent("the first successful one"),
         Key::new("example", Kind::Text, "Name of the example.").absent("the first"),
     ],
 );
 
-/// Operations without a route that are listed one by one.
+/// Maximum number of operations without a route that are listed one by one.
 const LISTED: usize = 20;
 
-/// What is known of an API's description while its routes are resolved.
+/// State of an API with an OpenAPI document while its routes are resolved.
 pub(super) struct Described<'a> {
     description: Description<'a>,
     operations: Vec<Operation<'a>>,
@@ -102,13 +103,13 @@ pub(super) struct Described<'a> {
     modes: Modes,
     /// Security schemes of the document.
     schemes: Vec<(&'a str, Cursor<'a>)>,
-    /// The auths of some of them; `None` where the API says who may call regardless of them.
+    /// The auths of mapped schemes; `None` if `auth` of the API is independent of schemes.
     auths: Option<Vec<(String, AuthId)>>,
-    /// A limit of bodies beyond the budget of validation was reported.
+    /// Whether a body limit beyond the budget of the validation has been reported.
     over_budget: bool,
-    /// Schemes that lack an auth and were reported.
+    /// Schemes without an auth that have been reported.
     missing: Vec<&'a str>,
-    /// Where the configuration names the document.
+    /// The location of the document's name in the configuration.
     at: Span,
     pub(super) serve: Option<String>,
     except: Vec<String>,
@@ -121,19 +122,19 @@ impl Described<'_> {
     }
 }
 
-/// A finding says that there is no such operation.
+/// The operation does not exist; a finding reports it.
 pub(super) struct NoOperation;
 
-/// The operation that a route is bound to, and the description it is of.
+/// The operation of a route, and the document that defines it.
 pub(super) type Bound<'b, 'a> = (&'b Operation<'a>, &'b mut Described<'a>);
 
-/// The same, borrowed for less long.
+/// The same with a shorter borrow.
 pub(super) fn again<'b, 'a>(bound: &'b mut Option<Bound<'_, 'a>>) -> Option<Bound<'b, 'a>> {
     bound.as_mut().map(|(operation, described)| (&**operation, &mut **described))
 }
 
 impl<'a> Resolver<'a> {
-    /// The description of an API that has one; `None` with a finding, or without one.
+    /// The OpenAPI state of an API; `None` with a finding, or without `openapi`.
     pub(super) fn described(&mut self, fields: &Fields<'_>) -> Option<Described<'a>> {
         let Some(node) = fields.get("openapi") else {
             self.nothing_to_validate(fields);
@@ -192,8 +193,7 @@ impl<'a> Resolver<'a> {
             .maybe_help(near);
     }
 
-    /// `auth` of an API as a mapping from schemes; `None` if it is no such mapping and so says
-    /// itself who may call.
+    /// `auth` of an API as a mapping from schemes; `None` if it is not such a mapping.
     fn scheme_auths(
         &mut self,
         fields: &Fields<'_>,
@@ -228,7 +228,7 @@ impl<'a> Resolver<'a> {
         Some(auths)
     }
 
-    /// A scheme and the auth it is mapped to must mean the same credential.
+    /// A scheme and its auth must require the same credential.
     fn same_credential(&mut self, scheme: &Cursor<'a>, auth: usize, at: Span) {
         let Some(kind) = Scheme::of(scheme, self.report) else { return };
         let table = self.draft.table("auth");
@@ -255,7 +255,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Who may call an operation, or what is no operation, by the document.
+    /// The access rule of an operation, or of the document itself.
     pub(super) fn described_access(
         &mut self,
         described: &mut Described<'a>,
@@ -276,7 +276,7 @@ impl<'a> Resolver<'a> {
                 [_, second, ..] => self.two_at_once(second, &requirement),
             }
         }
-        // Nothing beside it: nobody is asked for anything.
+        // An alternative without a scheme: no authentication.
         access.anonymous &= !access.any_of.is_empty();
         access
     }
@@ -325,10 +325,10 @@ impl<'a> Resolver<'a> {
         None
     }
 
-    /// The operation that a route is bound to by its `op`, if it is bound to one.
+    /// The operation that a route is bound to by its `op`, if any.
     ///
     /// # Errors
-    /// There is no such operation, and the route says no path of its own: a finding says so.
+    /// The operation does not exist and the route has no path of its own: a finding reports it.
     pub(super) fn operation_of(
         &mut self,
         fields: &Fields<'_>,
@@ -382,7 +382,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What is demanded of a route's requests and answers; `body_limit` is of its bodies.
+    /// The validation of a route's requests and responses; `body_limit` is the limit of its bodies.
     pub(super) fn validation(
         &mut self,
         fields: &Fields<'_>,
@@ -419,7 +419,7 @@ impl<'a> Resolver<'a> {
         Some(Box::new(validation))
     }
 
-    /// The reply of a route that is mocked.
+    /// The reply of a route with `mock`.
     pub(super) fn mock(&mut self, node: &Node, bound: Option<Bound<'_, 'a>>) -> Option<Reply> {
         let Some((operation, described)) = bound else {
             self.report
@@ -442,7 +442,7 @@ impl<'a> Resolver<'a> {
         description.mock(operation, wanted, &described.schemas, node.at, self.report)
     }
 
-    /// Reports what no route was bound to, and gives the document as it is shown and served.
+    /// Reports operations without a route and returns the document for display and serving.
     pub(super) fn finish_description(
         &mut self,
         described: &Described<'a>,
@@ -531,7 +531,7 @@ impl Choice for Enforcement {
 
 const OFF: Modes = Modes { requests: Enforcement::Off, responses: Enforcement::Off };
 
-/// `validate` of an API or a route; what is not said is `inherited`.
+/// `validate` of an API or a route; absent values are `inherited`.
 fn modes(fields: &Fields<'_>, inherited: Option<Modes>) -> Modes {
     let inherited = inherited.unwrap_or_else(|| Modes {
         requests: REQUESTS.parse(None),

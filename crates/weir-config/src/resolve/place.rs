@@ -1,24 +1,24 @@
 //! Paths of the configuration, resolved once: absolute, and without `..`.
 //!
-//! Programs get some of them, and have working folders of their own; PHP finds no script by a path
-//! with `..` in it. Symbolic links stay links: one that leads to the current release may be
-//! switched while weir runs. Findings show paths as they are written.
+//! Agents receive some of them and have working folders of their own; PHP does not find a script by
+//! a path with `..`. Symbolic links are kept: a link to the current release may be switched while
+//! weir runs. Findings show paths as written.
 
 use std::path::{Component, Path, PathBuf};
 
 /// A path of this machine. Where `..` follows a symbolic link, the link is resolved first, as the
-/// system does it.
+/// operating system does.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     without_parents(path, |link| link.canonicalize().unwrap_or_else(|_| link.to_owned()))
 }
 
-/// A path that may be one of another machine: nothing is looked at.
+/// A path that may be one of another machine: the file system is not read.
 pub(super) fn lexical(path: &Path) -> PathBuf {
     without_parents(path, Path::to_owned)
 }
 
 fn without_parents(path: &Path, resolved: impl Fn(&Path) -> PathBuf) -> PathBuf {
-    // The folder of a file that was named without one is the one weir was started in.
+    // The folder of a file named without one is the working folder of weir.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.components().fold(PathBuf::new(), |mut out, component| {

@@ -15,61 +15,54 @@ use weir_expr::price::{Price, Tier};
 /// A value of `plans`.
 pub(super) static PLAN: Shape = Shape::new(
     "a plan",
-    "Rate, quota and price of the consumers that have it, each by itself.",
+    "Rate, quota and price of a consumer. Each consumer of the plan has its own bucket and quota.",
     &[
         Key::new(
             "rate",
             Kind::Format(format::RATE),
-            "Requests in a time; in no interval t are more than burst + rate·t admitted.",
+            "Requests per unit of time. Token bucket: at most burst + rate·t requests are admitted in any interval t.",
         )
         .absent("no limit"),
-        Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
+        Key::new("burst", Kind::Integer(1, 1_000_000_000), "Requests admitted at once.")
             .absent("the requests of `rate`"),
-        Key::new("quota", Kind::Object(&QUOTA), "Calls in a period.").absent("no limit"),
-        Key::new("price", Kind::Object(&PRICE), "What calls cost.").absent("nothing"),
+        Key::new("quota", Kind::Object(&QUOTA), "Quota: calls per period.").absent("no limit"),
+        Key::new("price", Kind::Object(&PRICE), "Price of calls.").absent("nothing"),
     ],
 );
 
-const PRICE_DECIMALS: Defaulted<u32> = integer(
-    "decimals",
-    (0, 8),
-    "Decimals that the total of an invoice is rounded to, a half upwards.",
-)
-.default("2");
+const PRICE_DECIMALS: Defaulted<u32> =
+    integer("decimals", (0, 8), "Decimals of the total of an invoice; halves are rounded up.")
+        .default("2");
 
 /// `price` of a plan.
 pub(super) static PRICE: Shape = Shape {
     groups: &[Group { keys: &["per_call", "tiers"], required: false }],
-    slips: &[
-        ("per_byte", "write `per_kib`, a 1024th of which is the price of a byte"),
+    misspellings: &[
+        ("per_byte", "write `per_kib`; a byte costs 1/1024 of it"),
         ("per_kb", "write `per_kib`"),
     ],
     ..Shape::new(
         "a price",
-        "What calls cost; the parts add up.",
+        "Price of calls: the sum of its parts.",
         &[
-            Key::new("per_call", Kind::Format(formats::PRICE), "For each call."),
+            Key::new("per_call", Kind::Format(formats::PRICE), "Price of a call."),
             Key::new(
                 "per_kib",
                 Kind::Format(formats::PRICE),
-                "For each KiB of request and response bodies; a byte costs a 1024th, nothing is rounded.",
+                "Price of a KiB of request and response bodies. A byte costs 1/1024 of it, without rounding.",
             ),
             Key::new(
                 "cel",
                 Kind::Format(formats::CEL),
-                "For each call what this gives, a number or a decimal as text, rounded to 8 decimals; `call` has `api`, `operation`, `consumer`, `status`, `request_bytes`, `response_bytes` and `duration_ms`.",
+                "Price of a call by an expression that returns a number or a decimal string, rounded to 8 decimals; `call` has `api`, `operation`, `consumer`, `status`, `request_bytes`, `response_bytes` and `duration_ms`.",
             ),
             Key::new(
                 "tiers",
                 Kind::List(&Kind::Object(&TIER)),
-                "For each call by how many the consumer has made in the period of an invoice.",
+                "Graduated price of a call, by the number of calls of the consumer in the invoice period.",
             ),
-            Key::new(
-                "currency",
-                Kind::Format(formats::CURRENCY),
-                "Code of the currency (ISO 4217).",
-            )
-            .required(),
+            Key::new("currency", Kind::Format(formats::CURRENCY), "Currency code (ISO 4217).")
+                .required(),
             PRICE_DECIMALS.key,
         ],
     )
@@ -78,32 +71,33 @@ pub(super) static PRICE: Shape = Shape {
 /// An item of `tiers`.
 pub(super) static TIER: Shape = Shape::new(
     "a tier",
-    "The price of calls from where the tier before ends.",
+    "A price for calls above the end of the previous tier.",
     &[
         Key::new(
             "up_to",
             Kind::Integer(1, u64::MAX),
-            "The last call of the period that costs this; only the last tier has none.",
+            "Last call of the invoice period in this tier; absent in the last tier only.",
         ),
-        Key::new("per_call", Kind::Format(formats::PRICE), "For each of these calls.").required(),
+        Key::new("per_call", Kind::Format(formats::PRICE), "Price of a call in this tier.")
+            .required(),
     ],
 );
 
 const QUOTA_PER: Typed<QuotaPeriod> =
-    choice("per", "The period; weeks begin on Monday.").required();
+    choice("per", "Length of the period; weeks begin on Monday.").required();
 const QUOTA_ZONE: Defaulted<TimeZone> = Typed::new(
-    Key::new("zone", Kind::Format(format::ZONE), "Time zone in which the period begins."),
+    Key::new("zone", Kind::Format(format::ZONE), "Time zone of the calendar period."),
     |node| TimeZone::get(node.text()?).ok(),
 )
 .default("UTC");
-const QUOTA_ROLLING: Defaulted<bool> = boolean("rolling", "In no stretch as long as the period are more calls admitted, whatever the calendar says. A month is 30 days then, a year 365; a call gives its place back up to a 60th of the period late.").default("false");
+const QUOTA_ROLLING: Defaulted<bool> = boolean("rolling", "Rolling window: the limit holds for any interval of the length of the period, independent of the calendar. A month has 30 days, a year 365. A call leaves the window up to 1/60 of the period late.").default("false");
 
 /// `quota` of a plan.
 pub(super) static QUOTA: Shape = Shape::new(
     "a quota",
-    "So many calls in a period, by the calendar or rolling.",
+    "Maximum number of calls per calendar period or rolling window.",
     &[
-        Key::new("calls", Kind::Integer(1, u64::MAX), "Calls admitted in a period.").required(),
+        Key::new("calls", Kind::Integer(1, u64::MAX), "Calls admitted per period.").required(),
         QUOTA_PER.key,
         QUOTA_ZONE.key,
         QUOTA_ROLLING.key,
@@ -112,20 +106,25 @@ pub(super) static QUOTA: Shape = Shape::new(
 
 /// A value of `consumers`.
 pub(super) static CONSUMER: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("keys", "write `api_keys: [\"sha256:…\"]`"),
         ("api_key", "write `api_keys: [\"sha256:…\"]`"),
     ],
     ..Shape::new(
         "a consumer",
-        "Who calls.",
+        "A client of the APIs: a person, organization or program.",
         &[
-            Key::new("plan", Kind::Format(format::NAME), "Its plan.").absent("no limit"),
-            Key::new("match", Kind::Object(&MATCH), "How a token's owner is recognised."),
+            Key::new("plan", Kind::Format(format::NAME), "Plan of the consumer.")
+                .absent("no limit"),
+            Key::new(
+                "match",
+                Kind::Object(&MATCH),
+                "Tokens and certificates that identify the consumer.",
+            ),
             Key::new(
                 "api_keys",
                 Kind::List(&Kind::Format(format::KEY_HASH)),
-                "Hashes of its keys, as `weir key new` prints them.",
+                "Hashes of the consumer's API keys, as printed by `weir key new`.",
             ),
         ],
     )
@@ -134,10 +133,10 @@ pub(super) static CONSUMER: Shape = Shape {
 /// `match` of a consumer.
 pub(super) static MATCH: Shape = Shape::new(
     "the match of a consumer",
-    "How a token's owner is recognised.",
+    "Tokens and certificates that identify a consumer.",
     &[
-        Key::new("auth", Kind::Format(format::NAME), "The auth that verified the token or the certificate.").required(),
-        Key::new("when", Kind::Format(formats::CEL), "CEL over `claims`: `claims.client_id == \"acme\"`. Of a certificate they are `subject`, `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`, `email`, `not_before`, `not_after`.").required(),
+        Key::new("auth", Kind::Format(format::NAME), "Auth that verified the token or the certificate.").required(),
+        Key::new("when", Kind::Format(formats::CEL), "CEL over `claims`: `claims.client_id == \"acme\"`. Claims of a certificate are `subject`, `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`, `email`, `not_before`, `not_after`.").required(),
     ],
 );
 
@@ -201,7 +200,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Each ends after the one before, and only the last has no end.
+    /// Each tier ends above the previous one, and only the last has no end.
     fn tiers(&mut self, nodes: &[Node]) -> Vec<Tier> {
         let mut tiers: Vec<Tier> = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
@@ -261,7 +260,7 @@ impl Resolver<'_> {
         Some((auth?, when?))
     }
 
-    /// Compiles the expression a node holds.
+    /// Compiles the expression of a node.
     pub(super) fn expression(&mut self, node: &Node, variables: &[&str]) -> Option<Expr> {
         match Expr::compile(node.text()?, variables) {
             Ok(expr) => Some(expr),

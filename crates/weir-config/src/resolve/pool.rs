@@ -13,30 +13,30 @@ use weir_document::finding::{Fault, codes};
 use weir_document::shape::typed::{Choice, Defaulted, boolean, choice, integer, positive};
 use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
-/// Most agents and most waiting requests of one pool.
+/// Maximum number of agents and of queued requests of a pool.
 const MOST: u64 = 100_000;
 
 const PROTOCOL: Defaulted<AgentProtocol> = choice(
     "protocol",
-    "What agents speak: FastCGI 1.0, HTTP/1.1, or CGI, which starts a process for each request.",
+    "Protocol of the agents: FastCGI 1.0, HTTP/1.1, or CGI, which starts a process per request.",
 )
 .default("fastcgi");
-const NO_NEW_PRIVILEGES: Defaulted<bool> = boolean("no_new_privileges", "Agents and what they start gain no privileges by set-user-ID and set-group-ID programs (`PR_SET_NO_NEW_PRIVS`); `false` for agents that need `sudo`, or a mail program that is set-group-ID.").default("true");
-const TIMEOUT: Defaulted<Duration> = positive("timeout", "Time from the request's last byte to the first byte of the answer; an agent that takes longer is killed, with the processes it has started.").default("30s");
+const NO_NEW_PRIVILEGES: Defaulted<bool> = boolean("no_new_privileges", "Set `PR_SET_NO_NEW_PRIVS`: agents and their child processes gain no privileges from set-user-ID and set-group-ID programs. `false` for agents that need `sudo` or a set-group-ID mail program.").default("true");
+const TIMEOUT: Defaulted<Duration> = positive("timeout", "Time from the last byte of the request to the first byte of the response. After a timeout the agent is killed with its child processes.").default("30s");
 const IDLE_TIMEOUT: Defaulted<Duration> =
-    positive("idle_timeout", "How long a body may make no progress in either direction.")
-        .default("60s");
+    positive("idle_timeout", "Time without progress of a body in either direction.").default("60s");
 const START_TIMEOUT: Defaulted<Duration> =
-    positive("start_timeout", "Time until a new agent answers for the first time.").default("30s");
+    positive("start_timeout", "Time from the start of an agent to its first response.")
+        .default("30s");
 const STOP_TIMEOUT: Defaulted<Duration> =
-    positive("stop_timeout", "Time that an agent has to end by itself when it is to stop.")
+    positive("stop_timeout", "Time for an agent to exit by itself before it is killed.")
         .default("5s");
 
 /// A value of `pools`.
 pub(super) static POOL: Shape = Shape {
     short: Some("connect"),
     groups: &[Group { keys: &["script", "root"], required: false }],
-    slips: &[
+    misspellings: &[
         ("cmd", "write `command: [program, argument]`"),
         ("socket", "write `connect: \"unix:/path\"`"),
         ("cwd", "write `folder`"),
@@ -45,118 +45,126 @@ pub(super) static POOL: Shape = Shape {
     ],
     ..Shape::new(
         "a pool",
-        "Agents, which are processes that answer one request at a time: started by weir (`command`), or by somebody else (`connect`).",
+        "Process pool: agents, each of which handles one request at a time. Agents are started by weir (`command`) or externally (`connect`).",
         &[
             PROTOCOL.key,
-            Key::new("command", Kind::OneOrMany(&Kind::Text), "The program and its arguments, not read by a shell; a path with a slash is relative to this file. It gets its listening socket as standard input, unless an argument has `{socket}`: then it is to listen at that path itself. Of `cgi` it is the interpreter of scripts.").absent("with `cgi`: the script itself"),
-            Key::new("connect", Kind::Text, "Where agents are listening that weir does not start: `unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`."),
-            Key::new("folder", Kind::Text, "Working folder, relative to this file.").absent("that of this file"),
-            Key::new("user", Kind::Scalar, "User that agents run as, by name or number; only root can start them as another.").absent("weir's own"),
+            Key::new("command", Kind::OneOrMany(&Kind::Text), "Program and arguments, without a shell; a path with a slash is relative to this file. The program receives its listening socket as standard input; if an argument contains `{socket}`, the program listens at that path itself. With `cgi`: the interpreter of the scripts.").absent("with `cgi`: the script itself"),
+            Key::new("connect", Kind::Text, "Address of agents that are started externally: `unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`."),
+            Key::new("folder", Kind::Text, "Working folder, relative to this file.").absent("the folder of this file"),
+            Key::new("user", Kind::Scalar, "User of the agents, by name or number. Only root can start agents as another user.").absent("that of weir"),
             NO_NEW_PRIVILEGES.key,
-            Key::new("env", Kind::Table(Names::Name, &Kind::Secret), "Environment; besides, agents have only `PATH` and `LANG` of weir's."),
-            Key::new("limits", Kind::Object(&POOL_LIMITS), "What one agent may use."),
-            Key::new("agents", Kind::Object(&AGENTS), "How many there are."),
-            Key::new("queue", Kind::Object(&QUEUE), "Requests that wait for an agent."),
-            Key::new("recycle", Kind::Object(&RECYCLE), "When an agent is replaced."),
+            Key::new("env", Kind::Table(Names::Name, &Kind::Secret), "Environment variables, in addition to `PATH` and `LANG` of weir; no others are inherited."),
+            Key::new("limits", Kind::Object(&POOL_LIMITS), "Resource limits of an agent."),
+            Key::new("agents", Kind::Object(&AGENTS), "Number of agents."),
+            Key::new("queue", Kind::Object(&QUEUE), "Queue of requests that wait for an agent."),
+            Key::new("recycle", Kind::Object(&RECYCLE), "Replacement of agents."),
             TIMEOUT.key,
             IDLE_TIMEOUT.key,
             START_TIMEOUT.key,
             STOP_TIMEOUT.key,
-            Key::new("script", Kind::Text, "The file that answers, as `SCRIPT_FILENAME`, relative to this file."),
-            Key::new("root", Kind::Text, "Folder, relative to this file, in which the rest of the path names the file that answers."),
-            Key::new("extensions", Kind::OneOrMany(&Kind::Format(format::NAME)), "Endings of the files in `root` that may answer.").absent("php; with `cgi` every file that may be executed"),
-            Key::new("index", Kind::Format(format::NAME), "The file that answers for a folder."),
-            Key::new("headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers that agents get although they carry credentials (`authorization`, `cookie`) or have an underscore or a dot in their names."),
-            Key::new("params", Kind::Table(Names::Name, &Kind::Scalar), "Variables that every request has besides those of CGI."),
+            Key::new("script", Kind::Text, "Script that handles all requests (`SCRIPT_FILENAME`), relative to this file."),
+            Key::new("root", Kind::Text, "Folder of scripts, relative to this file; the rest of the path selects the script."),
+            Key::new("extensions", Kind::OneOrMany(&Kind::Format(format::NAME)), "Extensions of files in `root` that are run as scripts.").absent("php; with `cgi` every executable file"),
+            Key::new("index", Kind::Format(format::NAME), "Index script of a folder."),
+            Key::new("headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers to pass to agents although they contain credentials (`authorization`, `cookie`) or have an underscore or a dot in the name."),
+            Key::new("params", Kind::Table(Names::Name, &Kind::Scalar), "Variables of every request, in addition to those of CGI."),
         ],
     )
 };
 
 const AGENTS_MIN: Defaulted<usize> =
-    integer("min", (0, MOST), "Never fewer, as far as they can be started.").default("1");
-const AGENTS_MAX: Defaulted<usize> = integer("max", (1, MOST), "Never more. Of agents that weir does not start: connections to them, which must not be more than the processes behind.").default("10");
+    integer("min", (0, MOST), "Minimum number of agents, if they can be started.").default("1");
+const AGENTS_MAX: Defaulted<usize> = integer("max", (1, MOST), "Maximum number of agents. With `connect`: of connections, which must not exceed the number of processes behind the address.").default("10");
 const AGENTS_STARTING: Defaulted<usize> =
-    integer("starting", (1, MOST), "Most that are starting at once.").default("2");
+    integer("starting", (1, MOST), "Maximum number of agents that start at the same time.")
+        .default("2");
 
 /// `agents` of a pool.
 pub(super) static AGENTS: Shape = Shape {
-    slips: &[("maximum", "write `max`")],
+    misspellings: &[("maximum", "write `max`")],
     ..Shape::new(
         "the agents of a pool",
-        "How many there are.",
+        "Number of agents.",
         &[
             AGENTS_MIN.key,
-            Key::new("initial", Kind::Integer(0, MOST), "So many from the start.").absent("`min`"),
+            Key::new("initial", Kind::Integer(0, MOST), "Number of agents at the start.")
+                .absent("`min`"),
             AGENTS_MAX.key,
             AGENTS_STARTING.key,
         ],
     )
 };
 
-const QUEUE_MAX: Defaulted<usize> = integer("max", (0, MOST), "Most of them.").default("100");
+const QUEUE_MAX: Defaulted<usize> =
+    integer("max", (0, MOST), "Maximum number of waiting requests.").default("100");
 const QUEUE_WAIT: Defaulted<Duration> =
-    positive("wait", "How long one waits at most.").default("15s");
+    positive("wait", "Maximum time in the queue.").default("15s");
 
 /// `queue` of a pool.
 pub(super) static QUEUE: Shape = Shape {
-    slips: &[("maximum", "write `max`")],
+    misspellings: &[("maximum", "write `max`")],
     ..Shape::new(
         "the queue of a pool",
-        "Requests that wait for an agent; one more, or one that waits longer, is answered 503 with Retry-After.",
+        "Queue of requests that wait for an agent. If the queue is full or the time is over, the response is a 503 with Retry-After.",
         &[QUEUE_MAX.key, QUEUE_WAIT.key],
     )
 };
 
 /// `recycle` of a pool.
 pub(super) static RECYCLE: Shape = Shape::new(
-    "the recycling of agents",
-    "When an agent is replaced, after the request it has.",
+    "the agent recycling",
+    "Replacement of agents after the current request.",
     &[
-        Key::new("requests", Kind::Integer(1, u64::MAX), "After so many requests.").absent("never"),
-        Key::new("memory", Kind::Format(format::SIZE), "When it holds so much in memory.").absent("never"),
-        Key::new("age", Kind::Format(format::POSITIVE_DURATION), "When it is so old.").absent("never"),
-        Key::new("idle", Kind::Format(format::POSITIVE_DURATION), "When it has had nothing to do for so long, and there are more than `min`: it is not replaced then.").absent("never; connections 50s"),
+        Key::new("requests", Kind::Integer(1, u64::MAX), "Number of requests of an agent.").absent("never"),
+        Key::new("memory", Kind::Format(format::SIZE), "Memory of an agent.").absent("never"),
+        Key::new("age", Kind::Format(format::POSITIVE_DURATION), "Age of an agent.").absent("never"),
+        Key::new("idle", Kind::Format(format::POSITIVE_DURATION), "Idle time of an agent above `min`; the agent is stopped without a replacement. With `connect`: of a connection.").absent("never; with `connect` 50s"),
     ],
 );
 
 /// `limits` of a pool.
 pub(super) static POOL_LIMITS: Shape = Shape::new(
     "the limits of an agent",
-    "What one agent may use (setrlimit).",
+    "Resource limits of an agent (setrlimit).",
     &[
-        Key::new("memory", Kind::Format(format::SIZE), "Address space.").absent("weir's own"),
-        Key::new("files", Kind::Integer(3, 1_000_000_000), "Open files.").absent("1024"),
-        Key::new("processes", Kind::Integer(1, 1_000_000_000), "Processes of its user.")
-            .absent("weir's own"),
+        Key::new("memory", Kind::Format(format::SIZE), "Address space.").absent("that of weir"),
+        Key::new("files", Kind::Integer(3, 1_000_000_000), "Number of open files.")
+            .absent("soft limit 1024"),
+        Key::new(
+            "processes",
+            Kind::Integer(1, 1_000_000_000),
+            "Number of processes of the agent's user.",
+        )
+        .absent("that of weir"),
         Key::new(
             "cpu",
             Kind::Format(format::POSITIVE_DURATION),
-            "Processor time, in whole seconds.",
+            "CPU time in seconds, without fractions.",
         )
-        .absent("weir's own"),
+        .absent("that of weir"),
     ],
 );
 
-/// `pool` of a route written out.
+/// `pool` of a route as a mapping.
 pub(super) static POOL_HANDLER: Shape = Shape::new(
-    "a pool that answers",
-    "An agent of a pool answers.",
+    "a pool handler",
+    "Requests are handled by an agent of a pool.",
     &[
-        Key::new("name", Kind::Format(format::NAME), "Which pool.").required(),
+        Key::new("name", Kind::Format(format::NAME), "Name of the pool.").required(),
         Key::new(
             "script",
             Kind::Text,
-            "The file that answers, relative to this file, instead of the pool's.",
+            "Script that handles the requests, relative to this file, in place of that of the pool.",
         ),
         Key::new(
             "timeout",
             Kind::Format(format::POSITIVE_DURATION),
-            "Time to the first byte of the answer, instead of the pool's.",
+            "Time to the first byte of the response, in place of that of the pool.",
         ),
     ],
 );
 
-/// How long a connection to somebody else's agents stays open without a request.
+/// Idle time after which a connection to external agents is closed.
 const IDLE: Duration = Duration::from_secs(50);
 
 impl Choice for AgentProtocol {
@@ -239,7 +247,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What says something of processes says nothing of connections.
+    /// Settings of processes do not apply to connections.
     fn only_with_command(&mut self, fields: &Fields<'_>) {
         let processes = [
             "folder",
@@ -332,7 +340,7 @@ impl Resolver<'_> {
         Some(program)
     }
 
-    /// A program that gains privileges when it is started cannot do so any more.
+    /// Agents cannot run a program that gains privileges when started.
     fn warn_of_privileges(&mut self, program: &Program, fields: &Fields<'_>) {
         let (Some(name), Some(node)) = (program.command.first(), fields.many("command").first())
         else {
@@ -370,7 +378,7 @@ impl Resolver<'_> {
     fn account(&mut self, node: &Node) -> Option<Account> {
         let text = node.text()?;
         if self.draft.sealed {
-            // Nobody is asked; nor is anything started by what comes of it.
+            // No user database is queried, and no process is started, with the result.
             return Some(Account { name: text.to_owned(), uid: u32::MAX, gid: u32::MAX });
         }
         let found = match text.parse() {
@@ -386,7 +394,7 @@ impl Resolver<'_> {
         Some(Account { name: text.to_owned(), uid, gid })
     }
 
-    /// Names and values of variables, whose names programs must be able to read.
+    /// Names and values of variables; programs must be able to read the names.
     fn variables(&mut self, fields: &Fields<'_>, key: &str) -> Vec<(String, String)> {
         let mut variables = Vec::new();
         for member in fields.members(key) {
@@ -478,7 +486,7 @@ impl Resolver<'_> {
         Some(AgentScript::Below(ScriptRoot { folder, extensions, index }))
     }
 
-    /// A file that answers. Agents on another machine have files that are not here.
+    /// The script. External agents on another machine may have files that do not exist here.
     fn script_file(&mut self, node: &Node, fields: &Fields<'_>) -> Option<PathBuf> {
         let path = self.draft.texts.resolve(node.at.file, node.text()?);
         if fields.text("connect").is_some_and(|connect| connect.starts_with("tcp:")) {

@@ -1,4 +1,4 @@
-//! Proxies.
+//! Reverse proxy.
 
 use super::headers::HEADERS;
 use super::upgrade::UPGRADE;
@@ -14,80 +14,86 @@ use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::{Fault, codes};
 use weir_document::shape::format::target;
-use weir_document::shape::typed::{Defaulted, integer, positive, size};
+use weir_document::shape::typed::{Defaulted, Typed, integer, positive, size};
 use weir_document::shape::{Key, Kind, Names, Shape, format};
 use weir_document::units;
 
-const PATH: Key = Key::new("path", Kind::Text, "The path it is asked for: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the rest a wildcard took).").default("keep");
+const PATH: Key = Key::new("path", Kind::Text, "Path of the upstream request: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the part matched by a wildcard).").default("keep");
 const HOST: Key = Key::new(
     "host",
     Kind::Text,
-    "The Host header it gets: `upstream` (the target's own), `client`, or this one.",
+    "Host header of the upstream request: `upstream` (the host of the target), `client` (that of the client's request), or this host.",
 )
 .default("upstream");
-/// `proxy` written out.
+const QUERY_MODES: Kind = Kind::Either(&[Kind::Enum(&["keep", "drop"]), Kind::Object(&QUERY)]);
+const QUERY_MODE: Defaulted<QueryMode> =
+    Typed::new(Key::new("query", QUERY_MODES, "Query of the upstream request."), query_mode_of)
+        .default("keep");
+
+/// `proxy` as a mapping.
 pub(super) static PROXY: Shape = Shape::new(
     "a proxy",
-    "An upstream answers.",
+    "Reverse proxy: requests are forwarded to an upstream.",
     &[
-        Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
-        Key::new("instead", Kind::List(&Kind::Object(&INSTEAD)), "Other upstreams that get some of the requests; the first that takes one has it.").absent("none"),
-        Key::new("mirror", Kind::OneOrMany(&Kind::Object(&MIRROR)), "Upstreams that get copies of requests; nobody gets their answers.").absent("none"),
+        Key::new("upstream", Kind::Format(format::NAME), "Name of the upstream.").required(),
+        Key::new("instead", Kind::List(&Kind::Object(&INSTEAD)), "Traffic splitting: other upstreams for some requests (canary releases). The first that matches a request is used.").absent("none"),
+        Key::new("mirror", Kind::OneOrMany(&Kind::Object(&MIRROR)), "Mirroring: upstreams that receive copies of requests. Their responses are discarded.").absent("none"),
         PATH,
         HOST,
-        Key::new("query", Kind::Either(&[Kind::Enum(&["keep", "drop"]), Kind::Object(&QUERY)]), "The query it gets.").default("keep"),
+        QUERY_MODE.key,
         HEADERS,
-        Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time to the first byte of the answer, instead of the upstream's."),
-        Key::new("upgrade", Kind::Either(&[Kind::Format(format::PROTOCOL), Kind::Object(&UPGRADE)]), "What its connections may become, such as `websocket`; a protocol alone is short for `{protocols: PROTOCOL}`.").absent("nothing: who asks for a WebSocket is refused"),
+        Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time to the first byte of the response, in place of that of the upstream."),
+        Key::new("upgrade", Kind::Either(&[Kind::Format(format::PROTOCOL), Kind::Object(&UPGRADE)]), "Protocols to which connections may be upgraded, such as `websocket`; a protocol is short for `{protocols: PROTOCOL}`.").absent("none: WebSocket requests are rejected"),
     ],
 );
 
 const SHARED_BY: Kind = Kind::Either(&[Kind::Enum(&["address"]), Kind::Object(&HASH)]);
-const INSTEAD_BY: Key = Key::new("by", SHARED_BY, "What requests are in the share, or out of it, together by. Raising the share keeps in it who was in it; a request that has nothing of the kind is out.").default("address");
+const INSTEAD_BY: Key = Key::new("by", SHARED_BY, "Attribute by which requests are assigned to the share: requests with the same value have the same upstream, also after an increase of the share. Requests without the attribute are not part of the share.").default("address");
 
 /// An item of `instead`.
 pub(super) static INSTEAD: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("weight", "write `share: 5%`"),
         ("percent", "write `share: 5%`"),
         ("hash", "write `by`"),
     ],
     ..Shape::new(
-        "another upstream",
-        "An upstream that gets those requests for which `when` holds, and of them the `share`.",
+        "a traffic split",
+        "Traffic split: an upstream for a `share` of the requests that match `when`.",
         &[
-            Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
-            Key::new("when", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`: `request.headers['x-beta'] == '1'`. What cannot be evaluated does not hold.").absent("always"),
-            Key::new("share", Kind::Format(format::PERCENT), "How much of them, from `0.01%` to `100%`.").absent("all"),
+            Key::new("upstream", Kind::Format(format::NAME), "Name of the upstream.").required(),
+            Key::new("when", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`: `request.headers['x-beta'] == '1'`. If the evaluation fails, the request does not match.").absent("always"),
+            Key::new("share", Kind::Format(format::PERCENT), "Share of the requests, from `0.01%` to `100%`.").absent("all"),
             INSTEAD_BY,
         ],
     )
 };
 
-const MIRROR_BODY: Defaulted<usize> =
-    size("body", "Largest body that is copied, at most 1MiB; requests with a longer one are not.")
-        .default("64KiB");
-const MIRROR_IN_FLIGHT: Defaulted<usize> = integer("in_flight", (1, 10_000), "Most copies of a worker that are being made or under way to this upstream; further requests are not copied.").default("32");
+const MIRROR_BODY: Defaulted<usize> = size(
+    "body",
+    "Maximum size of a copied body, up to 1MiB; requests with a larger body are not mirrored.",
+)
+.default("64KiB");
+const MIRROR_IN_FLIGHT: Defaulted<usize> = integer("in_flight", (1, 10_000), "Maximum number of copies per worker that are in preparation or in flight to this upstream; further requests are not mirrored.").default("32");
 const MIRROR_TIMEOUT: Defaulted<Duration> =
-    positive("timeout", "Time from when a copy is sent to the last byte of its answer.")
-        .default("5s");
+    positive("timeout", "Time from sending a copy to the last byte of its response.").default("5s");
 
 /// An item of `mirror`.
 pub(super) static MIRROR: Shape = Shape {
     short: Some("upstream"),
-    slips: &[
+    misspellings: &[
         ("percent", "write `share: 5%`"),
         ("weight", "write `share: 5%`"),
-        ("by", "a share of copies is drawn by lot, whoever asks"),
+        ("by", "mirrored requests are sampled at random: remove it"),
         ("max", "write `in_flight`"),
     ],
     ..Shape::new(
         "a mirror",
-        "An upstream that gets a copy of those requests for which `when` holds, and of them the `share`, with `weir-mirrored: 1`, whatever their method. Its answers are read and thrown away.",
+        "Mirror: an upstream that receives a copy of a `share` of the requests that match `when`, with any method. Copies have the header `weir-mirrored: 1`. The responses are read and discarded.",
         &[
-            Key::new("upstream", Kind::Format(format::NAME), "Which.").required(),
-            Key::new("when", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`. What cannot be evaluated does not hold.").absent("always"),
-            Key::new("share", Kind::Format(format::PERCENT), "How much of them, drawn by lot, from `0.01%` to `100%`.").absent("all"),
+            Key::new("upstream", Kind::Format(format::NAME), "Name of the upstream.").required(),
+            Key::new("when", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`. If the evaluation fails, the request does not match.").absent("always"),
+            Key::new("share", Kind::Format(format::PERCENT), "Share of the requests, sampled at random, from `0.01%` to `100%`.").absent("all"),
             MIRROR_BODY.key,
             MIRROR_IN_FLIGHT.key,
             MIRROR_TIMEOUT.key,
@@ -98,14 +104,14 @@ pub(super) static MIRROR: Shape = Shape {
 /// `query` of a proxy.
 pub(super) static QUERY: Shape = Shape::new(
     "query edits",
-    "Removed first, then set.",
+    "Query edits: first `remove`, then `set`.",
     &[
-        Key::new("set", Kind::Table(Names::Parameter, &Kind::Scalar), "Parameters to set; one of the same name is replaced. Views of the configuration and explanations show no values.").redacted(),
+        Key::new("set", Kind::Table(Names::Parameter, &Kind::Scalar), "Parameters to set; each replaces those of the same name. Views of the configuration and explanations do not show the values.").redacted(),
         Key::new("remove", Kind::OneOrMany(&Kind::Format(format::PARAMETER)), "Parameters to remove."),
     ],
 );
 
-/// Most bytes of a body that a mirror may copy.
+/// Maximum size of a mirrored body in bytes.
 const MIRRORED_BODY: usize = 1024 * 1024;
 
 impl Resolver<'_> {
@@ -129,7 +135,7 @@ impl Resolver<'_> {
             upstream: upstream?,
             path: path?,
             host: host?,
-            query: query(&fields),
+            query: fields.read(&QUERY_MODE),
             headers: headers::edits(Some(fields)),
             timeout: fields.duration("timeout").or(first_byte),
             instead: fields.many("instead").iter().filter_map(|n| self.instead(n)).collect(),
@@ -138,7 +144,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// An item of `mirror`; a finding says so if it is none.
+    /// An item of `mirror`; `None` with a finding.
     fn mirror(&mut self, node: &Node) -> Option<Mirror> {
         let fields = Fields::new(node, &MIRROR);
         let to = fields.get("upstream")?;
@@ -175,7 +181,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// An item of `instead`; a finding says so if it is none.
+    /// An item of `instead`; `None` with a finding.
     fn instead(&mut self, node: &Node) -> Option<Instead> {
         let fields = Fields::new(node, &INSTEAD);
         let to = fields.get("upstream")?;
@@ -229,7 +235,7 @@ impl Resolver<'_> {
             "upstream" => Some(HostMode::Upstream),
             "client" => Some(HostMode::Client),
             host => {
-                // A target's rules for host and port are those of the Host header.
+                // Host and port follow the rules of a Host header.
                 if host.contains(['/', '*']) || target(&format!("http://{host}")).is_err() {
                     let near =
                         weir_document::finding::nearest(host, ["upstream", "client"].into_iter());
@@ -250,22 +256,21 @@ impl Resolver<'_> {
     }
 }
 
-fn query(fields: &Fields<'_>) -> QueryMode {
-    match fields.object("query", &QUERY) {
-        Some(edits) => QueryMode::Edit {
-            remove: edits.texts("remove"),
-            set: edits
-                .members("set")
-                .iter()
-                .filter_map(|m| Some((m.key.clone(), m.value.text()?.to_owned())))
-                .collect(),
-        },
-        None if fields.text("query") == Some("drop") => QueryMode::Drop,
-        None => QueryMode::Keep,
+fn query_mode_of(node: &Node) -> Option<QueryMode> {
+    if node.members().is_some() {
+        let edits = Fields::new(node, &QUERY);
+        let set = edits.members("set").iter();
+        let set = set.filter_map(|m| Some((m.key.clone(), m.value.text()?.to_owned())));
+        return Some(QueryMode::Edit { remove: edits.texts("remove"), set: set.collect() });
+    }
+    match node.text()? {
+        "keep" => Some(QueryMode::Keep),
+        "drop" => Some(QueryMode::Drop),
+        _ => None,
     }
 }
 
-/// `/v2/{id}/{*}` in parts; every parameter must be one of the route's.
+/// Parts of `/v2/{id}/{*}`; every parameter must be one of the route's path.
 pub(super) fn template(text: &str, pattern: &PathPattern) -> Result<Vec<PathPart>, Fault> {
     let fault = |message: String| Fault::value(message).code(codes::BAD_PATH);
     if !text.starts_with('/') {

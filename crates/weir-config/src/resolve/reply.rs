@@ -1,4 +1,4 @@
-//! Declared answers.
+//! Static responses.
 
 use super::xml::{FROM, XML_KEY, formats_key};
 use super::{Fields, Resolver, headers};
@@ -10,40 +10,46 @@ use weir_document::shape::typed::{Defaulted, integer};
 use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 use weir_expr::Format;
 
-const STATUS: Defaulted<u16> = integer("status", (200, 599), "Status code.").default("200");
+const STATUS: Defaulted<u16> =
+    integer("status", (200, 599), "Status code of the response.").default("200");
 const AS: Defaulted<Vec<String>> =
-    formats_key("Formats of `value` and `map`, the preferred one first.");
+    formats_key("Formats of `value` and `map` in order of preference.");
 const INDENT: Defaulted<usize> =
-    integer("indent", (0, 16), "Spaces a level; 0 is compact.").default("0");
+    integer("indent", (0, 16), "Spaces per level of indentation; 0 for compact output.")
+        .default("0");
 
 /// `reply`.
 pub(super) static REPLY: Shape = Shape {
     short: Some("text"),
     groups: &[Group { keys: &["json", "value", "map", "text", "bytes"], required: false }],
-    slips: &[
+    misspellings: &[
         ("body", "write `json`, `value`, `text` or `bytes`"),
         ("content_type", "write `headers: {content-type: …}`"),
         ("code", "write `status`"),
     ],
     ..Shape::new(
         "a reply",
-        "A declared answer: at most one of `json`, `value`, `map`, `text` and `bytes`; none of them is an empty body.",
+        "Static response, with at most one of `json`, `value`, `map`, `text` and `bytes`; without any of them the body is empty.",
         &[
             STATUS.key,
-            Key::new("headers", Kind::Table(Names::Header, &Kind::Scalar), "Headers."),
-            Key::new("json", Kind::Json, "A value that is always sent as JSON."),
+            Key::new(
+                "headers",
+                Kind::Table(Names::Header, &Kind::Scalar),
+                "Headers of the response.",
+            ),
+            Key::new("json", Kind::Json, "Value that is always sent as JSON."),
             Key::new(
                 "value",
                 Kind::Json,
-                "A value in the formats of `as`, negotiated by the Accept header.",
+                "Value in one of the formats of `as`, negotiated by the Accept header.",
             ),
             Key::new(
                 "map",
                 Kind::Json,
-                "A value mapped from the request: a JSON structure whose leaves are RFC 9535 paths into the body, `{literal: …}` or `{cel: …}`; in the formats of `as`.",
+                "Value mapped from the request, in one of the formats of `as`: a JSON structure whose leaves are RFC 9535 paths into the body, `{literal: …}` or `{cel: …}`.",
             ),
-            Key::new("text", Kind::Text, "A text."),
-            Key::new("bytes", Kind::Format(format::BASE64), "Bytes in Base64."),
+            Key::new("text", Kind::Text, "Text of the body."),
+            Key::new("bytes", Kind::Format(format::BASE64), "Body in Base64."),
             AS.key,
             INDENT.key,
             FROM.key,
@@ -52,11 +58,11 @@ pub(super) static REPLY: Shape = Shape {
     )
 };
 
-/// Statuses that never have a body (RFC 9110 section 15).
+/// Statuses without a body (RFC 9110 section 15).
 const BODYLESS: [u64; 3] = [204, 205, 304];
-/// Deepest constant value: deeper ones are no sensible answers.
+/// Maximum nesting of a constant value.
 const CONSTANT: &str = "this value cannot be rendered";
-/// Name of the root element of an answer in XML.
+/// Default name of the root element of a response in XML.
 pub(super) const ROOT: &str = "response";
 
 impl Resolver<'_> {

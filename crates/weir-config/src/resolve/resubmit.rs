@@ -1,4 +1,4 @@
-//! Resubmission.
+//! Resubmission (replay) of transactions.
 
 use super::headers::EDITS;
 use super::route::ROUTE;
@@ -13,33 +13,33 @@ use weir_document::shape::{Key, Kind, Shape, format};
 pub(super) const RESUBMIT_KEY: Key = Key::new(
     "resubmit",
     Kind::Object(&RESUBMIT),
-    "How recorded transactions are sent again; what a route does not say its API does.",
+    "Resubmission (replay) of recorded transactions; a route inherits the values that it does not set from its API.",
 );
 
-const IDEMPOTENCY_KEY: Defaulted<bool> = boolean("idempotency_key", "The upstream gets `Idempotency-Key`, the same for every attempt at the same request, unless the request has one of its own.").default("false");
+const IDEMPOTENCY_KEY: Defaulted<bool> = boolean("idempotency_key", "Send `Idempotency-Key` to the upstream: the same value in every attempt at a request, unless the request has the header itself.").default("false");
 const BILLED: Defaulted<bool> =
-    boolean("billed", "They are billed like other calls.").default("false");
+    boolean("billed", "Bill resubmitted calls like other calls.").default("false");
 
 /// `resubmit`.
 pub(super) static RESUBMIT: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("target", "write `targets`"),
         ("auth", "write `headers: {set: {authorization: \"file:…\"}}`"),
         ("credentials", "write `headers: {set: {authorization: \"file:…\"}}`"),
     ],
     ..Shape::new(
         "the resubmission",
-        "How recorded transactions are sent again.",
+        "Resubmission (replay) of recorded transactions.",
         &[
-            Key::new("targets", Kind::OneOrMany(&Kind::Format(format::NAME)), "Routes of the same API, by their `op`, that a transaction may be sent to instead of its own.").absent("only its own"),
-            Key::new("headers", Kind::Object(&EDITS), "Header edits, the last ones made: what the upstream gets in the place of credentials, which are never replayed."),
+            Key::new("targets", Kind::OneOrMany(&Kind::Format(format::NAME)), "Other routes of the same API, by their `op`, to which a transaction may be resubmitted.").absent("its own route only"),
+            Key::new("headers", Kind::Object(&EDITS), "Header edits, applied last: for example credentials for the upstream, as recorded ones are never replayed."),
             IDEMPOTENCY_KEY.key,
             BILLED.key,
         ],
     )
 };
 
-/// What `resubmit` says, on top of what stands further out.
+/// The values of `resubmit`, on top of the inherited ones.
 pub(super) fn resubmit(fields: &Fields<'_>, outer: &Resubmit) -> Resubmit {
     let Some(own) = fields.object("resubmit", &RESUBMIT) else { return outer.clone() };
     Resubmit {
@@ -51,7 +51,7 @@ pub(super) fn resubmit(fields: &Fields<'_>, outer: &Resubmit) -> Resubmit {
 }
 
 impl Resolver<'_> {
-    /// Reports targets that are no `op` of the API; `routes` are its routes as written.
+    /// Reports targets that are not an `op` of the API; `routes` are its routes as written.
     pub(super) fn resubmit_targets(&mut self, api: &Fields<'_>, routes: &[Node]) {
         let operations: Vec<&str> = routes.iter().filter_map(|r| r.get("op")?.text()).collect();
         let of_route = |route| Fields::new(route, &ROUTE);

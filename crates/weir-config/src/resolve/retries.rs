@@ -10,7 +10,7 @@ use weir_document::shape::typed::{
 use weir_document::shape::{Key, Kind, Shape, format};
 
 const TRIES: Defaulted<u32> =
-    integer("tries", (2, 10), "Tries in all, the first among them.").default("3");
+    integer("tries", (2, 10), "Maximum number of attempts, including the first.").default("3");
 const BUDGET: Defaulted<u32> =
     percent("budget", "Retry budget: retries permitted as a share of the requests of the last 10 s, in addition to `minimum`.")
         .default("20%");
@@ -20,15 +20,15 @@ const MINIMUM: Defaulted<u32> = integer(
     "Retries per second that are permitted in addition to `budget`, averaged over 10 s.",
 )
 .default("3");
-const BACKOFF: Defaulted<Duration> = duration("backoff", "Longest pause before the second try, doubled for each further one, at most tenfold; each pause is random, up to that.").default("25ms");
-const METHODS: Defaulted<RetriedMethods> = choice("methods", "Whose requests are sent again though they may have been dealt with: GET, HEAD, PUT, DELETE, OPTIONS and TRACE only, or all.").default("idempotent");
+const BACKOFF: Defaulted<Duration> = duration("backoff", "Maximum delay before the second attempt; doubled for each further attempt, up to ten times the value. The actual delay is random (full jitter).").default("25ms");
+const METHODS: Defaulted<RetriedMethods> = choice("methods", "Requests that are retried although the upstream may have processed them: only idempotent methods (GET, HEAD, PUT, DELETE, OPTIONS and TRACE), or all.").default("idempotent");
 
-/// `none` is no status.
+/// `none` means no status.
 const STATUSES: Defaulted<Vec<u16>> = Typed::new(
     Key::new(
         "statuses",
         Kind::Either(&[Kind::Enum(&["none"]), Kind::OneOrMany(&Kind::Integer(400, 599))]),
-        "Answers after which there is another try.",
+        "Response statuses that are retried.",
     ),
     |node| if node.text() == Some("none") { Some(Vec::new()) } else { integers_of(node) },
 )
@@ -41,31 +41,31 @@ impl Choice for RetriedMethods {
 
 /// `retries` of an upstream.
 pub(super) static RETRIES: Shape = Shape {
-    slips: &[
-        ("attempts", "write `tries`: the first one counts"),
-        ("count", "write `tries`: the first one counts"),
-        ("on", "write `statuses`; what was not answered at all is always tried again"),
+    misspellings: &[
+        ("attempts", "write `tries`, which includes the first attempt"),
+        ("count", "write `tries`, which includes the first attempt"),
+        ("on", "write `statuses`; requests without a response are always retried"),
         ("per_try_timeout", "write `timeout`"),
         ("hedging", "write `hedge: 50ms`"),
     ],
     ..Shape::new(
         "the retries of an upstream",
-        "How requests are sent again: after a failed connection, one closed without a byte of answer, certain statuses, a try that took too long. A body that is not at hand any more is not.",
+        "Retries after a failed connection, a connection closed without a response, a response with certain statuses, or a timeout of the attempt. A request whose body is no longer buffered is not retried.",
         &[
             TRIES.key,
             STATUSES.key,
-            Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time of each try, from its last byte to the first byte of its answer.").absent("the upstream's `timeout`"),
+            Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Timeout of an attempt, from its last byte to the first byte of the response.").absent("`timeout` of the upstream"),
             BUDGET.key,
             MINIMUM.key,
             BACKOFF.key,
-            Key::new("hedge", Kind::Format(format::POSITIVE_DURATION), "After this long without the head of an answer a GET, HEAD, PUT, DELETE, OPTIONS or TRACE whose body is at hand goes to another target, too, within the budget; the first good answer counts.").absent("never"),
+            Key::new("hedge", Kind::Format(format::POSITIVE_DURATION), "Hedging: if no response head arrives within this time, the request is also sent to another target. The first good response is used. Applies to GET, HEAD, PUT, DELETE, OPTIONS and TRACE with a buffered body, within the budget.").absent("never"),
             METHODS.key,
         ],
     )
 };
 
 impl Resolver<'_> {
-    /// `timeout` is that of the upstream, which has `several` targets or not.
+    /// `timeout` is that of the upstream; `several` means that it has more than one target.
     pub(super) fn retries(
         &mut self,
         fields: &Fields<'_>,

@@ -1,4 +1,4 @@
-//! The main file and the files that it includes.
+//! The main file and its included files.
 
 use super::api::API;
 use super::auth::AUTH;
@@ -15,18 +15,19 @@ use weir_document::shape::typed::{Defaulted, text};
 use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 pub(super) const DATA: Defaulted<String> =
-    text("data", Kind::Text, "Folder for what weir keeps, relative to this file.").default("data");
+    text("data", Kind::Text, "Data folder, relative to this file.").default("data");
 
 const LISTENERS: Kind =
     Kind::OneOrMany(&Kind::Either(&[Kind::Format(format::ADDRESS), Kind::Object(&LISTENER)]));
 pub(super) const LISTEN: Key =
-    Key::new("listen", LISTENERS, "Sockets that serve traffic.").default("127.0.0.1:8080");
+    Key::new("listen", LISTENERS, "Sockets that accept client connections.")
+        .default("127.0.0.1:8080");
 
 /// The main file.
 pub(crate) static ROOT: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("port", "write `listen: [{addr: \"0.0.0.0:8080\"}]`"),
-        ("routes", "routes stand in an API: `apis: {NAME: {base: /, routes: […]}}`"),
+        ("routes", "routes belong to an API: `apis: {NAME: {base: /, routes: […]}}`"),
         ("services", "backends are called `upstreams`"),
         ("backends", "backends are called `upstreams`"),
         ("logging", "write `log: {access: json}`"),
@@ -37,12 +38,12 @@ pub(crate) static ROOT: Shape = Shape {
         "the configuration",
         "The main file, or `weir.yaml` in a folder.",
         &[
-            Key::new("version", Kind::Integer(1, 1), "Version of the configuration's shape.")
+            Key::new("version", Kind::Integer(1, 1), "Version of the configuration format.")
                 .default("1"),
             Key::new(
                 "include",
                 INCLUDE,
-                "Files or patterns (`*`, `?`, `**`) relative to this file; they contribute `apis`, `upstreams`, `pools`, `auth`, `plans` and `consumers`, and may include others.",
+                "Files or patterns (`*`, `?`, `**`) to include, relative to this file. Included files may contain `apis`, `upstreams`, `pools`, `auth`, `plans` and `consumers`, and include further files.",
             ),
             LISTEN,
             Key::new(
@@ -51,32 +52,32 @@ pub(crate) static ROOT: Shape = Shape {
                 "The admin listener: health, readiness, metrics.",
             ),
             DATA.key,
-            Key::new("workers", Kind::Integer(1, 1024), "Threads that serve requests.")
-                .absent("one for each core"),
+            Key::new(
+                "workers",
+                Kind::Integer(1, 1024),
+                "Number of worker threads, which handle requests.",
+            )
+            .absent("one per CPU core"),
             Key::new(
                 "limits",
                 Kind::Object(&LIMITS),
-                "Bounds on what a client may send and for how long.",
+                "Limits on the requests of clients: sizes, times and numbers.",
             ),
-            Key::new("drain", Kind::Object(&DRAIN), "How a stop goes."),
-            Key::new("log", Kind::Object(&LOG), "Logs."),
-            Key::new("journal", Kind::Object(&JOURNAL), "The log of every transaction."),
-            Key::new(
-                "tracker",
-                Kind::Object(&TRACKER),
-                "The searchable record of every transaction.",
-            ),
+            Key::new("drain", Kind::Object(&DRAIN), "Graceful shutdown."),
+            Key::new("log", Kind::Object(&LOG), "Access log."),
+            Key::new("journal", Kind::Object(&JOURNAL), "Append-only log of all transactions."),
+            Key::new("tracker", Kind::Object(&TRACKER), "Searchable record of all transactions."),
             Key::new(
                 "monitor",
                 Kind::Object(&MONITOR),
-                "Counts of calls, for usage, limits and billing.",
+                "Metering of calls, for usage, limits and billing.",
             ),
             Key::new(
                 "telemetry",
                 Kind::Object(&TELEMETRY),
-                "What OpenTelemetry's collectors are told.",
+                "Export of traces and metrics by OpenTelemetry (OTLP).",
             ),
-            Key::new("scripts", Kind::Object(&SCRIPTS), "Bounds of script engines."),
+            Key::new("scripts", Kind::Object(&SCRIPTS), "Settings of all script engines."),
             UPSTREAMS,
             POOLS,
             AUTHS,
@@ -92,11 +93,15 @@ pub(crate) static INCLUDED: Shape = Shape {
     main: Some(&ROOT),
     ..Shape::new(
         "an included file",
-        "A file named by `include:`.",
+        "A file included by `include:`.",
         &[
-            Key::new("version", Kind::Integer(1, 1), "Version of the configuration's shape.")
+            Key::new("version", Kind::Integer(1, 1), "Version of the configuration format.")
                 .default("1"),
-            Key::new("include", INCLUDE, "More files or patterns, relative to this file."),
+            Key::new(
+                "include",
+                INCLUDE,
+                "Further files or patterns to include, relative to this file.",
+            ),
             UPSTREAMS,
             POOLS,
             AUTHS,
@@ -122,15 +127,17 @@ const CONSUMER_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&CONSUMER));
 const API_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&API));
 
 const UPSTREAMS: Key =
-    Key::new("upstreams", UPSTREAM_TABLE, "Named sets of targets that `proxy` hands requests to.");
+    Key::new("upstreams", UPSTREAM_TABLE, "Upstreams: named sets of targets, used by `proxy`.");
 
 const POOLS: Key =
-    Key::new("pools", POOL_TABLE, "Named sets of agents that `pool` hands requests to.");
+    Key::new("pools", POOL_TABLE, "Process pools: named sets of agents, used by `pool`.");
 
-const AUTHS: Key = Key::new("auth", AUTH_TABLE, "Named ways for a caller to prove who it is.");
+const AUTHS: Key = Key::new("auth", AUTH_TABLE, "Named authentication methods.");
 
-const PLANS: Key = Key::new("plans", PLAN_TABLE, "Named rates and quotas for consumers.");
+const PLANS: Key =
+    Key::new("plans", PLAN_TABLE, "Named rates, quotas and prices, used by consumers.");
 
-const CONSUMERS: Key = Key::new("consumers", CONSUMER_TABLE, "Who calls.");
+const CONSUMERS: Key = Key::new("consumers", CONSUMER_TABLE, "Consumers: the clients of the APIs.");
 
-const APIS: Key = Key::new("apis", API_TABLE, "Named sets of routes, each under a base path.");
+const APIS: Key =
+    Key::new("apis", API_TABLE, "APIs: named sets of routes, each under a base path.");

@@ -29,14 +29,14 @@ use weir_document::source_map::Span;
 
 const METHOD: Kind = Kind::Format(formats::PATH);
 
-/// Keys that name a route's method and path.
+/// Keys for method and path of a route.
 pub(super) const METHODS: &[&str] =
     &["get", "head", "post", "put", "patch", "delete", "options", "path"];
 
 /// An item of `routes`.
 pub(super) static ROUTE: Shape = Shape {
     later: &["tracker"],
-    slips: &[
+    misspellings: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
         ("url", "write `get: /path`, or `path: /path` for every method"),
         ("upstream", "write `proxy: NAME`"),
@@ -54,34 +54,34 @@ pub(super) static ROUTE: Shape = Shape {
         "a route",
         "Methods and a path, bound to one handler.",
         &[
-            Key::new("get", METHOD, "Path for GET (HEAD follows)."),
+            Key::new("get", METHOD, "Path for GET and HEAD."),
             Key::new("head", METHOD, "Path for HEAD."),
             Key::new("post", METHOD, "Path for POST."),
             Key::new("put", METHOD, "Path for PUT."),
             Key::new("patch", METHOD, "Path for PATCH."),
             Key::new("delete", METHOD, "Path for DELETE."),
             Key::new("options", METHOD, "Path for OPTIONS."),
-            Key::new("path", METHOD, "Path below the base: `/x/{id}`, with `/*` at the end for the rest."),
-            Key::new("methods", Kind::OneOrMany(&Kind::Format(format::METHOD)), "Methods, beside `path`.").absent("every method"),
-            Key::new("op", Kind::Format(format::OPERATION), "Name of the operation, for metrics and logs. Of an API with `openapi` its `operationId`, which says methods and path as well.").absent("METHODS path"),
+            Key::new("path", METHOD, "Path below the base: `/x/{id}`; a final `/*` matches the rest of the path."),
+            Key::new("methods", Kind::OneOrMany(&Kind::Format(format::METHOD)), "Methods for `path`.").absent("every method"),
+            Key::new("op", Kind::Format(format::OPERATION), "Name of the operation in metrics and logs. In an API with `openapi`: an `operationId`, which defines method and path.").absent("METHODS path"),
             VALIDATE_KEY,
             AUTH_KEY,
             NORMALIZATION_KEY,
             CLIENTS_KEY,
             LIMIT_KEYS,
-            Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Bounds, instead of the API's."),
+            Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Limits of the route, in place of the API's."),
             COMPRESS_KEY,
             CACHE_KEY,
-            capture("the API's"),
+            capture("those of the API"),
             RESUBMIT_KEY,
-            Key::new("request", Kind::Object(&REQUEST), "What is done to the request before the handler."),
-            Key::new("response", Kind::Object(&RESPONSE), "What is done to the answer after the handler."),
-            Key::new("reply", Kind::Object(&REPLY), "A declared answer."),
-            Key::new("proxy", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&PROXY)]), "An upstream answers; a name alone is short for `{upstream: NAME, path: keep, host: upstream}`."),
+            Key::new("request", Kind::Object(&REQUEST), "Transformations of the request before the handler."),
+            Key::new("response", Kind::Object(&RESPONSE), "Transformations of the response after the handler."),
+            Key::new("reply", Kind::Object(&REPLY), "Static response."),
+            Key::new("proxy", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&PROXY)]), "Reverse proxy: requests are forwarded to an upstream. A name is short for `{upstream: NAME, path: keep, host: upstream}`."),
             CALLS_KEY,
-            Key::new("pool", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&POOL_HANDLER)]), "An agent of a pool answers; a name alone is short for `{name: NAME}`."),
+            Key::new("pool", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&POOL_HANDLER)]), "Process pool: requests are handled by an agent. A name is short for `{name: NAME}`."),
             FILES_KEY,
-            Key::new("script", Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]), "A JavaScript module answers; a path alone is short for `{file: PATH}`."),
+            Key::new("script", Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]), "Script: requests are handled by a JavaScript module. A path is short for `{file: PATH}`."),
             MOCK_KEY,
         ],
     )
@@ -89,21 +89,21 @@ pub(super) static ROUTE: Shape = Shape {
 
 pub(super) const REQUEST_TIME: Typed<Option<Duration>> = time_limit(
     "request",
-    "Time from the end of the request head to the last byte of the answer; `none` for event streams.",
+    "Time from the end of the request head to the last byte of the response; `none` for event streams.",
 );
 
 /// `limits` of an API or a route.
 pub(super) static ROUTE_LIMITS: Shape = Shape::new(
     "the limits of an API or a route",
-    "Bounds on requests and answers.",
+    "Limits on requests and responses.",
     &[
-        Key::new("body", Kind::Format(format::SIZE), "Largest request body."),
-        Key::new("answer", Kind::Format(format::SIZE), "Largest answer body, before maps and compression: what is declared longer is answered with 502, what turns out longer is broken off.").absent("any"),
+        Key::new("body", Kind::Format(format::SIZE), "Maximum size of a request body."),
+        Key::new("answer", Kind::Format(format::SIZE), "Maximum size of a response body, before maps and compression. If `Content-Length` is larger, the response is a 502; if the body turns out larger, the response is aborted.").absent("any"),
         REQUEST_TIME.key,
     ],
 );
 
-/// Keys that say method and path at once.
+/// Keys for both method and path.
 const SHORT: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 impl<'a> Resolver<'a> {
@@ -173,7 +173,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Methods in upper case (none: every method), the path, and where it stands.
+    /// Methods in upper case (none: every method), the path, and the location of the path.
     fn methods_and_path(
         &mut self,
         fields: &Fields<'_>,
@@ -207,12 +207,12 @@ impl<'a> Resolver<'a> {
         Some((methods, path_pattern::pattern(node.text()?).ok()?, node.at))
     }
 
-    /// `path` of a route without a shorter form, or the finding that it says no path at all.
+    /// `path` of a route without a method key, or a finding that the path is missing.
     fn written_path<'n>(&mut self, fields: &Fields<'n>) -> Option<&'n Node> {
         let path = fields.get("path");
         let node = fields.node();
         let known = node.members()?.iter().all(|m| ROUTE.key(&m.key).is_some());
-        // What was meant for one has its own finding.
+        // A misspelled key has a finding of its own.
         if node.get("path").is_none() && known {
             let words = weir_document::finding::words(METHODS);
             let message = format!("{} needs one of {words}", ROUTE.name);
@@ -310,7 +310,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Whether a route leaves its path to an operation.
+/// Whether a route gets its path from an operation.
 fn says_no_path(fields: &Fields<'_>) -> bool {
     fields.get("op").is_some() && METHODS.iter().all(|key| fields.get(key).is_none())
 }
@@ -323,21 +323,21 @@ fn operation(methods: &[String], path: &PathPattern) -> String {
     }
 }
 
-/// A name for the limits of a route that can stand in a header as a string (RFC 9651 section
-/// 3.3.3). No API has a space in its name, so it is no API's.
+/// A name for the limits of a route that is valid as a string of a header (RFC 9651 section 3.3.3).
+/// API names have no spaces, so the name cannot be that of an API.
 fn limit_name(api: &str, operation: &str) -> String {
     let plain = |c: char| if matches!(c, ' '..='~') && c != '"' && c != '\\' { c } else { '_' };
     format!("{api} {operation}").chars().map(plain).collect()
 }
 
-/// What two paths that match the same requests have in common.
+/// A key that is equal for two paths that match the same requests.
 pub(super) fn shape(path: &PathPattern) -> String {
     let mut shape = String::new();
     for segment in &path.segments {
         shape.push('/');
         match segment {
             Segment::Literal(text) => shape.push_str(text),
-            // No literal segment holds a slash.
+            // Literal segments do not contain a slash.
             Segment::Template(_) => shape.push_str("{/}"),
         }
     }

@@ -13,41 +13,63 @@ use weir_document::shape::{Key, Kind, Shape, format};
 use weir_module::{Program, Settings};
 
 const AS: Defaulted<Vec<String>> =
-    formats_key("Formats of the values it gives, the preferred one first.");
-const INDENT: Defaulted<u8> =
-    integer("indent", (0, 10), "Spaces a level, as many as `JSON.stringify` writes; 0 is compact.")
-        .default("0");
-const CPU: Defaulted<Duration> = positive("cpu", "Longest uninterrupted CPU time of a call, at most 1s: it is the most by which a call delays others of its worker.").default("20ms");
+    formats_key("Formats of returned values in order of preference.");
+const INDENT: Defaulted<u8> = integer(
+    "indent",
+    (0, 10),
+    "Spaces per level of indentation, as in `JSON.stringify`; 0 for compact output.",
+)
+.default("0");
+const CPU: Defaulted<Duration> = positive("cpu", "Maximum uninterrupted CPU time of a call, up to 1s. Other requests of the same worker can be delayed by this time.").default("20ms");
 const ISOLATION: Defaulted<bool> = Typed::new(
     Key::new(
         "isolation",
         Kind::Enum(&["worker", "thread"]),
-        "`thread` gives it a thread of its own, so that it delays no worker.",
+        "Thread of the script: that of the worker, or with `thread` a thread of its own, which does not delay the worker.",
     ),
     |node| Some(node.text()? == "thread"),
 )
 .default("worker");
-const STATE: Defaulted<bool> = Typed::new(Key::new("state", Kind::Enum(&["call", "shared"]), "How long what stands at the top level of its modules lasts: a call, or as long as the engine, for each worker by itself."), |node| Some(node.text()? == "shared")).default("call");
+const STATE: Defaulted<bool> = Typed::new(Key::new("state", Kind::Enum(&["call", "shared"]), "Lifetime of the module state (values at the top level): one call, or that of the engine. Each worker has its own engine."), |node| Some(node.text()? == "shared")).default("call");
 
-/// `script` of a route, written out.
+const CONFIG: Defaulted<String> = Typed::new(
+    Key::new(
+        "config",
+        Kind::Json,
+        "Value of `request.config`, frozen. Views of the configuration do not show the value.",
+    )
+    .redacted(),
+    |node| node.to_json().ok(),
+)
+.default("null");
+
+/// `script` of a route as a mapping.
 pub(super) static SCRIPT: Shape = Shape {
     short: Some("file"),
-    slips: &[
+    misspellings: &[
         ("path", "write `file`"),
         ("timeout", "write `limits: {request: …}` for the whole request, or `cpu`"),
         ("upstreams", "write `fetch: [NAME]`"),
-        ("memory", "memory is one engine's: write `scripts: {memory: …}` in the main file"),
+        (
+            "memory",
+            "memory is a limit of the engine: write `scripts: {memory: …}` in the main file",
+        ),
     ],
     ..Shape::new(
         "a script",
-        "A JavaScript module answers.",
+        "JavaScript handler: requests are handled by a JavaScript module.",
         &[
-            Key::new("file", Kind::Text, "The module, relative to this file.").required(),
-            Key::new("fetch", Kind::OneOrMany(&Kind::Format(format::NAME)), "Upstreams that its `fetch` reaches, as `http://NAME/path`.").absent("none"),
-            Key::new("config", Kind::Json, "What `request.config` gives, frozen. Views of the configuration show nothing of it.").default("null").redacted(),
+            Key::new("file", Kind::Text, "Path of the module, relative to this file.").required(),
+            Key::new(
+                "fetch",
+                Kind::OneOrMany(&Kind::Format(format::NAME)),
+                "Upstreams that `fetch` of the script may call, as `http://NAME/path`.",
+            )
+            .absent("none"),
+            CONFIG.key,
             AS.key,
             INDENT.key,
-            Key::new("xml", Kind::Object(&XML_WRITTEN), "What XML looks like."),
+            Key::new("xml", Kind::Object(&XML_WRITTEN), "Format of XML output."),
             CPU.key,
             ISOLATION.key,
             STATE.key,
@@ -55,13 +77,13 @@ pub(super) static SCRIPT: Shape = Shape {
     )
 };
 
-const ENGINE_MEMORY: Defaulted<usize> = size("memory", "Memory of one engine, from 4MiB to 1GiB; every worker has one, and every script with a thread of its own.").default("32MiB");
+const ENGINE_MEMORY: Defaulted<usize> = size("memory", "Memory limit of an engine, from 4MiB to 1GiB. Each worker has an engine, and so has each script with its own thread.").default("32MiB");
 
 /// `scripts`.
 pub(super) static SCRIPTS: Shape =
-    Shape::new("what holds for scripts", "Bounds of script engines.", &[ENGINE_MEMORY.key]);
+    Shape::new("the script settings", "Settings of all script engines.", &[ENGINE_MEMORY.key]);
 
-/// Longest uninterrupted CPU time of a call.
+/// Maximum uninterrupted CPU time of a call.
 const MAX_CPU: Duration = Duration::from_secs(1);
 /// Memory of an engine in bytes.
 const ENGINE_SIZES: std::ops::RangeInclusive<usize> = 4 << 20..=1 << 30;
@@ -97,10 +119,7 @@ impl Resolver<'_> {
                 .error(codes::BAD_VALUE, node.at, message)
                 .help("move longer work to an upstream");
         }
-        let config = match fields.raw("config") {
-            Some(node) => node.to_json().ok()?,
-            None => "null".to_owned(),
-        };
+        let config = CONFIG.parse(fields.raw("config"));
         let shared = fields.read(&STATE);
         let indent = fields.read(&INDENT);
         let program = self.program(file, Settings { shared, config, cpu, indent });
@@ -112,7 +131,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// A script that maps: what it does for which method is its own affair.
+    /// The `script` of a transformation; methods are not distinguished.
     pub(super) fn map_script(&mut self, node: &Node) -> Option<Script> {
         let script = self.script(node)?;
         if let Some(source) = self.uncompiled.scripts.last_mut() {

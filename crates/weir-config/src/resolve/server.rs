@@ -14,36 +14,44 @@ use weir_document::shape::{Key, Kind, Shape, format};
 use weir_document::units;
 
 const HEADER_BYTES: Defaulted<usize> =
-    size("header_bytes", "Largest request head, request line included.").default("32KiB");
+    size("header_bytes", "Maximum size of a request head, including the request line.")
+        .default("32KiB");
 const HEADERS: Defaulted<usize> =
-    integer("headers", (1, 256), "Most header fields.").default("100");
-const URL: Defaulted<usize> = size("url", "Longest request target.").default("8KiB");
+    integer("headers", (1, 256), "Maximum number of header fields.").default("100");
+const URL: Defaulted<usize> = size("url", "Maximum length of the request target.").default("8KiB");
 const BODY: Defaulted<u64> =
-    size("body", "Largest request body; APIs and routes may say otherwise.").default("10MiB");
-const CONNECTIONS: Defaulted<usize> =
-    integer("connections", (1, 10_000_000), "Connections open at once, all workers together.")
-        .default("20000");
-const HEADER_TIME: Defaulted<Duration> =
-    positive("header_time", "Time for a request head to arrive whole, also for the TLS handshake.")
-        .default("10s");
-const IDLE: Defaulted<Duration> = positive(
-    "idle",
-    "How long a keep-alive connection may be idle and a body may make no progress.",
+    size("body", "Maximum size of a request body; APIs and routes can override it.")
+        .default("10MiB");
+const CONNECTIONS: Defaulted<usize> = integer(
+    "connections",
+    (1, 10_000_000),
+    "Maximum number of open client connections, for all workers.",
 )
-.default("60s");
-const REQUEST: Defaulted<Option<Duration>> = time_limit("request", "Time from the end of the request head to the last byte of the answer; APIs and routes may say otherwise.").default("5m");
-const HTTP2_STREAMS: Defaulted<u32> =
-    integer("http2_streams", (1, 10_000), "Streams open at once on one HTTP/2 connection.")
-        .default("100");
+.default("20000");
+const HEADER_TIME: Defaulted<Duration> = positive(
+    "header_time",
+    "Time for the complete request head to arrive, and for the TLS handshake.",
+)
+.default("10s");
+const IDLE: Defaulted<Duration> =
+    positive("idle", "Idle time of a keep-alive connection, and time without progress of a body.")
+        .default("60s");
+const REQUEST: Defaulted<Option<Duration>> = time_limit("request", "Time from the end of the request head to the last byte of the response; APIs and routes can override it.").default("5m");
+const HTTP2_STREAMS: Defaulted<u32> = integer(
+    "http2_streams",
+    (1, 10_000),
+    "Maximum number of concurrent streams of an HTTP/2 connection.",
+)
+.default("100");
 
 const FAILURES: Kind = Kind::Either(&[
     Kind::Enum(&["none"]),
     Kind::Format(format::RATE),
     Kind::Object(&FAILED_AUTHENTICATION),
 ]);
-/// `none` is no limit.
+/// `none` means no limit.
 const FAILED_AUTHENTICATIONS: Defaulted<Option<Rate>> = Typed::new(
-    Key::new("failed_authentication", FAILURES, "Failed authentications from one client address, IPv6 by /64. Beyond it, tokens from there that are not known are answered with 429 and `Retry-After`, before a signature is verified or an authorization server asked. What succeeds is not limited; `none` turns it off."),
+    Key::new("failed_authentication", FAILURES, "Rate limit of failed authentications per client address (IPv6: per /64). Above it, unknown tokens from the address get a 429 with `Retry-After`, before a signature is verified or an authorization server is queried. Successful authentications are not limited; `none` turns the limit off."),
     |node| match node.text() {
         Some("none") => Some(None),
         Some(text) => {
@@ -58,7 +66,7 @@ const FAILED_AUTHENTICATIONS: Defaulted<Option<Rate>> = Typed::new(
 /// `limits` of the server.
 pub(super) static LIMITS: Shape = Shape::new(
     "the limits",
-    "Bounds on clients. Every one has a default and none can be switched off.",
+    "Limits on clients. All have a default and none can be turned off.",
     &[
         HEADER_BYTES.key,
         HEADERS.key,
@@ -73,28 +81,35 @@ pub(super) static LIMITS: Shape = Shape::new(
     ],
 );
 
-/// `failed_authentication` written out.
+/// `failed_authentication` as a mapping.
 pub(super) static FAILED_AUTHENTICATION: Shape = Shape::new(
-    "the limit of failed authentications",
-    "In no interval t do more than burst + rate·t credentials fail before others are no longer verified.",
+    "the failed-authentication limit",
+    "Token bucket: in any interval t, credentials are verified until burst + rate·t have failed.",
     &[
-        Key::new("rate", Kind::Format(format::RATE), "Failures in a time.").required(),
-        Key::new("burst", Kind::Integer(1, 1_000_000_000), "How many at once.")
+        Key::new("rate", Kind::Format(format::RATE), "Failures per unit of time.").required(),
+        Key::new("burst", Kind::Integer(1, 1_000_000_000), "Failures at once.")
             .absent("the failures of `rate`"),
     ],
 );
 
-const DRAIN_DELAY: Defaulted<Duration> =
-    duration("delay", "How long listeners still accept after readiness has failed.").default("0s");
+const DRAIN_DELAY: Defaulted<Duration> = duration(
+    "delay",
+    "Time for which listeners still accept connections after readiness has failed.",
+)
+.default("0s");
 const DRAIN_DEADLINE: Defaulted<Duration> =
-    duration("deadline", "When what is still in flight after the delay is cut off.").default("30s");
+    duration("deadline", "Time after the delay at which requests in flight are aborted.")
+        .default("30s");
 
 /// `drain`.
-pub(super) static DRAIN: Shape =
-    Shape::new("the drain", "How a stop by SIGTERM goes.", &[DRAIN_DELAY.key, DRAIN_DEADLINE.key]);
+pub(super) static DRAIN: Shape = Shape::new(
+    "the graceful shutdown",
+    "Graceful shutdown (drain) on SIGTERM.",
+    &[DRAIN_DELAY.key, DRAIN_DEADLINE.key],
+);
 
 const LOG_ACCESS: Defaulted<Option<LogFormat>> = Typed::new(
-    Key::new("access", Kind::Enum(&["off", "text", "json"]), "One line a request."),
+    Key::new("access", Kind::Enum(&["off", "text", "json"]), "Access log: one line per request."),
     |node| match node.text()? {
         "off" => Some(None),
         "text" => Some(Some(LogFormat::Text)),
@@ -106,14 +121,14 @@ const LOG_ACCESS: Defaulted<Option<LogFormat>> = Typed::new(
 const LOG_TO: Defaulted<String> = text(
     "to",
     Kind::Text,
-    "`stderr`, or a file (relative to this one) that is appended to and reopened on SIGUSR1.",
+    "`stderr`, or a file relative to this one. The file is appended to, and reopened on SIGUSR1.",
 )
 .default("stderr");
 
 /// `log`.
-pub(super) static LOG: Shape = Shape::new("the log", "Logs.", &[LOG_ACCESS.key, LOG_TO.key]);
+pub(super) static LOG: Shape = Shape::new("the log", "Access log.", &[LOG_ACCESS.key, LOG_TO.key]);
 
-/// Threads that serve requests: as written, or one a core.
+/// Number of worker threads: as written, or one per core.
 pub(super) fn workers(root: &Fields<'_>) -> usize {
     root.integer("workers").and_then(|n| usize::try_from(n).ok()).unwrap_or_else(|| {
         std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
@@ -174,13 +189,13 @@ impl Resolver<'_> {
         self.place_of(&self.draft.texts.resolve(file, &root.read(&DATA)))
     }
 
-    /// A path as the rest of weir and programs get it; without a look at the file system if that
-    /// is not to be touched.
+    /// An absolute path, as used by weir and by programs; of a sealed draft without access to the
+    /// file system.
     pub(super) fn place_of(&self, path: &Path) -> PathBuf {
         if self.draft.sealed { place::lexical(path) } else { place::absolute(path) }
     }
 
-    /// The path a node says, from the folder of the file it is written in.
+    /// The path of a node, relative to the folder of its file.
     pub(super) fn path_of(&self, node: &Node) -> PathBuf {
         self.draft.texts.resolve(node.at.file, node.text().unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! What is told by OTLP, and to whom.
+//! Export by OTLP.
 
 use super::upstream::is_local;
 use super::{Fields, Resolver};
@@ -10,17 +10,16 @@ use weir_document::shape::typed::{Defaulted, boolean, integer, percent, positive
 use weir_document::shape::{Key, Kind, Names, Shape, format};
 
 const PATH: Defaulted<String> =
-    text("path", Kind::Format(formats::BASE), "What stands before `/v1/traces` and `/v1/metrics`.")
+    text("path", Kind::Format(formats::BASE), "Path prefix of `/v1/traces` and `/v1/metrics`.")
         .default("/");
 const PLAIN: Defaulted<bool> =
-    boolean("plain", "Whether it may go to other machines in plain text (`http`).")
-        .default("false");
+    boolean("plain", "Allow unencrypted export (`http`) to other machines.").default("false");
 
 /// `telemetry`.
 pub(super) static TELEMETRY: Shape = Shape {
     short: Some("to"),
-    slips: &[
-        ("otlp", "write `to` and what is told right here"),
+    misspellings: &[
+        ("otlp", "write `to`, and `traces` or `metrics` at this level"),
         ("endpoint", "name an upstream: `to: NAME`"),
         ("url", "name an upstream: `to: NAME`"),
         ("headers", "write `auth` of the upstream"),
@@ -30,12 +29,12 @@ pub(super) static TELEMETRY: Shape = Shape {
     ],
     ..Shape::new(
         "the telemetry",
-        "What OpenTelemetry's collectors are told, by OTLP over HTTP/1.1 in protobuf: nothing without it.",
+        "OpenTelemetry: export of traces and metrics by OTLP over HTTP/1.1 in protobuf. Without this key nothing is exported.",
         &[
             Key::new(
                 "to",
                 Kind::Format(format::NAME),
-                "The upstream that takes it; its `auth`, `tls` and times hold.",
+                "Upstream that receives the data; its `auth`, `tls` and timeouts apply.",
             )
             .required(),
             PATH.key,
@@ -43,15 +42,15 @@ pub(super) static TELEMETRY: Shape = Shape {
             Key::new(
                 "traces",
                 Kind::Object(&TRACES),
-                "Spans of requests, and of what they asked upstreams for.",
+                "Spans of requests and of their upstream requests.",
             )
             .absent("none"),
-            Key::new("metrics", Kind::Object(&METRICS), "All that `/metrics` shows.")
+            Key::new("metrics", Kind::Object(&METRICS), "All metrics of `/metrics`.")
                 .absent("none"),
             Key::new(
                 "resource",
                 Kind::Table(Names::Name, &Kind::Scalar),
-                "Attributes of this process. `service.name`, `service.version` and `service.instance.id` have a value without it.",
+                "Resource attributes of this process. `service.name`, `service.version` and `service.instance.id` have built-in values.",
             ),
         ],
     )
@@ -59,38 +58,42 @@ pub(super) static TELEMETRY: Shape = Shape {
 
 const TRACES_SHARE: Defaulted<u32> = percent(
     "share",
-    "Of the requests that belong to no trace yet; chosen by the id of their trace.",
+    "Share of requests without a trace context to trace, sampled by the trace id.",
 )
 .default("10%");
 const TRACES_MOST: Defaulted<u32> = integer(
     "most",
     (1, 10_000),
-    "Most requests that are traced in a second, all workers together, whatever clients ask for.",
+    "Maximum number of traced requests per second, for all workers, also of requests with a trace context.",
 )
 .default("200");
 
 /// `traces` of the telemetry.
 pub(super) static TRACES: Shape = Shape {
     short: Some("share"),
-    slips: &[("sample", "write `share`"), ("ratio", "write `share`"), ("rate", "write `most`")],
+    misspellings: &[
+        ("sample", "write `share`"),
+        ("ratio", "write `share`"),
+        ("rate", "write `most`"),
+    ],
     ..Shape::new(
         "the traces",
-        "Which requests are traced. One that comes with a `traceparent` is traced if that says so, whatever the share.",
+        "Sampling of requests. A request with a `traceparent` follows its sampled flag, whatever the share.",
         &[TRACES_SHARE.key, TRACES_MOST.key],
     )
 };
 
 const METRICS_EVERY: Defaulted<Duration> =
-    positive("every", "From one report to the next, at least 1s.").default("60s");
+    positive("every", "Interval between exports; minimum 1s.").default("60s");
 
 /// `metrics` of the telemetry.
 pub(super) static METRICS: Shape = Shape {
     short: Some("every"),
-    slips: &[("interval", "write `every`")],
-    ..Shape::new("the metrics", "When metrics are told.", &[METRICS_EVERY.key])
+    misspellings: &[("interval", "write `every`")],
+    ..Shape::new("the metrics", "Export of metrics.", &[METRICS_EVERY.key])
 };
 
-/// The shortest time from one report of metrics to the next.
+/// Minimum interval between exports of metrics.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Resolver<'_> {

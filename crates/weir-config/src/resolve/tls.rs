@@ -14,14 +14,18 @@ use weir_document::source_map::Span;
 /// `tls` of an upstream.
 pub(super) static UPSTREAM_TLS: Shape = Shape::new(
     "the TLS of an upstream",
-    "TLS towards `https` targets.",
+    "TLS to `https` targets.",
     &[
-        Key::new("ca", Kind::Text, "Root certificates in PEM: `file:ca.crt`.")
+        Key::new("ca", Kind::Text, "Trusted root certificates in PEM: `file:ca.crt`.")
             .absent("those of the system"),
         Key::new("cert", Kind::Text, "Client certificate chain in PEM."),
         Key::new("key", Kind::Secret, "Private key of the client certificate in PEM."),
-        Key::new("server_name", Kind::Format(format::HOST), "Name to verify and to send.")
-            .absent("the target's host"),
+        Key::new(
+            "server_name",
+            Kind::Format(format::HOST),
+            "Name for SNI and for the verification of the certificate.",
+        )
+        .absent("the host of the target"),
     ],
 );
 
@@ -96,7 +100,7 @@ impl Resolver<'_> {
         Some(clients)
     }
 
-    /// TLS of an https upstream; `fields` is its `tls`, if it has one, `at` the upstream.
+    /// TLS of an https upstream; `fields` is its `tls`, if any, `at` the location of the upstream.
     pub(super) fn upstream_tls(
         &mut self,
         fields: Option<Fields<'_>>,
@@ -106,7 +110,7 @@ impl Resolver<'_> {
         let ca = match fields.get("ca") {
             Some(node) => Some(self.authorities(node)?),
             None => {
-                // A text alone reads no files.
+                // A configuration given as text reads no files.
                 if !self.draft.sealed {
                     self.uncompiled.tls.push(TlsSource::SystemRoots(at));
                 }

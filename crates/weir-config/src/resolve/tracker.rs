@@ -23,66 +23,65 @@ pub(super) const fn capture(default: &'static str) -> Key {
     Key::new(
         "capture",
         LEVEL_OR_MORE,
-        "What is recorded of a transaction: nothing; `meta` (who, what, when, how it ended); `headers` too; `body` too.",
+        "Capture level: what is recorded of a transaction. `none`: nothing; `meta`: caller, route, times and outcome; `headers`: also headers; `body`: also bodies.",
     )
     .absent(default)
 }
 
-const CAPTURE_LEVEL: Defaulted<CaptureLevel> = choice("level", "What is recorded.").default("body");
+const CAPTURE_LEVEL: Defaulted<CaptureLevel> = choice("level", "Capture level.").default("body");
 const CAPTURE_SLOW: Defaulted<Duration> =
-    positive("slow", "How long a transaction takes that is `slow`.").default("1s");
+    positive("slow", "Duration from which a transaction is `slow`.").default("1s");
 
-/// `capture` at length.
+/// `capture` as a mapping.
 pub(super) static CAPTURE: Shape = Shape {
     short: Some("level"),
-    slips: &[("errors", "write `when: error`"), ("error", "write `when: error`")],
+    misspellings: &[("errors", "write `when: error`"), ("error", "write `when: error`")],
     ..Shape::new(
         "the capture",
-        "What is recorded of a transaction, and whether headers and bodies are kept when it is over.",
+        "Capture level, and conditions under which headers and bodies are kept.",
         &[
             CAPTURE_LEVEL.key,
             Key::new(
                 "when",
                 Kind::OneOrMany(&Kind::Enum(&["error", "slow"])),
-                "Headers and bodies are kept only of transactions that ended with an error (status 400 or above, or broken off), or that took longer than `slow`; of others `meta` stays.",
+                "Keep headers and bodies only of transactions that failed (status 400 or above, or aborted), or that took longer than `slow`; of others only `meta` is kept.",
             ),
             CAPTURE_SLOW.key,
         ],
     )
 };
 
-const DURABILITY: Defaulted<Durability> = choice("durability", "When an answer's last byte leaves: once its record would survive the process (`process`), or once it is on the disk (`disk`), which costs a sync for each group of answers.").default("process");
-const DISK: Defaulted<u64> = size("disk", "Most disk space it takes.").default("10GiB");
-const WHEN_FULL: Defaulted<WhenFull> = choice("when_full", "What happens when nothing more can be recorded: requests are served without a record (`shed`), or answered with 503 (`refuse`).").default("shed");
+const DURABILITY: Defaulted<Durability> = choice("durability", "Durability: the last byte of a response is sent once the record survives a crash of the process (`process`), or of the machine (`disk`), which costs a sync per group of responses.").default("process");
+const DISK: Defaulted<u64> = size("disk", "Maximum disk space of the journal.").default("10GiB");
+const WHEN_FULL: Defaulted<WhenFull> = choice("when_full", "Behaviour if nothing more can be recorded: serve requests without a record (`shed`), or reject them with 503 (`refuse`).").default("shed");
 
 /// `journal`.
 pub(super) static JOURNAL: Shape = Shape {
-    slips: &[("size", "write `disk`"), ("path", "the journal is in the folder `data`")],
+    misspellings: &[("size", "write `disk`"), ("path", "the journal is in the folder `data`")],
     ..Shape::new(
         "the journal",
-        "The log of every transaction, in the folder `data`.",
+        "Append-only log of all transactions, in the folder `data`.",
         &[DURABILITY.key, DISK.key, WHEN_FULL.key],
     )
 };
 
-const ENABLED: Defaulted<bool> =
-    boolean("enabled", "Whether transactions are recorded.").default("false");
+const ENABLED: Defaulted<bool> = boolean("enabled", "Recording of transactions.").default("false");
 const BODY_LIMIT: Defaulted<u64> = size(
     "body_limit",
-    "Most bytes of a body that are recorded, in each direction; of a longer one the first so many.",
+    "Maximum number of recorded bytes of a body, per direction; longer bodies are truncated.",
 )
 .default("64KiB");
 const BUDGET: Defaulted<u64> = size(
     "budget",
-    "Most memory for bodies that wait to be masked, in the whole process; more are not recorded.",
+    "Maximum memory of bodies that wait for redaction, in the entire process; further bodies are not recorded.",
 )
 .default("64MiB");
-const INDEX: Defaulted<IndexDepth> = choice("index", "What can be searched for: every word of what is recorded; what is recorded as `meta` alone, and keys; nothing.").default("payload");
+const INDEX: Defaulted<IndexDepth> = choice("index", "Search index: all recorded words (`payload`); metadata and business keys only (`keys`); none (`none`).").default("payload");
 
 /// `tracker`.
 pub(super) static TRACKER: Shape = Shape {
     short: Some("enabled"),
-    slips: &[
+    misspellings: &[
         ("when", "write `capture: {level: body, when: …}`"),
         ("level", "write `capture`"),
         ("record", "write `capture`"),
@@ -99,22 +98,22 @@ pub(super) static TRACKER: Shape = Shape {
             Key::new(
                 "keys",
                 Kind::Table(Names::Name, &KEY),
-                "Business keys, found with `key.NAME:value`: a path into the request's body, or where that has none into the answer's, or an expression on the request.",
+                "Business keys, searched by `key.NAME:value`: a path into the request body and, without a match, into the response body; or an expression on the request.",
             ),
             Key::new(
                 "triggers",
                 Kind::List(&Kind::Object(&TRIGGER)),
-                "Rules on transactions that post an event for each that ends so.",
+                "Triggers: rules on transactions that send an event for each matching one.",
             ),
             Key::new(
                 "keep",
                 Kind::Object(&KEEP),
-                "How long transactions are kept, as far as `journal.disk` allows.",
+                "Retention of transactions, within `journal.disk`.",
             ),
             Key::new(
                 "mask",
                 Kind::Object(&MASK),
-                "What is never recorded, beside credentials, which never are.",
+                "Redaction: values that are not recorded. Credentials are never recorded.",
             ),
         ],
     )
@@ -123,53 +122,53 @@ pub(super) static TRACKER: Shape = Shape {
 /// A value of `keys`.
 const KEY: Kind = Kind::Either(&[Kind::Format(format::JSON_PATH), Kind::Object(&KEY_EXPRESSION)]);
 
-/// A business key that is computed.
+/// A computed business key.
 pub(super) static KEY_EXPRESSION: Shape = Shape {
-    slips: &[("path", "write the path itself: `NAME: \"$.order.id\"`")],
+    misspellings: &[("path", "write the path itself: `NAME: \"$.order.id\"`")],
     ..Shape::new(
         "a business key",
-        "A business key that an expression gives; a list is several values.",
+        "A business key computed by an expression; a list yields several values.",
         &[Key::new(
             "cel",
             Kind::Format(formats::CEL),
-            "What it is, from `request` (without `path`) and `consumer`.",
+            "CEL over `request` (without `path`) and `consumer`.",
         )
         .required()],
     )
 };
 
 const KEEP_COMPLETED: Defaulted<Duration> =
-    positive("completed", "Headers and bodies of transactions that were completed.").default("7d");
+    positive("completed", "Headers and bodies of successful transactions.").default("7d");
 const KEEP_FAILED: Defaulted<Duration> =
-    positive("failed", "Failed and interrupted transactions.").default("90d");
+    positive("failed", "Headers and bodies of failed and aborted transactions.").default("90d");
 
 /// `keep` of the Tracker.
 pub(super) static KEEP: Shape = Shape::new(
-    "the time to keep",
-    "How long transactions are kept. Who, what, when and how it ended are kept as long as the longer of the two says.",
+    "the retention",
+    "Retention of transactions. Metadata (caller, route, times and outcome) is kept for the longer of the two times.",
     &[KEEP_COMPLETED.key, KEEP_FAILED.key],
 );
 
 /// `mask` of the Tracker.
 pub(super) static MASK: Shape = Shape {
     ..Shape::new(
-        "the mask",
-        "What is replaced by `***` before it is recorded.",
+        "the redaction",
+        "Redaction: values that are replaced by `***` before they are recorded.",
         &[
             Key::new(
                 "headers",
                 Kind::OneOrMany(&Kind::Format(format::HEADER)),
-                "Values of these headers, of requests and answers.",
+                "Headers of requests and responses.",
             ),
             Key::new(
                 "query",
                 Kind::OneOrMany(&Kind::Format(format::PARAMETER)),
-                "Values of these query parameters.",
+                "Query parameters.",
             ),
             Key::new(
                 "body",
                 Kind::OneOrMany(&Kind::Format(format::JSON_PATH)),
-                "Values at these paths of JSON bodies, and form fields of the same last name. A body that cannot be read as either, or is longer than `body_limit`, is not recorded.",
+                "Paths in JSON bodies, and form fields whose name equals the last name of a path. Bodies that are neither, or longer than `body_limit`, are not recorded.",
             ),
         ],
     )
@@ -207,7 +206,7 @@ fn journal(fields: &Fields<'_>) -> JournalSettings {
     }
 }
 
-/// The Tracker without what refers to something else.
+/// The Tracker without references to other sections.
 fn tracker(fields: &Fields<'_>) -> Tracker {
     let keep = fields.object_or_empty("keep", &KEEP);
     Tracker {
@@ -238,7 +237,7 @@ impl Default for Tracker {
 }
 
 impl Resolver<'_> {
-    /// What `capture` says, if it is there.
+    /// The value of `capture`, if present.
     pub(super) fn capture(&mut self, fields: &Fields<'_>) -> Option<Capture> {
         let Some(whole) = fields.object("capture", &CAPTURE) else {
             let level = CAPTURE_LEVEL.parse(Some(fields.get("capture")?));
@@ -289,7 +288,7 @@ impl Resolver<'_> {
     fn body_mask(&mut self, mask: &Fields<'_>) -> BodyMask {
         let mut found = BodyMask::default();
         for node in mask.many("body") {
-            // What is no path has been reported by the check.
+            // The check has reported malformed paths.
             if let Some(text) = node.text()
                 && found.add(text) == Ok(PathCost::Tree)
             {
@@ -318,7 +317,7 @@ impl Resolver<'_> {
 
     fn key_source<'n>(&mut self, node: &'n Node) -> Option<(&'n str, Source)> {
         if let Some(text) = node.text() {
-            // What is no path has been reported by the check.
+            // The check has reported malformed paths.
             return Some((text, Source::path(text).ok()?));
         }
         let cel = Fields::new(node, &KEY_EXPRESSION).get("cel")?;

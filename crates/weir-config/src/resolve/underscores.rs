@@ -1,4 +1,4 @@
-//! Headers with an underscore or a dot in their name, which upstreams get only if they are listed.
+//! Headers with an underscore or a dot in the name, which upstreams receive only if listed.
 
 use super::Resolver;
 use crate::config::{Api, ApiKeySource, Auth, AuthKind, Handler, Route, Upstream};
@@ -8,7 +8,7 @@ use weir_document::draft::Member;
 use weir_document::finding::codes;
 
 impl Resolver<'_> {
-    /// Warns of upstreams that do not get a header which the configuration itself names.
+    /// Warns of upstreams that do not receive a header which the configuration itself names.
     pub(super) fn warn_of_underscores(
         &mut self,
         members: &[&Member],
@@ -44,7 +44,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Request headers that a route is described with or finds keys in.
+/// Request headers in the description of a route or in its business keys.
 fn named<'r>(route: &'r Route, auths: &'r [Option<Auth>]) -> impl Iterator<Item = &'r str> {
     let described = route.validation.iter().flat_map(|validation| &validation.parameters);
     let described = described.filter(|parameter| parameter.place == Place::Header);

@@ -9,32 +9,35 @@ use weir_document::shape::typed::{Defaulted, positive};
 use weir_document::shape::{Key, Kind, Shape, format};
 
 const IDLE: Defaulted<Duration> =
-    positive("idle", "How long no byte may pass in either direction.").default("5m");
-const RELOAD: Defaulted<Duration> = positive("reload", "How long one may go on under the configuration it began with, once there is another; they end at random moments of the last half of it.").default("10m");
+    positive("idle", "Idle time without a byte in either direction.").default("5m");
+const RELOAD: Defaulted<Duration> = positive("reload", "Time for which a connection continues with its old configuration after a reload. Connections end at random times in the second half of it.").default("10m");
 
 /// `upgrade` of a proxy.
 pub(super) static UPGRADE: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("idle_timeout", "write `idle`"),
-        ("timeout", "write `idle`, or `lifetime` for all of it"),
+        ("timeout", "write `idle`, or `lifetime` for the entire connection"),
         ("websocket", "write `protocols: websocket`"),
     ],
     ..Shape::new(
         "the upgrades of a proxy",
-        "What connections may become once client and upstream agree: bytes both ways, which no policy looks at any more.",
+        "Protocol upgrades: after client and upstream agree, bytes are forwarded in both directions, without policies.",
         &[
-            Key::new("protocols", Kind::OneOrMany(&Kind::Format(format::PROTOCOL)), "Protocols that may be asked for.").required(),
-            Key::new("origins", Kind::OneOrMany(&Kind::Format(format::ORIGIN)), "Origins whose pages may open WebSockets (the `Origin` header of browsers), beside pages of the host that the request names; `*` for every page.").absent("pages of the same host"),
+            Key::new("protocols", Kind::OneOrMany(&Kind::Format(format::PROTOCOL)), "Accepted protocols.").required(),
+            Key::new("origins", Kind::OneOrMany(&Kind::Format(format::ORIGIN)), "Origins whose pages may open WebSockets (the `Origin` header of browsers), in addition to the host of the request; `*` for all.").absent("pages of the same host"),
             IDLE.key,
-            Key::new("lifetime", Kind::Format(format::POSITIVE_DURATION), "How long one may last.").absent("as long as it likes"),
+            Key::new("lifetime", Kind::Format(format::POSITIVE_DURATION), "Maximum duration of an upgraded connection.").absent("unlimited"),
             RELOAD.key,
         ],
     )
 };
 
 impl Resolver<'_> {
-    /// None if it is not as it should be.
-    #[expect(clippy::option_option, reason = "absent, and wrong, are two things")]
+    /// `None` with a finding.
+    #[expect(
+        clippy::option_option,
+        reason = "the outer `None` is an error, the inner one an absent key"
+    )]
     pub(super) fn upgrade(&mut self, proxy: &Fields<'_>) -> Option<Option<Upgrade>> {
         let Some(node) = proxy.get("upgrade") else { return Some(None) };
         let name = proxy.text("upstream").unwrap_or_default();
@@ -63,7 +66,7 @@ impl Resolver<'_> {
         Some(Some(Upgrade { protocols, origins, idle, lifetime, reload }))
     }
 
-    /// Whose pages may open WebSockets, beside those of the same host.
+    /// Origins that may open WebSockets, in addition to the same host.
     fn upgrade_origins(
         &mut self,
         node: &Node,

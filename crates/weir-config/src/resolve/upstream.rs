@@ -18,36 +18,37 @@ use weir_document::shape::typed::{Choice, Defaulted, choice, integer, positive};
 use weir_document::shape::{Group, Key, Kind, Shape, format};
 use weir_document::source_map::Span;
 
-const PROTOCOL: Defaulted<Protocol> = choice("protocol", "What its targets speak: HTTP/1.1, or HTTP/2, as gRPC does; with `http` without asking for it first (h2c with prior knowledge), with `https` as agreed in the handshake.").default("http1");
-const BALANCE: Defaulted<Balance> = choice("balance", "How a target is chosen among the healthy ones, by their weights: one after the other, or of two at random the less busy one, or by `hash`.").default("round-robin");
+const PROTOCOL: Defaulted<Protocol> = choice("protocol", "Protocol of the targets: HTTP/1.1, or HTTP/2, which gRPC needs. HTTP/2 over `http` is h2c with prior knowledge; over `https` it is negotiated by ALPN.").default("http1");
+const BALANCE: Defaulted<Balance> = choice("balance", "Load balancing method, over the healthy targets by weight: round robin, least connections of two random targets, or rendezvous hashing (`hash`).").default("round-robin");
 const CONNECT_TIMEOUT: Defaulted<Duration> =
-    positive("connect_timeout", "Time to connect, the TLS handshake included.").default("2s");
-const TIMEOUT: Defaulted<Duration> =
-    positive("timeout", "Time from the request's last byte to the first byte of the answer.")
-        .default("30s");
+    positive("connect_timeout", "Time to connect, including the TLS handshake.").default("2s");
+const TIMEOUT: Defaulted<Duration> = positive(
+    "timeout",
+    "Time from the last byte of the request to the first byte of the response.",
+)
+.default("30s");
 const IDLE_TIMEOUT: Defaulted<Duration> =
-    positive("idle_timeout", "How long a body may make no progress in either direction.")
-        .default("60s");
-const RESOLVE: Defaulted<Duration> = positive("resolve", "How often the addresses of targets that have a name are asked for again, at least 1s; the last ones are used meanwhile, and for as long as there is no answer.").default("30s");
+    positive("idle_timeout", "Time without progress of a body in either direction.").default("60s");
+const RESOLVE: Defaulted<Duration> = positive("resolve", "Interval between DNS lookups of target names; minimum 1s. The last addresses stay in use during a lookup and while lookups fail.").default("30s");
 const CONNECTIONS: Defaulted<usize> = integer(
     "connections",
     (1, 1_000_000),
-    "Most connections open at once to one target, all workers together.",
+    "Maximum number of open connections per target, for all workers.",
 )
 .default("1024");
 const KEEP_ALIVE: Defaulted<usize> = integer(
     "keep_alive",
     (0, 1_000_000),
-    "Most idle connections kept to one target, all workers together.",
+    "Maximum number of idle connections per target, for all workers.",
 )
 .default("256");
 const KEEP_ALIVE_TIME: Defaulted<Duration> =
-    positive("keep_alive_time", "How long an idle connection is kept.").default("50s");
+    positive("keep_alive_time", "Time for which an idle connection is kept open.").default("50s");
 
 /// A value of `upstreams`.
 pub(super) static UPSTREAM: Shape = Shape {
     short: Some("targets"),
-    slips: &[
+    misspellings: &[
         ("url", "write `targets: [\"http://…\"]`"),
         ("target", "write `targets: [\"http://…\"]`"),
         ("grpc", "write `protocol: http2`: gRPC is HTTP/2"),
@@ -57,42 +58,42 @@ pub(super) static UPSTREAM: Shape = Shape {
     ],
     ..Shape::new(
         "an upstream",
-        "A named set of targets that answer alike.",
+        "A named set of equivalent targets.",
         &[
-            Key::new("targets", Kind::List(&Kind::Either(&[Kind::Format(format::TARGET), Kind::Object(&TARGET)])), "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`. `srv+http://_api._tcp.example.com` is a service, whose hosts and ports its SRV records say (RFC 2782).").required(),
+            Key::new("targets", Kind::List(&Kind::Either(&[Kind::Format(format::TARGET), Kind::Object(&TARGET)])), "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`. `srv+http://_api._tcp.example.com` is a service: its SRV records (RFC 2782) contain the hosts and ports.").required(),
             PROTOCOL.key,
             BALANCE.key,
-            Key::new("hash", Kind::Either(&[Kind::Enum(&["address"]), Kind::Object(&HASH)]), "What requests are kept together by with `balance: hash`: those with the same go to the same target as long as it is in service, whatever happens to the others; those without any go round."),
+            Key::new("hash", Kind::Either(&[Kind::Enum(&["address"]), Kind::Object(&HASH)]), "Hash key of `balance: hash` (sticky sessions): requests with the same value go to the same target while the target is in service, also if other targets change. Requests without a value are balanced round robin."),
             CONNECT_TIMEOUT.key,
             TIMEOUT.key,
             IDLE_TIMEOUT.key,
             RESOLVE.key,
-            Key::new("resolver", Kind::Format(format::ADDRESS), "DNS server that services and their hosts are asked of: `127.0.0.1:8600`.").absent("those of the system"),
+            Key::new("resolver", Kind::Format(format::ADDRESS), "DNS server for services and their hosts: `127.0.0.1:8600`.").absent("those of the system"),
             CONNECTIONS.key,
             KEEP_ALIVE.key,
             KEEP_ALIVE_TIME.key,
-            Key::new("health", Kind::Object(&HEALTH), "What takes targets out of service and brings them back."),
-            Key::new("retries", Kind::Object(&RETRIES), "How requests that failed are sent again, to another target where there is one.").absent("not at all"),
-            Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS towards `https` targets."),
-            Key::new("auth", Kind::Object(&CREDENTIAL), "The credential that weir itself presents; it replaces what the client sent."),
-            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers that are passed on although their name has an underscore or a dot; `\"*\"` is all of them. Programs behind CGI, WSGI and the like cannot tell `X_User` (PHP: `X.User`, too) from `X-User`, which header edits may remove.").absent("none"),
+            Key::new("health", Kind::Object(&HEALTH), "Health checks and ejection of targets."),
+            Key::new("retries", Kind::Object(&RETRIES), "Retries of failed requests, to another target if there is one.").absent("off"),
+            Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS to `https` targets."),
+            Key::new("auth", Kind::Object(&CREDENTIAL), "Credential of weir at the upstream; it replaces that of the client."),
+            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers to forward although their name has an underscore or a dot; `\"*\"` for all. CGI, WSGI and similar programs cannot distinguish `X_User` (PHP: also `X.User`) from `X-User`, which header edits may remove.").absent("none"),
         ],
     )
 };
 
-const TARGET_WEIGHT: Defaulted<u32> = integer(
-    "weight",
-    (0, 1_000_000),
-    "Its part of the requests beside the other targets' weights; 0: it gets none.",
-)
-.default("1");
+const TARGET_WEIGHT: Defaulted<u32> =
+    integer("weight", (0, 1_000_000), "Relative weight of the target; 0 takes no requests.")
+        .default("1");
 
 /// An item of `targets`.
 pub(super) static TARGET: Shape = Shape {
-    slips: &[("target", "write `url`"), ("share", "write `weight`: its part beside the others'")],
+    misspellings: &[
+        ("target", "write `url`"),
+        ("share", "write `weight`, relative to those of the other targets"),
+    ],
     ..Shape::new(
-        "a target with a weight",
-        "A server and its part of the requests.",
+        "a weighted target",
+        "A server and its weight.",
         &[
             Key::new(
                 "url",
@@ -109,14 +110,14 @@ pub(super) static TARGET: Shape = Shape {
 pub(super) static HASH: Shape = Shape {
     groups: &[Group { keys: &["header", "cel"], required: true }],
     ..Shape::new(
-        "the hash of an upstream",
-        "What requests are kept together by: exactly one of these.",
+        "the hash key of an upstream",
+        "Hash key (sticky sessions): exactly one of these.",
         &[
-            Key::new("header", Kind::Format(format::HEADER), "The value of this request header."),
+            Key::new("header", Kind::Format(format::HEADER), "Value of this request header."),
             Key::new(
                 "cel",
                 Kind::Format(formats::CEL),
-                "What this gives, in CEL over `request`, `claims` and `consumer`.",
+                "Result of this expression: CEL over `request`, `claims` and `consumer`.",
             ),
         ],
     )
@@ -132,7 +133,7 @@ impl Choice for Balance {
         &[("round-robin", Self::RoundRobin), ("least-busy", Self::LeastBusy), ("hash", Self::Hash)];
 }
 
-/// A target as it is written: its URL, or that with a weight.
+/// A target as written: a URL, or a URL with a weight.
 pub(super) fn weighted_target(node: &Node) -> Option<Target> {
     if let Some(url) = node.text() {
         return target(url).ok();
@@ -144,8 +145,8 @@ pub(super) fn weighted_target(node: &Node) -> Option<Target> {
 }
 
 impl Resolver<'_> {
-    /// A URL that weir itself asks: the server as an upstream of its own, and path and query.
-    /// `what` tells it apart in metrics.
+    /// A URL that weir itself requests: its server as a separate upstream, and path and query.
+    /// `what` distinguishes the upstream in metrics.
     pub(super) fn url(
         &mut self,
         url: &str,
@@ -183,7 +184,7 @@ impl Resolver<'_> {
             Scheme::Https => Some(self.upstream_tls(None, node.at)?),
             Scheme::Http => None,
         };
-        // Behind those that are written, whether they could be resolved or not.
+        // After the configured upstreams, whether they could be resolved or not.
         let id = UpstreamId(self.upstreams.len() + self.servers.len());
         self.servers.push(Upstream {
             name: format!("{what}:{}", parsed.authority),
@@ -272,7 +273,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Its targets: all of one scheme, and one at least receives requests.
+    /// The targets: all of one scheme, and at least one receives requests.
     fn targets(&mut self, fields: &Fields<'_>, at: Span) -> Option<Vec<Target>> {
         let targets: Vec<Target> =
             fields.many("targets").iter().filter_map(weighted_target).collect();
@@ -293,7 +294,7 @@ impl Resolver<'_> {
         Some(targets)
     }
 
-    /// TLS of `https` targets. The outer `None`: a finding says why there is none.
+    /// TLS of `https` targets. The outer `None`: a finding has the reason.
     fn tls(
         &mut self,
         fields: &Fields<'_>,
@@ -312,7 +313,7 @@ impl Resolver<'_> {
         Some(Some(self.upstream_tls(tls, at)?))
     }
 
-    /// The DNS server that the services of an upstream are asked of.
+    /// The DNS server of an upstream with services.
     fn resolver(&mut self, fields: &Fields<'_>, has_service: bool) -> Option<SocketAddr> {
         let node = fields.get("resolver")?;
         let address: SocketAddr = node.text()?.parse().ok()?;
@@ -354,7 +355,7 @@ impl Resolver<'_> {
         Some((balance, Some(self.hash_key(node)?)))
     }
 
-    /// What requests are kept together by.
+    /// The hash key of requests.
     pub(super) fn hash_key(&mut self, node: &Node) -> Option<HashKey> {
         if node.members().is_none() {
             return (node.text() == Some("address")).then_some(HashKey::Address);
@@ -367,7 +368,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Whether a host is this machine, so that nobody reads what is sent there.
+/// Whether a host is this machine, so that traffic cannot be intercepted.
 pub(super) fn is_local(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -1,4 +1,4 @@
-//! Formats of bodies that are read and written.
+//! Formats of bodies that are parsed and written.
 
 use super::{Fields, Resolver};
 use crate::config::Sources;
@@ -14,32 +14,32 @@ use weir_expr::xml::{Namespace, XmlReading, XmlWriting};
 pub(super) const FROM: Defaulted<Vec<String>> = texts(
     "from",
     Kind::OneOrMany(&Kind::Enum(FORMATS)),
-    "Bodies that are read, by their content type.",
+    "Formats of bodies that are parsed, selected by content type.",
 )
 .default("json");
 
-/// `xml` of something that reads and writes.
+/// `xml` of a map or a `from`.
 pub(super) const XML_KEY: Key =
-    Key::new("xml", Kind::Object(&XML), "How XML is read, and what it looks like.");
+    Key::new("xml", Kind::Object(&XML), "XML mapping: how XML is parsed and written.");
 
 const ROOT: Key = Key::new(
     "root",
     Kind::Format(formats::XML_NAME),
-    "Name of the root element, with a prefix of `namespaces` if it has one.",
+    "Name of the root element, optionally with a prefix of `namespaces`.",
 )
 .absent("response, or request");
 
 const NAMESPACES: Key = Key::new(
     "namespaces",
     Kind::Table(Names::Name, &Kind::Text),
-    "Prefixes and the namespaces that they stand for: names have these whatever the prefixes of a document are, and the root element that is written declares them.",
+    "Namespace prefixes and their URIs. Names have these prefixes whatever prefixes a document uses, and the written root element declares them.",
 )
-.absent("names are as written, and none has a prefix");
+.absent("names keep the prefixes of the document, and written names have none");
 
 const CONTENT_TYPE: Defaulted<String> = text(
     "content_type",
     Kind::Format(format::HEADER_VALUE),
-    "What written XML is sent as: `text/xml; charset=utf-8` for SOAP 1.1.",
+    "Content type of written XML: `text/xml; charset=utf-8` for SOAP 1.1.",
 )
 .default("application/xml");
 
@@ -47,7 +47,7 @@ const VALUES: Defaulted<bool> = Typed::new(
     Key::new(
         "values",
         Kind::Enum(&["text", "typed"]),
-        "`typed` makes numbers and booleans of texts that are such in JSON.",
+        "`typed` converts texts that are JSON numbers or booleans.",
     ),
     |node| Some(node.text()? == "typed"),
 )
@@ -55,19 +55,19 @@ const VALUES: Defaulted<bool> = Typed::new(
 
 /// `xml` of a map.
 pub(super) static XML: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("namespace", "write `namespaces: {PREFIX: URI}`"),
         ("xmlns", "write `namespaces: {PREFIX: URI}`"),
     ],
     ..Shape::new(
-        "the XML of a body",
-        "How XML is read as JSON and written from it. An attribute is a member with `@` in front, the text beside elements or attributes `#text`, elements of one name an array.",
+        "the XML mapping of a body",
+        "XML mapping: attributes are members with the prefix `@`, the text next to elements or attributes is `#text`, and repeated elements are an array.",
         &[
             NAMESPACES,
             Key::new(
                 "arrays",
                 Kind::OneOrMany(&Kind::Text),
-                "Names of elements that are arrays even if there is only one.",
+                "Names of elements that are always arrays.",
             )
             .absent("none"),
             VALUES.key,
@@ -77,14 +77,11 @@ pub(super) static XML: Shape = Shape {
     )
 };
 
-/// `xml` of what is only written.
-pub(super) static XML_WRITTEN: Shape = Shape::new(
-    "the XML of an answer",
-    "What XML looks like.",
-    &[ROOT, NAMESPACES, CONTENT_TYPE.key],
-);
+/// `xml` of a format that is only written.
+pub(super) static XML_WRITTEN: Shape =
+    Shape::new("the XML output", "Format of XML output.", &[ROOT, NAMESPACES, CONTENT_TYPE.key]);
 
-/// `as`: one or more formats of what is written.
+/// `as`: one or more output formats.
 pub(super) const fn formats_key(doc: &'static str) -> Defaulted<Vec<String>> {
     texts("as", Kind::OneOrMany(&Kind::Enum(FORMATS)), doc).default("json")
 }
@@ -93,7 +90,7 @@ pub(super) const fn formats_key(doc: &'static str) -> Defaulted<Vec<String>> {
 pub(super) const FORMATS: &[&str] = &["json", "xml"];
 
 impl Resolver<'_> {
-    /// What a map reads, by `from` and `xml`.
+    /// Input formats of a map, by `from` and `xml`.
     pub(super) fn sources(&mut self, fields: &Fields<'_>) -> Sources {
         let from = fields.read(&FROM);
         let is = |kind: &str| from.iter().any(|from| from == kind);
@@ -115,7 +112,7 @@ impl Resolver<'_> {
         Sources { json: is("json") || reading.is_none(), xml: reading }
     }
 
-    /// The formats of `as`, the preferred one first; `root` is that of XML where none is said.
+    /// Output formats of `as` in order of preference; `root` is the default root element of XML.
     pub(super) fn formats(
         &mut self,
         fields: &Fields<'_>,

@@ -1,6 +1,5 @@
-//! OpenAPI documents: read beside the configuration as they are, with the documents that they
-//! refer to. Nothing is fetched: a reference that is no file is what the resolution calls
-//! unresolvable.
+//! OpenAPI documents: read without substitution, together with the documents that they refer to.
+//! Nothing is fetched: the resolution reports references to the network as unresolvable.
 
 use super::node::{Data, Node};
 use super::reader::{Reader, Surroundings, canonical};
@@ -10,15 +9,15 @@ use std::path::{Path, PathBuf};
 /// One document.
 #[derive(Debug)]
 pub struct Described {
-    /// Its file, in the one form that all ways to it share.
+    /// The canonical path of the file, the same for all references to it.
     pub path: PathBuf,
-    /// What it says.
+    /// The content of the document.
     pub root: Node,
 }
 
-/// Members whose values are data: what looks like a reference in them is none.
+/// Members whose values are data: a `$ref` in them is not a reference.
 const DATA: [&str; 5] = ["example", "examples", "default", "enum", "const"];
-/// Members whose own members have names that somebody chose.
+/// Members whose own members have names chosen by the author.
 const NAMED: [&str; 8] = [
     "properties",
     "patternProperties",
@@ -31,10 +30,10 @@ const NAMED: [&str; 8] = [
 ];
 
 impl Reader<'_> {
-    /// The documents that APIs of `root` and of included files name.
+    /// The documents of the APIs of `root` and of included files.
     pub(super) fn descriptions(&mut self, root: &Node) -> Vec<Described> {
         let mut described: Vec<Described> = Vec::new();
-        // What is looked at must not be borrowed from the reader, which reads on meanwhile.
+        // The texts must not be borrowed from the reader, which reads on meanwhile.
         let named: Vec<Node> = std::iter::once(root)
             .chain(&self.included)
             .filter_map(|node| node.get("apis")?.members())
@@ -54,7 +53,7 @@ impl Reader<'_> {
         described
     }
 
-    /// Reads the document at `path`, which `node` names, and those that it refers to.
+    /// Reads the document at `path`, named by `node`, and the documents that it refers to.
     fn describe(&mut self, path: &Path, node: &Node, described: &mut Vec<Described>) {
         let mut open = vec![(path.to_owned(), node.clone())];
         while let Some((path, node)) = open.pop() {
@@ -83,7 +82,7 @@ impl Reader<'_> {
     }
 }
 
-/// References to other files below `node`; `named` says that its members have chosen names.
+/// References to other files below `node`; `named` means that its members have chosen names.
 fn outside<'n>(node: &'n Node, named: bool, found: &mut Vec<&'n Node>) {
     match &node.data {
         Data::Scalar(_) => {}
@@ -103,7 +102,7 @@ fn outside<'n>(node: &'n Node, named: bool, found: &mut Vec<&'n Node>) {
     }
 }
 
-/// Neither a place in the same document nor on the network.
+/// Neither a location in the same document nor a URL.
 fn is_file(reference: &str) -> bool {
     !reference.starts_with('#') && !reference.contains("://") && !reference.starts_with("urn:")
 }

@@ -1,32 +1,32 @@
-//! Patterns of `include:`: `*` and `?` within a name, `**` for any folders between.
+//! Patterns of `include:`: `*` and `?` within a name, `**` for any number of folders.
 
 use std::path::{Path, PathBuf};
 
-/// Deepest folder that `**` looks into.
-const DEPTH: usize = 8;
+/// Maximum depth of folders that `**` searches.
+const MAX_DEPTH: usize = 8;
 
-/// Whether a path is a pattern at all.
+/// Whether a path is a pattern.
 pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?'])
 }
 
-/// The files below `folder` that match, in the order of their names, at most `most`.
-pub(super) fn find(folder: &Path, pattern: &str, most: usize) -> Vec<PathBuf> {
+/// The files below `folder` that match, in the order of their names, at most `limit`.
+pub(super) fn find(folder: &Path, pattern: &str, limit: usize) -> Vec<PathBuf> {
     let (start, rest) = match pattern.strip_prefix('/') {
         Some(rest) => (PathBuf::from("/"), rest),
         None => (folder.to_owned(), pattern),
     };
     let parts: Vec<&str> = rest.split('/').filter(|p| !p.is_empty()).collect();
     let mut found = Vec::new();
-    walk(&start, &parts, DEPTH, most, &mut found);
+    walk(&start, &parts, MAX_DEPTH, limit, &mut found);
     found.sort();
     found.dedup();
     found
 }
 
-fn walk(folder: &Path, parts: &[&str], depth: usize, most: usize, found: &mut Vec<PathBuf>) {
+fn walk(folder: &Path, parts: &[&str], depth: usize, limit: usize, found: &mut Vec<PathBuf>) {
     let [part, rest @ ..] = parts else { return };
-    if found.len() >= most {
+    if found.len() >= limit {
         return;
     }
     if !is_pattern(part) {
@@ -34,21 +34,21 @@ fn walk(folder: &Path, parts: &[&str], depth: usize, most: usize, found: &mut Ve
         match rest {
             [] if path.is_file() => found.push(path),
             [] => {}
-            _ => walk(&path, rest, depth, most, found),
+            _ => walk(&path, rest, depth, limit, found),
         }
         return;
     }
     if *part == "**" {
-        walk(folder, rest, depth, most, found);
+        walk(folder, rest, depth, limit, found);
     }
     for (name, path) in entries(folder) {
         match (*part == "**", path.is_dir()) {
-            // A link to a folder above would be walked for ever.
+            // A link to a parent folder would be an endless loop.
             (true, true) if depth > 0 && !path.is_symlink() && !name.starts_with('.') => {
-                walk(&path, parts, depth - 1, most, found);
+                walk(&path, parts, depth - 1, limit, found);
             }
             (true, _) => {}
-            (false, true) if matches(part, &name) => walk(&path, rest, depth, most, found),
+            (false, true) if matches(part, &name) => walk(&path, rest, depth, limit, found),
             (false, false) if rest.is_empty() && matches(part, &name) => found.push(path),
             (false, _) => {}
         }
@@ -66,8 +66,8 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Whether a name matches: `*` is any run of characters, `?` any one. A leading dot is matched
-/// by a dot only.
+/// Whether a name matches: `*` is any number of characters, `?` any one. Only a dot matches a
+/// leading dot.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
@@ -75,7 +75,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where the last star stands and how far it has eaten: go back there on a mismatch.
+    // Position of the last star, and of the text that it has matched: the point of return after a
+    // mismatch.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,53 +1,53 @@
-//! The draft as a tree: what is written, and where each piece of it stands.
+//! The draft as a tree of nodes with their locations.
 
 use crate::finding::Diagnostics;
 use crate::source_map::Span;
 
-/// A node with its place.
+/// A node with its location.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it begins.
+    /// The start of the node.
     pub at: Span,
-    /// What it is.
+    /// The content of the node.
     pub data: Data,
 }
 
-/// What a node can be.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub enum Data {
-    /// A text, number, boolean or null.
+    /// A string, number, boolean or null.
     Scalar(Scalar),
     /// A list.
     List(Vec<Node>),
-    /// Members in the order they are written.
+    /// Members in the order of the text.
     Map(Vec<Member>),
 }
 
 /// One member of a mapping.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// Location of the key.
     pub at: Span,
-    /// Its value.
+    /// The value.
     pub value: Node,
 }
 
 /// A scalar as written.
 #[derive(Clone, Debug)]
 pub struct Scalar {
-    /// Its text, quotes and escapes resolved, substitutions done.
+    /// The text, with quotes and escapes resolved and substitutions made.
     pub text: String,
     /// Written without quotes, so that `8080` is a number and `true` a boolean.
     pub plain: bool,
-    /// Its text is the content of a file.
+    /// Whether the text is the content of a file.
     pub from_file: bool,
-    /// A substitution in it failed: a finding says so, and nothing more is to be said of it.
+    /// Whether a substitution failed: a finding has been reported, and no further one should be.
     pub lost: bool,
 }
 
-/// What a scalar means by the core schema of YAML 1.2 (section 10.3).
+/// The type of a scalar in the core schema of YAML 1.2 (section 10.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// `null`, `~` or nothing.
@@ -56,12 +56,12 @@ pub enum Meaning {
     Bool(bool),
     /// A number.
     Number,
-    /// Anything else.
+    /// Any other text.
     Text,
 }
 
 impl Scalar {
-    /// What it means.
+    /// The type and value of the scalar.
     pub fn meaning(&self) -> Meaning {
         if !self.plain {
             return Meaning::Text;
@@ -75,7 +75,7 @@ impl Scalar {
         }
     }
 
-    /// The whole number it is, if it is one that fits.
+    /// The value as an integer, if it is one that fits.
     pub fn integer(&self) -> Option<u64> {
         let text = self.text.strip_prefix('+').unwrap_or(&self.text);
         match self.meaning() {
@@ -106,16 +106,19 @@ fn is_number(text: &str) -> bool {
         None => (unsigned, None),
     };
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let exponent_fits = exponent.is_none_or(|e| {
         let e = e.strip_prefix(['-', '+']).unwrap_or(e);
         !e.is_empty() && digits(e)
     });
-    !(whole.is_empty() && fraction.is_empty()) && digits(whole) && digits(fraction) && exponent_fits
+    !(integer.is_empty() && fraction.is_empty())
+        && digits(integer)
+        && digits(fraction)
+        && exponent_fits
 }
 
 impl Node {
-    /// Calls `visit` for every scalar in it, but for keys.
+    /// Calls `visit` for every scalar below the node, except keys.
     pub fn each_scalar(&self, visit: &mut dyn FnMut(&Self)) {
         match &self.data {
             Data::Scalar(_) => visit(self),
@@ -126,12 +129,12 @@ impl Node {
         }
     }
 
-    /// Masks every scalar in it in excerpts; keys stay.
+    /// Redacts every scalar below the node in excerpts, except keys.
     pub fn redact(&self, report: &mut Diagnostics) {
         self.each_scalar(&mut |scalar| report.redact(scalar.at));
     }
 
-    /// Its scalar, if it is one.
+    /// The scalar, if the node is one.
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.data {
             Data::Scalar(scalar) => Some(scalar),
@@ -139,13 +142,13 @@ impl Node {
         }
     }
 
-    /// Its text, if it is a scalar that is not null.
+    /// The text, if the node is a scalar that is not null.
     pub fn text(&self) -> Option<&str> {
         let scalar = self.scalar().filter(|s| !s.lost && s.meaning() != Meaning::Null)?;
         Some(&scalar.text)
     }
 
-    /// Its members, if it is a mapping.
+    /// The members, if the node is a mapping.
     pub fn members(&self) -> Option<&[Member]> {
         match &self.data {
             Data::Map(members) => Some(members),
@@ -153,12 +156,12 @@ impl Node {
         }
     }
 
-    /// The member of this name.
+    /// The value of the member with this name.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.members()?.iter().find(|m| m.key == key).map(|m| &m.value)
     }
 
-    /// Its items, if it is a list.
+    /// The items, if the node is a list.
     pub fn items(&self) -> Option<&[Node]> {
         match &self.data {
             Data::List(items) => Some(items),
@@ -166,17 +169,17 @@ impl Node {
         }
     }
 
-    /// Lost to a failed substitution?
+    /// Whether a substitution failed.
     pub fn is_lost(&self) -> bool {
         self.scalar().is_some_and(|s| s.lost)
     }
 
-    /// Null or nothing written?
+    /// Whether the node is null or empty.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|s| s.meaning() == Meaning::Null)
     }
 
-    /// What it is, for messages: `a list`, `the number 5`.
+    /// The type, for messages: `a list`, `the number 5`.
     pub fn describe(&self) -> String {
         match &self.data {
             Data::List(_) => "a list".to_owned(),
@@ -185,15 +188,15 @@ impl Node {
                 Meaning::Null => "nothing".to_owned(),
                 Meaning::Bool(_) => "a boolean".to_owned(),
                 Meaning::Number => "a number".to_owned(),
-                Meaning::Text => "a text".to_owned(),
+                Meaning::Text => "a string".to_owned(),
             },
         }
     }
 
-    /// The node as JSON: member order and the digits of numbers are kept.
+    /// The node as JSON, with the order of members and the digits of numbers.
     ///
     /// # Errors
-    /// The place of a number that JSON does not have (`.inf`, `.nan`).
+    /// The location of a number that JSON does not have (`.inf`, `.nan`).
     pub fn to_json(&self) -> Result<String, Span> {
         let mut out = String::new();
         self.write_json(&mut out)?;

@@ -1,4 +1,4 @@
-//! `--set path=value` over what is written.
+//! `--set path=value`: overrides of the written configuration.
 
 use super::node::{Data, Member, Node};
 use super::reader::{Reader, null};
@@ -7,14 +7,14 @@ use crate::finding::codes;
 use crate::source_map::Span;
 use std::path::PathBuf;
 
-/// One step of a path, and where it stands in `path=value`.
+/// One step of a path, and its location in `path=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Name(String),
     Index(usize),
 }
 
-/// Applies one override to the main file, or to the included file that defines what it names.
+/// Applies an override to the main file, or to the included file that defines the named item.
 pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value: &str) {
     let text = format!("{path}={value}");
     let file = reader.texts.add(PathBuf::from(format!("--set {path}")), PathBuf::new(), &text);
@@ -27,7 +27,7 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
             .help("names separated by dots, indexes in brackets: `listen[0].addr`");
         return;
     };
-    // The value begins behind `path=`.
+    // The value begins after `path=`.
     let Ok(node) = yaml::parse(value, file, width.saturating_add(1), reader.report) else { return };
     let mut node = node.unwrap_or_else(|| null(at));
     if !reader.plain {
@@ -44,9 +44,9 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     };
     let result = match home {
         Some(index) => {
-            let mut included = reader.take_included(index);
+            let mut included = reader.remove_included(index);
             let result = set(&mut included, &steps, node, at);
-            reader.put_back(index, included);
+            reader.insert_included(index, included);
             result
         }
         None => set(root, &steps, node, at),
@@ -56,11 +56,11 @@ pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value:
     }
 }
 
-/// Puts a value where a path points, over what is there.
+/// Puts a value at a path, in place of the present one.
 pub fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
     let at = value.at;
     let steps = steps(path).ok_or_else(|| format!("`{path}` is not a path"))?;
-    set(root, &steps, value, at).map_err(|why| format!("`{path}` does not exist: {why}"))
+    set(root, &steps, value, at).map_err(|reason| format!("`{path}` does not exist: {reason}"))
 }
 
 /// `a.b[0].c`, `a.0`, `apis."v1.2".base`.
@@ -78,7 +78,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
             if name.is_empty() {
                 return None;
             }
-            // Numbers are indexes where they meet a list, and names elsewhere.
+            // Numbers are indexes of lists, and names elsewhere.
             steps.push(Step::Name(name.to_owned()));
             rest = &rest[end..];
         }
@@ -106,7 +106,7 @@ fn set(node: &mut Node, steps: &[Step], value: Node, at: Span) -> Result<(), Str
             Step::Index(_) => Data::List(Vec::new()),
         };
     }
-    let what = node.describe();
+    let kind = node.describe();
     match (&mut node.data, step) {
         (Data::Map(members), Step::Name(name)) => {
             if let Some(member) = members.iter_mut().find(|m| m.key == *name) {
@@ -136,7 +136,7 @@ fn set(node: &mut Node, steps: &[Step], value: Node, at: Span) -> Result<(), Str
                 None => Err(format!("[{index}] is out of range: {length} items")),
             }
         }
-        (_, step) => Err(format!("{} does not fit {what}", show(step))),
+        (_, step) => Err(format!("{} does not fit {kind}", show(step))),
     }
 }
 

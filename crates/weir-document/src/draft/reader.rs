@@ -1,4 +1,4 @@
-//! Reading the main file and what it includes.
+//! Reads the main file and its included files.
 
 use super::node::{Data, Node, Scalar};
 use super::{Draft, glob, overrides, substitute, yaml};
@@ -7,37 +7,38 @@ use crate::source_map::{FileId, SourceMap, Span};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Largest file, configuration or named by `file:`.
-const FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// Most files of one configuration.
-const FILES: usize = 1000;
-/// Deepest chain of includes.
-const INCLUDE_DEPTH: usize = 8;
+/// Maximum size of a file, included or named by `file:`, in bytes.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// Maximum number of files of a configuration.
+const MAX_FILES: usize = 1000;
+/// Maximum depth of includes.
+const MAX_INCLUDE_DEPTH: usize = 8;
 
-/// What a draft may reach beside its own text.
+/// What a draft may access besides its own text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surroundings {
-    /// Files and environment of this process.
+    /// Files and environment variables of this process.
     Process,
-    /// Nothing: includes, files and environment are findings.
+    /// Nothing: includes, files and environment variables are findings.
     Nothing,
 }
 
-/// Reads a whole draft; `None` when there is no main mapping to go on with.
+/// Reads an entire draft; `None` without a top-level mapping.
 pub(super) struct Reader<'r> {
     pub(super) texts: SourceMap,
     pub(super) files: Vec<PathBuf>,
     pub(super) report: &'r mut Diagnostics,
     pub(super) surroundings: Surroundings,
-    /// SourceMap stay as they are written: `${…}` is not of the configuration.
+    /// The texts stay as written: `${…}` in OpenAPI documents is not a variable of the
+    /// configuration.
     pub(super) plain: bool,
     pub(super) included: Vec<Node>,
 }
 
-/// What came of reading: the draft if there is one, and what was read on the way in any case.
+/// The result of reading: the draft, if there is one, and in any case the files that were read.
 pub(super) type Read = Result<Draft, (SourceMap, Vec<PathBuf>)>;
 
-/// Reads the draft at `path`, or `text` in its place.
+/// Reads the draft at `path`, or `text` in place of the file.
 pub fn read(
     path: &Path,
     text: Option<&str>,
@@ -71,14 +72,15 @@ pub fn read(
     Ok(draft)
 }
 
-/// Reads one text as it is: nothing is included or substituted. `None` when a finding says why.
+/// Reads a text without includes and substitutions; `None` with a finding.
 pub fn read_plain(path: &Path, text: &str, report: &mut Diagnostics) -> (Option<Node>, SourceMap) {
     let mut reader = Reader::plain(SourceMap::default(), report);
     let root = reader.parse_plain(path, text);
     (root, reader.texts)
 }
 
-/// Sets a value, written as YAML, over what was read so; gives the texts with that of the value.
+/// Sets a value, written as YAML, in such a document; returns the texts including that of the
+/// value.
 pub fn set_plain(
     root: &mut Node,
     texts: SourceMap,
@@ -90,13 +92,13 @@ pub fn set_plain(
     reader.texts
 }
 
-/// Two ways to write one path must not hide a circle.
+/// Different spellings of a path must not hide a cycle.
 pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 impl<'r> Reader<'r> {
-    /// A reader of texts in which nothing is included or substituted.
+    /// A reader without includes and substitutions.
     fn plain(texts: SourceMap, report: &'r mut Diagnostics) -> Self {
         Self {
             texts,
@@ -115,23 +117,23 @@ impl Reader<'_> {
         match self.read_file(&file) {
             Ok(text) => self.parse(&file, &text),
             Err(fault) => {
-                let noted = self.report.error_nowhere(fault.code, fault.message);
+                let error = self.report.error_nowhere(fault.code, fault.message);
                 if path.is_dir() {
-                    noted.help("a folder needs a `weir.yaml`");
+                    error.help("a folder needs a `weir.yaml`");
                 }
                 None
             }
         }
     }
 
-    /// The text of a file, or why there is none.
+    /// The text of a file, or the error.
     pub(super) fn read_file(&mut self, path: &Path) -> Result<String, crate::finding::Fault> {
         if !self.files.iter().any(|f| f == path) {
-            if self.files.len() >= FILES {
+            if self.files.len() >= MAX_FILES {
                 return Err(fault(
                     path,
                     codes::TOO_MANY,
-                    &format!("exceeds the limit of {FILES} files"),
+                    &format!("exceeds the limit of {MAX_FILES} files"),
                 ));
             }
             self.files.push(path.to_owned());
@@ -152,9 +154,9 @@ impl Reader<'_> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let text = &*with_line_feeds(text);
         let file = self.texts.add(path.to_owned(), folder, text);
-        if text.len() as u64 > FILE_BYTES {
+        if text.len() as u64 > MAX_FILE_BYTES {
             let at = Span { file, line: 1, column: 1, width: 1, until: None };
-            let message = format!("the text exceeds {FILE_BYTES} bytes");
+            let message = format!("the text exceeds {MAX_FILE_BYTES} bytes");
             self.report.error(codes::BAD_FILE, at, message);
             return None;
         }
@@ -165,7 +167,7 @@ impl Reader<'_> {
         Some(node)
     }
 
-    /// Reads what `node` includes; `chain` are the files on the way to it.
+    /// Reads the files that `node` includes; `chain` are the including files.
     fn include(&mut self, node: &Node, chain: &mut Vec<PathBuf>) {
         let Some(include) = node.get("include") else { return };
         let items = include.items().unwrap_or(std::slice::from_ref(include));
@@ -181,13 +183,13 @@ impl Reader<'_> {
         }
     }
 
-    /// The files a text means. A pattern that fits the file it stands in does not mean that.
+    /// The files that a text names. A pattern that matches its own file does not include that file.
     fn matches(&mut self, text: &str, item: &Node, chain: &[PathBuf]) -> Vec<PathBuf> {
         let path = self.texts.resolve(item.at.file, text);
         if !glob::is_pattern(text) {
             return vec![path];
         }
-        let mut found = glob::find(&self.texts.resolve(item.at.file, ""), text, FILES);
+        let mut found = glob::find(&self.texts.resolve(item.at.file, ""), text, MAX_FILES);
         found.retain(|path| !chain.contains(&canonical(path)));
         if found.is_empty() {
             self.report.warning(codes::INCLUDE, item.at, format!("`{text}` matches no file"));
@@ -202,12 +204,12 @@ impl Reader<'_> {
             self.report.error(codes::INCLUDE, item.at, message);
             return;
         }
-        if chain.len() > INCLUDE_DEPTH {
-            let message = format!("includes are nested deeper than {INCLUDE_DEPTH}");
+        if chain.len() > MAX_INCLUDE_DEPTH {
+            let message = format!("includes are nested deeper than {MAX_INCLUDE_DEPTH}");
             self.report.error(codes::INCLUDE, item.at, message);
             return;
         }
-        // Two ways to one file are no circle: what it says counts once.
+        // A file included twice is not a cycle: its content counts once.
         if self.texts.iter().any(|t| canonical(&t.path) == key) {
             return;
         }
@@ -230,18 +232,18 @@ impl Reader<'_> {
         self.included.iter().position(|node| node.get(table).is_some_and(|t| t.get(name).is_some()))
     }
 
-    /// Takes an included file out, to change it; [`Self::put_back`] puts it back.
-    pub(super) fn take_included(&mut self, index: usize) -> Node {
+    /// Removes an included file for modification; [`Self::insert_included`] returns the file.
+    pub(super) fn remove_included(&mut self, index: usize) -> Node {
         std::mem::replace(&mut self.included[index], empty(FileId(0)))
     }
 
-    /// Puts an included file back.
-    pub(super) fn put_back(&mut self, index: usize, node: Node) {
+    /// Returns an included file.
+    pub(super) fn insert_included(&mut self, index: usize, node: Node) {
         self.included[index] = node;
     }
 }
 
-/// A mapping with nothing in it, for an empty file.
+/// An empty mapping, for an empty file.
 fn empty(file: FileId) -> Node {
     Node {
         at: Span { file, line: 1, column: 1, width: 1, until: None },
@@ -255,18 +257,18 @@ pub(super) fn null(at: Span) -> Node {
     Node { at, data: Data::Scalar(scalar) }
 }
 
-/// YAML takes a lone carriage return for a line end; with line feeds instead, findings and what
-/// hides secrets count the same lines as the parser.
+/// YAML accepts a lone carriage return as a line break. With line feeds in its place, findings and
+/// redaction count the same lines as the parser.
 fn with_line_feeds(text: &str) -> Cow<'_, str> {
     let lone = text.split('\n').any(|line| line.strip_suffix('\r').unwrap_or(line).contains('\r'));
     if lone { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
 }
 
-fn fault(path: &Path, code: &'static str, what: &str) -> crate::finding::Fault {
-    crate::finding::Fault::value(format!("`{}` {what}", path.display())).code(code)
+fn fault(path: &Path, code: &'static str, problem: &str) -> crate::finding::Fault {
+    crate::finding::Fault::value(format!("`{}` {problem}", path.display())).code(code)
 }
 
-/// The text of a file of at most 16 MiB, or why there is none.
+/// The text of a file of at most 16 MiB, or the error.
 pub fn file_text(path: &Path) -> Result<String, crate::finding::Fault> {
     let unreadable =
         |error: std::io::Error| fault(path, codes::BAD_FILE, &format!("cannot be read: {error}"));
@@ -274,12 +276,12 @@ pub fn file_text(path: &Path) -> Result<String, crate::finding::Fault> {
         std::io::ErrorKind::NotFound => fault(path, codes::MISSING_FILE, "does not exist"),
         _ => unreadable(error),
     })?;
-    // A pipe or device would block, or never end.
+    // Reading a pipe or device could block or never end.
     if !metadata.is_file() {
         return Err(fault(path, codes::BAD_FILE, "is not a file"));
     }
-    if metadata.len() > FILE_BYTES {
-        return Err(fault(path, codes::BAD_FILE, &format!("exceeds {FILE_BYTES} bytes")));
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(fault(path, codes::BAD_FILE, &format!("exceeds {MAX_FILE_BYTES} bytes")));
     }
     let bytes = std::fs::read(path).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|_| fault(path, codes::BAD_FILE, "is not UTF-8"))

@@ -1,12 +1,12 @@
-//! `${env:NAME}` and `file:`, and nothing else.
+//! Substitution of `${env:NAME}` and `file:`.
 
 use super::node::{Data, Node, Scalar};
 use super::reader::{Reader, Surroundings};
 use crate::finding::codes;
 use crate::source_map::Span;
 
-/// Longest text after substitution of variables.
-const LENGTH: usize = 1024 * 1024;
+/// Maximum length of a text after the substitution of variables.
+const MAX_LENGTH: usize = 1024 * 1024;
 
 /// Substitutes in every scalar of `node`; keys stay as they are.
 pub(super) fn substitute(reader: &mut Reader<'_>, node: &mut Node) {
@@ -18,7 +18,8 @@ pub(super) fn substitute(reader: &mut Reader<'_>, node: &mut Node) {
 }
 
 fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Span) {
-    // Looked at before variables are filled in: a variable's value must not make weir read a file.
+    // `file:` is tested before variables are substituted: the value of a variable must not make
+    // weir read a file.
     let is_file = scalar.text.starts_with("file:");
     if scalar.text.contains("${") {
         let Some(text) = variables(reader, &scalar.text, at) else {
@@ -49,7 +50,7 @@ fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Span) {
     }
 }
 
-/// The line break at the end of a file that holds one line is the editor's, not the user's.
+/// The line break at the end of a one-line file was added by the editor.
 fn trim_one_line(text: &mut String) {
     let line = text.trim_end_matches(['\r', '\n']);
     if !line.contains('\n') {
@@ -57,7 +58,7 @@ fn trim_one_line(text: &mut String) {
     }
 }
 
-/// Fills in variables; `None` when something is wrong (a finding says what).
+/// Substitutes variables; `None` with a finding.
 fn variables(reader: &mut Reader<'_>, text: &str, at: Span) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -85,8 +86,8 @@ fn variables(reader: &mut Reader<'_>, text: &str, at: Span) -> Option<String> {
         rest = &rest[open + close + 1..];
     }
     out.push_str(rest);
-    if out.len() > LENGTH {
-        bad(reader, at, format!("longer than {LENGTH} bytes after substitution"));
+    if out.len() > MAX_LENGTH {
+        bad(reader, at, format!("longer than {MAX_LENGTH} bytes after substitution"));
         return None;
     }
     sound.then_some(out)

@@ -1,4 +1,4 @@
-//! YAML 1.2 (and so JSON) to nodes, bounded in depth and in what aliases expand to.
+//! YAML 1.2 (and thus JSON) to nodes, with limits on depth and on the expansion of aliases.
 
 use super::node::{Data, Member, Node, Scalar};
 use crate::finding::{Diagnostics, codes};
@@ -7,19 +7,19 @@ use crate::source_map::{FileId, Span};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use std::collections::HashMap;
 
-/// Deepest nesting of lists and mappings.
-const DEPTH: usize = 64;
-/// Most nodes that all aliases of one text may expand to together.
-const ALIAS_NODES: usize = 100_000;
-/// A mapping with more members than this gets an index for its duplicate keys.
+/// Maximum nesting of lists and mappings.
+const MAX_DEPTH: usize = 64;
+/// Maximum number of nodes to which all aliases of a text may expand.
+const MAX_ALIAS_NODES: usize = 100_000;
+/// Mappings with more members have an index for duplicate keys.
 const SMALL: usize = 16;
 
-/// Nothing can be made of a text; a finding says why.
+/// The text cannot be parsed; a finding has the reason.
 #[derive(Debug)]
 pub(super) struct Unreadable;
 
-/// Parses one text; `None` when there is nothing in it. Its first line begins at column `offset`
-/// (from 0) of what is shown to the user.
+/// Parses a text; `None` if the text is empty. Its first line begins at column `offset` (from 0) of
+/// the text shown to the user.
 pub(super) fn parse(
     text: &str,
     file: FileId,
@@ -49,7 +49,7 @@ pub(super) fn parse(
     Ok(builder.root)
 }
 
-/// Characters that stand for an IPv6 address in brackets and its port, without quotes.
+/// Characters of an unquoted IPv6 address in brackets with a port.
 fn bare_ipv6(line: &str) -> Option<&str> {
     let open = line.find('[')?;
     let close = open + line[open..].find("]:")?;
@@ -60,7 +60,7 @@ fn bare_ipv6(line: &str) -> Option<&str> {
 
 fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut Diagnostics) {
     let line = error.marker().line().max(1);
-    // What confused the parser stands on this line or on the last one before it that is not empty.
+    // The cause is on this line or on the last non-empty line before it.
     let lines: Vec<(usize, &str)> = text.lines().take(line).enumerate().collect();
     let near = || lines.iter().rev().filter(|(_, l)| !l.trim().is_empty()).take(2);
     let tab = near().find_map(|(number, l)| {
@@ -93,9 +93,9 @@ fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut D
 struct Open {
     node: Node,
     anchor: usize,
-    /// Key that waits for its value.
+    /// Key whose value has not been read yet.
     key: Option<(String, Span)>,
-    /// Keys so far, once there are many.
+    /// Keys so far, if there are many.
     index: HashMap<String, Span>,
 }
 
@@ -132,7 +132,7 @@ impl Builder {
         Span { until, ..self.place(start.line(), start.col(), width) }
     }
 
-    /// Takes one event; `None` when the text is to be given up.
+    /// Processes an event; `None` if the rest of the text is skipped.
     fn take(
         &mut self,
         event: Event<'_>,
@@ -185,8 +185,8 @@ impl Builder {
         anchor: usize,
         report: &mut Diagnostics,
     ) -> Option<()> {
-        if self.stack.len() >= DEPTH {
-            report.error(codes::TOO_DEEP, at, format!("nested deeper than {DEPTH} levels"));
+        if self.stack.len() >= MAX_DEPTH {
+            report.error(codes::TOO_DEEP, at, format!("nested deeper than {MAX_DEPTH} levels"));
             return None;
         }
         let node = Node { at: Span { width: 1, until: None, ..at }, data };
@@ -195,14 +195,15 @@ impl Builder {
     }
 
     fn alias(&mut self, id: usize, at: Span, report: &mut Diagnostics) -> Option<()> {
-        // An anchor inside itself is not there yet.
+        // The anchor is incomplete inside its own node.
         let Some((node, size)) = self.anchors.get(&id) else {
             report.error(codes::ALIAS, at, "the alias refers to a node that contains it");
             return None;
         };
         self.alias_nodes += size;
-        if self.alias_nodes > ALIAS_NODES || self.stack.len() + depth(node) > DEPTH {
-            let message = format!("aliases expand to more than {ALIAS_NODES} nodes, or too deep");
+        if self.alias_nodes > MAX_ALIAS_NODES || self.stack.len() + depth(node) > MAX_DEPTH {
+            let message =
+                format!("aliases expand to more than {MAX_ALIAS_NODES} nodes, or too deep");
             report.error(codes::ALIAS, at, message);
             return None;
         }
@@ -214,7 +215,7 @@ impl Builder {
         if anchor > 0 {
             let size = count(&node);
             self.alias_nodes += size;
-            if self.alias_nodes > ALIAS_NODES {
+            if self.alias_nodes > MAX_ALIAS_NODES {
                 report.error(codes::ALIAS, node.at, "anchors contain too many nodes");
                 return None;
             }
@@ -229,7 +230,7 @@ impl Builder {
             Data::Map(members) => match open.key.take() {
                 Some((key, at)) => {
                     if let Some(first) = duplicate(members, &mut open.index, &key, at) {
-                        // Nothing compares it with what it should be, so this has to do.
+                        // No specific key is known here, so the message is general.
                         if names_secret(&key) || !matches!(node.data, Data::Scalar(_)) {
                             node.redact(report);
                         }
@@ -256,7 +257,8 @@ impl Builder {
     }
 }
 
-/// Where `key` already stands. Large mappings get an index, so that ten thousand names load fast.
+/// The location of an earlier `key`. Large mappings have an index, so that ten thousand names load
+/// quickly.
 fn duplicate(
     members: &[Member],
     index: &mut HashMap<String, Span>,

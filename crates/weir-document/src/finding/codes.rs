@@ -3,7 +3,7 @@
 /// A code and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// As printed.
+    /// The code.
     pub code: &'static str,
     /// Meaning and remedy, in one or two sentences.
     pub meaning: &'static str,

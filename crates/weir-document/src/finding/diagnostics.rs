@@ -1,31 +1,31 @@
-//! Where findings come together while a configuration is read.
+//! Collects the findings of a configuration.
 
-use super::{Finding, Place, Severity};
+use super::{Finding, RelatedLocation, Severity};
 use crate::source_map::{FileId, SourceMap, Span};
 use std::path::{Path, PathBuf};
 
-/// More findings than this are not listed one by one.
-const MOST: usize = 500;
+/// Maximum number of findings that are listed one by one.
+const MAX_FINDINGS: usize = 500;
 
-/// Collects findings by their place in a text.
+/// Collects findings by their location in a text.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
     /// Warnings that are reported only if there is no error.
     if_valid: Vec<Diagnostic>,
-    /// Findings beyond [`MOST`].
+    /// Number of findings beyond [`MAX_FINDINGS`].
     dropped: usize,
-    /// Whether any of all findings is an error.
+    /// Whether any finding is an error.
     has_errors: bool,
-    /// Where secrets stand, so that no excerpt shows them.
+    /// Locations of secrets, which excerpts do not show.
     secrets: Vec<Span>,
-    /// SourceMap that could not be read to their end: where secrets stand in them is not known.
+    /// Texts that could not be parsed completely: the locations of their secrets are unknown.
     unread: Vec<FileId>,
-    /// Files that are no texts of the configuration and were read, or looked for.
+    /// Other files that were read or tested for existence.
     read: Vec<PathBuf>,
 }
 
-/// A finding on its way.
+/// A finding under construction.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
     code: &'static str,
@@ -41,19 +41,19 @@ impl Diagnostic {
         Self { code, severity, at, message, help: None, related: Vec::new() }
     }
 
-    /// Says what would be right.
+    /// Sets the remedy.
     pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says what would be right, if that is known.
+    /// Sets the remedy, if known.
     pub fn maybe_help(&mut self, help: Option<String>) -> &mut Self {
         self.help = help.or(self.help.take());
         self
     }
 
-    /// Names another place that has to do with it.
+    /// Adds a related location.
     pub fn related(&mut self, at: Span, label: impl Into<String>) -> &mut Self {
         self.related.push((at, label.into()));
         self
@@ -61,19 +61,19 @@ impl Diagnostic {
 }
 
 impl Diagnostics {
-    /// Notes a file that is no text of the configuration and is read.
+    /// Records another file that is read.
     pub fn reads(&mut self, path: &Path) {
         if !self.read.iter().any(|known| known == path) {
             self.read.push(path.to_owned());
         }
     }
 
-    /// Files that are no texts of the configuration and were read, or looked for.
+    /// Other files that were read or tested for existence.
     pub fn read_files(&self) -> &[PathBuf] {
         &self.read
     }
 
-    /// Notes an error.
+    /// Adds an error.
     pub fn error(
         &mut self,
         code: &'static str,
@@ -83,7 +83,7 @@ impl Diagnostics {
         self.note(code, Severity::Error, Some(at), message.into())
     }
 
-    /// Notes a warning.
+    /// Adds a warning.
     pub fn warning(
         &mut self,
         code: &'static str,
@@ -93,8 +93,7 @@ impl Diagnostics {
         self.note(code, Severity::Warning, Some(at), message.into())
     }
 
-    /// Notes a warning that is reported only if there is no error in the end: an error may be its
-    /// cause.
+    /// Adds a warning that is reported only without errors: an error may be its cause.
     pub fn warning_if_valid(
         &mut self,
         code: &'static str,
@@ -107,7 +106,7 @@ impl Diagnostics {
         &mut self.if_valid[last]
     }
 
-    /// Notes an error that stands nowhere in a text.
+    /// Adds an error without a location.
     pub fn error_nowhere(
         &mut self,
         code: &'static str,
@@ -127,29 +126,30 @@ impl Diagnostics {
         self.push(Diagnostic::new(code, severity, at, message))
     }
 
-    fn push(&mut self, noted: Diagnostic) -> &mut Diagnostic {
-        if self.list.len() > MOST {
-            // The slot behind the last one listed takes whatever else comes.
+    fn push(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        if self.list.len() > MAX_FINDINGS {
+            // The element after the last listed one is replaced by each further finding.
             self.dropped += 1;
-            self.list[MOST] = noted;
+            self.list[MAX_FINDINGS] = diagnostic;
         } else {
-            self.list.push(noted);
+            self.list.push(diagnostic);
         }
         let last = self.list.len() - 1;
         &mut self.list[last]
     }
 
-    /// Any error so far?
+    /// Whether there is any error so far.
     pub fn has_errors(&self) -> bool {
         self.has_errors
     }
 
-    /// Whether further findings are counted only: what would be suggested need not be looked for.
+    /// Whether further findings are only counted: suggestions for them are not computed.
     pub fn is_full(&self) -> bool {
-        self.list.len() > MOST
+        self.list.len() > MAX_FINDINGS
     }
 
-    /// The candidate nearest to a name, as a question, if one is near enough to be meant.
+    /// The candidate nearest to a name, as a question, if the distance is small enough for a
+    /// misspelling.
     pub fn suggestion<'a>(
         &self,
         name: &str,
@@ -159,22 +159,22 @@ impl Diagnostics {
         near.map(|near| format!("did you mean `{near}`?"))
     }
 
-    /// Masks what stands there in every excerpt.
+    /// Redacts the location in every excerpt.
     pub fn redact(&mut self, at: Span) {
         self.secrets.push(at);
     }
 
-    /// Masks everything in this text that may be a secret.
+    /// Redacts everything in this text that may be a secret.
     pub fn redact_unread(&mut self, text: FileId) {
         self.unread.push(text);
     }
 
-    /// SourceMap in which secrets may stand anywhere.
+    /// Texts in which secrets may be anywhere.
     pub fn unread(&self) -> &[FileId] {
         &self.unread
     }
 
-    /// Where secrets stand.
+    /// Locations of secrets.
     pub fn secrets(&self) -> &[Span] {
         &self.secrets
     }
@@ -187,11 +187,11 @@ impl Diagnostics {
                 self.push(warning);
             }
         }
-        let mut sorted: Vec<&Diagnostic> = self.list.iter().take(MOST).collect();
+        let mut sorted: Vec<&Diagnostic> = self.list.iter().take(MAX_FINDINGS).collect();
         sorted.sort_by_key(|n| n.at.map_or((0, 0, 0), |at| (at.file.0, at.line, at.column)));
         let mut findings: Vec<Finding> = sorted.into_iter().map(|n| finding(n, texts)).collect();
         findings.dedup();
-        if self.dropped > 0 || self.list.len() > MOST {
+        if self.dropped > 0 || self.list.len() > MAX_FINDINGS {
             findings.push(Finding {
                 message: format!("{} more findings are not listed", self.dropped + 1),
                 ..Finding::new(super::codes::TOO_MANY, Severity::Error)
@@ -201,41 +201,41 @@ impl Diagnostics {
     }
 }
 
-/// Longest message, in characters.
-const LONGEST: usize = 600;
+/// Maximum length of a message in characters.
+const MAX_MESSAGE: usize = 600;
 
-/// Messages quote what is written, which must neither break lines nor steer the terminal.
+/// Messages quote the configuration; quoted text must not contain line breaks or terminal escapes.
 fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars().take(LONGEST) {
+    for c in text.chars().take(MAX_MESSAGE) {
         if c.is_control() {
             out.extend(c.escape_default());
         } else {
             out.push(c);
         }
     }
-    if text.chars().nth(LONGEST).is_some() {
+    if text.chars().nth(MAX_MESSAGE).is_some() {
         out.push('…');
     }
     out
 }
 
-fn finding(noted: &Diagnostic, texts: &SourceMap) -> Finding {
+fn finding(diagnostic: &Diagnostic, texts: &SourceMap) -> Finding {
     let mut finding = Finding {
-        message: shown(&noted.message),
-        help: noted.help.as_deref().map(shown),
-        ..Finding::new(noted.code, noted.severity)
+        message: shown(&diagnostic.message),
+        help: diagnostic.help.as_deref().map(shown),
+        ..Finding::new(diagnostic.code, diagnostic.severity)
     };
-    if let Some(at) = noted.at {
+    if let Some(at) = diagnostic.at {
         finding.file = texts.path(at.file).to_owned();
         finding.line = at.line as usize;
         finding.column = at.column as usize;
         finding.width = at.width as usize;
     }
-    finding.related = noted
+    finding.related = diagnostic
         .related
         .iter()
-        .map(|(at, label)| Place {
+        .map(|(at, label)| RelatedLocation {
             file: texts.path(at.file).to_owned(),
             line: at.line as usize,
             column: at.column as usize,

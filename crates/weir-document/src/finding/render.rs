@@ -1,4 +1,4 @@
-//! Findings as a compiler prints them.
+//! Renders findings with source excerpts, in the style of a compiler.
 
 use super::{Finding, Findings, Severity};
 use annotate_snippets::renderer::DecorStyle;
@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-/// Longer lines are not shown whole: a minified JSON file is one line.
-const LINE: usize = 400;
+/// Longer lines are not shown: a minified JSON file is one line.
+const MAX_LINE: usize = 400;
 
 pub(super) fn render(findings: &Findings, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut out = String::new();
-    // Each text is cut into lines once, not for each finding.
+    // Each text is split into lines once, not for each finding.
     let texts = findings.texts.iter();
     let lines = texts.map(|t| (t.path.as_path(), t.text.lines().collect())).collect();
     for finding in &findings.list {
@@ -51,15 +51,15 @@ fn group<'a>(texts: &Lines<'a>, finding: &'a Finding) -> Group<'a> {
         }
         group = group.element(origin);
     }
-    for place in &finding.related {
+    for location in &finding.related {
         if let Some((line, span)) =
-            excerpt(texts, &place.file, place.line, place.column, place.width)
+            excerpt(texts, &location.file, location.line, location.column, location.width)
         {
             group = group.element(
                 Snippet::source(line)
-                    .line_start(place.line)
-                    .path(place.file.to_string_lossy())
-                    .annotation(AnnotationKind::Context.span(span).label(place.label.as_str())),
+                    .line_start(location.line)
+                    .path(location.file.to_string_lossy())
+                    .annotation(AnnotationKind::Context.span(span).label(location.label.as_str())),
             );
         }
     }
@@ -69,7 +69,7 @@ fn group<'a>(texts: &Lines<'a>, finding: &'a Finding) -> Group<'a> {
     group
 }
 
-/// The line and the bytes of it to mark.
+/// The line, and the range of bytes to mark.
 fn excerpt<'a>(
     texts: &Lines<'a>,
     file: &Path,
@@ -78,7 +78,7 @@ fn excerpt<'a>(
     width: usize,
 ) -> Option<(&'a str, Range<usize>)> {
     let line = *texts.get(file)?.get(line.checked_sub(1)?)?;
-    if line.len() > LINE {
+    if line.len() > MAX_LINE {
         return None;
     }
     let byte = |character: usize| {

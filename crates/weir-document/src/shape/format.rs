@@ -1,4 +1,4 @@
-//! Formats of strings, as in JSON Schema: what a string contains, and why it is malformed.
+//! Formats of strings, as in JSON Schema: expected content and validation.
 
 mod checks;
 mod target;
@@ -13,14 +13,14 @@ use std::net::IpAddr;
 /// A format of strings.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// What the string contains, for messages and the reference.
+    /// Expected content, for messages and the reference.
     pub description: &'static str,
-    /// Pattern for the JSON Schema, where one says most of it.
+    /// Pattern for the JSON Schema, where one describes most of the format.
     pub pattern: Option<&'static str>,
     check: fn(&str) -> Result<(), Fault>,
     /// Whether a malformed string may contain a secret.
     pub(crate) is_secret: fn(&str) -> bool,
-    /// A plain number is accepted where it passes the check (`0`).
+    /// Whether a plain number is accepted if valid (`0`).
     pub(crate) accepts_number: bool,
 }
 
@@ -53,11 +53,11 @@ pub const OPERATION: Format = Format::new("the name of an operation", checks::op
 /// `15s`.
 pub const DURATION: Format = Format {
     accepts_number: true,
-    ..Format::new("a time (`15s`)", checks::duration).pattern(UNITS_OF_TIME)
+    ..Format::new("a duration (`15s`)", checks::duration).pattern(UNITS_OF_TIME)
 };
 /// `15s`, above zero.
 pub const POSITIVE_DURATION: Format =
-    Format::new("a time above zero (`15s`)", checks::positive_duration).pattern(UNITS_OF_TIME);
+    Format::new("a duration above zero (`15s`)", checks::positive_duration).pattern(UNITS_OF_TIME);
 /// `64KiB`.
 pub const SIZE: Format = Format::new("a size (`64KiB`)", checks::size)
     .pattern(r"^[0-9]+(\.[0-9]+)? *(B|kB|KB|MB|GB|KiB|MiB|GiB|TiB)$");
@@ -74,20 +74,20 @@ pub const NETWORK: Format = Format::new("a network or address (`10.0.0.0/8`)", |
 });
 /// `http://host:port`.
 pub const TARGET: Format = Format {
-    // A password in front of the host.
+    // The URL may contain a password.
     is_secret: |text| text.contains('@'),
     ..Format::new("a target (`http://127.0.0.1:8688`)", |text| target(text).map(|_| ()))
         .pattern(r"^(srv\+)?https?://[^/?#]+/?$")
 };
 /// A host name, possibly with a leading `*.`.
 pub const HOST: Format = Format::new("a host name (`api.example.com`)", checks::host);
-/// A header name.
+/// Name of a header.
 pub const HEADER: Format =
     Format::new("a header name", |text| checks::header(text, false)).pattern(HEADER_PATTERN);
-/// The name of a header that may be set or removed.
+/// Name of a header that may be set or removed.
 pub const EDITABLE_HEADER: Format =
     Format::new("a header name", |text| checks::header(text, true)).pattern(HEADER_PATTERN);
-/// A header value.
+/// Value of a header.
 pub const HEADER_VALUE: Format = Format::new("a header value", checks::header_value);
 /// Name of a query parameter.
 pub const PARAMETER: Format = Format::new("a parameter name", |text| match text {
@@ -98,7 +98,7 @@ pub const PARAMETER: Format = Format::new("a parameter name", |text| match text 
 pub const METHOD: Format = Format::new("a method (`get`)", checks::method);
 /// `sha256:…`.
 pub const KEY_HASH: Format = Format {
-    // The key itself in place of its hash.
+    // The user may have written the key in place of its hash.
     is_secret: |_| true,
     ..Format::new("the hash of a key (`sha256:` and 64 hexadecimal digits)", checks::key_hash)
         .pattern("^sha256:[0-9a-fA-F]{64}$")
@@ -120,14 +120,14 @@ pub const JSON_PATH: Format =
     Format::new("a JSONPath (`$.order.id`)", checks::json_path).pattern(r"^\$");
 /// `5%`.
 pub const PERCENT: Format =
-    Format::new("a share (`5%`)", checks::percent).pattern(r"^[0-9]{1,3}(\.[0-9]{1,2})? *%$");
+    Format::new("a percentage (`5%`)", checks::percent).pattern(r"^[0-9]{1,3}(\.[0-9]{1,2})? *%$");
 /// `app/index.html`.
 pub const FILE_BELOW: Format =
     Format::new("a file below the folder (`app/index.html`)", checks::file_below);
 /// `websocket`.
 pub const PROTOCOL: Format = Format::new("a protocol (`websocket`)", checks::protocol);
 
-/// `10.0.0.0/8`, or an address that stands for itself.
+/// `10.0.0.0/8`, or a single address.
 pub fn network(text: &str) -> Option<IpNet> {
     text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
@@ -135,7 +135,7 @@ pub fn network(text: &str) -> Option<IpNet> {
 /// A JSONPath (RFC 9535).
 ///
 /// # Errors
-/// What is wrong with it, and at which character.
+/// The problem, with the position of the character.
 pub fn parse_json_path(text: &str) -> Result<JsonPath, String> {
     JsonPath::parse(text).map_err(|error| {
         format!(

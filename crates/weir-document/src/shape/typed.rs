@@ -1,6 +1,5 @@
-//! Keys with the type of their value. The parser that reads a value also reads the default, which
-//! is a text as users write it: the check, the schema, the reference and the value come from one
-//! description.
+//! Keys with the type of their value. The parser of the value also parses the default, which is a
+//! string as users write it: check, schema, reference and value come from one description.
 
 use super::{Key, Kind, format};
 use crate::draft::{Data, Meaning, Member, Node, Scalar};
@@ -10,37 +9,37 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Reads a value that has been checked: what is malformed reads as absent.
+/// Parses a checked value: malformed values read as absent.
 pub type Parse<T> = fn(&Node) -> Option<T>;
 
-/// A key that gives a `T` where it is written.
+/// A key with a value of type `T`, if written.
 pub struct Typed<T> {
-    /// What the check, the schema and the reference take.
+    /// The description for check, schema and reference.
     pub key: Key,
     parse: Parse<T>,
 }
 
-/// A key that gives a `T` also where it is not written.
+/// A key with a value of type `T`, written or by default.
 pub struct Defaulted<T> {
-    /// What the check, the schema and the reference take.
+    /// The description for check, schema and reference.
     pub key: Key,
     parse: Parse<T>,
     default: &'static str,
 }
 
 impl<T> Typed<T> {
-    /// A key whose value `parse` reads.
+    /// A key whose value is parsed by `parse`.
     pub const fn new(key: Key, parse: Parse<T>) -> Self {
         Self { key, parse }
     }
 
-    /// It must be there.
+    /// Makes the key required.
     pub const fn required(mut self) -> Self {
         self.key.required = true;
         self
     }
 
-    /// Its value when it is not there, as written.
+    /// Sets the default, as written.
     pub const fn default(mut self, default: &'static str) -> Defaulted<T> {
         self.key.default = Some(default);
         Defaulted { key: self.key, parse: self.parse, default }
@@ -58,7 +57,7 @@ impl<T> Defaulted<T> {
         written
             .and_then(self.parse)
             .or_else(|| (self.parse)(&literal(self.default)))
-            .expect("a default that its key takes")
+            .expect("the default of a key is valid")
     }
 }
 
@@ -80,21 +79,21 @@ pub fn literal(text: &str) -> Node {
     Node { at, data }
 }
 
-/// The values of an enumeration by the words that stand for them.
+/// An enumeration: values and their names.
 pub trait Choice: Copy + 'static {
-    /// Word and value, in the order of messages and the reference.
+    /// Name and value, in the order of messages and the reference.
     const CHOICES: &'static [(&'static str, Self)];
 }
 
-/// Most words of one [`Choice`].
-const WORDS: usize = 8;
+/// Maximum number of names of a [`Choice`].
+const MAX_NAMES: usize = 8;
 
-/// The words of a [`Choice`].
+/// The names of a [`Choice`].
 struct Words<T>(PhantomData<T>);
 
 impl<T: Choice> Words<T> {
-    const PADDED: [&'static str; WORDS] = {
-        let mut words = [""; WORDS];
+    const PADDED: [&'static str; MAX_NAMES] = {
+        let mut words = [""; MAX_NAMES];
         let mut at = 0;
         while at < T::CHOICES.len() {
             words[at] = T::CHOICES[at].0;
@@ -111,22 +110,22 @@ fn choice_of<T: Choice>(node: &Node) -> Option<T> {
     T::CHOICES.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
 }
 
-/// The items of a list, or the one item that stands for a list.
+/// The items of a list, or a single item.
 pub fn items(node: &Node) -> &[Node] {
     node.items().unwrap_or(std::slice::from_ref(node))
 }
 
-/// The words of an enumeration.
+/// The names of an enumeration.
 pub const fn words<T: Choice>() -> &'static [&'static str] {
     Words::<T>::ALL
 }
 
-/// One of the words of an enumeration.
+/// A value of an enumeration.
 pub const fn choice<T: Choice>(name: &'static str, doc: &'static str) -> Typed<T> {
     Typed::new(Key::new(name, Kind::Enum(Words::<T>::ALL), doc), choice_of)
 }
 
-/// One of the words of an enumeration that `kind` names.
+/// A value of an enumeration described by `kind`.
 pub const fn choice_among<T: Choice>(
     name: &'static str,
     kind: Kind,
@@ -135,7 +134,7 @@ pub const fn choice_among<T: Choice>(
     Typed::new(Key::new(name, kind, doc), choice_of)
 }
 
-/// Words of an enumeration, or one of them.
+/// Values of an enumeration, or a single one.
 pub const fn choices<T: Choice>(name: &'static str, doc: &'static str) -> Typed<Vec<T>> {
     Typed::new(Key::new(name, Kind::OneOrMany(Words::<T>::KIND), doc), |node| {
         Some(items(node).iter().filter_map(choice_of).collect())
@@ -154,7 +153,7 @@ fn number_of<T: TryFrom<u64>>(node: &Node) -> Option<T> {
     node.scalar()?.integer()?.try_into().ok()
 }
 
-/// A whole number in a range, both ends included.
+/// An integer in a range, including both ends.
 pub const fn integer<T: TryFrom<u64>>(
     name: &'static str,
     (min, max): (u64, u64),
@@ -163,7 +162,7 @@ pub const fn integer<T: TryFrom<u64>>(
     Typed::new(Key::new(name, Kind::Integer(min, max), doc), number_of)
 }
 
-/// Whole numbers, or one.
+/// Integers, or a single one.
 pub fn integers_of<T: TryFrom<u64>>(node: &Node) -> Option<Vec<T>> {
     Some(items(node).iter().filter_map(number_of).collect())
 }
@@ -172,17 +171,17 @@ fn duration_of(node: &Node) -> Option<Duration> {
     units::duration(node.text()?).ok()
 }
 
-/// A time, also none.
+/// A duration, possibly zero.
 pub const fn duration(name: &'static str, doc: &'static str) -> Typed<Duration> {
     Typed::new(Key::new(name, Kind::Format(format::DURATION), doc), duration_of)
 }
 
-/// A time above zero.
+/// A duration above zero.
 pub const fn positive(name: &'static str, doc: &'static str) -> Typed<Duration> {
     Typed::new(Key::new(name, Kind::Format(format::POSITIVE_DURATION), doc), duration_of)
 }
 
-/// A time above zero; `none` is no limit.
+/// A duration above zero; `none` means no limit.
 pub const fn time_limit(name: &'static str, doc: &'static str) -> Typed<Option<Duration>> {
     const KIND: Kind =
         Kind::Either(&[Kind::Enum(&["none"]), Kind::Format(format::POSITIVE_DURATION)]);
@@ -199,7 +198,7 @@ pub const fn size<T: TryFrom<u64>>(name: &'static str, doc: &'static str) -> Typ
     })
 }
 
-/// A share in hundredths of a percent.
+/// A percentage, in hundredths of a percent.
 pub const fn percent(name: &'static str, doc: &'static str) -> Typed<u32> {
     Typed::new(Key::new(name, Kind::Format(format::PERCENT), doc), |node| {
         units::percent(node.text()?).ok()
@@ -215,17 +214,17 @@ fn text_of(node: &Node) -> Option<String> {
     node.text().map(str::to_owned)
 }
 
-/// A text of any kind.
+/// A string of any kind.
 pub const fn text(name: &'static str, kind: Kind, doc: &'static str) -> Typed<String> {
     Typed::new(Key::new(name, kind, doc), text_of)
 }
 
-/// Texts, or one.
+/// Strings, or a single one.
 pub fn texts_of(node: &Node) -> Option<Vec<String>> {
     Some(items(node).iter().filter_map(text_of).collect())
 }
 
-/// Texts, or one; `kind` describes both.
+/// Strings, or a single one; `kind` describes both.
 pub const fn texts(name: &'static str, kind: Kind, doc: &'static str) -> Typed<Vec<String>> {
     Typed::new(Key::new(name, kind, doc), texts_of)
 }

@@ -26,7 +26,7 @@ const LENGTH: Kind = Kind::Format(format::POSITIVE_DURATION);
 
 /// The whole file.
 pub(super) static ROOT: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("scenarios", "write `requests`"),
         ("request", "write `requests: [{…}]`"),
         ("executor", "write it in `load`"),

@@ -100,12 +100,7 @@ fn a_schema_accepts_what_is_filled_in() {
 fn every_mistake_has_its_line_and_remedy() {
     let mut wrong: Vec<String> = Vec::new();
     for (text, expected) in [
-        (
-            "",
-            vec![
-                "1:1: missing-key: a scenario needs `lab` (`lab` takes a whole number from 1 to 1)",
-            ],
-        ),
+        ("", vec!["1:1: missing-key: a scenario needs `lab` (`lab` takes an integer from 1 to 1)"]),
         ("lab: [", vec!["2:1: syntax: not YAML"]),
         (
             &with("[{get: /, hedaers: {a: b}}]", ONCE),

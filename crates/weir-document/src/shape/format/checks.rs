@@ -1,4 +1,4 @@
-//! What is wrong with a malformed string.
+//! Validation of strings by format.
 
 use super::Format;
 use crate::finding::{Fault, codes};
@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Headers that frame a message or belong to one connection: weir alone decides about them.
+/// Headers that frame a message or belong to a connection: only weir sets them.
 const FRAMING: &[&str] = &[
     "connection",
     "content-length",
@@ -33,19 +33,19 @@ pub(super) fn name(text: &str) -> Result<(), Fault> {
         .help("use up to 64 letters, digits, `_`, `-` and `.`"))
 }
 
-/// Longest name of an operation, in characters: an `operationId` of an OpenAPI document.
-const OPERATION: usize = 128;
+/// Maximum length of an operation name in characters: an `operationId` of an OpenAPI document.
+const MAX_OPERATION: usize = 128;
 
 pub(super) fn operation(text: &str) -> Result<(), Fault> {
     let length = text.chars().count();
-    if (1..=OPERATION).contains(&length) && !text.chars().any(char::is_control) {
+    if (1..=MAX_OPERATION).contains(&length) && !text.chars().any(char::is_control) {
         return Ok(());
     }
     Err(Fault::value("not a valid operation name")
-        .help(format!("use up to {OPERATION} characters without control characters")))
+        .help(format!("use up to {MAX_OPERATION} characters without control characters")))
 }
 
-/// A quantity with a unit: its name, the units it has, and the unit that examples add.
+/// A quantity with a unit: its name, its units, and the unit in examples.
 struct Quantity(&'static str, &'static str, &'static str);
 
 fn unit<T>(
@@ -65,7 +65,11 @@ fn unit<T>(
 }
 
 fn time(format: &Format, text: &str) -> Result<Duration, Fault> {
-    unit(Quantity("time", "`ms`, `s`, `m`, `h`, `d`", "s"), units::duration(text), (format, text))
+    unit(
+        Quantity("duration", "`ms`, `s`, `m`, `h`, `d`", "s"),
+        units::duration(text),
+        (format, text),
+    )
 }
 
 pub(super) fn duration(text: &str) -> Result<(), Fault> {
@@ -74,7 +78,7 @@ pub(super) fn duration(text: &str) -> Result<(), Fault> {
 
 pub(super) fn positive_duration(text: &str) -> Result<(), Fault> {
     match time(&super::POSITIVE_DURATION, text)? {
-        Duration::ZERO => Err(Fault::value("the time must be above zero")),
+        Duration::ZERO => Err(Fault::value("the duration must be above zero")),
         _ => Ok(()),
     }
 }
@@ -90,7 +94,8 @@ pub(super) fn rate(text: &str) -> Result<(), Fault> {
 }
 
 pub(super) fn percent(text: &str) -> Result<(), Fault> {
-    unit(Quantity("share", "`%`", "%"), units::percent(text), (&super::PERCENT, text)).map(|_| ())
+    unit(Quantity("percentage", "`%`", "%"), units::percent(text), (&super::PERCENT, text))
+        .map(|_| ())
 }
 
 pub(super) fn address(text: &str) -> Result<(), Fault> {
@@ -206,7 +211,7 @@ pub(super) fn key_hash(text: &str) -> Result<(), Fault> {
     if digits.is_some_and(|d| d.len() == 64 && d.bytes().all(|b| b.is_ascii_hexdigit())) {
         return Ok(());
     }
-    // The text may be the key itself: it is not repeated.
+    // The text may be the key itself and is not repeated.
     Err(Fault::value("not the hash of a key")
         .help("write the hash that `weir key new` prints, not the key"))
 }

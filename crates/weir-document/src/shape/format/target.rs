@@ -1,4 +1,4 @@
-//! Targets: `http://host:port`, or `srv+http://service` whose records say hosts and ports.
+//! Targets: `http://host:port`, or `srv+http://service`, whose SRV records contain hosts and ports.
 
 use super::checks;
 use crate::finding::Fault;
@@ -9,21 +9,21 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct Target {
     /// `http` or `https`.
     pub scheme: Scheme,
-    /// Host name or address, IPv6 without brackets; of a service its domain.
+    /// Host name or address, IPv6 without brackets; of a service, its domain.
     pub host: String,
-    /// Port, the scheme's default filled in; 0 for a service, whose records say it.
+    /// Port, by default that of the scheme; 0 for a service, whose records contain the port.
     pub port: u16,
-    /// `host` or `host:port` as it goes into the Host header (brackets for IPv6, the scheme's
-    /// default port left out).
+    /// `host` or `host:port` for the Host header (IPv6 in brackets, without the scheme's default
+    /// port).
     pub authority: String,
-    /// Its part of the requests, beside the others' (default 1); 0: it gets none.
+    /// Weight relative to the other targets (default 1); 0 takes no requests.
     pub weight: u32,
-    /// The name whose SRV records (RFC 2782) say hosts and ports (`srv+http://…`).
+    /// The name whose SRV records (RFC 2782) contain hosts and ports (`srv+http://…`).
     pub service: Option<String>,
 }
 
 impl Target {
-    /// What it is known by: the name of the service, or host and port.
+    /// Display name: the name of the service, or host and port.
     pub fn name(&self) -> &str {
         self.service.as_deref().unwrap_or(&self.authority)
     }
@@ -38,7 +38,7 @@ pub enum Scheme {
     Https,
 }
 
-/// `http://host:port`, or `srv+http://service`, and its parts.
+/// Parses `http://host:port` or `srv+http://service`.
 pub fn target(text: &str) -> Result<Target, Fault> {
     let fault = |message: &str| Fault::value(format!("`{text}` {message}"));
     let (plain, of_service) = match text.strip_prefix("srv+") {
@@ -94,12 +94,12 @@ pub fn target(text: &str) -> Result<Target, Fault> {
     Ok(Target { scheme, host, port, authority, weight: 1, service: None })
 }
 
-/// How a service is written.
+/// An example of a service.
 const SERVICE: &str =
     "write for example `srv+http://_api._tcp.example.com`: SRV records contain hosts and ports";
 
-/// A service by its name; else what is wrong. For Host header and TLS it is its domain, the name
-/// without the labels in front that begin with `_`: what DNS says proves nothing (RFC 9525
+/// Parses the name of a service, or returns the error. Host header and TLS use its domain, the name
+/// without the leading labels that begin with `_`: DNS answers are not authenticated (RFC 9525
 /// section 6.1).
 fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
     if name.contains(':') {
@@ -118,7 +118,7 @@ fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
     Ok(Target { scheme, host, port: 0, authority, weight: 1, service: Some(name) })
 }
 
-/// `host:port`, `host`, `[::1]:port`; `None` when the port is none.
+/// `host:port`, `host`, `[::1]:port`; `None` if the port is malformed.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let after = text.rfind(']').map_or(0, |i| i + 1);
     match text[after..].rfind(':') {

@@ -7,7 +7,7 @@ use weir_document::shape::{Key, Kind, Shape, format};
 const RATE: Kind = Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Format(format::RATE)]);
 /// A load.
 pub(super) static LOAD: Shape = Shape {
-    slips: &[
+    misspellings: &[
         ("users", "`vus` of `constant-vus` and `shared-iterations`, `users` of `ramp-users`"),
         ("concurrency", "write `vus`"),
         ("rps", "write `rate: 100/s`"),

@@ -6,7 +6,7 @@ use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 /// A request.
 pub(super) static REQUEST: Shape = Shape {
     groups: &[Group { keys: &METHODS, required: true }],
-    slips: &[
+    misspellings: &[
         ("method", "write `get: /path`"),
         ("path", "write `get: /path`"),
         ("url", "write `get: /path`"),

@@ -1,4 +1,4 @@
-//! Usual slips and what was probably meant.
+//! Suggestions for unknown keys and wrong types.
 
 use crate::draft::{Meaning, Member, Node};
 use crate::finding::words;
@@ -14,15 +14,16 @@ pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|near| format!("did you mean `{near}`?"))
 }
 
-/// What to write instead of an unknown key; `present` are the known ones beside it.
+/// The suggestion for an unknown key; `present` are the known keys of the same mapping.
 pub(super) fn for_key(
     member: &Member,
     members: &[Member],
     present: &[&str],
     shape: &'static Shape,
 ) -> String {
-    let slip = shape.slips.iter().find(|(slip, _)| member.key.eq_ignore_ascii_case(slip));
-    if let Some((_, help)) = slip {
+    let mut misspellings = shape.misspellings.iter();
+    let known = misspellings.find(|(key, _)| member.key.eq_ignore_ascii_case(key));
+    if let Some((_, help)) = known {
         if member.key == "method"
             && let Some(method) = member.value.text()
         {
@@ -38,7 +39,7 @@ pub(super) fn for_key(
     })
 }
 
-/// What to write instead of something that is no mapping.
+/// The suggestion for a value that should be a mapping.
 pub(super) fn for_object(node: &Node, shape: &'static Shape) -> Option<String> {
     let short = shape.short?;
     let text = node.text()?;
@@ -49,7 +50,7 @@ pub(super) fn for_object(node: &Node, shape: &'static Shape) -> Option<String> {
     })
 }
 
-/// What to write instead of a value of another type.
+/// The suggestion for a value of the wrong type.
 pub(super) fn for_type(node: &Node, kind: &'static Kind, context: &str) -> Option<String> {
     let scalar = node.scalar();
     let meaning = scalar.map(|s| s.meaning());
