@@ -27,7 +27,7 @@ pub use auth::{
     RemoteKeys, TokenRules, VERIFICATION_BUDGET, VerificationKey, verification_cost,
 };
 pub use cache::{Cache, Credentials};
-pub use calls::{Call, Given};
+pub use calls::{Call, ParameterValue};
 pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
@@ -202,7 +202,7 @@ pub struct Route {
     /// Maximum request body in bytes.
     pub body_limit: u64,
     /// Maximum response body of a handler in bytes, before maps and compression; `None`: unlimited.
-    pub answer_limit: Option<u64>,
+    pub response_limit: Option<u64>,
     /// Time from the end of the request head to the last byte of the response. `None`: no limit
     /// (for event streams).
     pub timeout: Option<Duration>,

@@ -26,7 +26,7 @@ use weir_document::source_map::SourceMap;
 use weir_document::{check, schema};
 
 pub use config::*;
-pub use openapi::{Answers, Imported, import_openapi};
+pub use openapi::{ImportHandler, Imported, import_openapi};
 pub use reference::{findings as findings_reference, reference};
 
 /// What to load: a file or a folder with `weir.yaml`, and the overrides of the command line.

@@ -13,11 +13,11 @@ mod schema;
 mod security;
 
 pub(crate) use cursor::{Cursor, Documents, is_true};
-pub(crate) use example::Wanted;
-pub use import::{Answers, Imported, import_openapi};
-pub(crate) use operation::{Compiler, Modes, Operation, Unread};
+pub(crate) use example::ExampleSelection;
+pub use import::{ImportHandler, Imported, import_openapi};
+pub(crate) use operation::{Compiler, Modes, Operation, Unvalidated};
 pub(crate) use schema::{Direction, Schemas};
-pub(crate) use security::{Asked, Requirement, Scheme};
+pub(crate) use security::{RequiredScheme, Requirement, Scheme};
 
 use weir_document::draft::{Described, Node};
 use weir_document::finding::{Diagnostics, codes};

@@ -3,6 +3,7 @@
 //! The check has reported malformed values. The resolution reports errors that involve more than
 //! one key, and skips malformed values.
 
+mod absolute_path;
 mod api;
 mod auth;
 mod body_map;
@@ -22,7 +23,6 @@ mod listener;
 mod monitor;
 mod normalization;
 mod openapi;
-mod place;
 mod plan;
 mod pool;
 mod proxy;
@@ -71,17 +71,17 @@ pub(crate) struct Resolver<'a> {
 
 /// Names of one kind, in the order of definition, and whether they are used.
 struct Index<'a> {
-    what: &'static str,
+    kind: &'static str,
     names: HashMap<&'a str, usize>,
     order: Vec<(&'a str, Span)>,
     used: Vec<bool>,
 }
 
 impl<'a> Index<'a> {
-    fn new(what: &'static str, members: &[&'a Member]) -> Self {
+    fn new(kind: &'static str, members: &[&'a Member]) -> Self {
         let order: Vec<_> = members.iter().map(|m| (m.key.as_str(), m.at)).collect();
         let names = order.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
-        Self { what, names, used: vec![false; order.len()], order }
+        Self { kind, names, used: vec![false; order.len()], order }
     }
 
     fn len(&self) -> usize {
@@ -95,12 +95,14 @@ impl<'a> Index<'a> {
             return Some(*index);
         }
         let near = report.suggestion(name, self.order.iter().map(|(name, _)| *name));
-        let noted =
-            report.error(codes::UNKNOWN_NAME, at, format!("unknown {} `{name}`", self.what));
+        let diagnostic =
+            report.error(codes::UNKNOWN_NAME, at, format!("unknown {} `{name}`", self.kind));
         match near {
-            Some(near) => noted.help(near),
-            None if self.order.is_empty() => noted.help(format!("no {} is defined", self.what)),
-            None => noted.help(format!(
+            Some(near) => diagnostic.help(near),
+            None if self.order.is_empty() => {
+                diagnostic.help(format!("no {} is defined", self.kind))
+            }
+            None => diagnostic.help(format!(
                 "defined: {}",
                 self.order
                     .iter()
@@ -196,7 +198,7 @@ impl Resolver<'_> {
         for index in [&self.upstreams, &self.pools, &self.auths, &self.plans] {
             for ((name, at), used) in index.order.iter().zip(&index.used) {
                 if !used {
-                    let message = format!("unused {} `{name}`", index.what);
+                    let message = format!("unused {} `{name}`", index.kind);
                     self.report.warning_if_valid(codes::UNUSED, *at, message);
                 }
             }

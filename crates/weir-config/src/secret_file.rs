@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Maximum size of a file that is read, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads a file with a secret, of at most 1 MiB.
 ///
@@ -29,8 +29,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("not a file"));
     }
     let mut bytes = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(io::Error::other("the file is too large"));
     }
     Ok(bytes)
@@ -71,7 +71,7 @@ mod tests {
             assert_eq!(read(&path).unwrap(), secret);
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        fs::write(&path, vec![0; LONGEST as usize + 1]).unwrap();
+        fs::write(&path, vec![0; MAX_FILE_BYTES as usize + 1]).unwrap();
         assert!(read(&path).is_err());
         assert!(read(folder.path()).is_err());
     }

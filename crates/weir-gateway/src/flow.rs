@@ -166,7 +166,7 @@ pub(crate) async fn stages<'a, E: Effects>(
         }
         None => return Ok(ResponseBody::Empty),
     };
-    if let Some(limit) = route.answer_limit {
+    if let Some(limit) = route.response_limit {
         body = body.within(limit)?;
     }
     fx.reach(Stage::ResponseMap);

@@ -27,7 +27,7 @@ fn route(rate_limits: Vec<RateLimit>) -> Route {
         clients: vec![],
         rate_limits,
         body_limit: 0,
-        answer_limit: None,
+        response_limit: None,
         timeout: None,
         request_headers: HeaderEdits::default(),
         validation: None,

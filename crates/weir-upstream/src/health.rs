@@ -336,7 +336,7 @@ impl Healths {
         let mut members = known.group.lock();
         let used = found.iter().zip(&config.targets).filter(|(_, target)| target.weight > 0);
         members.targets = used.map(|(health, _)| Arc::downgrade(health)).collect();
-        members.max_ejected = config.health.most_out;
+        members.max_ejected = config.health.max_ejected;
         drop(members);
         found.iter().for_each(|health| health.set(&config.health));
         found

@@ -17,7 +17,7 @@ pub struct Call {
     /// Path.
     pub path: Vec<PathPart>,
     /// Query parameters by their decoded names.
-    pub query: Vec<(String, Given)>,
+    pub query: Vec<(String, ParameterValue)>,
     /// Headers of the client's request to forward, lower-case names.
     pub forward: Vec<String>,
     /// Headers to set, lower-case names.
@@ -36,7 +36,7 @@ pub struct Call {
 
 /// A constant text, or one computed for each request.
 #[derive(Debug)]
-pub enum Given {
+pub enum ParameterValue {
     /// A constant.
     Text(String),
     /// The result of an expression (`request`, `claims`, `consumer` in scope).

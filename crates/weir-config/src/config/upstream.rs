@@ -93,7 +93,7 @@ pub struct Health {
     /// Active health checks (default off).
     pub check: Option<Check>,
     /// Maximum share of ejected targets, in hundredths of a percent.
-    pub most_out: u32,
+    pub max_ejected: u32,
 }
 
 /// Error rate (status 5xx) that ejects a target.

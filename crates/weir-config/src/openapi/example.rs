@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use weir_document::finding::{Diagnostics, codes};
 
 /// Maximum nesting of a generated value, including references.
-const DEPTH: usize = 12;
+const MAX_DEPTH: usize = 12;
 /// Maximum number of schemas of a generated value.
-const SCHEMAS: usize = 1_000;
+const MAX_SCHEMAS: usize = 1_000;
 
 /// Selection of a response.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted<'t> {
+pub(crate) struct ExampleSelection<'t> {
     /// Its status; by default the first successful one.
     pub(crate) status: Option<u16>,
     /// Name of an example; by default the first one.
@@ -26,28 +26,30 @@ impl<'d> Description<'d> {
     pub(crate) fn mock(
         &self,
         operation: &Operation<'d>,
-        wanted: Wanted<'_>,
+        selection: ExampleSelection<'_>,
         schemas: &Schemas<'d>,
-        spot: weir_document::source_map::Span,
+        span: weir_document::source_map::Span,
         report: &mut Diagnostics,
     ) -> Option<Reply> {
-        let Some((status, answer)) = self.wanted_answer(operation, wanted, report) else {
+        let Some((status, response)) = self.selected_response(operation, selection, report) else {
             let message = format!("`{}` does not describe this response", operation.name);
             report
-                .error(codes::NO_EXAMPLE, spot, message)
-                .related(operation.spot, "described here");
+                .error(codes::NO_EXAMPLE, span, message)
+                .related(operation.span, "described here");
             return None;
         };
         let mut representations = Vec::new();
-        let content = answer.get("content");
+        let content = response.get("content");
         let contents = content.iter().flat_map(Cursor::members);
-        let mut named = wanted.example.is_none();
+        let mut named = selection.example.is_none();
         for (member, at) in contents {
             let content_type = member.key.trim();
             if content_type.contains('*') {
                 continue;
             }
-            let Some((value, found)) = self.example(&at, wanted, schemas, report) else { continue };
+            let Some((value, found)) = self.example(&at, selection, schemas, report) else {
+                continue;
+            };
             named |= found;
             let json = is_json(&content_type.to_ascii_lowercase());
             let body = match value {
@@ -60,7 +62,9 @@ impl<'d> Description<'d> {
             || (content.is_some_and(|c| c.members().next().is_some()) && representations.is_empty())
         {
             let message = format!("`{}` has no example of this response", operation.name);
-            report.error(codes::NO_EXAMPLE, spot, message).related(answer.node.at, "the response");
+            report
+                .error(codes::NO_EXAMPLE, span, message)
+                .related(response.node.at, "the response");
             return None;
         }
         let body = match representations.len() {
@@ -70,26 +74,28 @@ impl<'d> Description<'d> {
         Some(Reply { status, headers: Vec::new(), body })
     }
 
-    fn wanted_answer(
+    fn selected_response(
         &self,
         operation: &Operation<'d>,
-        wanted: Wanted<'_>,
+        selection: ExampleSelection<'_>,
         report: &mut Diagnostics,
     ) -> Option<(u16, Cursor<'d>)> {
         let responses = operation.at.get("responses")?;
-        let mut answers: Vec<_> = responses
+        let mut candidates: Vec<_> = responses
             .members()
             .filter_map(|(member, at)| Some((statuses(&member.key)?, at)))
             .collect();
-        answers.sort_by_key(|(status, _)| *status);
+        candidates.sort_by_key(|(status, _)| *status);
         let successful = |status: u16| (200..300).contains(&status);
-        let found = answers.into_iter().find_map(|(statuses, at)| {
-            let status = match (statuses, wanted.status) {
-                (Statuses::One(one), Some(wanted)) => (one == wanted).then_some(one),
+        let found = candidates.into_iter().find_map(|(statuses, at)| {
+            let status = match (statuses, selection.status) {
+                (Statuses::One(one), Some(selection)) => (one == selection).then_some(one),
                 (Statuses::One(one), None) => successful(one).then_some(one),
-                (Statuses::Class(class), Some(wanted)) => (class == wanted / 100).then_some(wanted),
+                (Statuses::Class(class), Some(selection)) => {
+                    (class == selection / 100).then_some(selection)
+                }
                 (Statuses::Class(class), None) => (class == 2).then_some(200),
-                (Statuses::Others, wanted) => Some(wanted.unwrap_or(200)),
+                (Statuses::Others, selection) => Some(selection.unwrap_or(200)),
             };
             Some((status?, at))
         })?;
@@ -102,14 +108,14 @@ impl<'d> Description<'d> {
     fn example(
         &self,
         at: &Cursor<'d>,
-        wanted: Wanted<'_>,
+        selection: ExampleSelection<'_>,
         schemas: &Schemas<'d>,
         report: &mut Diagnostics,
     ) -> Option<(Value, bool)> {
         let json = |at: &Cursor<'d>| serde_json::from_str(&at.node.to_json().ok()?).ok();
         if let Some(examples) = at.get("examples") {
             let mut named = examples.members();
-            let chosen = match wanted.example {
+            let chosen = match selection.example {
                 Some(name) => named.find(|(member, _)| member.key == name),
                 None => named.next(),
             };
@@ -123,12 +129,12 @@ impl<'d> Description<'d> {
             return Some((json(&example)?, false));
         }
         let schema = schemas.value(&at.get("schema")?, report)?;
-        Some((made_up(&schema, &schema, DEPTH, &mut SCHEMAS.clone())?, false))
+        Some((generate(&schema, &schema, MAX_DEPTH, &mut MAX_SCHEMAS.clone())?, false))
     }
 }
 
 /// A value for a schema: its example, or the simplest value that its keywords allow.
-fn made_up(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Option<Value> {
+fn generate(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Option<Value> {
     *left = left.checked_sub(1)?;
     let members = match schema {
         Value::Bool(true) => return Some(Value::Null),
@@ -137,20 +143,20 @@ fn made_up(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Opti
     };
     let depth = depth.checked_sub(1)?;
     let first = |key: &str| members.get(key).and_then(Value::as_array).and_then(|l| l.first());
-    let given = members.get("example").or_else(|| first("examples"));
-    let given = given.or_else(|| members.get("default")).or_else(|| members.get("const"));
-    if let Some(value) = given.or_else(|| first("enum")) {
+    let example = members.get("example").or_else(|| first("examples"));
+    let example = example.or_else(|| members.get("default")).or_else(|| members.get("const"));
+    if let Some(value) = example.or_else(|| first("enum")) {
         return Some(value.clone());
     }
     if let Some(target) = members.get("$ref").and_then(Value::as_str) {
-        return made_up(root.pointer(target.strip_prefix('#')?)?, root, depth, left);
+        return generate(root.pointer(target.strip_prefix('#')?)?, root, depth, left);
     }
     if let Some(parts) = members.get("allOf").and_then(Value::as_array) {
         return all_of(parts, members, root, depth, left);
     }
     for choice in ["oneOf", "anyOf"] {
         if let Some(value) = members.get(choice).and_then(Value::as_array) {
-            return value.iter().find_map(|schema| made_up(schema, root, depth, left));
+            return value.iter().find_map(|schema| generate(schema, root, depth, left));
         }
     }
     let kind = match members.get("type") {
@@ -165,7 +171,7 @@ fn made_up(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Opti
         "object" => object(members, root, depth, left)?,
         "array" => {
             let least = number("minItems").unwrap_or(1.0).max(1.0) as usize;
-            let item = members.get("items").and_then(|items| made_up(items, root, depth, left));
+            let item = members.get("items").and_then(|items| generate(items, root, depth, left));
             Value::Array(item.map_or_else(Vec::new, |item| vec![item; least.min(100)]))
         }
         "integer" => (number("minimum").unwrap_or(0.0).ceil() as i64).into(),
@@ -187,7 +193,7 @@ fn object(
     let required = schema.get("required").and_then(Value::as_array);
     for (name, member) in schema.get("properties").and_then(Value::as_object).into_iter().flatten()
     {
-        match made_up(member, root, depth, left) {
+        match generate(member, root, depth, left) {
             Some(value) => {
                 object.insert(name.clone(), value);
             }
@@ -205,15 +211,15 @@ fn all_of(
     depth: usize,
     left: &mut usize,
 ) -> Option<Value> {
-    let mut whole = object(own, root, depth, left)?;
+    let mut merged = object(own, root, depth, left)?;
     for part in parts {
-        match (&mut whole, made_up(part, root, depth, left)?) {
-            (Value::Object(whole), Value::Object(more)) => whole.extend(more),
+        match (&mut merged, generate(part, root, depth, left)?) {
+            (Value::Object(merged), Value::Object(more)) => merged.extend(more),
             (_, Value::Null) => {}
-            (whole, other) => *whole = other,
+            (merged, other) => *merged = other,
         }
     }
-    Some(whole)
+    Some(merged)
 }
 
 fn text(format: Option<&str>, least: Option<f64>) -> Value {

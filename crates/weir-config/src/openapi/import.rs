@@ -1,8 +1,8 @@
 //! Generates a configuration for an OpenAPI document: a route for every supported operation, and a
 //! list of the others with reasons.
 
-use super::operation::{Compiler, Modes, Operation, Unread};
-use super::{Description, Schemas, Scheme, Wanted};
+use super::operation::{Compiler, Modes, Operation, Unvalidated};
+use super::{Description, ExampleSelection, Schemas, Scheme};
 use crate::validation::Enforcement;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use weir_document::finding::{Diagnostics, Findings, Severity};
 
 /// Handler of the generated routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answers {
+pub enum ImportHandler {
     /// Mock responses.
     Mock,
     /// This upstream, or the first server of the document; mock responses if the server has no
@@ -36,14 +36,14 @@ pub struct Imported {
 ///
 /// # Errors
 /// The document cannot be read, or is not OpenAPI 3.0 or 3.1.
-pub fn import_openapi(file: &Path, answers: &Answers) -> Result<Imported, Findings> {
+pub fn import_openapi(file: &Path, handler: &ImportHandler) -> Result<Imported, Findings> {
     let mut report = Diagnostics::default();
     let named = quoted(&file.display().to_string());
     let text = format!("apis: {{imported: {{openapi: {named}}}}}\n");
     let read =
         draft::read(Path::new("import"), Some(&text), &[], Surroundings::Process, &mut report);
     let imported = match &read {
-        Ok(draft) if !report.has_errors() => written(draft, file, answers, &mut report),
+        Ok(draft) if !report.has_errors() => written(draft, file, handler, &mut report),
         _ => None,
     };
     let (texts, files) = match read {
@@ -56,7 +56,7 @@ pub fn import_openapi(file: &Path, answers: &Answers) -> Result<Imported, Findin
 fn written(
     draft: &Draft,
     file: &Path,
-    answers: &Answers,
+    handler: &ImportHandler,
     report: &mut Diagnostics,
 ) -> Option<Imported> {
     let api = draft.table("apis").first()?.value.get("openapi")?;
@@ -82,7 +82,7 @@ fn written(
             Some(why) => left_out.push((operation.name, why)),
         }
     }
-    let text = writer.text(file, answers, &routes, &left_out);
+    let text = writer.text(file, handler, &routes, &left_out);
     Some(Imported { text, bound: routes.len(), left_out })
 }
 
@@ -117,16 +117,18 @@ impl<'d> Writer<'d> {
         }
         let requirements = self.description.security(Some(operation), &mut report);
         for requirement in &requirements {
-            for asked in requirement {
-                let known = self.schemes.iter().find(|(name, _)| *name == asked.scheme);
+            for required in requirement {
+                let known = self.schemes.iter().find(|(name, _)| *name == required.scheme);
                 let text = match known.map(|(_, scheme)| scheme) {
-                    None => format!("unknown security scheme `{}`", asked.scheme),
-                    Some(Some(Scheme::Header(_) | Scheme::Query(_))) if asked.scopes.is_empty() => {
+                    None => format!("unknown security scheme `{}`", required.scheme),
+                    Some(Some(Scheme::Header(_) | Scheme::Query(_)))
+                        if required.scopes.is_empty() =>
+                    {
                         continue;
                     }
-                    Some(Some(Scheme::Basic)) if asked.scopes.is_empty() => continue,
+                    Some(Some(Scheme::Basic)) if required.scopes.is_empty() => continue,
                     Some(Some(Scheme::Bearer)) => continue,
-                    Some(_) => format!("security scheme `{}` is not supported", asked.scheme),
+                    Some(_) => format!("security scheme `{}` is not supported", required.scheme),
                 };
                 return Some(text);
             }
@@ -138,21 +140,21 @@ impl<'d> Writer<'d> {
         let mut compiler = Compiler {
             description: self.description,
             schemas: &mut self.schemas,
-            unread: &mut Unread::default(),
+            unvalidated: &mut Unvalidated::default(),
             report: &mut report,
         };
         compiler.validation(operation, modes);
         if let Some((place, message)) = self.messages(report).into_iter().next() {
             return Some(format!("{place}: {message}"));
         }
-        self.used.extend(requirements.iter().flatten().map(|asked| asked.scheme));
+        self.used.extend(requirements.iter().flatten().map(|required| required.scheme));
         None
     }
 
     fn text(
         &self,
         file: &Path,
-        answers: &Answers,
+        handler: &ImportHandler,
         routes: &[Operation<'d>],
         left_out: &[(String, String)],
     ) -> String {
@@ -166,9 +168,9 @@ impl<'d> Writer<'d> {
         let name = name.trim_start_matches('-').to_owned();
         let name = if name.is_empty() { "api".to_owned() } else { name };
         let (server, base) = self.server();
-        let target = match answers {
-            Answers::Mock => None,
-            Answers::Upstream(given) => given.clone().or(server),
+        let target = match handler {
+            ImportHandler::Mock => None,
+            ImportHandler::Upstream(given) => given.clone().or(server),
         };
         let mut out = String::from("# Generated by `weir import openapi`; edit as needed.\n");
         out.push_str("version: 1\nlisten: [{addr: \"127.0.0.1:8080\"}]\n");
@@ -206,20 +208,20 @@ impl<'d> Writer<'d> {
         let empty = if routes.is_empty() { " []" } else { "" };
         let _ = writeln!(out, "    routes:{empty}");
         for operation in routes {
-            let handler = match &target {
+            let key = match &target {
                 Some(_) => format!("proxy: {name}"),
                 None => self.mock(operation).to_owned(),
             };
-            let _ = writeln!(out, "      - {{op: {}, {handler}}}", quoted(&operation.name));
+            let _ = writeln!(out, "      - {{op: {}, {key}}}", quoted(&operation.name));
         }
         out
     }
 
     fn mock(&self, operation: &Operation<'d>) -> &'static str {
-        let spot = operation.spot;
+        let span = operation.span;
         let mut silent = Diagnostics::default();
-        let wanted = Wanted::default();
-        match self.description.mock(operation, wanted, &self.schemas, spot, &mut silent) {
+        let wanted = ExampleSelection::default();
+        match self.description.mock(operation, wanted, &self.schemas, span, &mut silent) {
             Some(_) => "mock: true",
             None => "reply: {status: 501}",
         }

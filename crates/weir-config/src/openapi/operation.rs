@@ -25,7 +25,7 @@ pub(crate) struct Operation<'d> {
     /// Location of the path.
     pub(crate) path_at: Span,
     /// Location of the operation: its method.
-    pub(crate) spot: Span,
+    pub(crate) span: Span,
     /// The operation object.
     pub(crate) at: Cursor<'d>,
     /// The path item of the operation.
@@ -58,7 +58,7 @@ impl<'d> Description<'d> {
                     method,
                     path: &path.key,
                     path_at: path.at,
-                    spot: member.at,
+                    span: member.at,
                     at,
                     item: item.clone(),
                 });
@@ -79,7 +79,7 @@ pub(crate) struct Modes {
 
 /// Bodies that are not validated.
 #[derive(Debug, Default)]
-pub(crate) struct Unread {
+pub(crate) struct Unvalidated {
     /// Number of such bodies.
     pub(crate) count: usize,
     /// The first of them: location and media type.
@@ -90,7 +90,7 @@ pub(crate) struct Unread {
 pub(crate) struct Compiler<'d, 'r> {
     pub(crate) description: Description<'d>,
     pub(crate) schemas: &'r mut Schemas<'d>,
-    pub(crate) unread: &'r mut Unread,
+    pub(crate) unvalidated: &'r mut Unvalidated,
     pub(crate) report: &'r mut Diagnostics,
 }
 
@@ -139,7 +139,7 @@ impl<'d> Compiler<'d, '_> {
             let Some(at) = self.description.follow(&at, self.report) else { continue };
             answers.push(Answer { status, contents: self.contents(&at, Direction::Response) });
         }
-        answers.sort_by_key(|answer| answer.status);
+        answers.sort_by_key(|response| response.status);
         answers
     }
 
@@ -162,7 +162,7 @@ impl<'d> Compiler<'d, '_> {
         &mut self,
         range: &str,
         at: &Cursor<'d>,
-        spot: Span,
+        span: Span,
         direction: Direction,
     ) -> BodyCheck {
         let Some(schema) = at.get("schema") else {
@@ -186,8 +186,8 @@ impl<'d> Compiler<'d, '_> {
         // Such a schema describes arbitrary bytes.
         let bytes = schema.text("format") == Some("binary");
         if !bytes && (range.contains("xml") || range.starts_with("multipart/")) {
-            self.unread.count += 1;
-            self.unread.first.get_or_insert_with(|| (spot, range.to_owned()));
+            self.unvalidated.count += 1;
+            self.unvalidated.first.get_or_insert_with(|| (span, range.to_owned()));
         }
         BodyCheck::Nothing
     }

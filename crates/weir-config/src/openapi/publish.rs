@@ -82,7 +82,7 @@ impl Description<'_> {
     }
 
     /// Whether this document is needed, directly or through others.
-    fn refers_to(&self, wanted: usize) -> bool {
+    fn refers_to(&self, target: usize) -> bool {
         let mut seen = vec![self.root];
         let mut next = 0;
         while let Some(&index) = seen.get(next) {
@@ -96,7 +96,7 @@ impl Description<'_> {
                 }
             }
         }
-        seen.contains(&wanted)
+        seen.contains(&target)
     }
 }
 

@@ -6,17 +6,17 @@ use weir_document::source_map::Span;
 
 /// A required scheme.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'d> {
+pub(crate) struct RequiredScheme<'d> {
     /// Its name under `components.securitySchemes`.
     pub(crate) scheme: &'d str,
     /// Required scopes or roles.
     pub(crate) scopes: Vec<String>,
     /// Location of the requirement.
-    pub(crate) spot: Span,
+    pub(crate) span: Span,
 }
 
 /// Schemes required together; empty: callers without a credential are admitted.
-pub(crate) type Requirement<'d> = Vec<Asked<'d>>;
+pub(crate) type Requirement<'d> = Vec<RequiredScheme<'d>>;
 
 /// Kind of credential of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +55,17 @@ impl<'d> Description<'d> {
         if list.node.items().is_none() && !list.node.is_null() {
             report.error(codes::BAD_OPENAPI, list.node.at, "`security` must be a list");
         }
-        list.items().map(|requirement| requirement.members().map(asked).collect()).collect()
+        list.items()
+            .map(|requirement| requirement.members().map(required_scheme).collect())
+            .collect()
     }
 }
 
-fn asked<'d>((member, at): (&'d weir_document::draft::Member, Cursor<'d>)) -> Asked<'d> {
+fn required_scheme<'d>(
+    (member, at): (&'d weir_document::draft::Member, Cursor<'d>),
+) -> RequiredScheme<'d> {
     let scopes = at.items().filter_map(|item| item.node.text()).map(str::to_owned);
-    Asked { scheme: &member.key, scopes: scopes.collect(), spot: member.at }
+    RequiredScheme { scheme: &member.key, scopes: scopes.collect(), span: member.at }
 }
 
 impl<'d> Scheme<'d> {

@@ -3,7 +3,7 @@
 use super::proxy::template;
 use super::xml::{FROM, XML_KEY};
 use super::{Fields, Resolver, headers};
-use crate::config::{Call, Given, Handler, PathPattern, UpstreamId};
+use crate::config::{Call, Handler, ParameterValue, PathPattern, UpstreamId};
 use crate::formats;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
@@ -78,13 +78,13 @@ pub(super) static COMPUTED: Shape = Shape::new(
 );
 
 /// Maximum number of calls of one request.
-const MOST: usize = 16;
+const MAX_CALLS: usize = 16;
 
 impl Resolver<'_> {
     pub(super) fn calls(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<Handler> {
         let members = node.members()?;
-        if members.is_empty() || members.len() > MOST {
-            let message = format!("`calls` takes 1 to {MOST} calls, not {}", members.len());
+        if members.is_empty() || members.len() > MAX_CALLS {
+            let message = format!("`calls` takes 1 to {MAX_CALLS} calls, not {}", members.len());
             self.report.error(codes::BAD_VALUE, node.at, message);
             return None;
         }
@@ -115,7 +115,8 @@ impl Resolver<'_> {
             (None, Some(_)) => "POST".to_owned(),
             (None, None) => "GET".to_owned(),
         };
-        let query = fields.members("query").iter().map(|m| Some((m.key.clone(), self.given(m)?)));
+        let query =
+            fields.members("query").iter().map(|m| Some((m.key.clone(), self.parameter_value(m)?)));
         let query: Option<Vec<_>> = query.collect();
         let sent = fields.object("headers", &CALL_HEADERS);
         let forward = sent.map(|sent| sent.texts("forward")).unwrap_or_default();
@@ -139,11 +140,11 @@ impl Resolver<'_> {
         })
     }
 
-    fn given(&mut self, member: &Member) -> Option<Given> {
+    fn parameter_value(&mut self, member: &Member) -> Option<ParameterValue> {
         if let Some(text) = member.value.text() {
-            return Some(Given::Text(text.to_owned()));
+            return Some(ParameterValue::Text(text.to_owned()));
         }
         let fields = Fields::new(&member.value, &COMPUTED);
-        self.expression(fields.get("cel")?, &weir_expr::VARIABLES).map(Given::Expr)
+        self.expression(fields.get("cel")?, &weir_expr::VARIABLES).map(ParameterValue::Expr)
     }
 }

@@ -98,7 +98,7 @@ pub(super) static TRIGGER: Shape = Shape {
 };
 
 /// Maximum number of alerts, and of triggers.
-const MOST: usize = 64;
+const MAX_RULES: usize = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -211,10 +211,10 @@ impl Resolver<'_> {
     }
 
     fn bounded<'n>(&mut self, nodes: &'n [Node], what: &str) -> &'n [Node] {
-        if let Some(node) = nodes.get(MOST) {
-            self.report.error(codes::TOO_MANY, node.at, format!("more than {MOST} {what}"));
+        if let Some(node) = nodes.get(MAX_RULES) {
+            self.report.error(codes::TOO_MANY, node.at, format!("more than {MAX_RULES} {what}"));
         }
-        &nodes[..nodes.len().min(MOST)]
+        &nodes[..nodes.len().min(MAX_RULES)]
     }
 
     fn new_name<'n>(&mut self, fields: &Fields<'n>, names: &mut HashSet<&'n str>) {

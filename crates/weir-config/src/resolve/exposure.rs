@@ -153,16 +153,17 @@ impl Resolver<'_> {
         let Ok(found) = data.metadata() else { return };
         let mode = found.permissions().mode() & 0o777;
         let at = root.get("data").map_or(root.node().at, |node: &Node| node.at);
-        let place = data.display();
-        let help = format!("run `chmod 700 {place}`; weir creates a missing folder with mode 700");
+        let folder = data.display();
+        let help = format!("run `chmod 700 {folder}`; weir creates a missing folder with mode 700");
         if mode & 0o002 != 0 {
             let message = format!(
-                "all users of this machine can write to the data folder {place} (mode \
+                "all users of this machine can write to the data folder {folder} (mode \
                  {mode:03o}), including admin tokens"
             );
             self.report.error(codes::OPEN_DATA_FOLDER, at, message).help(help);
         } else if mode & 0o027 != 0 {
-            let message = format!("other users can read the data folder {place} (mode {mode:03o})");
+            let message =
+                format!("other users can read the data folder {folder} (mode {mode:03o})");
             self.report.warning_if_valid(codes::OPEN_DATA_FOLDER, at, message).help(help);
         }
     }

@@ -97,7 +97,7 @@ impl Resolver<'_> {
         root.text().filter(|text| !text.is_empty())?;
         let path = self.path_of(root);
         let file = match pattern {
-            Some(pattern) if !self.draft.sealed => self.look_at(root, &path, pattern)?,
+            Some(pattern) if !self.draft.sealed => self.find_file(root, &path, pattern)?,
             _ => None,
         };
         let folder = match &file {
@@ -113,9 +113,9 @@ impl Resolver<'_> {
             cache_control: fields.text("cache_control").map(str::to_owned),
             types: types(&fields),
             memory: fields.read(&MEMORY),
-            root: self.place_of(folder),
+            root: self.absolute_path(folder),
         };
-        self.look_for_fallback(&fields, &files);
+        self.check_fallback(&fields, &files);
         Some(files)
     }
 
@@ -131,21 +131,21 @@ impl Resolver<'_> {
     }
 
     /// Checks that the folder or file exists; returns the name of a single file.
-    fn look_at(
+    fn find_file(
         &mut self,
         node: &Node,
         path: &Path,
         pattern: &PathPattern,
     ) -> Option<Option<String>> {
         // It is not enough that a folder exists: its files must be accessible.
-        let looked = fs::metadata(path).and_then(|found| {
+        let accessible = fs::metadata(path).and_then(|found| {
             if found.is_dir() {
                 fs::metadata(path.join("."))
             } else {
                 fs::File::open(path)?.metadata()
             }
         });
-        let found = match looked {
+        let found = match accessible {
             Ok(found) => found,
             Err(error) => {
                 let shown = path.display();
@@ -167,7 +167,7 @@ impl Resolver<'_> {
                     .help(format!("write `{text}/*`, or use a single file"));
                 return None;
             }
-            self.look_for_exposure(node, path);
+            self.check_exposure(node, path);
             return Some(None);
         }
         if pattern.wildcard {
@@ -179,7 +179,7 @@ impl Resolver<'_> {
     }
 
     /// Serving the folder of the configuration, or one above it, would publish all secrets.
-    fn look_for_exposure(&mut self, node: &Node, folder: &Path) {
+    fn check_exposure(&mut self, node: &Node, folder: &Path) {
         let Ok(folder) = folder.canonicalize() else { return };
         let root = Fields::new(&self.draft.root, &ROOT);
         let data = self.data(&root);
@@ -192,7 +192,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn look_for_fallback(&mut self, fields: &Fields<'_>, files: &Files) {
+    fn check_fallback(&mut self, fields: &Fields<'_>, files: &Files) {
         if let (Some(node), Some(fallback)) = (fields.get("fallback"), &files.fallback)
             && !self.draft.sealed
             && format::FILE_BELOW.check(fallback).is_ok()

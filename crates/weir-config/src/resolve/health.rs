@@ -13,7 +13,7 @@ const PAUSE: Defaulted<Duration> = positive(
     "Ejection time after failures or a high error rate; then one request probes the target.",
 )
 .default("10s");
-const MOST_OUT: Defaulted<u32> =
+const MAX_EJECTED: Defaulted<u32> =
     percent("most_out", "Maximum share of ejected targets, whatever the reason.").default("100%");
 
 /// `health` of an upstream.
@@ -35,7 +35,7 @@ pub(super) static HEALTH: Shape = Shape::new(
             "Active health checks: requests of weir itself to each target.",
         )
         .absent("off"),
-        MOST_OUT.key,
+        MAX_EJECTED.key,
     ],
 );
 
@@ -99,9 +99,9 @@ impl Resolver<'_> {
     /// `health` of an upstream with this number of targets.
     pub(super) fn health(&mut self, upstream: &Fields<'_>, targets: usize) -> Health {
         let fields = upstream.object_or_empty("health", &HEALTH);
-        let most_out = fields.read(&MOST_OUT);
+        let max_ejected = fields.read(&MAX_EJECTED);
         if let Some(node) = fields.get("most_out")
-            && targets as u64 * u64::from(most_out) < 10_000
+            && targets as u64 * u64::from(max_ejected) < 10_000
         {
             let message = "no target is ever ejected: the share is less than one target";
             self.report.warning(codes::UNUSED, node.at, message);
@@ -116,7 +116,7 @@ impl Resolver<'_> {
             errors,
             pause: fields.read(&PAUSE),
             check: fields.object("check", &CHECK).and_then(|fields| self.health_check(&fields)),
-            most_out,
+            max_ejected,
         }
     }
 

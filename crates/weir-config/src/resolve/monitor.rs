@@ -164,9 +164,9 @@ impl Resolver<'_> {
     fn count_rule(&mut self, rule: &Node, consumers: &[Consumer], apis: &mut [Api]) {
         let rule = Fields::new(rule, &COUNT);
         let names: Vec<&str> = consumers.iter().map(|c| c.name.as_str()).collect();
-        let mut who = Vec::new();
+        let mut counted = Vec::new();
         for node in rule.many("consumer") {
-            who.extend(self.one_of("consumer", node, &names).map(ConsumerId));
+            counted.extend(self.one_of("consumer", node, &names).map(ConsumerId));
         }
         let everybody = rule.get("consumer").is_none();
         let names: Vec<String> = apis.iter().map(|api| api.name.clone()).collect();
@@ -180,18 +180,18 @@ impl Resolver<'_> {
             .iter()
             .flat_map(|api| apis[*api].routes.iter().map(|route| route.operation.as_str()))
             .collect();
-        let mut wanted = Vec::new();
+        let mut selected = Vec::new();
         for node in operations {
             // Without the API its operations are unknown.
             if !found.is_empty() && found.len() == rule.many("api").len() {
-                wanted
+                selected
                     .extend(self.one_of("operation", node, &known).map(|at| known[at].to_owned()));
             }
         }
         for api in found {
             for route in &mut apis[api].routes {
-                if operations.is_empty() || wanted.contains(&route.operation) {
-                    add(&mut route.count, everybody, &who);
+                if operations.is_empty() || selected.contains(&route.operation) {
+                    add(&mut route.count, everybody, &counted);
                 }
             }
         }
@@ -211,7 +211,7 @@ impl Resolver<'_> {
     }
 }
 
-fn add(rule: &mut CountRule, everybody: bool, who: &[ConsumerId]) {
+fn add(rule: &mut CountRule, everybody: bool, counted: &[ConsumerId]) {
     if everybody {
         *rule = CountRule::Everybody;
         return;
@@ -224,7 +224,7 @@ fn add(rule: &mut CountRule, everybody: bool, who: &[ConsumerId]) {
         CountRule::Nobody => Vec::new(),
         CountRule::Consumers(consumers) => consumers,
     };
-    all.extend_from_slice(who);
+    all.extend_from_slice(counted);
     all.sort_unstable();
     all.dedup();
     *rule = CountRule::Consumers(all);

@@ -11,8 +11,8 @@ use crate::config::{
 };
 use crate::formats;
 use crate::openapi::{
-    Asked, Compiler, Cursor, Description, Modes, Operation, Requirement, Schemas, Scheme, Unread,
-    Wanted,
+    Compiler, Cursor, Description, ExampleSelection, Modes, Operation, RequiredScheme, Requirement,
+    Schemas, Scheme, Unvalidated,
 };
 use crate::path_pattern;
 use crate::validation::{Enforcement, LONGEST, Validation};
@@ -99,7 +99,7 @@ pub(super) struct Described<'a> {
     operations: Vec<Operation<'a>>,
     bound: Vec<bool>,
     schemas: Schemas<'a>,
-    unread: Unread,
+    unvalidated: Unvalidated,
     modes: Modes,
     /// Security schemes of the document.
     schemes: Vec<(&'a str, Cursor<'a>)>,
@@ -144,8 +144,8 @@ impl<'a> Resolver<'a> {
         let file = if node.text().is_some() { node } else { written.get("file")? };
         let written = node.members().map(|_| written);
         let documents = (self.draft.described.as_slice(), &self.draft.texts);
-        let place = self.draft.texts.resolve(file.at.file, file.text()?);
-        let description = Description::open(documents, &place, file, self.report)?;
+        let path = self.draft.texts.resolve(file.at.file, file.text()?);
+        let description = Description::open(documents, &path, file, self.report)?;
         let operations = description.operations(self.report);
         let schemes = description.schemes(self.report);
         let auths = self.scheme_auths(fields, &schemes);
@@ -153,7 +153,7 @@ impl<'a> Resolver<'a> {
         let described = Described {
             bound: vec![false; operations.len()],
             schemas: Schemas::new(description),
-            unread: Unread::default(),
+            unvalidated: Unvalidated::default(),
             modes: modes(fields, None),
             missing: Vec::new(),
             over_budget: false,
@@ -266,14 +266,14 @@ impl<'a> Resolver<'a> {
         for requirement in description.security(operation, self.report) {
             match requirement.as_slice() {
                 [] => access.anonymous = true,
-                [asked] => {
-                    let Some(auth) = self.auth_of(described, asked) else { continue };
-                    let rule = AccessRule { auth, scopes: asked.scopes.clone() };
+                [required] => {
+                    let Some(auth) = self.auth_of(described, required) else { continue };
+                    let rule = AccessRule { auth, scopes: required.scopes.clone() };
                     if !access.any_of.contains(&rule) {
                         access.any_of.push(rule);
                     }
                 }
-                [_, second, ..] => self.two_at_once(second, &requirement),
+                [_, second, ..] => self.unsupported_combination(second, &requirement),
             }
         }
         // An alternative without a scheme: no authentication.
@@ -281,30 +281,39 @@ impl<'a> Resolver<'a> {
         access
     }
 
-    fn two_at_once(&mut self, second: &Asked<'a>, requirement: &Requirement<'a>) {
+    fn unsupported_combination(
+        &mut self,
+        second: &RequiredScheme<'a>,
+        requirement: &Requirement<'a>,
+    ) {
         let names: Vec<String> = requirement.iter().map(|a| format!("`{}`", a.scheme)).collect();
         let message =
             format!("the combination of {} is not supported: weir checks one", names.join(" and "));
         self.report
-            .error(codes::UNMAPPED_SECURITY, second.spot, message)
+            .error(codes::UNMAPPED_SECURITY, second.span, message)
             .help("set `auth` of the route");
     }
 
-    fn auth_of(&mut self, described: &mut Described<'a>, asked: &Asked<'a>) -> Option<AuthId> {
+    fn auth_of(
+        &mut self,
+        described: &mut Described<'a>,
+        required: &RequiredScheme<'a>,
+    ) -> Option<AuthId> {
         let auths = described.auths.as_deref().unwrap_or_default();
-        let found = auths.iter().find(|(scheme, _)| scheme == asked.scheme).map(|(_, auth)| *auth);
+        let found =
+            auths.iter().find(|(scheme, _)| scheme == required.scheme).map(|(_, auth)| *auth);
         if let Some(auth) = found {
-            if !asked.scopes.is_empty() && !self.auth_grants_scopes(auth.0) {
-                let message = format!("`{}` is mapped to an auth without scopes", asked.scheme);
-                self.report.error(codes::UNMAPPED_SECURITY, asked.spot, message);
+            if !required.scopes.is_empty() && !self.auth_grants_scopes(auth.0) {
+                let message = format!("`{}` is mapped to an auth without scopes", required.scheme);
+                self.report.error(codes::UNMAPPED_SECURITY, required.span, message);
             }
             return Some(auth);
         }
-        if described.missing.contains(&asked.scheme) {
+        if described.missing.contains(&required.scheme) {
             return None;
         }
-        described.missing.push(asked.scheme);
-        let scheme = asked.scheme;
+        described.missing.push(required.scheme);
+        let scheme = required.scheme;
         let known = described.schemes.iter().find(|(name, _)| *name == scheme);
         match known {
             Some((_, at)) => self
@@ -318,7 +327,7 @@ impl<'a> Resolver<'a> {
                 .help(format!("write `auth: {{{scheme}: NAME}}` in the API")),
             None => self.report.error(
                 codes::UNMAPPED_SECURITY,
-                asked.spot,
+                required.span,
                 format!("unknown security scheme `{scheme}`"),
             ),
         };
@@ -347,7 +356,7 @@ impl<'a> Resolver<'a> {
                 let message = format!("the OpenAPI document defines method and path of `{name}`");
                 self.report
                     .error(codes::CONFLICT, path.at, message)
-                    .related(described.operations[index].spot, "here");
+                    .related(described.operations[index].span, "here");
                 described.bound[index] = true;
                 Ok(None)
             }
@@ -400,7 +409,7 @@ impl<'a> Resolver<'a> {
         let mut compiler = Compiler {
             description: described.description,
             schemas: &mut described.schemas,
-            unread: &mut described.unread,
+            unvalidated: &mut described.unvalidated,
             report: self.report,
         };
         let validation = compiler.validation(operation, modes);
@@ -434,12 +443,12 @@ impl<'a> Resolver<'a> {
             return None;
         }
         let status = fields.as_ref().and_then(|f| f.integer("status"));
-        let wanted = Wanted {
+        let selection = ExampleSelection {
             status: status.and_then(|status| u16::try_from(status).ok()),
             example: fields.as_ref().and_then(|f| f.text("example")),
         };
         let description = described.description;
-        description.mock(operation, wanted, &described.schemas, node.at, self.report)
+        description.mock(operation, selection, &described.schemas, node.at, self.report)
     }
 
     /// Reports operations without a route and returns the document for display and serving.
@@ -456,7 +465,7 @@ impl<'a> Resolver<'a> {
         for operation in unbound.iter().take(LISTED) {
             let message = format!("the operation `{}` has no route", operation.name);
             self.report
-                .error(codes::UNBOUND_OPERATION, operation.spot, message)
+                .error(codes::UNBOUND_OPERATION, operation.span, message)
                 .related(described.at, "the API");
         }
         if unbound.len() > LISTED {
@@ -469,13 +478,13 @@ impl<'a> Resolver<'a> {
                 )
                 .help("`weir import openapi FILE` generates routes");
         }
-        if let Some((spot, range)) = &described.unread.first {
-            let others = match described.unread.count {
+        if let Some((span, range)) = &described.unvalidated.first {
+            let others = match described.unvalidated.count {
                 1 => String::new(),
                 count => format!(" (and of {} more bodies)", count - 1),
             };
             let message = format!("only the media type is validated for `{range}`{others}");
-            self.report.warning(codes::NOT_VALIDATED, *spot, message);
+            self.report.warning(codes::NOT_VALIDATED, *span, message);
         }
         let operations = described.operations.iter();
         let left_out: Vec<(String, &str)> = operations
@@ -506,7 +515,7 @@ impl<'a> Resolver<'a> {
             clients: inherited.clients.clone(),
             rate_limits: inherited.rate_limits.clone(),
             body_limit: inherited.body_limit,
-            answer_limit: None,
+            response_limit: None,
             timeout: inherited.request_time,
             request_headers: inherited.request_headers.clone(),
             validation: None,

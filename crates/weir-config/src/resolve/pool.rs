@@ -1,6 +1,6 @@
 //! Pools.
 
-use super::{Fields, Resolver, place};
+use super::{Fields, Resolver, absolute_path};
 use crate::config::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
     PoolId, PoolQueue, Program, ProgramLimits, Recycle, ScriptRoot,
@@ -14,7 +14,7 @@ use weir_document::shape::typed::{Choice, Defaulted, boolean, choice, integer, p
 use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 /// Maximum number of agents and of queued requests of a pool.
-const MOST: u64 = 100_000;
+const MAX_AGENTS: u64 = 100_000;
 
 const PROTOCOL: Defaulted<AgentProtocol> = choice(
     "protocol",
@@ -73,10 +73,11 @@ pub(super) static POOL: Shape = Shape {
 };
 
 const AGENTS_MIN: Defaulted<usize> =
-    integer("min", (0, MOST), "Minimum number of agents, if they can be started.").default("1");
-const AGENTS_MAX: Defaulted<usize> = integer("max", (1, MOST), "Maximum number of agents. With `connect`: of connections, which must not exceed the number of processes behind the address.").default("10");
+    integer("min", (0, MAX_AGENTS), "Minimum number of agents, if they can be started.")
+        .default("1");
+const AGENTS_MAX: Defaulted<usize> = integer("max", (1, MAX_AGENTS), "Maximum number of agents. With `connect`: of connections, which must not exceed the number of processes behind the address.").default("10");
 const AGENTS_STARTING: Defaulted<usize> =
-    integer("starting", (1, MOST), "Maximum number of agents that start at the same time.")
+    integer("starting", (1, MAX_AGENTS), "Maximum number of agents that start at the same time.")
         .default("2");
 
 /// `agents` of a pool.
@@ -87,7 +88,7 @@ pub(super) static AGENTS: Shape = Shape {
         "Number of agents.",
         &[
             AGENTS_MIN.key,
-            Key::new("initial", Kind::Integer(0, MOST), "Number of agents at the start.")
+            Key::new("initial", Kind::Integer(0, MAX_AGENTS), "Number of agents at the start.")
                 .absent("`min`"),
             AGENTS_MAX.key,
             AGENTS_STARTING.key,
@@ -96,7 +97,7 @@ pub(super) static AGENTS: Shape = Shape {
 };
 
 const QUEUE_MAX: Defaulted<usize> =
-    integer("max", (0, MOST), "Maximum number of waiting requests.").default("100");
+    integer("max", (0, MAX_AGENTS), "Maximum number of waiting requests.").default("100");
 const QUEUE_WAIT: Defaulted<Duration> =
     positive("wait", "Maximum time in the queue.").default("15s");
 
@@ -271,7 +272,7 @@ impl Resolver<'_> {
         let text = node.text()?;
         if let Some(path) = text.strip_prefix("unix:") {
             let path = self.draft.texts.resolve(node.at.file, path);
-            return Some(AgentAddress::Unix(self.place_of(&path)));
+            return Some(AgentAddress::Unix(self.absolute_path(&path)));
         }
         let address = text.strip_prefix("tcp:").and_then(|address| address.parse().ok());
         if address.is_none() {
@@ -291,15 +292,15 @@ impl Resolver<'_> {
         {
             let path = self.draft.texts.resolve(node.at.file, program);
             self.must_exist(node, &path);
-            *program = self.place_of(&path).to_string_lossy().into_owned();
+            *program = self.absolute_path(&path).to_string_lossy().into_owned();
         }
         let folder = match fields.get("folder") {
             Some(node) => {
                 let path = self.draft.texts.resolve(node.at.file, node.text()?);
                 self.must_exist(node, &path);
-                self.place_of(&path)
+                self.absolute_path(&path)
             }
-            None => self.place_of(&self.draft.texts.resolve(fields.node().at.file, "")),
+            None => self.absolute_path(&self.draft.texts.resolve(fields.node().at.file, "")),
         };
         let user = match fields.get("user") {
             Some(node) => Some(self.account(node)?),
@@ -490,10 +491,10 @@ impl Resolver<'_> {
     fn script_file(&mut self, node: &Node, fields: &Fields<'_>) -> Option<PathBuf> {
         let path = self.draft.texts.resolve(node.at.file, node.text()?);
         if fields.text("connect").is_some_and(|connect| connect.starts_with("tcp:")) {
-            return Some(place::lexical(&path));
+            return Some(absolute_path::lexical(&path));
         }
         self.must_exist(node, &path);
-        Some(self.place_of(&path))
+        Some(self.absolute_path(&path))
     }
 
     /// `pool` of a route.

@@ -78,11 +78,11 @@ impl Resolver<'_> {
             self.report.warning(codes::UNUSED, node.at, message);
         }
         let hedge = fields.get("hedge").zip(fields.duration("hedge"));
-        let longest = own.map_or(timeout, |(_, own)| own.min(timeout));
+        let attempt_timeout = own.map_or(timeout, |(_, own)| own.min(timeout));
         if let Some((node, _)) = hedge.filter(|_| !several) {
             let message = "`hedge` has no effect: the upstream has one target";
             self.report.warning(codes::UNUSED, node.at, message);
-        } else if let Some((node, _)) = hedge.filter(|(_, hedge)| *hedge >= longest) {
+        } else if let Some((node, _)) = hedge.filter(|(_, hedge)| *hedge >= attempt_timeout) {
             let message = "`hedge` has no effect: the timeout of an attempt is not longer";
             self.report.warning(codes::UNUSED, node.at, message);
         }

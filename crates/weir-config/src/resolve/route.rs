@@ -128,7 +128,7 @@ impl<'a> Resolver<'a> {
                     .error(codes::DUPLICATE_NAME, at, format!("two routes have the `op` `{name}`"))
                     .related(first, "the other route");
             }
-            let operation = if inherited.lost && says_no_path(&fields) {
+            let operation = if inherited.lost && has_no_path(&fields) {
                 Err(NoOperation)
             } else {
                 self.operation_of(&fields, described.as_deref_mut())
@@ -265,7 +265,7 @@ impl<'a> Resolver<'a> {
             clients,
             rate_limits,
             body_limit,
-            answer_limit: own.and_then(|l| l.size("answer")).or(inherited.answer_limit),
+            response_limit: own.and_then(|l| l.size("answer")).or(inherited.response_limit),
             timeout: own.and_then(|l| l.optional(&REQUEST_TIME)).unwrap_or(inherited.request_time),
             request_headers: headers::merge(&inherited.request_headers, headers::edits(request)),
             validation,
@@ -311,7 +311,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// Whether a route gets its path from an operation.
-fn says_no_path(fields: &Fields<'_>) -> bool {
+fn has_no_path(fields: &Fields<'_>) -> bool {
     fields.get("op").is_some() && METHODS.iter().all(|key| fields.get(key).is_none())
 }
 

@@ -1,7 +1,7 @@
 //! Listeners, admin, limits, drain, log.
 
 use super::root::DATA;
-use super::{Fields, Resolver, place, plan};
+use super::{Fields, Resolver, absolute_path, plan};
 use crate::config::{AccessLog, Drain, Limits, LogFormat, LogTarget, Rate};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -177,7 +177,7 @@ impl Resolver<'_> {
         let fields = root.object_or_empty("log", &LOG);
         let target = match fields.get("to") {
             Some(node) if node.text() != Some("stderr") => {
-                LogTarget::File(self.place_of(&self.path_of(node)))
+                LogTarget::File(self.absolute_path(&self.path_of(node)))
             }
             _ => LogTarget::Stderr,
         };
@@ -186,13 +186,13 @@ impl Resolver<'_> {
 
     pub(super) fn data(&mut self, root: &Fields<'_>) -> PathBuf {
         let file = root.get("data").unwrap_or(root.node()).at.file;
-        self.place_of(&self.draft.texts.resolve(file, &root.read(&DATA)))
+        self.absolute_path(&self.draft.texts.resolve(file, &root.read(&DATA)))
     }
 
     /// An absolute path, as used by weir and by programs; of a sealed draft without access to the
     /// file system.
-    pub(super) fn place_of(&self, path: &Path) -> PathBuf {
-        if self.draft.sealed { place::lexical(path) } else { place::absolute(path) }
+    pub(super) fn absolute_path(&self, path: &Path) -> PathBuf {
+        if self.draft.sealed { absolute_path::lexical(path) } else { absolute_path::absolute(path) }
     }
 
     /// The path of a node, relative to the folder of its file.

@@ -61,7 +61,7 @@ const TRACES_SHARE: Defaulted<u32> = percent(
     "Share of requests without a trace context to trace, sampled by the trace id.",
 )
 .default("10%");
-const TRACES_MOST: Defaulted<u32> = integer(
+const TRACES_PER_SECOND: Defaulted<u32> = integer(
     "most",
     (1, 10_000),
     "Maximum number of traced requests per second, for all workers, also of requests with a trace context.",
@@ -79,7 +79,7 @@ pub(super) static TRACES: Shape = Shape {
     ..Shape::new(
         "the traces",
         "Sampling of requests. A request with a `traceparent` follows its sampled flag, whatever the share.",
-        &[TRACES_SHARE.key, TRACES_MOST.key],
+        &[TRACES_SHARE.key, TRACES_PER_SECOND.key],
     )
 };
 
@@ -106,7 +106,7 @@ impl Resolver<'_> {
         let fields = root.object("telemetry", &TELEMETRY)?;
         let traces = fields.object("traces", &TRACES).map(|traces| Traces {
             share: traces.read(&TRACES_SHARE),
-            most: traces.read(&TRACES_MOST),
+            most: traces.read(&TRACES_PER_SECOND),
         });
         let metrics = fields.object("metrics", &METRICS).map(|metrics| {
             let every = metrics.read(&METRICS_EVERY);

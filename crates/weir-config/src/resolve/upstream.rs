@@ -205,7 +205,7 @@ impl Resolver<'_> {
                 errors: None,
                 pause: Duration::ZERO,
                 check: None,
-                most_out: 10_000,
+                max_ejected: 10_000,
             },
             retries: None,
             tls,

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
-use weir_config::{Call, Given};
+use weir_config::{Call, ParameterValue};
 use weir_http::body::RequestBody;
 use weir_http::deadline::Deadline;
 use weir_http::headers::text;
@@ -87,13 +87,13 @@ pub(super) async fn prepare(
 fn fetch_of(request: &ClientRequest<'_>, call: &Call, input: &[u8]) -> Result<Fetch, Rejection> {
     let upstream = &request.config.upstreams[call.upstream.0];
     let mut target = fill(request, &call.path);
-    let computed = call.query.iter().any(|(_, given)| matches!(given, Given::Expr(_)));
+    let computed = call.query.iter().any(|(_, value)| matches!(value, ParameterValue::Expr(_)));
     let scope = if computed { request.scope() } else { Default::default() };
     let mut before = '?';
-    for (name, given) in &call.query {
-        let value = match given {
-            Given::Text(text) => text.clone(),
-            Given::Expr(expr) => match expr.value(&scope) {
+    for (name, parameter) in &call.query {
+        let value = match parameter {
+            ParameterValue::Text(text) => text.clone(),
+            ParameterValue::Expr(expr) => match expr.value(&scope) {
                 None | Some(Value::Null) => continue,
                 Some(Value::String(text)) => text,
                 Some(other) => other.to_string(),

@@ -24,7 +24,7 @@ fn route(methods: &[&str], path: &str) -> Route {
         clients: vec![],
         rate_limits: Vec::new(),
         body_limit: 0,
-        answer_limit: None,
+        response_limit: None,
         timeout: None,
         request_headers: HeaderEdits::default(),
         validation: None,

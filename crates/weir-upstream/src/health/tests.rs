@@ -6,7 +6,13 @@ use weir_config::{ErrorShare, Scheme, Target};
 const PAUSE: Duration = Duration::from_secs(10);
 
 fn settings() -> weir_config::Health {
-    weir_config::Health { failures: 3, errors: None, pause: PAUSE, check: None, most_out: 10_000 }
+    weir_config::Health {
+        failures: 3,
+        errors: None,
+        pause: PAUSE,
+        check: None,
+        max_ejected: 10_000,
+    }
 }
 
 fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstream {
@@ -105,7 +111,7 @@ fn a_share_of_errors_takes_a_target_out_and_one_good_answer_brings_it_back() {
 
 #[test]
 fn never_more_are_out_than_may_be() {
-    let all = healths(4, weir_config::Health { most_out: 5000, ..settings() });
+    let all = healths(4, weir_config::Health { max_ejected: 5000, ..settings() });
     let now = Instant::now();
     for _ in 0..5 {
         all.iter().for_each(|health| health.failed(now));
@@ -119,10 +125,12 @@ fn never_more_are_out_than_may_be() {
     all[0].responded(200, || now);
     all[3].failed(now);
     assert!(all[0].is_up() && !all[3].is_up());
-    assert!(healths(4, weir_config::Health { most_out: 2499, ..settings() }).iter().all(|one| {
-        (0..9).for_each(|_| one.failed(now));
-        one.is_up()
-    }));
+    assert!(healths(4, weir_config::Health { max_ejected: 2499, ..settings() }).iter().all(
+        |one| {
+            (0..9).for_each(|_| one.failed(now));
+            one.is_up()
+        }
+    ));
 }
 
 #[test]

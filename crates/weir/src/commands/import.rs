@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::{findings, output};
 use anyhow::Context;
 use std::path::PathBuf;
-use weir_config::{Answers, import_openapi};
+use weir_config::{ImportHandler, import_openapi};
 
 /// Formats to import.
 #[derive(Debug, clap::Subcommand)]
@@ -40,8 +40,12 @@ pub(crate) struct Openapi {
 /// Runs it.
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     let Command::Openapi(args) = command;
-    let answers = if args.mock { Answers::Mock } else { Answers::Upstream(args.upstream.clone()) };
-    let Some(imported) = findings::accepted(import_openapi(&args.file, &answers)) else {
+    let handler = if args.mock {
+        ImportHandler::Mock
+    } else {
+        ImportHandler::Upstream(args.upstream.clone())
+    };
+    let Some(imported) = findings::accepted(import_openapi(&args.file, &handler)) else {
         return Ok(Exit::Findings);
     };
     match &args.output {
