@@ -51,8 +51,8 @@ fn section(out: &mut String, shape: &Shape) {
     let _ = write!(out, "\n## {}\n\n{}\n", title(shape), shape.doc);
     for group in shape.groups {
         let keys: Vec<String> = group.keys.iter().map(|k| format!("`{k}`")).collect();
-        let how = if group.required { "Exactly one of" } else { "At most one of" };
-        let _ = write!(out, "\n{how} {}.\n", keys.join(", "));
+        let rule = if group.required { "Exactly one of" } else { "At most one of" };
+        let _ = write!(out, "\n{rule} {}.\n", keys.join(", "));
     }
     out.push_str("\n| key | takes | default | meaning |\n|---|---|---|---|\n");
     for key in shape.keys {

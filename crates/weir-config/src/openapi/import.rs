@@ -220,8 +220,8 @@ impl<'d> Writer<'d> {
     fn mock(&self, operation: &Operation<'d>) -> &'static str {
         let span = operation.span;
         let mut silent = Diagnostics::default();
-        let wanted = ExampleSelection::default();
-        match self.description.mock(operation, wanted, &self.schemas, span, &mut silent) {
+        let selection = ExampleSelection::default();
+        match self.description.mock(operation, selection, &self.schemas, span, &mut silent) {
             Some(_) => "mock: true",
             None => "reply: {status: 501}",
         }

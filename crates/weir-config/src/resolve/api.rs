@@ -171,7 +171,7 @@ const CORS_MAX_AGE: Defaulted<Duration> =
 pub(super) static CORS: Shape = Shape {
     short: Some("origins"),
     ..Shape::new(
-        "the CORS settings",
+        "the CORS policy",
         "CORS: cross-origin requests of browsers (Fetch standard).",
         &[
             Key::new(

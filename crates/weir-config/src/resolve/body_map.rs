@@ -21,7 +21,7 @@ const REQUEST_AS: Defaulted<Vec<String>> =
 pub(super) static REQUEST: Shape = Shape {
     groups: MAPS,
     ..Shape::new(
-        "the request transformations",
+        "the request transformation",
         "Transformations before the handler: at most one of `map` and `script`.",
         &[
             Key::new("map", Kind::Json, MAP),
@@ -46,7 +46,7 @@ const RESPONSE_AS: Defaulted<Vec<String>> = formats_key(
 pub(super) static RESPONSE: Shape = Shape {
     groups: MAPS,
     ..Shape::new(
-        "the response transformations",
+        "the response transformation",
         "Transformations after the handler: at most one of `map`, which applies to responses with a 2xx status in the formats of `from`, and `script`, which applies to all responses.",
         &[
             Key::new("map", Kind::Json, MAP),

@@ -26,7 +26,7 @@ pub(super) static EVENTS: Shape = Shape {
     misspellings: &[("url", "name an upstream: `to: NAME`"), ("upstream", "write `to`")],
     short: Some("to"),
     ..Shape::new(
-        "the usage events",
+        "the usage event export",
         "Usage events: one for each minute and combination of consumer, API, operation, plan and status class, sent after the end of the minute. If further calls are counted in a minute later, the event is sent again with a higher revision.",
         &[TO, PATH.key],
     )

@@ -66,8 +66,8 @@ pub(super) const OPTIONAL: Defaulted<bool> = boolean(
 
 /// `client_certificates` of a listener.
 pub(super) static CLIENT_CERTIFICATES: Shape = Shape::new(
-    "the client certificates",
-    "Mutual TLS (mTLS): clients without a valid certificate are rejected during the handshake. An `auth` with `certificate` identifies the client and grants access.",
+    "mutual TLS",
+    "mTLS: clients without a valid certificate are rejected during the handshake. An `auth` with `certificate` identifies the client and grants access.",
     &[
         Key::new("ca", Kind::Text, "Certificates of the trusted certificate authorities in PEM: `file:clients.crt`.").required(),
         Key::new("crl", Kind::OneOrMany(&Kind::Text), "Certificate revocation lists (CRL, RFC 5280) in PEM: `file:clients.crl`. If set, every authority of a chain needs a CRL; otherwise the certificate is rejected. The age of a CRL is not checked.").absent("no revocation check"),
@@ -219,8 +219,8 @@ impl Resolver<'_> {
 
     /// An auth by certificates needs a listener that requests them.
     pub(super) fn warn_of_certificates(&mut self, root: &Fields<'_>) {
-        let asks = |listener: &Node| listener.get("client_certificates").is_some();
-        if root.many("listen").iter().any(asks) {
+        let requests = |listener: &Node| listener.get("client_certificates").is_some();
+        if root.many("listen").iter().any(requests) {
             return;
         }
         for member in self.draft.table("auth") {

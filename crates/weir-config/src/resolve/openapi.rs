@@ -24,7 +24,7 @@ use weir_document::source_map::Span;
 
 const DOCUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Object(&OPENAPI)]);
 
-const ANSWER: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&MOCK)]);
+const RESPONSE: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&MOCK)]);
 
 /// `openapi` of an API.
 pub(super) const OPENAPI_KEY: Key = Key::new(
@@ -75,7 +75,7 @@ pub(super) static VALIDATE: Shape = Shape::new(
 /// `mock` of a route.
 pub(super) const MOCK_KEY: Key = Key::new(
     "mock",
-    ANSWER,
+    RESPONSE,
     "Mock response: an example of the OpenAPI document, or one generated from its schema; `true` selects the first successful response.",
 );
 

@@ -116,10 +116,10 @@ pub(super) static RECYCLE: Shape = Shape::new(
     "the agent recycling",
     "Replacement of agents after the current request.",
     &[
-        Key::new("requests", Kind::Integer(1, u64::MAX), "Number of requests of an agent.").absent("never"),
-        Key::new("memory", Kind::Format(format::SIZE), "Memory of an agent.").absent("never"),
-        Key::new("age", Kind::Format(format::POSITIVE_DURATION), "Age of an agent.").absent("never"),
-        Key::new("idle", Kind::Format(format::POSITIVE_DURATION), "Idle time of an agent above `min`; the agent is stopped without a replacement. With `connect`: of a connection.").absent("never; with `connect` 50s"),
+        Key::new("requests", Kind::Integer(1, u64::MAX), "Requests after which an agent is replaced.").absent("never"),
+        Key::new("memory", Kind::Format(format::SIZE), "Memory above which an agent is replaced.").absent("never"),
+        Key::new("age", Kind::Format(format::POSITIVE_DURATION), "Age at which an agent is replaced.").absent("never"),
+        Key::new("idle", Kind::Format(format::POSITIVE_DURATION), "Idle time after which an agent above `min` is stopped, without a replacement. With `connect`: after which a connection is closed.").absent("never; with `connect` 50s"),
     ],
 );
 

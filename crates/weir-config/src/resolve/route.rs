@@ -72,7 +72,7 @@ pub(super) static ROUTE: Shape = Shape {
             Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Limits of the route, in place of the API's."),
             COMPRESS_KEY,
             CACHE_KEY,
-            capture("those of the API"),
+            capture("that of the API"),
             RESUBMIT_KEY,
             Key::new("request", Kind::Object(&REQUEST), "Transformations of the request before the handler."),
             Key::new("response", Kind::Object(&RESPONSE), "Transformations of the response after the handler."),

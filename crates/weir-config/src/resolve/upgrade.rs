@@ -20,7 +20,7 @@ pub(super) static UPGRADE: Shape = Shape {
         ("websocket", "write `protocols: websocket`"),
     ],
     ..Shape::new(
-        "the upgrades of a proxy",
+        "a connection upgrade",
         "Protocol upgrades: after client and upstream agree, bytes are forwarded in both directions, without policies.",
         &[
             Key::new("protocols", Kind::OneOrMany(&Kind::Format(format::PROTOCOL)), "Accepted protocols.").required(),
