@@ -8,12 +8,12 @@ use weir_telemetry::stats::{RejectionSeries, SeriesKey, Sketch};
 
 /// A snapshot of requests: API, status, how many, and what each took in microseconds.
 fn snapshot(all: &[(&str, u16, u64, u32)]) -> Snapshot {
-    let series = all.iter().map(|(api, status, count, micros)| {
+    let series = all.iter().enumerate().map(|(number, (api, status, count, micros))| {
         let mut sketch = Sketch::default();
         sketch.add(*micros, *count);
         let key = SeriesKey {
             api: (*api).to_owned(),
-            operation: String::new(),
+            operation: number.to_string(),
             path: String::new(),
             method: "GET",
             status: *status,
