@@ -3,7 +3,7 @@
 //! The headline is the ratio of the throughputs of the recorded rounds with a 95 % interval (Welch
 //! on logarithms). Exact Mann-Whitney and a bootstrap by round support the ratio. A case is
 //! **worse** if its throughput fell by more than the margin and the interval excludes 1. A case is
-//! **the same** if the whole interval lies within the margin. A case is **unclear** otherwise: more
+//! **the same** if the entire interval lies within the margin. A case is **unclear** otherwise: more
 //! rounds are needed.
 
 use crate::figures::Times;
@@ -113,14 +113,14 @@ fn differences(before: &StoredRun, after: &StoredRun) -> Vec<String> {
         [host.name.clone(), host.kernel.clone(), host.processor.clone(), host.cores.to_string()]
     };
     let mut found = Vec::new();
-    let mut differ = |what: &str, a: &str, b: &str| {
+    let mut differ = |difference: &str, a: &str, b: &str| {
         if a != b {
-            found.push(format!("{what}: {a:?} before, {b:?} after"));
+            found.push(format!("{difference}: {a:?} before, {b:?} after"));
         }
     };
     let names = ["host", "kernel", "processor", "cores"];
-    for (what, (a, b)) in names.iter().zip(host(old).iter().zip(host(new).iter())) {
-        differ(what, a, b);
+    for (difference, (a, b)) in names.iter().zip(host(old).iter().zip(host(new).iter())) {
+        differ(difference, a, b);
     }
     differ("generator", &old.version, &new.version);
     differ("server", &old.server, &new.server);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regression_says_how_much() {
+    fn a_regression_has_its_size() {
         let comparison =
             runs(&stored(&[("a", 1000.0, 0.01)]), &stored(&[("b", 900.0, 0.01)]), MARGIN);
         assert_eq!(comparison.verdict(), Verdict::Regression);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_believed_is_not_compared() {
+    fn invalid_runs_are_not_compared() {
         let mut after = stored(&[("a", 500.0, 0.01)]);
         after.summary.cells[0].verdict = Verdict::Invalid;
         let comparison = runs(&stored(&[("a", 1000.0, 0.01)]), &after, MARGIN);

@@ -236,5 +236,5 @@ pub fn run(
 }
 
 fn is_open(executor: &Executor) -> bool {
-    matches!(executor, Executor::ArrivalRate { .. } | Executor::FindMax(_))
+    matches!(executor, Executor::ArrivalRate(_) | Executor::FindMax(_))
 }

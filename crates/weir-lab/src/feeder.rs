@@ -7,6 +7,7 @@ mod tokens;
 pub use csv::CsvFile;
 pub use tokens::{Algorithm, Signed, Tokens};
 
+use crate::bounded_file::FileError;
 use std::path::PathBuf;
 
 /// Largest CSV file.
@@ -27,13 +28,8 @@ pub struct Table {
 #[derive(Debug, thiserror::Error)]
 pub enum FeederError {
     /// The file cannot be read.
-    #[error("`{}` cannot be read: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// An invalid row.
     #[error("`{}`, line {line}: {reason}", path.display())]
     Row {
@@ -50,7 +46,7 @@ pub enum FeederError {
         /// The file.
         path: PathBuf,
     },
-    /// More than [`ROWS`].
+    /// More than [`MAX_ROWS`].
     #[error("a feeder may have at most {MAX_ROWS} rows")]
     TooMany,
     /// An invalid signing key.

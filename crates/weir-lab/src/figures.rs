@@ -141,6 +141,13 @@ impl Times {
         let Self { p50, p75, p90, p95, p98, p99, p99_9, p99_99, .. } = *self;
         [p50, p75, p90, p95, p98, p99, p99_9, p99_99]
     }
+
+    /// The percentiles by name, for JSON.
+    #[must_use]
+    pub fn named_percentiles(&self) -> serde_json::Map<String, serde_json::Value> {
+        let names = Self::PERCENTILES.iter().map(|(name, _)| (*name).to_owned());
+        names.zip(self.percentiles().map(serde_json::Value::from)).collect()
+    }
 }
 
 impl LabelFigures {

@@ -1,11 +1,12 @@
-//! Generated bodies. Bodies are generated before the load, so that they cost the generator nothing.
+//! Generated bodies. Bodies are generated before the load, so that they do not cost the generator time.
 
 mod corpus;
 
 pub use corpus::Corpus;
 
+use crate::bounded_file::{self, FileError};
 use bytes::Bytes;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Largest body, and largest sum of the bodies of a pool.
 pub const MAX_BYTES: u64 = 1 << 30;
@@ -47,17 +48,12 @@ pub enum GenerateError {
         /// The minimum.
         shortest: usize,
     },
-    /// More than [`LARGEST`].
+    /// More than [`MAX_BYTES`].
     #[error("bodies may have at most {MAX_BYTES} bytes in total")]
     TooLarge,
     /// The file cannot be read.
-    #[error("`{}` cannot be read: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 impl Payload {
@@ -70,7 +66,7 @@ impl Payload {
             Self::Array { size } => vec![array(*size)?.into()],
             Self::Grid { rows, fields } => vec![grid(*rows, *fields)?.into()],
             Self::Corpus(corpus) => corpus.documents()?,
-            Self::File(path) => vec![file(path)?.into()],
+            Self::File(path) => vec![bounded_file::read(path, MAX_BYTES)?.into()],
             Self::Filler { size } => vec![vec![b'x'; checked(*size)?].into()],
         })
     }
@@ -79,17 +75,6 @@ impl Payload {
 fn checked(size: u64) -> Result<usize, GenerateError> {
     let fits = usize::try_from(size).ok().filter(|_| size <= MAX_BYTES);
     fits.ok_or(GenerateError::TooLarge)
-}
-
-fn file(path: &Path) -> Result<Vec<u8>, GenerateError> {
-    let fault = |error| GenerateError::File { path: path.to_owned(), error };
-    let metadata = std::fs::metadata(path).map_err(fault)?;
-    // A pipe or a device may be endless.
-    if !metadata.is_file() {
-        return Err(fault(std::io::Error::other("not a regular file")));
-    }
-    checked(metadata.len())?;
-    std::fs::read(path).map_err(fault)
 }
 
 /// Characters of an item of an array body.

@@ -21,6 +21,7 @@ mod translate;
 mod tree;
 mod variables;
 
+use crate::bounded_file::{self, FileError};
 use crate::program::Program;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,7 @@ pub struct Plan {
 pub struct Problem {
     /// Line of the element, from 1.
     pub line: u64,
-    /// The element: ``HTTPSamplerProxy `login` ``; empty for the plan as a whole.
+    /// The element: ``HTTPSamplerProxy `login` ``; empty for the plan itself.
     pub element: String,
     /// The problem.
     pub message: String,
@@ -81,13 +82,8 @@ impl fmt::Display for Problem {
 #[derive(Debug, thiserror::Error)]
 pub enum JmxError {
     /// The file cannot be read.
-    #[error("`{}` cannot be read: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// All problems of the plan.
     #[error("{}", list(.0))]
     Problems(Vec<Problem>),
@@ -102,10 +98,8 @@ fn list(problems: &[Problem]) -> String {
 /// # Errors
 /// See [`JmxError`].
 pub fn load(path: &Path, options: &Options) -> Result<Plan, JmxError> {
-    let fault = |error| JmxError::File { path: path.to_owned(), error };
-    let bytes = crate::bounded_file::read(path, MAX_FILE_BYTES).map_err(fault)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    load_text(&String::from_utf8_lossy(&bytes), folder, options)
+    let text = bounded_file::read_text(path, MAX_FILE_BYTES)?;
+    load_text(&text, path.parent().unwrap_or(Path::new("")), options)
 }
 
 /// Translates a plan. Relative files are resolved against `folder`.
@@ -113,7 +107,6 @@ pub fn load(path: &Path, options: &Options) -> Result<Plan, JmxError> {
 /// # Errors
 /// All problems of the plan.
 pub fn load_text(text: &str, folder: &Path, options: &Options) -> Result<Plan, JmxError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let roots = tree::read(text).map_err(|problem| JmxError::Problems(vec![problem]))?;
     translate::translate(&roots, folder, options)
 }

@@ -29,7 +29,7 @@ pub struct Row<'r> {
     pub message: Cow<'r, str>,
     /// Thread group and virtual user: `Users 1-17`.
     pub thread: Cow<'r, str>,
-    /// `text`, `bin` or nothing.
+    /// `text`, `bin` or empty.
     pub data_type: Cow<'r, str>,
     /// Status below 400 and all checks passed.
     pub success: bool,
@@ -86,7 +86,7 @@ impl Row<'_> {
 }
 
 /// Appends a text, quoted if necessary.
-pub(crate) fn field(text: &str, out: &mut Vec<u8>) {
+fn field(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     if !bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
         out.extend_from_slice(bytes);

@@ -11,7 +11,7 @@
 //! core adds to histograms and counts. The Lab uses weir like any other HTTP server; the Lab only
 //! knows how to start weir, and the names of weir's metrics.
 
-mod bounded_file;
+pub mod bounded_file;
 pub mod compare;
 pub mod engine;
 pub mod feeder;

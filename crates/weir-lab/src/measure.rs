@@ -97,7 +97,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Starts a run. Without a folder nothing is written.
+    /// Starts a run. Without a folder no file is written.
     #[must_use]
     pub fn new(settings: Settings, cases: Vec<Case>, folder: Option<Folder>) -> Self {
         let schedule = Schedule::new(settings.case_order, settings.seed);
@@ -132,13 +132,13 @@ impl Measurement {
         let NextRound { cell, round } = next;
         self.current =
             Some(RoundContext { cell, round: round.number, stage, warm_up: false, start });
-        self.cases[cell].begin();
-        let what = match round.size {
+        self.cases[cell].start_round();
+        let length = match round.size {
             RoundSize::Iterations(n) => format!("{n} iterations"),
             RoundSize::Seconds(seconds) => format!("{seconds:.1} s"),
         };
-        let name = &self.cases[cell].case.name;
-        let text = format!("round {} of {name}: {what}", round.number);
+        let name = &self.cases[cell].case.cell.name;
+        let text = format!("round {} of {name}: {length}", round.number);
         self.event(start, Some(cell), EventKind::Round, text.trim_end().to_owned())
     }
 
@@ -154,7 +154,7 @@ impl Measurement {
         let case = &progress.case;
         match &mut self.folder {
             Some(folder) => {
-                folder.second(current, &case.name, second, &case.labels, &case.transactions)
+                folder.second(current, &case.cell.name, second, &case.labels, &case.transactions)
             }
             None => Ok(()),
         }
@@ -199,10 +199,11 @@ impl Measurement {
         progress.end(conditions, method);
         let case = &progress.case;
         if let Some(folder) = &mut self.folder {
-            folder.end_round(&case.name, &case.labels)?;
+            folder.end_round(&case.cell.name, &case.labels)?;
         }
         let end = current.start + progress.last_length();
-        let decided = progress.outcome().map(|outcome| (outcome.reason.clone(), case.name.clone()));
+        let decided =
+            progress.outcome().map(|outcome| (outcome.reason.clone(), case.cell.name.clone()));
         let stopped = progress.next_round().is_none();
         for (at, text) in progress.take_failures(current.start) {
             self.event(at, Some(current.cell), EventKind::Error, text)?;
@@ -216,7 +217,7 @@ impl Measurement {
         }
     }
 
-    /// Makes a case INVALID for the reason `why`, for instance reason its server did not start.
+    /// Makes a case INVALID for the reason `why`, for instance a server that did not start.
     pub fn fail_case(&mut self, cell: usize, why: &str) {
         self.current = None;
         if let Some(case) = self.cases.get_mut(cell) {

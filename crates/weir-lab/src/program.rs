@@ -13,11 +13,12 @@ mod text;
 
 pub use check::{Check, CheckKind, Comparison, Field, Response, SizeOperator, StatusSet};
 pub use extract::{DerivedVariable, Extraction, Extractor};
-pub use load::{Executor, FindMax, Stage, Users};
+pub use load::{ArrivalRate, Executor, FindMax, Stage, Users};
 pub use request::{Body, Origin, Part, Redirects, Request, Timeouts, Url, UrlError, target};
 pub use scope::{Scope, State, Values};
 pub use text::{Function, Text, TextPart};
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,8 @@ pub struct Group {
 }
 
 /// Behaviour after a failed sample (JMeter's "action to be taken after a sampler error").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
 pub enum OnError {
     /// Continue.
     #[default]
@@ -106,8 +108,10 @@ pub enum OnError {
     /// End the user.
     StopUser,
     /// Stop the run after the samples in flight.
+    #[strum(serialize = "stop")]
     StopRun,
     /// Stop the run immediately.
+    #[strum(disabled)]
     StopNow,
 }
 
@@ -244,7 +248,8 @@ pub struct Feeder {
 }
 
 /// Scope of the position of a feeder or counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Share {
     /// All users.
     #[default]
@@ -277,14 +282,23 @@ pub struct Counter {
 }
 
 impl Program {
+    /// All steps, each before the steps inside it.
+    #[must_use]
+    pub fn steps(&self) -> Vec<&Step> {
+        let mut found = Vec::new();
+        self.groups.iter().for_each(|group| collect(&group.steps, &mut found));
+        found
+    }
+
     /// Labels of transactions, whose samples repeat the samples of their requests.
     #[must_use]
     pub fn transactions(&self) -> Vec<Label> {
-        let mut found = Vec::new();
-        for group in &self.groups {
-            find_transactions(&group.steps, &mut found);
-        }
-        found
+        let label = |step: &Step| match step {
+            Step::Transaction { label, .. } => Some(*label),
+            _ => None,
+        };
+        let labels: BTreeSet<Label> = self.steps().into_iter().filter_map(label).collect();
+        labels.into_iter().collect()
     }
 
     /// Redirects requests from one origin to another.
@@ -320,35 +334,42 @@ impl Program {
     }
 }
 
-fn retarget(steps: &mut [Step], from: &Origin, to: &Origin) {
-    for step in steps {
-        match step {
-            Step::Request(request) => {
-                if let Url::Parts { origin, .. } = &mut Arc::make_mut(request).url
-                    && origin == from
-                {
-                    *origin = to.clone();
-                }
+impl Step {
+    /// The steps of a loop or transaction.
+    fn inner(&self) -> &[Self] {
+        match self {
+            Self::Loop { steps, .. } | Self::Once(steps) | Self::Transaction { steps, .. } => steps,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn inner_mut(&mut self) -> Option<&mut Vec<Self>> {
+        match self {
+            Self::Loop { steps, .. } | Self::Once(steps) | Self::Transaction { steps, .. } => {
+                Some(steps)
             }
-            Step::Loop { steps, .. } | Step::Once(steps) | Step::Transaction { steps, .. } => {
-                retarget(steps, from, to);
-            }
-            _ => {}
+            _ => None,
         }
     }
 }
 
-fn find_transactions(steps: &[Step], found: &mut Vec<Label>) {
+fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s Step>) {
     for step in steps {
-        match step {
-            Step::Transaction { label, steps, .. } => {
-                if !found.contains(label) {
-                    found.push(*label);
-                }
-                find_transactions(steps, found);
-            }
-            Step::Loop { steps, .. } | Step::Once(steps) => find_transactions(steps, found),
-            _ => {}
+        found.push(step);
+        collect(step.inner(), found);
+    }
+}
+
+fn retarget(steps: &mut [Step], from: &Origin, to: &Origin) {
+    for step in steps {
+        if let Step::Request(request) = step
+            && let Url::Parts { origin, .. } = &mut Arc::make_mut(request).url
+            && origin == from
+        {
+            *origin = to.clone();
+        }
+        if let Some(steps) = step.inner_mut() {
+            retarget(steps, from, to);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The measurement protocol: chooses the next round and evaluates all rounds.
 //!
-//! Pure: the caller asks for a [`PlannedRound`], runs it and returns a [`MeasuredRound`]. The
+//! Pure: the caller takes a [`PlannedRound`], runs it and returns a [`MeasuredRound`]. The
 //! protocol uses no clock, thread or server, so that it is tested completely by simulation.
 //!
 //! [`Stabilise`] repeats rounds until a steady state and then records further rounds. [`fixed`]

@@ -2,7 +2,7 @@
 //!
 //! Verdict, tables and the charts of cases and rounds need no script ([`page`], [`tables`],
 //! [`drawing`]). uPlot draws the charts over time with the embedded [`data`]. If weir was built
-//! without uPlot (see [`LIBRARY`]), the page says how to add it.
+//! without uPlot (see [`LIBRARY`]), the page explains how to add it.
 
 mod data;
 mod drawing;

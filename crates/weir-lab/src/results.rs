@@ -39,7 +39,7 @@ pub use run::{Host, Run};
 pub use series::RoundContext;
 pub use server::{ServerRow, server_rows};
 pub use summary::{
-    CaseAttributes, Cell, Factor, FactorEffects, Failure, Generator, Open, RateStepResult,
-    RoundFigures, Server, Summary,
+    CaseAttributes, Cell, Factor, FactorEffects, Failure, Generator, Open, RoundFigures, Server,
+    Summary,
 };
 pub use total::Total;

@@ -60,17 +60,9 @@ pub enum Step<'s> {
 /// Why a scenario failed to run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// An error of the results folder.
+    /// The results folder, or a required file of a server.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A required file of a server cannot be written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
     /// A thread cannot be started.
     #[error("the observer cannot be started: {0}")]
     Watch(std::io::Error),
@@ -117,7 +109,7 @@ pub fn run(
         quick: options.quick,
     };
     let measurement = Measurement::new(settings, cases(&scenario.cells), Some(folder));
-    let place = options.folder.join("servers");
+    let servers_folder = options.folder.join("servers");
     let Ok((base, _)) = Origin::parse(&scenario.target.base) else {
         // The URL was checked when the scenario was read.
         return Ok((Summary::default(), None));
@@ -129,8 +121,8 @@ pub fn run(
         watch,
         measurement,
         base: base.clone(),
-        servers: Servers::new(&options.weir, &place, base),
-        backends: Backends::new(&options.weir, &place),
+        servers: Servers::new(&options.weir, &servers_folder, base),
+        backends: Backends::new(&options.weir, &servers_folder),
         start: Instant::now(),
         last_loaded: None,
         end_reason: "interrupted",
@@ -164,10 +156,10 @@ fn cases(cells: &[Cell]) -> Vec<Case> {
         let factor =
             |(name, value): &(String, String)| Factor { name: name.clone(), value: value.clone() };
         let mut case = Case::new(&cell.name(), &cell.program);
-        case.factors = cell.values.iter().chain(&cell.case).map(factor).collect();
-        case.published = cell.published.clone();
-        case.attributes = cell.attributes.clone();
-        case.attributes.users = case.attributes.users.or_else(|| cell.program.users());
+        case.cell.factors = cell.values.iter().chain(&cell.case).map(factor).collect();
+        case.cell.published.clone_from(&cell.published);
+        case.cell.attributes = cell.attributes.clone();
+        case.cell.attributes.users = cell.attributes.users.or_else(|| cell.program.users());
         case.block = block;
         cases.push(case);
     }
@@ -268,12 +260,12 @@ impl Runner<'_> {
     }
 }
 
-fn write_file(path: &Path, text: &str) -> Result<(), RunError> {
+fn write_file(path: &Path, text: &str) -> Result<(), FolderError> {
     let written = match path.parent() {
         Some(folder) => std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, text)),
         None => std::fs::write(path, text),
     };
-    written.map_err(|source| RunError::File { path: path.to_owned(), source })
+    written.map_err(|source| FolderError::File { path: path.to_owned(), source })
 }
 
 /// Current time, RFC 3339.

@@ -20,7 +20,7 @@ mod resolve;
 mod settings;
 mod texts;
 
-use crate::bounded_file;
+use crate::bounded_file::{self, FileError};
 use crate::measure::Method;
 use crate::program::Program;
 use crate::protocol::CaseOrder;
@@ -135,7 +135,8 @@ pub enum Start {
 }
 
 /// When a server is restarted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Restart {
     /// For each case.
     #[default]
@@ -177,7 +178,7 @@ pub enum Idle {
 }
 
 /// Observed subjects.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observe {
     /// Interval.
     pub every: Duration,
@@ -232,13 +233,13 @@ pub struct Overrides {
 /// All findings, at least one of them an error. On success the findings are warnings.
 pub fn load(path: &Path, over: &Overrides) -> Result<(Scenario, Findings), Findings> {
     let read = bounded_file::read(path, FILE_BYTES)
-        .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other));
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|error| FileError::new(path, error)));
     match read {
         Ok(text) => load_text(path, &text, over),
         Err(error) => {
             let mut document = weir_document::document::Document::read(path, "");
-            let message = format!("`{}` cannot be read: {error}", path.display());
-            document.report.error_nowhere(weir_document::finding::codes::BAD_FILE, message);
+            let code = weir_document::finding::codes::BAD_FILE;
+            document.report.error_nowhere(code, error.to_string());
             Err(document.findings())
         }
     }

@@ -16,7 +16,7 @@ pub struct Suite {
     pub lengths: [&'static str; 3],
     /// Its scenario.
     pub scenario: &'static str,
-    /// Files beside it.
+    /// Files in its folder.
     files: &'static [(&'static str, &'static [u8])],
 }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_people_type() {
+    fn names_of_suites_are_stable() {
         assert_eq!(Suite::named("linx").map(|suite| suite.name), Some("linx"));
         assert!(Suite::named("nobody").is_none());
     }

@@ -4,7 +4,7 @@
 //! METRIC OPERATOR VALUE [for LABEL]
 //! ```
 //!
-//! Metrics: `error-rate` (`1%` or `0.01`), `errors`, `rps`, `samples`, `dropped`, `mean`, `min`,
+//! Metrics: `error-rate` (`1%` or `0.01`), `errors`, `rps`, `samples`, `mean`, `min`,
 //! `max` and `p50` to `p99.99` (response time; `service-p99` for service time). Operators: `<`,
 //! `<=`, `>`, `>=`, `=`. Times have a unit: `us`, `ms`, `s` or `m`.
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A threshold.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Threshold {
     /// As written.
     pub text: String,
@@ -32,7 +32,7 @@ pub struct ThresholdResult {
     pub threshold: String,
     /// The case.
     pub cell: String,
-    /// Result of a threshold.
+    /// Whether the measured value meets the threshold.
     #[serde(rename = "kept")]
     pub met: bool,
     /// The measured value as text.
@@ -59,14 +59,17 @@ enum Statistic {
     Percentile(f64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Below,
-    AtMost,
-    Above,
-    AtLeast,
-    Equal,
-}
+type Operator = fn(&f64, &f64) -> bool;
+
+/// The signs of the operators, longer ones first.
+const OPERATORS: [(&str, Operator); 6] = [
+    ("<=", f64::le),
+    (">=", f64::ge),
+    ("==", f64::eq),
+    ("<", f64::lt),
+    (">", f64::gt),
+    ("=", f64::eq),
+];
 
 /// Why a threshold is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +97,10 @@ impl Threshold {
         let text = text.trim();
         let at = text.find(['<', '>', '=']).ok_or(ThresholdError::Operator)?;
         let (metric, rest) = text.split_at(at);
-        let (operator, rest) = operator(rest);
+        let (operator, rest) = OPERATORS
+            .iter()
+            .find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(sign)?)))
+            .ok_or(ThresholdError::Operator)?;
         let (value, label) = match rest.split_once(" for ") {
             Some((value, label)) => (value, Some(label.trim().to_owned())),
             None => (rest, None),
@@ -118,20 +124,11 @@ impl Threshold {
         ThresholdResult {
             threshold: self.text.clone(),
             cell: cell.to_owned(),
-            met: found.is_some_and(|found| self.operator.is_met(found, self.value)),
+            met: found.is_some_and(|found| (self.operator)(&found, &self.value)),
             found: found.map_or_else(|| "no sample".to_owned(), |found| self.metric.show(found)),
             about_errors: matches!(self.metric, Metric::ErrorRate | Metric::Errors),
         }
     }
-}
-
-fn operator(text: &str) -> (Operator, &str) {
-    let two = [("<=", Operator::AtMost), (">=", Operator::AtLeast), ("==", Operator::Equal)];
-    let one = [("<", Operator::Below), (">", Operator::Above), ("=", Operator::Equal)];
-    two.into_iter()
-        .chain(one)
-        .find_map(|(sign, operator)| Some((operator, text.strip_prefix(sign)?)))
-        .unwrap_or((Operator::Equal, text))
 }
 
 impl Metric {
@@ -165,7 +162,7 @@ impl Metric {
         let number = |text: &str| {
             text.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)
         };
-        let (value, what) = match self {
+        let (value, expected) = match self {
             Self::ErrorRate => {
                 let percent = text.strip_suffix('%');
                 (percent.map_or_else(|| number(text), |text| Some(number(text)? / 100.0)), "share")
@@ -179,7 +176,7 @@ impl Metric {
                 (unit, "time with a unit, such as 500ms")
             }
         };
-        value.ok_or_else(|| ThresholdError::Value(text.to_owned(), what))
+        value.ok_or_else(|| ThresholdError::Value(text.to_owned(), expected))
     }
 
     fn of(self, figures: &LabelFigures) -> Option<f64> {
@@ -207,18 +204,6 @@ impl Metric {
             Self::Errors | Self::Samples => format!("{value}"),
             Self::Rate => format!("{value:.1}/s"),
             Self::Time { .. } => format!("{value:.2} ms"),
-        }
-    }
-}
-
-impl Operator {
-    fn is_met(self, found: f64, value: f64) -> bool {
-        match self {
-            Self::Below => found < value,
-            Self::AtMost => found <= value,
-            Self::Above => found > value,
-            Self::AtLeast => found >= value,
-            Self::Equal => found == value,
         }
     }
 }
@@ -253,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_and_broken() {
+    fn met_and_missed_thresholds() {
         assert!(met("error-rate<=1%") && !met("error-rate<=0") && met("error-rate < 0.011"));
         assert!(met("p99<25ms") && !met("p99<25ms for echo") && met("service-p99<=15ms for echo"));
         assert!(met("rps>=1000") && !met("rps>1.2e3") && met("max<0.05s") && met("errors=2"));
@@ -261,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn a_label_without_samples_keeps_nothing() {
+    fn a_label_without_samples_misses_its_threshold() {
         let absent = Threshold::parse("errors<=5 for nobody").expect("a threshold");
         let absent = absent.check("case", &labels());
         assert_eq!((absent.met, absent.found.as_str()), (false, "no sample"));
     }
 
     #[test]
-    fn what_is_none_is_refused_in_words() {
+    fn invalid_thresholds_are_rejected() {
         let words = |text| Threshold::parse(text).expect_err("none").to_string();
         assert!(words("p99 500ms").contains("needs one of"));
         assert!(words("p97<5ms").contains("not a metric"));

@@ -4,7 +4,6 @@
 //! rule is a variant of [`Violation`] with its measured values.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::time::Duration;
 
 /// Largest share of requests with unexpected errors in a run. A round of the protocol must have
@@ -50,7 +49,7 @@ pub struct Evidence {
     pub quantum: Duration,
     /// 99th percentile of the response time.
     pub p99: Duration,
-    /// CPU of the busiest thread of the generator, 1 for a whole core.
+    /// CPU of the busiest thread of the generator, 1 for one core.
     pub generator: f64,
     /// Stalled time of the generator: stopped, or without a core.
     pub stalled: Duration,
@@ -65,10 +64,13 @@ pub struct Evidence {
 }
 
 /// A violated validity rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Violation {
     /// Requests were sent late.
+    #[error(
+        "requests were sent late: p99 of the send lag is {lag_ms:.2} ms, the limit is {allowed_ms:.2} ms"
+    )]
     SendLag {
         /// 99th percentile of the lag, in milliseconds.
         lag_ms: f64,
@@ -76,12 +78,19 @@ pub enum Violation {
         allowed_ms: f64,
     },
     /// The generator was the bottleneck.
+    #[error(
+        "the generator was at its limit: its busiest thread used {:.0} % of a core",
+        100.0 * .cpu
+    )]
     Generator {
         /// Share of a core.
         cpu: f64,
     },
     /// The generator was stalled: stopped, or without a core.
     #[serde(rename = "held-up")]
+    #[error(
+        "the generator was stalled for {seconds:.2} of {of:.2} s: it was stopped, or had no core"
+    )]
     Stalled {
         /// Stalled seconds.
         seconds: f64,
@@ -89,16 +98,19 @@ pub enum Violation {
         of: f64,
     },
     /// The hypervisor took time of the host.
+    #[error("the hypervisor took {:.1} % of the machine's time", 100.0 * .share)]
     Steal {
         /// Share of the time.
         share: f64,
     },
     /// An open model dropped iterations.
+    #[error("{iterations} iterations were dropped: too many requests were in flight")]
     Dropped {
         /// Dropped iterations.
         iterations: u64,
     },
     /// An open model did not reach the offered rate.
+    #[error("{offered:.1} requests/s were offered, {achieved:.1} achieved")]
     Offered {
         /// Offered requests per second.
         offered: f64,
@@ -106,6 +118,7 @@ pub enum Violation {
         achieved: f64,
     },
     /// Requests ÷ throughput differs from the measured time.
+    #[error("requests ÷ throughput is {implied:.2} s, but {seconds:.2} s were measured")]
     Window {
         /// Requests ÷ throughput, in seconds.
         implied: f64,
@@ -113,6 +126,7 @@ pub enum Violation {
         seconds: f64,
     },
     /// Too many requests failed.
+    #[error("{errors} of {requests} requests failed, most of them: {first}")]
     Errors {
         /// Failed requests.
         errors: u64,
@@ -123,10 +137,13 @@ pub enum Violation {
     },
     /// No request got a response.
     #[serde(rename = "nothing")]
+    #[error("no request got a response")]
     NoResponse,
     /// Queues were not empty before the round.
+    #[error("queues were not empty before the round")]
     Undrained,
     /// Sent requests and requests counted by the server differ.
+    #[error("{sent} requests were sent, the server counted {counted}")]
     Miscounted {
         /// Requests sent by the generator.
         sent: u64,
@@ -141,50 +158,6 @@ impl Violation {
     #[must_use]
     pub fn is_server_error(&self) -> bool {
         matches!(self, Self::Errors { .. } | Self::NoResponse)
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SendLag { lag_ms, allowed_ms } => write!(
-                out,
-                "requests were sent late: p99 of the send lag is {lag_ms:.2} ms, the limit is {allowed_ms:.2} ms"
-            ),
-            Self::Generator { cpu } => write!(
-                out,
-                "the generator was at its limit: its busiest thread used {:.0} % of a core",
-                100.0 * cpu
-            ),
-            Self::Stalled { seconds, of } => write!(
-                out,
-                "the generator was stalled for {seconds:.2} of {of:.2} s: it was stopped, or had no core"
-            ),
-            Self::Steal { share } => {
-                write!(out, "the hypervisor took {:.1} % of the machine's time", 100.0 * share)
-            }
-            Self::Dropped { iterations } => {
-                write!(
-                    out,
-                    "{iterations} iterations were dropped: too many requests were in flight"
-                )
-            }
-            Self::Offered { offered, achieved } => {
-                write!(out, "{offered:.1} requests/s were offered, {achieved:.1} achieved")
-            }
-            Self::Window { implied, seconds } => write!(
-                out,
-                "requests ÷ throughput is {implied:.2} s, but {seconds:.2} s were measured"
-            ),
-            Self::Errors { errors, requests, first } => {
-                write!(out, "{errors} of {requests} requests failed, most of them: {first}")
-            }
-            Self::NoResponse => write!(out, "no request got a response"),
-            Self::Undrained => write!(out, "queues were not empty before the round"),
-            Self::Miscounted { sent, counted } => {
-                write!(out, "{sent} requests were sent, the server counted {counted}")
-            }
-        }
     }
 }
 
@@ -281,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wrong_with_a_good_run() {
+    fn a_good_run_has_no_violation() {
         assert_eq!(violations(&fine(), MAX_ERROR_SHARE), Vec::new());
         assert!(kinds(|e| e.errors = 10).is_empty(), "0.1 % is still allowed");
     }
@@ -330,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_run_of_a_few_clock_ticks_say_nothing() {
+    fn cpu_shares_of_a_very_short_run_are_not_checked() {
         let after = |window: Duration| {
             kinds(|e| {
                 (e.window, e.offered) = (window, None);

@@ -35,6 +35,18 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> 
     render(&columns)
 }
 
+/// A table of figures: the first column and columns with words are aligned to the left.
+pub(crate) fn aligned(header: &[&str], rows: &[Vec<String>]) -> String {
+    let column = |(at, head): (usize, &&str)| {
+        let cells = rows.iter().map(|row| row.get(at).cloned().unwrap_or_default());
+        let mut cells: Vec<String> = cells.collect();
+        let numeric = at > 0 && !cells.iter().any(|cell| cell.starts_with(char::is_alphabetic));
+        cells.insert(0, (*head).to_owned());
+        Column { cells, numeric }
+    };
+    render(&header.iter().enumerate().map(column).collect::<Vec<_>>())
+}
+
 /// Columns as wide as their widest cell, two spaces between, no trailing white space.
 pub(crate) fn render(columns: &[Column]) -> String {
     let width = |cells: &[String]| cells.iter().map(|c| c.chars().count()).max().unwrap_or(0);
@@ -62,5 +74,11 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0].find("PATH"), lines[1].find("/a"));
         assert!(lines[0].ends_with("PATH"));
+    }
+
+    #[test]
+    fn figures_are_right_aligned() {
+        let rows = [["ann", "7"], ["x", "1000"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(aligned(&["NAME", "N"], &rows), "NAME     N\nann      7\nx     1000\n");
     }
 }

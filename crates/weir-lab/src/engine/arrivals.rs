@@ -4,7 +4,7 @@ use super::closed::{UserGroup, finish, nanos};
 use super::event_loop::Loop;
 use super::user::{Flow, User};
 use super::{EngineError, Level};
-use crate::program::Stage;
+use crate::program::ArrivalRate;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -19,24 +19,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinSet;
 
-/// Open model of one group.
-#[derive(Clone, Debug)]
-pub(super) struct OpenModel {
-    pub(super) schedule: ArrivalSchedule,
-    pub(super) quantum: Duration,
-    /// Users of all loops.
-    pub(super) max_in_flight: u32,
-    pub(super) backlog: u64,
-}
-
-/// Due times of iterations.
-#[derive(Clone, Debug)]
-pub(super) struct ArrivalSchedule {
-    pub(super) start: f64,
-    pub(super) stages: Vec<Stage>,
-}
-
-impl ArrivalSchedule {
+impl ArrivalRate {
     /// Number of iterations due up to this time: the area under the rate.
     fn due(&self, passed: Duration) -> u64 {
         let mut rate = self.start;
@@ -124,7 +107,7 @@ impl Dispatcher {
 pub(super) async fn run(
     events: &Rc<Loop>,
     group: &Rc<UserGroup>,
-    model: &OpenModel,
+    model: &ArrivalRate,
 ) -> Result<(), EngineError> {
     let mut timer = Timer::start(model.quantum).map_err(EngineError::Timer)?;
     let mut pacer = Pacer::new(events, group, model);
@@ -147,7 +130,7 @@ pub(super) async fn run(
 struct Pacer<'m> {
     events: Rc<Loop>,
     group: Rc<UserGroup>,
-    model: &'m OpenModel,
+    model: &'m ArrivalRate,
     dispatcher: Rc<Dispatcher>,
     tasks: JoinSet<()>,
     /// Largest number of users and of waiting iterations on this loop.
@@ -162,7 +145,7 @@ struct Pacer<'m> {
 }
 
 impl<'m> Pacer<'m> {
-    fn new(events: &Rc<Loop>, group: &Rc<UserGroup>, model: &'m OpenModel) -> Self {
+    fn new(events: &Rc<Loop>, group: &Rc<UserGroup>, model: &'m ArrivalRate) -> Self {
         let users = model.max_in_flight.div_ceil(events.loops) as usize;
         let backlog = model.backlog.div_ceil(events.loops.into());
         Self {
@@ -182,7 +165,7 @@ impl<'m> Pacer<'m> {
     /// Starts all iterations that are due by now. A missed quantum is processed with its own due
     /// time, so that the lag is visible.
     fn catch_up(&mut self) {
-        let length = self.model.schedule.length();
+        let length = self.model.length();
         let quantum = nanos(self.model.quantum).max(1);
         let passed = self.events.now().saturating_sub(self.group.start);
         let passed = Duration::from_nanos(passed).min(length);
@@ -200,7 +183,7 @@ impl<'m> Pacer<'m> {
     fn start_due(&mut self, at: Duration) {
         let (loops, mine) = (u64::from(self.events.loops), u64::from(self.events.index));
         let due = self.group.start.saturating_add(nanos(at));
-        let until = self.model.schedule.due(at).max(self.started);
+        let until = self.model.due(at).max(self.started);
         let (mut offered, mut dropped) = (0, 0);
         for _ in (self.started..until).filter(|iteration| iteration % loops == mine) {
             offered += 1;
@@ -258,7 +241,7 @@ async fn run_user(mut user: User, dispatcher: Rc<Dispatcher>, first: u64) {
 
 /// Ticks with a finer resolution than tokio's timers, which have milliseconds.
 ///
-/// The timer's descriptor is read as a pipe: there is no safer way to wait for it with tokio.
+/// The timer's descriptor is read as a pipe: tokio has no safer way to wait for it.
 struct Timer(Receiver);
 
 impl Timer {
@@ -285,10 +268,13 @@ impl Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Stage;
 
-    fn schedule(start: f64, stages: &[(u64, f64)]) -> ArrivalSchedule {
+    fn schedule(start: f64, stages: &[(u64, f64)]) -> ArrivalRate {
         let stage = |&(seconds, target)| Stage { duration: Duration::from_secs(seconds), target };
-        ArrivalSchedule { start, stages: stages.iter().map(stage).collect() }
+        let stages = stages.iter().map(stage).collect();
+        let quantum = Duration::from_millis(1);
+        ArrivalRate { start, stages, quantum, max_in_flight: 1, backlog: 0 }
     }
 
     #[test]

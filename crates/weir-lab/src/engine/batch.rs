@@ -1,6 +1,6 @@
 //! Groups that run at the same time, on all loops.
 
-use super::arrivals::{self, ArrivalSchedule, OpenModel};
+use super::arrivals;
 use super::closed::{self, UserGroup, nanos};
 use super::event_loop::{Common, Loop};
 use super::{EngineError, Event, Options};
@@ -11,7 +11,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
 /// Groups that start at the same moment.
@@ -81,16 +80,16 @@ impl Collector {
         // Each loop reports its seconds in order: earlier seconds are complete, too.
         if *parts >= self.loops {
             let later = self.waiting.split_off(&(interval.second + 1));
-            for (_, (whole, _)) in std::mem::replace(&mut self.waiting, later) {
-                watch(&Event::Second(&whole));
+            for (_, (second, _)) in std::mem::replace(&mut self.waiting, later) {
+                watch(&Event::Second(&second));
             }
         }
     }
 
     /// Reports the incomplete seconds at the end of the run.
     pub(super) fn end(&mut self, watch: &mut dyn FnMut(&Event<'_>)) {
-        for (_, (rest, _)) in std::mem::take(&mut self.waiting) {
-            watch(&Event::Second(&rest));
+        for (_, (second, _)) in std::mem::take(&mut self.waiting) {
+            watch(&Event::Second(&second));
         }
     }
 
@@ -128,7 +127,7 @@ pub(super) fn run(
             started: started.clone(),
             start,
             loop_of: (index, loops),
-            sink: options.sinks.as_ref().map(|make| make()),
+            sink: options.sinks.as_ref().map(|create| create()),
             sender: sender.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -232,7 +231,7 @@ fn user_group(common: &Common, index: usize, executor: &Executor, start: u64) ->
         Executor::RampingVus { stages, .. } => {
             Some(stages.iter().map(|stage| stage.duration).sum())
         }
-        Executor::ArrivalRate { .. } | Executor::FindMax(_) => None,
+        Executor::ArrivalRate(_) | Executor::FindMax(_) => None,
     };
     let deadline = limit.map_or(u64::MAX, |limit| start.saturating_add(nanos(limit)));
     UserGroup { index, start, deadline, goes_on_after_stop: group.phase == Phase::Teardown }
@@ -256,11 +255,7 @@ async fn run_group(
         Executor::SharedIterations { vus, iterations, .. } => {
             closed::shared(&events, &group, vus, (iterations, &started)).await;
         }
-        Executor::ArrivalRate { start, stages, quantum, max_in_flight, backlog } => {
-            let schedule = ArrivalSchedule { start, stages };
-            let model = OpenModel { schedule, quantum, max_in_flight, backlog };
-            arrivals::run(&events, &group, &model).await?;
-        }
+        Executor::ArrivalRate(model) => arrivals::run(&events, &group, &model).await?,
         // A search runs as a sequence of arrival rates.
         Executor::FindMax(_) => {}
     }
@@ -282,9 +277,4 @@ async fn report_seconds(events: Rc<Loop>, sender: Sender<Interval>) {
             return;
         }
     }
-}
-
-/// A constant rate, as one stage.
-pub(super) fn constant_rate(rate: f64, duration: Duration) -> Vec<crate::program::Stage> {
-    vec![crate::program::Stage { duration, target: rate }]
 }

@@ -12,9 +12,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 /// Largest number of open connections of a user, one per origin. The oldest one is closed for a new
 /// one.
@@ -98,12 +99,12 @@ impl Connection {
         http2: bool,
         limit: Duration,
     ) -> Result<Self, RequestError> {
-        let late = || {
+        let timed_out = || {
             RequestError::new(ErrorKind::ConnectTimeout, format!("no connection within {limit:?}"))
         };
         tokio::time::timeout(limit, Self::connect(events, origin, http2))
             .await
-            .unwrap_or_else(|_| Err(late()))
+            .unwrap_or_else(|_| Err(timed_out()))
     }
 
     async fn connect(events: &Loop, origin: &Origin, http2: bool) -> Result<Self, RequestError> {
@@ -154,9 +155,9 @@ impl Connection {
                     "the server does not support HTTP/2",
                 ));
             }
-            Stream::Tls(Box::new(stream))
+            Either::Right(Box::new(stream))
         } else {
-            Stream::Plain(stream)
+            Either::Left(stream)
         };
         Ok(if http2 {
             Self::Http2(Box::new(Http2::start(stream).await?))
@@ -166,67 +167,16 @@ impl Connection {
     }
 }
 
-/// A connection's bytes.
-pub(super) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
+/// A connection without TLS or with it.
+pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-impl Stream {
-    /// Reads into `buffer` like [`AsyncRead::poll_read`] and returns the number of bytes.
-    #[inline]
-    pub(super) fn poll_bytes(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut buffer = ReadBuf::new(buffer);
-        match Pin::new(self).poll_read(cx, &mut buffer) {
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(buffer.filled().len())),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl AsyncRead for Stream {
-    #[inline]
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    #[inline]
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
+/// Reads into `buffer` like [`AsyncRead::poll_read`] and returns the number of bytes.
+#[inline]
+pub(super) fn poll_bytes(
+    stream: &mut Stream,
+    cx: &mut Context<'_>,
+    buffer: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    let mut buffer = ReadBuf::new(buffer);
+    Pin::new(stream).poll_read(cx, &mut buffer).map_ok(|()| buffer.filled().len())
 }

@@ -1,9 +1,10 @@
 //! Encoding of requests.
 
-use super::http2::{self, FullBody};
+use super::http2;
 use super::request_error::RequestError;
 use crate::program::{Body, Origin, Part, Request, Scope, Text, Url, target};
 use bytes::Bytes;
+use http_body_util::Full;
 use weir_wire::{encode, is_token};
 
 /// A request without variables, encoded before the run.
@@ -23,7 +24,7 @@ pub(super) struct Message {
     /// Length of the head.
     pub(super) head: usize,
     /// The same for HTTP/2, if encoded before the run.
-    pub(super) http2: Option<http::Request<FullBody>>,
+    pub(super) http2: Option<http::Request<Full<Bytes>>>,
 }
 
 /// Additions to the fields of a request.
@@ -46,7 +47,7 @@ pub(super) fn destination(
 ) -> Result<(Origin, String), RequestError> {
     match &request.url {
         Url::Parts { origin, target: text } => Ok((origin.clone(), target(&text.render(scope)))),
-        Url::Whole(text) => {
+        Url::Absolute(text) => {
             let url = text.render(scope);
             let shown: String = url.chars().take(200).collect();
             Origin::parse(&url)
@@ -103,7 +104,7 @@ impl Message {
         &self,
         origin: &Origin,
         target: &str,
-    ) -> Result<http::Request<FullBody>, RequestError> {
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let (head, body) = self.bytes.split_at(self.head);
         let authority = origin.authority();
         let url = (origin.scheme(), authority.as_str(), target);
@@ -211,7 +212,7 @@ pub(super) fn is_fixed(request: &Request) -> bool {
     let fixed = |text: &Text| text.as_fixed().is_some();
     let url = match &request.url {
         Url::Parts { target, .. } => fixed(target),
-        Url::Whole(text) => fixed(text),
+        Url::Absolute(text) => fixed(text),
     };
     let body = match &request.body {
         Body::None | Body::Bytes(_) => true,

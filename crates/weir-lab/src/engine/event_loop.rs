@@ -120,9 +120,9 @@ impl Loop {
                 self.wake.notify_waiters();
             }
             tokio::time::sleep(POLL_INTERVAL).await;
-            let late = Duration::from_nanos(self.now().saturating_sub(due));
-            if late > STALL_THRESHOLD {
-                self.recorder.borrow_mut().stalled(late);
+            let delay = Duration::from_nanos(self.now().saturating_sub(due));
+            if delay > STALL_THRESHOLD {
+                self.recorder.borrow_mut().stalled(delay);
             }
         }
     }

@@ -1,15 +1,15 @@
 //! `find-max`: the highest rate at which the server meets the objective.
 
-use super::batch::constant_rate;
-use crate::program::{Executor, FindMax};
+use crate::program::{ArrivalRate, Executor, FindMax, Stage};
 use crate::record::Interval;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A search without a result after this number of steps is ended.
 const MAX_STEPS: usize = 60;
 
-/// A rate step.
-#[derive(Clone, Debug, PartialEq)]
+/// A rate step, as in `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateStep {
     /// Offered iterations per second.
     pub rate: f64,
@@ -17,41 +17,40 @@ pub struct RateStep {
     pub achieved: f64,
     /// Share of samples that failed, 0 to 1.
     pub errors: f64,
-    /// Iterations dropped.
+    /// Dropped iterations.
     pub dropped: u64,
-    /// Response times at the percentiles of the objective.
-    pub times: Vec<Duration>,
-    /// Whether the step confirmed the found rate.
+    /// The longer step that confirms the found rate.
     pub confirms: bool,
+    /// The objective was met.
+    #[serde(rename = "kept")]
+    pub met: bool,
     /// The verdict.
     pub verdict: StepVerdict,
 }
 
 /// Verdict on a rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 pub enum StepVerdict {
     /// The objective was met.
+    #[serde(rename = "kept")]
+    #[strum(serialize = "kept")]
     Met,
     /// Too many errors.
+    #[serde(rename = "too many errors")]
+    #[strum(serialize = "too many errors")]
     Errors,
     /// Too slow.
+    #[serde(rename = "too slow")]
+    #[strum(serialize = "too slow")]
     Slow,
     /// Iterations were dropped: the server fell behind.
+    #[serde(rename = "fell behind")]
+    #[strum(serialize = "fell behind")]
     Behind,
     /// No request got a response.
+    #[serde(rename = "no response")]
+    #[strum(serialize = "no response")]
     NoResponse,
-}
-
-impl std::fmt::Display for StepVerdict {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(match self {
-            Self::Met => "kept",
-            Self::Errors => "too many errors",
-            Self::Slow => "too slow",
-            Self::Behind => "fell behind",
-            Self::NoResponse => "no response",
-        })
-    }
 }
 
 impl std::fmt::Display for RateStep {
@@ -73,13 +72,13 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn new(what: FindMax) -> Self {
-        let current = what.start.max(1.0);
+    pub(super) fn new(settings: FindMax) -> Self {
+        let rate = settings.start.max(1.0);
         Self {
-            settings: what,
+            settings,
             highest_met: 0.0,
             lowest_missed: f64::INFINITY,
-            rate: current,
+            rate,
             confirming: false,
             steps: 0,
             done: false,
@@ -92,25 +91,25 @@ impl Search {
             return None;
         }
         self.steps += 1;
-        let duration = if self.confirming { self.settings.confirm } else { self.settings.hold };
-        Some(Executor::ArrivalRate {
+        let duration =
+            if self.confirming { self.settings.confirm } else { self.settings.step_duration };
+        Some(Executor::ArrivalRate(ArrivalRate {
             start: self.rate,
-            stages: constant_rate(self.rate, duration),
+            stages: vec![Stage { duration, target: self.rate }],
             quantum: self.settings.quantum,
             max_in_flight: self.settings.max_in_flight,
             backlog: 0,
-        })
+        }))
     }
 
-    /// Takes what the step gave.
+    /// Evaluates the samples of a step and chooses the next rate.
     pub(super) fn evaluate(&mut self, part: &Interval) -> RateStep {
         let all = part.all(&[]);
         let (samples, failed) = (all.samples(), all.failed());
         let errors = failed as f64 / samples.max(1) as f64;
         let at = |percentile: f64| all.response().value_at_quantile(percentile / 100.0);
-        let times: Vec<Duration> =
-            self.settings.limits.iter().map(|(p, _)| Duration::from_nanos(at(*p))).collect();
-        let slow = self.settings.limits.iter().zip(&times).any(|((_, limit), time)| time > limit);
+        let limits = &self.settings.limits;
+        let slow = limits.iter().any(|(p, limit)| Duration::from_nanos(at(*p)) > *limit);
         let verdict = if samples == 0 {
             StepVerdict::NoResponse
         } else if errors > self.settings.errors {
@@ -128,11 +127,11 @@ impl Search {
             achieved: (samples - failed) as f64 / length.max(1e-9),
             errors,
             dropped: part.dropped,
-            times,
             confirms: self.confirming,
+            met: verdict == StepVerdict::Met,
             verdict,
         };
-        self.judge(verdict == StepVerdict::Met);
+        self.judge(step.met);
         step
     }
 
@@ -180,13 +179,13 @@ mod tests {
             errors: 0.0,
             limits: vec![(99.0, Duration::from_millis(500))],
             precision: 0.02,
-            hold: Duration::from_secs(1),
+            step_duration: Duration::from_secs(1),
             confirm: Duration::from_secs(60),
             quantum: Duration::from_millis(1),
             max_in_flight: 100,
         });
         let mut steps = Vec::new();
-        while let Some(Executor::ArrivalRate { start, stages, .. }) = search.next() {
+        while let Some(Executor::ArrivalRate(ArrivalRate { start, stages, .. })) = search.next() {
             let mut part = Interval::new(0, 1, true);
             let tally: &mut Tally = &mut part.labels[Label(0).0 as usize];
             let confirms = stages[0].duration == Duration::from_secs(60);
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_last_is_given_up() {
+    fn a_rate_that_fails_the_confirmation_is_rejected() {
         let steps = search(100.0, |confirms| if confirms { 700.0 } else { 1_000.0 });
         let last = steps.last().unwrap();
         assert!(
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_never_answers_ends_the_search() {
+    fn a_server_without_responses_ends_the_search() {
         let steps = search(64.0, |_| 0.0);
         assert!(steps.len() <= 10 && steps.iter().all(|step| step.verdict != StepVerdict::Met));
     }

@@ -4,7 +4,7 @@
 //! did not fill the buffer tells tokio that no bytes are left, so that the next read waits without
 //! a system call. The response is parsed in the read buffer of the loop.
 
-use super::connection::Stream;
+use super::connection::{Stream, poll_bytes};
 use super::event_loop::Loop;
 use super::plan::Capture;
 use super::request_error::RequestError;
@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
+use tokio_util::either::Either;
 use weir_wire::{BodyDecoder, HeadLimits, Headers, Method, ResponseHead, Scan};
 
 /// Largest captured part of a body, for checks and extractors.
@@ -89,7 +90,7 @@ impl Http1 {
     pub(super) fn is_open(&mut self) -> bool {
         let mut byte = [0];
         let mut cx = Context::from_waker(Waker::noop());
-        self.stream.poll_bytes(&mut cx, &mut byte).is_pending()
+        poll_bytes(&mut self.stream, &mut cx, &mut byte).is_pending()
     }
 
     /// Sends a request and waits for the complete response.
@@ -129,21 +130,21 @@ impl Http1 {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(RequestError::from_io(&error))),
                 Poll::Pending => self.unsent.extend_from_slice(message),
             }
-            if let Stream::Tls(_) = self.stream {
+            if let Either::Right(_) = self.stream {
                 self.poll_unsent(cx)?;
             }
-        } else if !self.unsent.is_empty() || matches!(self.stream, Stream::Tls(_)) {
+        } else if !self.unsent.is_empty() || matches!(self.stream, Either::Right(_)) {
             self.poll_unsent(cx)?;
         }
         let mut buffer = events.scratch.borrow_mut();
         loop {
-            let read = match self.stream.poll_bytes(cx, &mut buffer) {
+            let read = match poll_bytes(&mut self.stream, cx, &mut buffer) {
                 Poll::Ready(Ok(read)) => read,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(RequestError::from_io(&error))),
                 Poll::Pending => return self.timer.poll(cx, events, progress),
             };
             let input = &buffer[..read];
-            let whole = if read == 0 {
+            let complete = if read == 0 {
                 progress.close()
             } else if self.partial.is_empty() {
                 progress.read(events, input, captured, &mut self.partial)
@@ -152,7 +153,7 @@ impl Http1 {
                 let input = std::mem::take(&mut self.partial);
                 progress.read(events, &input, captured, &mut self.partial)
             };
-            match whole {
+            match complete {
                 Ok(true) => {
                     return Poll::Ready(Ok(progress.finish(events, self.unsent.is_empty())));
                 }
@@ -177,7 +178,7 @@ impl Http1 {
             }
         }
         self.unsent.drain(..sent);
-        if let Stream::Tls(_) = self.stream {
+        if let Either::Right(_) = self.stream {
             let flushed = Pin::new(&mut self.stream).poll_flush(cx);
             if let Poll::Ready(Err(error)) = flushed {
                 return Err(RequestError::from_io(&error));
@@ -262,8 +263,8 @@ impl Progress {
     /// The server closed the connection. Returns whether the response is complete.
     fn close(&mut self) -> Result<bool, RequestError> {
         self.reusable = false;
-        let whole = self.body.as_mut().is_some_and(|body| body.close().is_ok());
-        if whole { Ok(true) } else { Err(RequestError::closed()) }
+        let complete = self.body.as_mut().is_some_and(|body| body.close().is_ok());
+        if complete { Ok(true) } else { Err(RequestError::closed()) }
     }
 
     fn finish(&mut self, events: &Loop, all_sent: bool) -> ResponseSummary {

@@ -7,18 +7,14 @@ use super::plan::Capture;
 use super::request_error::RequestError;
 use crate::sample::ErrorKind;
 use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::cell::Cell;
-use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
+use tokio_util::io::{InspectReader, InspectWriter};
 use weir_wire::encode;
 
 /// Flow-control window of stream and connection: large enough that no response waits for an update.
@@ -26,7 +22,7 @@ const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
 /// An open HTTP/2 connection.
 pub(super) struct Http2 {
-    sender: SendRequest<FullBody>,
+    sender: SendRequest<Full<Bytes>>,
     bytes: Rc<ByteCounts>,
     driver: JoinHandle<()>,
 }
@@ -38,10 +34,22 @@ struct ByteCounts {
     sent: Cell<u64>,
 }
 
+impl ByteCounts {
+    fn add_received(&self, bytes: &[u8]) {
+        self.received.set(self.received.get() + bytes.len() as u64);
+    }
+
+    fn add_sent(&self, bytes: &[u8]) {
+        self.sent.set(self.sent.get() + bytes.len() as u64);
+    }
+}
+
 impl Http2 {
     pub(super) async fn start(stream: Stream) -> Result<Self, RequestError> {
         let bytes = Rc::new(ByteCounts::default());
-        let stream = CountingStream { stream, bytes: bytes.clone() };
+        let (received, sent) = (bytes.clone(), bytes.clone());
+        let stream = InspectReader::new(stream, move |read: &[u8]| received.add_received(read));
+        let stream = InspectWriter::new(stream, move |written: &[u8]| sent.add_sent(written));
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
@@ -59,11 +67,11 @@ impl Http2 {
         !self.sender.is_closed()
     }
 
-    /// Sends a request and waits for its response to be whole.
+    /// Sends a request and waits for the complete response.
     pub(super) async fn exchange(
         &mut self,
         events: &Loop,
-        request: http::Request<FullBody>,
+        request: http::Request<Full<Bytes>>,
         options: ExchangeOptions,
         captured: &mut CapturedResponse,
     ) -> Result<ResponseSummary, RequestError> {
@@ -75,7 +83,7 @@ impl Http2 {
     async fn receive(
         &mut self,
         events: &Loop,
-        request: http::Request<FullBody>,
+        request: http::Request<Full<Bytes>>,
         options: ExchangeOptions,
         captured: &mut CapturedResponse,
     ) -> Result<ResponseSummary, RequestError> {
@@ -91,8 +99,8 @@ impl Http2 {
         if options.capture >= Capture::Head {
             captured.set_head(&head);
         }
-        let mut body = pin!(head.into_body());
-        while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let mut body = head.into_body();
+        while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| fault(&error))?;
             if let Some(data) = frame.data_ref() {
                 response.body += data.len() as u64;
@@ -134,7 +142,7 @@ pub(super) fn request(
     head: &[u8],
     (scheme, authority, target): (&str, &str, &str),
     body: Bytes,
-) -> Result<http::Request<FullBody>, RequestError> {
+) -> Result<http::Request<Full<Bytes>>, RequestError> {
     let wrong = |_| RequestError::request("the request cannot be sent over HTTP/2");
     let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let method = lines.next().unwrap_or_default().split(|&byte| byte == b' ').next();
@@ -153,7 +161,7 @@ pub(super) fn request(
             request = request.header(name, value);
         }
     }
-    request.body(FullBody(Some(body))).map_err(wrong)
+    request.body(Full::new(body)).map_err(wrong)
 }
 
 fn fault(error: &hyper::Error) -> RequestError {
@@ -170,31 +178,6 @@ fn fault(error: &hyper::Error) -> RequestError {
     RequestError::new(ErrorKind::Protocol, error.to_string())
 }
 
-/// A complete body.
-#[derive(Clone, Debug)]
-pub(super) struct FullBody(Option<Bytes>);
-
-impl http_body::Body for FullBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = self.0.take().filter(|bytes| !bytes.is_empty());
-        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(Bytes::is_empty)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.as_ref().map_or(0, |bytes| bytes.len() as u64))
-    }
-}
-
 /// Runs hyper's tasks on the loop.
 #[derive(Clone, Copy)]
 struct LocalExecutor;
@@ -202,47 +185,5 @@ struct LocalExecutor;
 impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
         tokio::task::spawn_local(future);
-    }
-}
-
-/// Counts the bytes of a connection.
-struct CountingStream {
-    stream: Stream,
-    bytes: Rc<ByteCounts>,
-}
-
-impl AsyncRead for CountingStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let received = &self.bytes.received;
-        received.set(received.get() + (buffer.filled().len() - before) as u64);
-        polled
-    }
-}
-
-impl AsyncWrite for CountingStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if let Poll::Ready(Ok(sent)) = &polled {
-            self.bytes.sent.set(self.bytes.sent.get() + *sent as u64);
-        }
-        polled
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -34,7 +34,7 @@ pub(super) enum Op {
     /// Index into [`Plan::requests`].
     Request(usize),
     /// Jumps to `end` if the loop has no iteration.
-    LoopBegin {
+    LoopStart {
         times: LoopCount,
         slot: usize,
         end: usize,
@@ -42,13 +42,13 @@ pub(super) enum Op {
     /// Jumps to `begin` if iterations remain.
     LoopEnd {
         slot: usize,
-        begin: usize,
+        start: usize,
     },
     /// Jumps to `end` except in the first iteration.
     Once {
         end: usize,
     },
-    TransactionBegin {
+    TransactionStart {
         label: Label,
         with_pauses: bool,
         parent_only: bool,
@@ -126,22 +126,22 @@ impl Plan {
                     row.ops.push(Op::Request(self.requests.len() - 1));
                 }
                 Step::Loop { times, steps } => {
-                    let (begin, slot) = (row.ops.len(), row.slot());
-                    row.ops.push(Op::LoopBegin { times: times.clone(), slot, end: 0 });
+                    let (start, slot) = (row.ops.len(), row.slot());
+                    row.ops.push(Op::LoopStart { times: times.clone(), slot, end: 0 });
                     self.flatten(steps, row)?;
-                    row.ops.push(Op::LoopEnd { slot, begin: begin + 1 });
-                    let behind = row.ops.len();
-                    row.ops[begin] = Op::LoopBegin { times: times.clone(), slot, end: behind };
+                    row.ops.push(Op::LoopEnd { slot, start: start + 1 });
+                    let end = row.ops.len();
+                    row.ops[start] = Op::LoopStart { times: times.clone(), slot, end };
                 }
                 Step::Once(steps) => {
-                    let begin = row.ops.len();
+                    let start = row.ops.len();
                     row.ops.push(Op::Once { end: 0 });
                     self.flatten(steps, row)?;
-                    row.ops[begin] = Op::Once { end: row.ops.len() };
+                    row.ops[start] = Op::Once { end: row.ops.len() };
                 }
-                Step::Transaction { label, with_pauses, parent_only: instead, steps } => {
-                    let (label, with_pauses, instead) = (*label, *with_pauses, *instead);
-                    row.ops.push(Op::TransactionBegin { label, with_pauses, parent_only: instead });
+                Step::Transaction { label, with_pauses, parent_only, steps } => {
+                    let (label, with_pauses, parent_only) = (*label, *with_pauses, *parent_only);
+                    row.ops.push(Op::TransactionStart { label, with_pauses, parent_only });
                     self.flatten(steps, row)?;
                     row.ops.push(Op::TransactionEnd);
                 }
@@ -166,7 +166,7 @@ impl Plan {
 
     fn prepare(&mut self, request: &Arc<Request>) -> Result<PreparedRequest, RequestError> {
         let body = |check: &Check| check.needs_body();
-        let keep = if request.decode
+        let capture = if request.decode
             || request.checks.iter().any(body)
             || request.extractors.iter().any(crate::program::Extractor::needs_body)
         {
@@ -184,7 +184,7 @@ impl Plan {
         Ok(PreparedRequest {
             method: Method::of(&request.method),
             encoded: self.encode(request)?,
-            capture: keep,
+            capture,
             status_is_checked: request.checks.iter().any(is_status),
             request: request.clone(),
         })
@@ -211,10 +211,10 @@ impl Plan {
         let mut messages = Vec::with_capacity(bodies);
         for body in 0..bodies {
             let mut message = Message::default();
-            let place = (&origin, target.as_str());
+            let destination = (&origin, target.as_str());
             encode::write(
                 request,
-                place,
+                destination,
                 (body, ExtraFields::default()),
                 &mut scope,
                 &mut message,

@@ -74,8 +74,8 @@ impl User {
         let start = self.now;
         let intended = match self.intended.take() {
             Some(intended) => {
-                let late = start.saturating_sub(intended.max(self.idle_since));
-                events.recorder.borrow_mut().add_send_lag(late);
+                let lag = start.saturating_sub(intended.max(self.idle_since));
+                events.recorder.borrow_mut().add_send_lag(lag);
                 intended
             }
             None => start,
@@ -113,18 +113,18 @@ impl User {
         prepared: &PreparedRequest,
         sum: &mut ExchangeTotals,
     ) -> Result<(), RequestError> {
-        let mut place = self.destination(events, prepared)?;
+        let mut destination = self.destination(events, prepared)?;
         for _ in 0..=MAX_REDIRECTS {
-            self.exchange(events, prepared, &place, sum).await?;
+            self.exchange(events, prepared, &destination, sum).await?;
             if self.keeps_cookies() {
-                let (origin, target) = place.origin_and_target();
+                let (origin, target) = destination.origin_and_target();
                 self.jar.store(origin, target, self.captured.headers());
             }
             if prepared.request.redirects == Redirects::Ignore {
                 return Ok(());
             }
-            let Some(next) = self.redirect(prepared, &place, sum)? else { return Ok(()) };
-            place = next;
+            let Some(next) = self.redirect(prepared, &destination, sum)? else { return Ok(()) };
+            destination = next;
         }
         Err(RequestError::new(ErrorKind::Protocol, format!("more than {MAX_REDIRECTS} redirects")))
     }
@@ -182,11 +182,11 @@ impl User {
         &mut self,
         events: &Loop,
         prepared: &PreparedRequest,
-        place: &Destination<'_>,
+        destination: &Destination<'_>,
         sum: &mut ExchangeTotals,
     ) -> Result<(), RequestError> {
         let request = &*prepared.request;
-        let (origin, message, method) = match place {
+        let (origin, message, method) = match destination {
             Destination::Fixed(encoded, origin, number) => {
                 (*origin, &encoded.messages[*number], prepared.method)
             }
@@ -196,8 +196,8 @@ impl User {
             }
         };
         let mut start = self.now;
-        let rested = std::mem::take(&mut self.paused);
-        let at = match self.connections.find(origin, request.http2, rested) {
+        let paused = std::mem::take(&mut self.paused);
+        let at = match self.connections.find(origin, request.http2, paused) {
             Some(at) => at,
             None => {
                 let before = events.now();
@@ -210,14 +210,14 @@ impl User {
                 self.connections.insert(origin.clone(), request.http2, opened?)
             }
         };
-        let mut keep = prepared.capture;
-        if keep == Capture::None
+        let mut capture = prepared.capture;
+        if capture == Capture::None
             && (events.has_sink || request.redirects == Redirects::Follow || self.keeps_cookies())
         {
-            keep = Capture::Head;
+            capture = Capture::Head;
         }
         let options =
-            ExchangeOptions { method, start, timeout: request.timeouts.response, capture: keep };
+            ExchangeOptions { method, start, timeout: request.timeouts.response, capture };
         let result = match self.connections.at(at) {
             Connection::Http1(connection) => {
                 connection.exchange(events, &message.bytes, options, &mut self.captured).await
@@ -225,7 +225,7 @@ impl User {
             Connection::Http2(connection) => {
                 let request = match &message.http2 {
                     Some(request) => request.clone(),
-                    None => message.to_http2(origin, place.origin_and_target().1)?,
+                    None => message.to_http2(origin, destination.origin_and_target().1)?,
                 };
                 connection.exchange(events, request, options, &mut self.captured).await
             }
@@ -249,7 +249,7 @@ impl User {
     fn redirect<'p>(
         &mut self,
         prepared: &PreparedRequest,
-        place: &Destination<'_>,
+        destination: &Destination<'_>,
         sum: &ExchangeTotals,
     ) -> Result<Option<Destination<'p>>, RequestError> {
         if !matches!(sum.status, 301 | 302 | 303 | 307 | 308) {
@@ -259,7 +259,7 @@ impl User {
         let Some(location) = location.filter(|location| !location.is_empty()) else {
             return Ok(None);
         };
-        let (origin, current) = place.origin_and_target();
+        let (origin, current) = destination.origin_and_target();
         let (origin, target) = resolve(origin, current, &location)?;
         let changes = matches!(sum.status, 301..=303) && prepared.method != Method::Head;
         let body = self.body.wrapping_sub(1);

@@ -21,17 +21,17 @@ impl Tls {
     }
 
     pub(super) fn connector(&self, http2: bool) -> Result<&TlsConnector, rustls::Error> {
-        let (made, protocol) = if http2 {
+        let (connector, protocol) = if http2 {
             (&self.http2, b"h2".as_slice())
         } else {
             (&self.http1, b"http/1.1".as_slice())
         };
-        let make = || {
+        let create = || {
             let mut config = config(self.insecure)?;
             config.alpn_protocols = vec![protocol.to_vec()];
             Ok(TlsConnector::from(Arc::new(config)))
         };
-        made.get_or_init(make).as_ref().map_err(Clone::clone)
+        connector.get_or_init(create).as_ref().map_err(Clone::clone)
     }
 }
 

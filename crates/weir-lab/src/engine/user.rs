@@ -21,7 +21,7 @@ const NANOS_PER_MILLI: f64 = 1e6;
 /// Steps without a request or pause after which a user yields to other tasks.
 const MAX_STEPS_WITHOUT_YIELD: u32 = 1000;
 /// Consecutive yields after which each further one is a pause: an endless group without requests
-/// would use a whole core.
+/// would occupy a core.
 const MAX_YIELDS: u32 = 100;
 const IDLE_PAUSE_NANOS: f64 = 10.0 * NANOS_PER_MILLI;
 
@@ -124,7 +124,7 @@ impl User {
         if self.iterations > 0 {
             self.reset_user();
         }
-        self.values.begin_iteration(&events.common.plan.program);
+        self.values.start_iteration(&events.common.plan.program);
         self.iterations += 1;
         self.progressed = false;
         let mut at = 0;
@@ -146,17 +146,17 @@ impl User {
                         self.after_error(group.on_error)
                     }
                 }
-                Op::LoopBegin { times, slot, end } => {
+                Op::LoopStart { times, slot, end } => {
                     self.slots[*slot] = self.loop_count(times);
                     if self.slots[*slot] == 0 {
                         at = *end;
                     }
                     Flow::Next
                 }
-                Op::LoopEnd { slot, begin } => {
+                Op::LoopEnd { slot, start } => {
                     self.slots[*slot] = self.slots[*slot].saturating_sub(1);
                     if self.slots[*slot] > 0 {
-                        at = *begin;
+                        at = *start;
                     }
                     Flow::Next
                 }
@@ -189,9 +189,9 @@ impl User {
     async fn yield_now(&mut self, events: &Loop) {
         self.steps = 0;
         if self.yields >= MAX_YIELDS {
-            let turns = self.yields;
+            let yields_before = self.yields;
             self.pause(IDLE_PAUSE_NANOS).await;
-            self.yields = turns;
+            self.yields = yields_before;
         } else {
             self.yields += 1;
             tokio::task::yield_now().await;
@@ -212,8 +212,8 @@ impl User {
     /// Executes a step other than a request or a jump.
     async fn step(&mut self, op: &Op) -> Flow {
         match op {
-            Op::TransactionBegin { label, with_pauses, parent_only: instead } => {
-                self.begin_transaction(*label, *with_pauses, *instead);
+            Op::TransactionStart { label, with_pauses, parent_only } => {
+                self.start_transaction(*label, *with_pauses, *parent_only);
             }
             Op::TransactionEnd => self.end_transaction(),
             Op::Pause(pause) => {
@@ -251,7 +251,7 @@ impl User {
             Op::Count(counter) => {
                 self.scope().count(*counter);
             }
-            Op::Request(_) | Op::LoopBegin { .. } | Op::LoopEnd { .. } | Op::Once { .. } => {}
+            Op::Request(_) | Op::LoopStart { .. } | Op::LoopEnd { .. } | Op::Once { .. } => {}
         }
         Flow::Next
     }

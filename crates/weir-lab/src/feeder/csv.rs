@@ -1,7 +1,7 @@
 //! Rows from a CSV file (RFC 4180, or without quotes as JMeter reads them).
 
 use super::{FeederError, MAX_FILE_BYTES, MAX_ROWS, Table};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ impl CsvFile {
     /// UTF-8 is replaced.
     ///
     /// # Errors
-    /// The file cannot be read or is too large, a quoted value does not end, or there is no row.
+    /// The file cannot be read or is too large, a quoted value does not end, or the file has no row.
     pub fn read(&self) -> Result<Table, FeederError> {
-        let text = read(&self.path)?;
+        let text = crate::bounded_file::read_text(&self.path, MAX_FILE_BYTES)?;
         let mut records =
             if self.quoted { self.with_quotes(&text)? } else { self.without_quotes(&text) };
         let columns = if self.columns.is_empty() {
@@ -80,13 +80,6 @@ impl CsvFile {
         }
         Ok(rows)
     }
-}
-
-fn read(path: &Path) -> Result<String, FeederError> {
-    let fault = |error| FeederError::File { path: path.to_owned(), error };
-    let bytes = crate::bounded_file::read(path, MAX_FILE_BYTES).map_err(fault)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
 /// The unread part of a text.

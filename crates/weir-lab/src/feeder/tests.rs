@@ -41,7 +41,7 @@ fn rows_of_jmeters_files() {
 }
 
 #[test]
-fn what_is_no_file_of_rows_is_refused_with_its_line() {
+fn invalid_rows_are_rejected_with_their_line() {
     let refused = |content: &[u8]| rows(content, |_| {}).expect_err("refused").to_string();
     assert!(
         refused(b"a,b\n1,2\n\"1\"x,2\n").ends_with("line 3: text follows a closing quotation mark")
@@ -67,16 +67,12 @@ fn tokens(algorithm: Algorithm) -> Tokens {
 
 #[test]
 fn tokens_are_verified_by_the_key_set_that_comes_with_them() {
-    for (algorithm, name) in [
-        (Algorithm::Rs256, jsonwebtoken::Algorithm::RS256),
-        (Algorithm::Es256, jsonwebtoken::Algorithm::ES256),
-        (Algorithm::Hs256, jsonwebtoken::Algorithm::HS256),
-    ] {
-        let signed = tokens(algorithm).make().expect("made");
+    for algorithm in [Algorithm::RS256, Algorithm::ES256, Algorithm::HS256] {
+        let signed = tokens(algorithm).sign().expect("signed");
         let set: jsonwebtoken::jwk::JwkSet =
             serde_json::from_value(signed.jwks.clone()).expect("a key set");
         let key = DecodingKey::from_jwk(set.find("lab").expect("the key")).expect("a key");
-        let mut validation = Validation::new(name);
+        let mut validation = Validation::new(algorithm);
         validation.set_issuer(&["lab"]);
         assert_eq!(signed.table.columns, ["token"]);
         let mut seen = Vec::new();
@@ -92,13 +88,13 @@ fn tokens_are_verified_by_the_key_set_that_comes_with_them() {
 }
 
 #[test]
-fn keys_are_taken_from_pem_and_never_shown() {
+fn keys_are_read_from_pem_and_redacted() {
     let pem = rcgen::KeyPair::generate().expect("a key").serialize_pem();
-    let with = Tokens { key: Some(pem.clone()), ..tokens(Algorithm::Es256) };
-    assert!(with.make().is_ok());
+    let with = Tokens { key: Some(pem.clone()), ..tokens(Algorithm::ES256) };
+    assert!(with.sign().is_ok());
     assert!(!format!("{with:?}").contains("PRIVATE"));
-    let wrong = Tokens { key: Some(pem), ..tokens(Algorithm::Rs256) };
-    assert!(matches!(wrong.make(), Err(FeederError::Key(_))));
-    let wrong = Tokens { key: Some("no key".to_owned()), ..tokens(Algorithm::Rs256) };
-    assert!(matches!(wrong.make(), Err(FeederError::Key(_))));
+    let wrong = Tokens { key: Some(pem), ..tokens(Algorithm::RS256) };
+    assert!(matches!(wrong.sign(), Err(FeederError::Key(_))));
+    let wrong = Tokens { key: Some("no key".to_owned()), ..tokens(Algorithm::RS256) };
+    assert!(matches!(wrong.sign(), Err(FeederError::Key(_))));
 }

@@ -33,22 +33,8 @@ pub(super) fn checks(translation: &mut Translation<'_>, scope: &Scope<'_>) -> Ve
     checks
 }
 
-/// Assertions of variables and sub-samples are not supported.
-fn applies(translation: &mut Translation<'_>, element: &Element, property: &str) -> bool {
-    match element.text(property) {
-        "" | "all" | "parent" => true,
-        other => {
-            translation.unsupported(
-                element,
-                &format!("`{property}` has `{other}`, which the Lab does not support"),
-            );
-            false
-        }
-    }
-}
-
 fn response(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
-    if !applies(translation, element, "Assertion.scope") {
+    if !translation.applies_to_sample(element, "Assertion.scope") {
         return None;
     }
     let field = match element.text("Assertion.test_field") {
@@ -88,10 +74,7 @@ fn response(translation: &mut Translation<'_>, element: &Element) -> Option<Chec
         .collect();
     if matches!(comparison, Comparison::Contains | Comparison::Matches) {
         for pattern in patterns.iter().filter_map(Text::as_fixed) {
-            if let Err(error) = regex::bytes::Regex::new(pattern) {
-                translation.unsupported(element, &expression(pattern, &error));
-                return None;
-            }
+            translation.regex(element, pattern)?;
         }
     }
     let message = translation.property(element, "Assertion.custom_message");
@@ -106,14 +89,6 @@ fn response(translation: &mut Translation<'_>, element: &Element) -> Option<Chec
     Some(Check { message: (message.as_fixed() != Some("")).then_some(message), kind })
 }
 
-/// Message for an unsupported regular expression.
-pub(super) fn expression(pattern: &str, error: &regex::Error) -> String {
-    let reason = error.to_string();
-    let reason = reason.lines().last().unwrap_or_default().trim();
-    let reason = reason.trim_start_matches("error: ");
-    format!("the Lab does not support this regular expression: `{pattern}`: {reason}")
-}
-
 fn duration(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
     let millis = translation.number(element, "DurationAssertion.duration", 0);
     let millis = u64::try_from(millis).ok().filter(|millis| *millis > 0)?;
@@ -121,7 +96,7 @@ fn duration(translation: &mut Translation<'_>, element: &Element) -> Option<Chec
 }
 
 fn size(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
-    if !applies(translation, element, "Assertion.scope") {
+    if !translation.applies_to_sample(element, "Assertion.scope") {
         return None;
     }
     let field = match element.text("Assertion.test_field") {
@@ -135,17 +110,11 @@ fn size(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
             return None;
         }
     };
-    let order = match translation.number(element, "SizeAssertion.operator", 1) {
-        1 => SizeOperator::Equal,
-        2 => SizeOperator::NotEqual,
-        3 => SizeOperator::Greater,
-        4 => SizeOperator::Less,
-        5 => SizeOperator::GreaterOrEqual,
-        6 => SizeOperator::LessOrEqual,
-        other => {
-            translation.invalid(element, &format!("`SizeAssertion.operator` is invalid: {other}"));
-            return None;
-        }
+    let number = translation.number(element, "SizeAssertion.operator", 1);
+    let index = number.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+    let Some(order) = index.and_then(|index| SizeOperator::ALL.get(index).copied()) else {
+        translation.invalid(element, &format!("`SizeAssertion.operator` is invalid: {number}"));
+        return None;
     };
     let bytes = u64::try_from(translation.number(element, "SizeAssertion.size", 0)).unwrap_or(0);
     Some(Check { message: None, kind: CheckKind::Size { field, order, bytes } })
@@ -161,10 +130,8 @@ fn json(translation: &mut Translation<'_>, element: &Element) -> Option<Check> {
     if regex
         && compares
         && let Some(pattern) = expected.as_fixed()
-        && let Err(error) = regex::bytes::Regex::new(pattern)
     {
-        translation.unsupported(element, &expression(pattern, &error));
-        return None;
+        translation.regex(element, pattern)?;
     }
     let not = translation.switch(element, "INVERT", false);
     let expected = (compares && !null).then_some(expected);
@@ -178,11 +145,11 @@ pub(super) fn json_path(
     written: &str,
 ) -> Option<JsonPath> {
     let written = written.trim();
-    let whole = match written.starts_with('$') {
+    let path_text = match written.starts_with('$') {
         true => written.to_owned(),
         false => format!("$.{written}"),
     };
-    match JsonPath::parse(&whole) {
+    match JsonPath::parse(&path_text) {
         Ok(path) => Some(path),
         Err(error) => {
             let message =

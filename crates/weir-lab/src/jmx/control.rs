@@ -39,7 +39,7 @@ const PASSIVE_ELEMENTS: [&str; 24] = [
     "WorkBench",
 ];
 
-/// Whether an element is allowed beside samplers without being a step.
+/// Whether an element is allowed among samplers without being a step.
 pub(super) fn is_passive(element: &Element) -> bool {
     PASSIVE_ELEMENTS.contains(&element.class.as_str())
 }
@@ -281,7 +281,7 @@ fn random(translation: &mut Translation<'_>, element: &Element, steps: &mut Vec<
     let function = Function::Random {
         min: or(translation.property(element, "minimumValue"), "1"),
         max: translation.property(element, "maximumValue"),
-        keep: None,
+        store_in: None,
     };
     let value = Text::from_parts([TextPart::Function(Box::new(function))]);
     let variable = translation.variables.variable(&name);

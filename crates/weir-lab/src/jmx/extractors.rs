@@ -1,6 +1,6 @@
 //! Post-processors: extraction of values from a response.
 
-use super::assertions::{expression, json_path};
+use super::assertions::json_path;
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::Element;
@@ -25,19 +25,8 @@ pub(super) fn extractors(translation: &mut Translation<'_>, scope: &Scope<'_>) -
     extractors
 }
 
-fn applies(translation: &mut Translation<'_>, element: &Element) -> bool {
-    match element.text("Sample.scope") {
-        "" | "all" | "parent" => true,
-        other => {
-            let message = format!("`Sample.scope` has `{other}`, which the Lab does not support");
-            translation.unsupported(element, &message);
-            false
-        }
-    }
-}
-
 fn regex(translation: &mut Translation<'_>, element: &Element) -> Option<Extractor> {
-    if !applies(translation, element) {
+    if !translation.applies_to_sample(element, "Sample.scope") {
         return None;
     }
     let field = match element.text("RegexExtractor.useHeaders") {
@@ -54,13 +43,7 @@ fn regex(translation: &mut Translation<'_>, element: &Element) -> Option<Extract
     };
     let name = translation.fixed(element, "RegexExtractor.refname");
     let pattern = translation.fixed(element, "RegexExtractor.regex");
-    let regex = match regex::bytes::Regex::new(&pattern) {
-        Ok(regex) => regex,
-        Err(error) => {
-            translation.unsupported(element, &expression(&pattern, &error));
-            return None;
-        }
-    };
+    let regex = translation.regex(element, &pattern)?;
     let default = translation.property(element, "RegexExtractor.default");
     let empty = translation.switch(element, "RegexExtractor.default_empty_value", false);
     let default = if empty {
@@ -88,7 +71,7 @@ fn number(number: i64) -> i32 {
 
 /// One extractor per name in a list separated by `;`.
 fn json(translation: &mut Translation<'_>, element: &Element, extractors: &mut Vec<Extractor>) {
-    if !applies(translation, element) {
+    if !translation.applies_to_sample(element, "Sample.scope") {
         return;
     }
     let names = translation.fixed(element, "JSONPostProcessor.referenceNames");
@@ -127,16 +110,19 @@ fn derived_variables(
     let start = format!("{name}_");
     let mentioned = translation.mentioned.iter().filter_map(|mentioned| {
         let rest = mentioned.strip_prefix(&start)?;
-        let further = match rest {
+        let derived_variable = match rest {
             "matchNr" => DerivedVariable::Matches,
             rest => match rest.strip_prefix('g') {
                 Some(group) => DerivedVariable::Group(group.parse().ok()?),
                 None => DerivedVariable::Match(rest.parse().ok()?),
             },
         };
-        Some((mentioned.clone(), further))
+        Some((mentioned.clone(), derived_variable))
     });
     let mentioned: Vec<(String, DerivedVariable)> = mentioned.collect();
     let variables = &mut translation.variables;
-    mentioned.into_iter().map(|(name, further)| (variables.variable(&name), further)).collect()
+    mentioned
+        .into_iter()
+        .map(|(name, derived_variable)| (variables.variable(&name), derived_variable))
+        .collect()
 }

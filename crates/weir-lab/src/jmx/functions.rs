@@ -29,23 +29,23 @@ pub(super) fn call(
     let function = match name {
         "__P" => return call.property(Some("1"), None, variables),
         "__property" => {
-            let keep = call.variable_argument(1, variables)?;
-            return call.property(None, keep, variables);
+            let store_in = call.variable_argument(1, variables)?;
+            return call.property(None, store_in, variables);
         }
         "__setProperty" => Function::SetProperty {
             name: call.required(0)?,
             value: call.required(1)?,
-            give_old: call.fixed(2)?.eq_ignore_ascii_case("true"),
+            return_old: call.fixed(2)?.eq_ignore_ascii_case("true"),
         },
         "__Random" => Function::Random {
             min: call.required(0)?,
             max: call.required(1)?,
-            keep: call.variable_argument(2, variables)?,
+            store_in: call.variable_argument(2, variables)?,
         },
         "__RandomString" => Function::RandomString {
             length: call.required(0)?,
             of: call.argument(1),
-            keep: call.variable_argument(2, variables)?,
+            store_in: call.variable_argument(2, variables)?,
         },
         "__time" => call.time(variables)?,
         "__threadNum" => Function::UserNumber,
@@ -108,7 +108,7 @@ impl Call<'_> {
     fn property(
         &self,
         default: Option<&str>,
-        keep: Option<Variable>,
+        store_in: Option<Variable>,
         variables: &mut Variables<'_>,
     ) -> Result<Text, TextError> {
         let name = self.required(0)?;
@@ -117,26 +117,26 @@ impl Call<'_> {
             Some(one) => self.arguments.get(1).cloned().unwrap_or_else(|| Text::fixed(one)),
             None => self.arguments.get(2).cloned().unwrap_or_else(|| name.clone()),
         };
-        if let (Some(fixed), false, None) = (name.as_fixed(), variables.sets_properties, keep) {
+        if let (Some(fixed), false, None) = (name.as_fixed(), variables.sets_properties, store_in) {
             let value = variables.properties.get(fixed.trim()).cloned();
             return Ok(value.map_or(default, Text::fixed));
         }
-        let function = Function::Property { name, default, keep };
+        let function = Function::Property { name, default, store_in };
         Ok(Text::from_parts([TextPart::Function(Box::new(function))]))
     }
 
     fn time(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
         let format = self.fixed(0)?;
-        let keep = self.variable_argument(1, variables)?;
+        let store_in = self.variable_argument(1, variables)?;
         if format.is_empty() {
-            return Ok(Function::Time { divisor: 1, keep });
+            return Ok(Function::Time { divisor: 1, store_in });
         }
         if let Some(divisor) = format.strip_prefix('/') {
             let divisor = divisor.parse().ok().filter(|divisor| *divisor > 0);
             let divisor = divisor.ok_or_else(|| {
                 TextError::invalid(format!("the divisor of `{format}` is not a number"))
             })?;
-            return Ok(Function::Time { divisor, keep });
+            return Ok(Function::Time { divisor, store_in });
         }
         // JMeter's properties `time.YMD` and so on.
         let java = match format.as_str() {
@@ -148,7 +148,7 @@ impl Call<'_> {
         let pattern = strftime(java).ok_or_else(|| {
             TextError::unsupported(format!("the Lab does not support this time format: `{java}`"))
         })?;
-        Ok(Function::TimeFormat { pattern, keep })
+        Ok(Function::TimeFormat { pattern, store_in })
     }
 
     fn counter(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
@@ -156,7 +156,7 @@ impl Call<'_> {
             "TRUE" => Share::User,
             _ => Share::All,
         };
-        let keep = self.variable_argument(1, variables)?;
+        let store_in = self.variable_argument(1, variables)?;
         let index = variables.program.counters.len();
         let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
         let variable = variables.program.variable(&format!("__counter {index}"));
@@ -170,7 +170,7 @@ impl Call<'_> {
             share,
             reset_each_iteration: false,
         });
-        Ok(Function::Counter { id, keep })
+        Ok(Function::Counter { id, store_in })
     }
 
     /// The content of a file, read once: JMeter reads the same content each time.
@@ -182,13 +182,12 @@ impl Call<'_> {
                 "the Lab supports only UTF-8, not `{encoding}`"
             )));
         }
-        let keep = self.variable_argument(2, variables)?;
+        let store_in = self.variable_argument(2, variables)?;
         let path: PathBuf = variables.folder.join(&name);
-        let text = crate::bounded_file::read(&path, MAX_FILE_BYTES).map_err(|error| {
-            TextError::invalid(format!("`{}` cannot be read: {error}", path.display()))
-        })?;
+        let text = crate::bounded_file::read(&path, MAX_FILE_BYTES)
+            .map_err(|error| TextError::invalid(error.to_string()))?;
         let text = Text::fixed(String::from_utf8_lossy(&text).into_owned());
-        if let Some(variable) = keep {
+        if let Some(variable) = store_in {
             variables.program.initial.push((variable, text.clone()));
         }
         Ok(text)

@@ -25,7 +25,7 @@ impl<'e> Settings<'e> {
         Self { elements: std::iter::once(element).chain(defaults).collect() }
     }
 
-    /// The first non-empty value; empty if there is none.
+    /// The first non-empty value; empty without one.
     pub(super) fn raw(&self, name: &str) -> &'e str {
         let texts = self.elements.iter().map(|element| element.text(name));
         texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
@@ -122,8 +122,8 @@ pub(super) fn request(
 
 /// Adds a field unless a field of this name exists.
 fn add(headers: &mut Vec<(Text, Text)>, name: &str, value: Text) {
-    let is_it = |known: &Text| known.as_fixed().is_some_and(|k| k.eq_ignore_ascii_case(name));
-    if !headers.iter().any(|(known, _)| is_it(known)) {
+    let is_named = |known: &Text| known.as_fixed().is_some_and(|k| k.eq_ignore_ascii_case(name));
+    if !headers.iter().any(|(known, _)| is_named(known)) {
         headers.push((Text::fixed(name), value));
     }
 }
@@ -158,29 +158,29 @@ fn url(
     query: Option<Text>,
 ) -> Option<Url> {
     let path = settings.text(translation, "HTTPSampler.path");
-    let whole = match path.parts().first() {
+    let is_absolute = match path.parts().first() {
         Some(TextPart::Literal(start)) => {
             start.starts_with("http://") || start.starts_with("https://")
         }
         _ => false,
     };
     let element = settings.elements[0];
-    if whole {
+    if is_absolute {
         return match path.as_fixed() {
             Some(url) => parts(translation, element, url),
-            None => Some(Url::Whole(path)),
+            None => Some(Url::Absolute(path)),
         };
     }
     let mut target = Vec::new();
     if path.as_fixed() == Some("") || !starts_with_slash(&path) {
         target.push(TextPart::Literal("/".into()));
     }
-    target.extend(path.parts().iter().map(|piece| match piece {
+    target.extend(path.parts().iter().map(|part| match part {
         TextPart::Literal(text) => TextPart::Literal(text.replace(' ', "%20").into()),
         other => other.clone(),
     }));
     if let Some(query) = query {
-        let has = |piece: &TextPart| matches!(piece, TextPart::Literal(text) if text.contains('?'));
+        let has = |part: &TextPart| matches!(part, TextPart::Literal(text) if text.contains('?'));
         let sign = if target.iter().any(has) { "&" } else { "?" };
         target.push(TextPart::Literal(sign.into()));
         target.extend(query.parts().iter().cloned());
@@ -198,8 +198,8 @@ fn url(
             let origin = origin(protocol, host, port);
             match origin {
                 Ok(origin) => Some(Url::Parts { origin, target }),
-                Err(what) => {
-                    translation.invalid(element, &what);
+                Err(problem) => {
+                    translation.invalid(element, &problem);
                     None
                 }
             }
@@ -207,15 +207,15 @@ fn url(
         _ => {
             let scheme =
                 if protocol.as_fixed() == Some("") { Text::fixed("http") } else { protocol };
-            let mut pieces: Vec<TextPart> = scheme.parts().to_vec();
-            pieces.push(TextPart::Literal("://".into()));
-            pieces.extend(host.parts().iter().cloned());
+            let mut url: Vec<TextPart> = scheme.parts().to_vec();
+            url.push(TextPart::Literal("://".into()));
+            url.extend(host.parts().iter().cloned());
             if port.as_fixed() != Some("") {
-                pieces.push(TextPart::Literal(":".into()));
-                pieces.extend(port.parts().iter().cloned());
+                url.push(TextPart::Literal(":".into()));
+                url.extend(port.parts().iter().cloned());
             }
-            pieces.extend(target.parts().iter().cloned());
-            Some(Url::Whole(Text::from_parts(pieces)))
+            url.extend(target.parts().iter().cloned());
+            Some(Url::Absolute(Text::from_parts(url)))
         }
     }
 }

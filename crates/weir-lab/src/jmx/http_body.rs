@@ -3,8 +3,8 @@
 use super::http::Settings;
 use super::translate::Translation;
 use super::tree::{Element, Lookup as _, Properties, Property};
-use crate::form::{decode, form_encode};
-use crate::program::{Body, Function, Part, Text, TextPart};
+use crate::form::decode;
+use crate::program::{Body, Part, Text, TextPart};
 use bytes::Bytes;
 use std::path::PathBuf;
 
@@ -53,13 +53,13 @@ pub(super) fn content(
     let has_body = matches!(method, "POST" | "PUT" | "PATCH" | "DELETE");
     let query = if in_query { query(&arguments) } else { None };
     let multipart = settings.switch(translation, "HTTPSampler.DO_MULTIPART_POST", false);
-    let whole = files.len() == 1 && files[0].name.as_fixed() == Some("");
+    let is_file_body = files.len() == 1 && files[0].name.as_fixed() == Some("");
     let content = |body, content_type: Option<&str>| Content {
         query: query.clone(),
         body,
         content_type: content_type.filter(|text| !text.is_empty()).map(str::to_owned),
     };
-    if has_body && whole && !multipart {
+    if has_body && is_file_body && !multipart {
         let file = &files[0];
         return content(Body::Bytes(file.content.clone()), Some(&file.mime));
     }
@@ -67,21 +67,14 @@ pub(super) fn content(
         return content(Body::Multipart(parts(arguments, files)), None);
     }
     if !arguments.is_empty() && (raw || nameless) && (has_body || method == "GET") {
-        let pieces = arguments.iter().flat_map(|argument| argument.value.parts().iter().cloned());
-        return content(body(Text::from_parts(pieces)), Some("text/plain; charset=UTF-8"));
+        let values = arguments.iter().flat_map(|argument| argument.value.clone());
+        return content(Text::from_parts(values).into(), Some("text/plain; charset=UTF-8"));
     }
     if has_body {
         let form = Text::from_parts(form(&arguments));
-        return content(body(form), Some("application/x-www-form-urlencoded; charset=UTF-8"));
+        return content(form.into(), Some("application/x-www-form-urlencoded; charset=UTF-8"));
     }
     content(Body::None, None)
-}
-
-fn body(text: Text) -> Body {
-    match text.as_fixed() {
-        Some(fixed) => Body::Bytes(Bytes::copy_from_slice(fixed.as_bytes())),
-        None => Body::Text(text),
-    }
 }
 
 fn arguments(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<Argument> {
@@ -115,48 +108,38 @@ fn argument(
 
 /// `name=value&…`; arguments without a name are left out.
 fn query(arguments: &[Argument]) -> Option<Text> {
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     for argument in arguments.iter().filter(|argument| argument.name.as_fixed() != Some("")) {
-        if !pieces.is_empty() {
-            pieces.push(TextPart::Literal("&".into()));
+        if !parts.is_empty() {
+            parts.push("&".into());
         }
-        let as_asked = |text: &Text| if argument.encode { encoded(text) } else { text.clone() };
-        pieces.extend(as_asked(&argument.name).parts().iter().cloned());
+        let encoded =
+            |text: &Text| if argument.encode { text.form_encoded() } else { text.clone() };
+        parts.extend(encoded(&argument.name));
         if argument.equals || argument.value.as_fixed() != Some("") {
-            pieces.push(TextPart::Literal("=".into()));
+            parts.push("=".into());
         }
-        pieces.extend(as_asked(&argument.value).parts().iter().cloned());
+        parts.extend(encoded(&argument.value));
     }
-    (!pieces.is_empty()).then(|| Text::from_parts(pieces))
+    (!parts.is_empty()).then(|| Text::from_parts(parts))
 }
 
 /// The same as a body: all arguments are encoded, already encoded ones only once.
 fn form(arguments: &[Argument]) -> Vec<TextPart> {
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     for argument in arguments.iter().filter(|argument| argument.name.as_fixed() != Some("")) {
-        if !pieces.is_empty() {
-            pieces.push(TextPart::Literal("&".into()));
+        if !parts.is_empty() {
+            parts.push("&".into());
         }
         let once = |text: &Text| match (argument.encode, text.as_fixed()) {
-            (false, Some(fixed)) => encoded(&Text::fixed(decode(fixed))),
-            _ => encoded(text),
+            (false, Some(fixed)) => Text::fixed(decode(fixed)).form_encoded(),
+            _ => text.form_encoded(),
         };
-        pieces.extend(once(&argument.name).parts().iter().cloned());
-        pieces.push(TextPart::Literal("=".into()));
-        pieces.extend(once(&argument.value).parts().iter().cloned());
+        parts.extend(once(&argument.name));
+        parts.push("=".into());
+        parts.extend(once(&argument.value));
     }
-    pieces
-}
-
-/// A form-encoded text: constants are encoded now, variables while the plan runs.
-fn encoded(text: &Text) -> Text {
-    Text::from_parts(text.parts().iter().map(|piece| match piece {
-        TextPart::Literal(text) => TextPart::Literal(form_encode(text).into()),
-        other => {
-            let text = Text::from_parts([other.clone()]);
-            TextPart::Function(Box::new(Function::FormEncode { text }))
-        }
-    }))
+    parts
 }
 
 fn files(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<File> {
@@ -177,10 +160,7 @@ fn files(translation: &mut Translation<'_>, settings: &Settings<'_>) -> Vec<File
                 path,
                 content: content.into(),
             }),
-            Err(error) => {
-                let message = format!("`{}` cannot be read: {error}", path.display());
-                translation.invalid(element, &message);
-            }
+            Err(error) => translation.invalid(element, &error.to_string()),
         }
     }
     files

@@ -1,4 +1,4 @@
-//! Scope of a sampler: all elements beside it and beside its ancestors.
+//! Scope of a sampler: its siblings and the siblings of its ancestors.
 
 use super::tree::Element;
 

@@ -102,14 +102,14 @@ fn constants_and_properties_are_put_in_where_they_are_used() {
 }
 
 #[test]
-fn what_an_extractor_changes_is_no_constant() {
+fn variables_of_extractors_are_not_constants() {
     let extractor = element(
         "RegexExtractor",
         &[("RegexExtractor.refname", "host"), ("RegexExtractor.regex", "h=(.*)")],
     );
     let inside = group(&sampler("get", &[("HTTPSampler.path", "/${host_g1}${other}")], &extractor));
     let plan = load(&inside).expect("a plan");
-    assert!(matches!(requests(&plan)[0].url, Url::Whole(_)));
+    assert!(matches!(requests(&plan)[0].url, Url::Absolute(_)));
     assert_eq!(plan.program.variables, ["host", "host_g1", "other"]);
     assert_eq!(plan.program.initial.len(), 1);
     let extractor = &requests(&plan)[0].extractors[0];
@@ -219,7 +219,7 @@ fn once_in_a_loop_is_once_each_time_the_loop_is_entered() {
 }
 
 #[test]
-fn what_the_lab_does_not_have_is_said_with_element_and_line() {
+fn unsupported_elements_are_reported_with_their_line() {
     let script = element("JSR223PostProcessor", &[]);
     let inside = group(
         &(sampler("a", &[("HTTPSampler.path", "/${__groovy(1)}")], &script)
@@ -242,7 +242,7 @@ fn what_the_lab_does_not_have_is_said_with_element_and_line() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_even_when_lenient() {
+fn invalid_plans_are_rejected_even_if_lenient() {
     let lenient = Options { lenient: true, ..Options::default() };
     let csv = element("CSVDataSet", &[("filename", "/nowhere.csv"), ("variableNames", "a")]);
     let problems = load_with(&group(&csv), &lenient).expect_err("refused");
@@ -268,7 +268,7 @@ fn what_is_wrong_is_refused_even_when_lenient() {
 }
 
 #[test]
-fn what_is_disabled_is_not_there() {
+fn disabled_elements_are_ignored() {
     let off =
         sampler("off", &[], "").replace("testname=\"off\"", "testname=\"off\" enabled=\"false\"");
     let plan = load(&group(&(off + &sampler("on", &[], "")))).expect("a plan");
@@ -277,7 +277,7 @@ fn what_is_disabled_is_not_there() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_translated_or_refused(
+    fn any_text_is_translated_or_rejected(
         parts in proptest::collection::vec(proptest::sample::select(vec![
             "${", "}", "(", ")", ",", "\\", "$", "__P", "__Random", "__time", "__counter(", "'yy",
             "__setProperty(", "__property(a,b,", "x", "é", " ", "9", "yyyy", "__FileToString(",
@@ -288,7 +288,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn any_xml_is_read_or_refused(
+    fn any_xml_is_read_or_rejected(
         parts in proptest::collection::vec(proptest::sample::select(vec![
             "<jmeterTestPlan>", "</jmeterTestPlan>", "<hashTree>", "</hashTree>", "<hashTree/>",
             "<TestPlan>", "</TestPlan>", "<ThreadGroup/>", "<stringProp name=\"a\">", "</stringProp>",

@@ -38,14 +38,14 @@ pub(super) fn parse(text: &str, variables: &mut Variables<'_>) -> Result<Text, T
     }
     let mut parser = Parser { rest: text, depth: 0, functions: 0, variables };
     let (parsed, _) = parser.text(Context::Outside)?;
-    // The text has no variable after all (`\${`), so nothing was escaped.
+    // The text has no variable after all (`\${`), so the text is not escaped.
     if parser.functions == 0 { Ok(Text::fixed(text)) } else { Ok(parsed) }
 }
 
 /// Context of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Context {
-    /// A whole property.
+    /// A property.
     Outside,
     /// An argument of a function.
     Argument,
@@ -68,16 +68,16 @@ struct Parser<'t, 'v, 'p> {
 }
 
 impl Parser<'_, '_, '_> {
-    fn text(&mut self, place: Context) -> Result<(Text, End), TextError> {
-        let mut pieces = Vec::new();
+    fn text(&mut self, context: Context) -> Result<(Text, End), TextError> {
+        let mut parts = Vec::new();
         let mut literal = String::new();
         let mut brackets = 0;
         let end = loop {
             if self.rest.starts_with("${") {
                 self.rest = &self.rest[2..];
                 let text = self.reference()?;
-                pieces.push(TextPart::Literal(std::mem::take(&mut literal).into()));
-                pieces.extend(text.parts().iter().cloned());
+                parts.push(TextPart::Literal(std::mem::take(&mut literal).into()));
+                parts.extend(text.parts().iter().cloned());
                 continue;
             }
             let mut characters = self.rest.chars();
@@ -92,8 +92,8 @@ impl Parser<'_, '_, '_> {
                     literal.extend(escaped);
                     self.rest = characters.as_str();
                 }
-                ',' if place == Context::Argument => break End::Comma,
-                ')' if place == Context::Argument && brackets == 0 => break End::Bracket,
+                ',' if context == Context::Argument => break End::Comma,
+                ')' if context == Context::Argument && brackets == 0 => break End::Bracket,
                 character => {
                     match character {
                         '(' => brackets += 1,
@@ -104,8 +104,8 @@ impl Parser<'_, '_, '_> {
                 }
             }
         };
-        pieces.push(TextPart::Literal(literal.into()));
-        Ok((Text::from_parts(pieces), end))
+        parts.push(TextPart::Literal(literal.into()));
+        Ok((Text::from_parts(parts), end))
     }
 
     /// Parses a reference after `${`.

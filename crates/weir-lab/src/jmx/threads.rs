@@ -12,11 +12,11 @@ pub(super) fn is_group(element: &Element) -> bool {
     element.class.ends_with("ThreadGroup")
 }
 
-/// Translates a thread group. `beside` has the elements of the plan that apply to the group.
+/// Translates a thread group. `siblings` are the elements of the plan that apply to the group.
 pub(super) fn group<'e>(
     translation: &mut Translation<'_>,
     element: &'e Element,
-    beside: &[&'e Element],
+    siblings: &[&'e Element],
 ) {
     let phase = match element.class.as_str() {
         "ThreadGroup" => Phase::Main,
@@ -55,10 +55,10 @@ pub(super) fn group<'e>(
         }
     };
     // Elements of the plan apply after those of the group.
-    let scope = Scope::default().with(element.children.iter().chain(beside.iter().copied()));
+    let scope = Scope::default().with(element.children.iter().chain(siblings.iter().copied()));
     let steps = control::steps(translation, element, &scope);
     let name = translation.fixed_text(element, &element.name.clone(), "testname");
-    let cookies = cookies(translation, element, beside);
+    let cookies = cookies(translation, element, siblings);
     let same_user = translation.switch(element, "ThreadGroup.same_user_on_next_iteration", true);
     translation.variables.program.groups.push(Group {
         name,
@@ -93,14 +93,14 @@ fn iterations(translation: &mut Translation<'_>, element: &Element) -> Option<u6
 }
 
 /// Setting of the cookie manager nearest to the group.
-fn cookies(translation: &mut Translation<'_>, group: &Element, beside: &[&Element]) -> Cookies {
+fn cookies(translation: &mut Translation<'_>, group: &Element, siblings: &[&Element]) -> Cookies {
     let mut found = None;
     super::translate::each(&group.children, &mut |element| {
         if element.class == "CookieManager" && found.is_none() {
             found = Some(element);
         }
     });
-    let of_plan = beside.iter().find(|e| e.enabled && e.class == "CookieManager").copied();
+    let of_plan = siblings.iter().find(|e| e.enabled && e.class == "CookieManager").copied();
     let Some(manager) = found.or(of_plan) else { return Cookies::Ignored };
     if !manager.properties.items("CookieManager.cookies").is_empty() {
         translation.unsupported(manager, "the Lab does not support initial cookies");

@@ -6,6 +6,7 @@ use super::variables::Variables;
 use super::{JmxError, Options, Plan, Problem, control, threads};
 use crate::feeder::CsvFile;
 use crate::program::{Feeder, FeederId, Label, Program, Share, Text};
+use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,11 +78,11 @@ impl Translation<'_> {
             }
         });
         self.variables.program.consecutive = plan.is("TestPlan.serialize_threadgroups");
-        let beside = |element: &&Element| !threads::is_group(element);
-        let beside: Vec<&Element> = plan.children.iter().filter(beside).collect();
+        let siblings = |element: &&Element| !threads::is_group(element);
+        let siblings: Vec<&Element> = plan.children.iter().filter(siblings).collect();
         for element in plan.children.iter().filter(|element| element.enabled) {
             if threads::is_group(element) {
-                threads::group(self, element, &beside);
+                threads::group(self, element, &siblings);
             } else if !control::is_passive(element) {
                 self.unsupported(element, "the Lab does not support this element");
             }
@@ -241,7 +242,7 @@ impl Translation<'_> {
         match text.trim() {
             "" => default,
             // JMeter's GUI writes some numbers with decimals.
-            text => match text.parse::<i64>().ok().or_else(|| whole(text)) {
+            text => match text.parse::<i64>().ok().or_else(|| integral(text)) {
                 Some(number) => number,
                 None => {
                     self.invalid(element, &format!("`{name}` is not an integer: `{text}`"));
@@ -256,6 +257,31 @@ impl Translation<'_> {
         Duration::from_secs(u64::try_from(self.number(element, name, 0)).unwrap_or(0))
     }
 
+    /// Whether an assertion or extractor applies to the sample itself, without sub-samples.
+    pub(super) fn applies_to_sample(&mut self, element: &Element, property: &str) -> bool {
+        let scope = element.text(property);
+        let applies = matches!(scope, "" | "all" | "parent");
+        if !applies {
+            let message = format!("`{property}` has `{scope}`, which the Lab does not support");
+            self.unsupported(element, &message);
+        }
+        applies
+    }
+
+    /// A regular expression; `None`, with a problem, if the Lab does not support it.
+    pub(super) fn regex(&mut self, element: &Element, pattern: &str) -> Option<Regex> {
+        let error = match Regex::new(pattern) {
+            Ok(regex) => return Some(regex),
+            Err(error) => error.to_string(),
+        };
+        let reason = error.lines().last().unwrap_or_default().trim();
+        let reason = reason.trim_start_matches("error: ");
+        let message =
+            format!("the Lab does not support this regular expression: `{pattern}`: {reason}");
+        self.unsupported(element, &message);
+        None
+    }
+
     /// The label of an element.
     pub(super) fn label(&mut self, element: &Element) -> Label {
         let name = self.fixed_text(element, &element.name.clone(), "testname");
@@ -263,16 +289,16 @@ impl Translation<'_> {
     }
 }
 
-fn whole(text: &str) -> Option<i64> {
+fn integral(text: &str) -> Option<i64> {
     let number: f64 = text.parse().ok()?;
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
 }
 
-/// Calls `seen` for every enabled element with enabled ancestors.
-pub(super) fn each<'e>(elements: &'e [Element], seen: &mut dyn FnMut(&'e Element)) {
+/// Calls `visit` for every enabled element with enabled ancestors.
+pub(super) fn each<'e>(elements: &'e [Element], visit: &mut dyn FnMut(&'e Element)) {
     for element in elements.iter().filter(|element| element.enabled) {
-        seen(element);
-        each(&element.children, seen);
+        visit(element);
+        each(&element.children, visit);
     }
 }
 

@@ -121,7 +121,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
     loop {
         let line = lines.at(reader.buffer_position());
         let event = reader.read_event();
-        let fault = |what: String| Problem::new(line, format!("not XML: {what}"));
+        let fault = |problem: String| Problem::new(line, format!("not XML: {problem}"));
         match event.map_err(|error| fault(error.to_string()))? {
             Event::Start(start) => {
                 if open.len() >= MAX_DEPTH {
@@ -132,8 +132,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
                 }
                 // Skip white space between the last event and the tag.
                 let line = lines.at(start_of(text, reader.buffer_position()));
-                let frame =
-                    begin(&start, open.last(), line).map_err(|what| Problem::new(line, what))?;
+                let frame = open_frame(&start, open.last(), line)
+                    .map_err(|problem| Problem::new(line, problem))?;
                 open.push(frame);
             }
             Event::End(_) => {
@@ -141,7 +141,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
                 match (open.last_mut(), frame) {
                     (None, Open::Tree(elements)) => return Ok(elements),
                     (None, _) => return Err(Problem::new(1, NO_PLAN)),
-                    (Some(parent), frame) => end(parent, frame),
+                    (Some(parent), frame) => close_frame(parent, frame),
                 }
             }
             Event::Text(content) => add(open.last_mut(), &content.xml10_content()),
@@ -172,17 +172,18 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
 const NO_PLAN: &str = "not a JMeter plan: its root is not `jmeterTestPlan`";
 
 /// Start of the tag that ends before `end`.
-fn start_of(text: &str, end: u64) -> u64 {
-    let end = usize::try_from(end).unwrap_or(text.len()).min(text.len());
+fn start_of(text: &str, close_frame: u64) -> u64 {
+    let close_frame = usize::try_from(close_frame).unwrap_or(text.len()).min(text.len());
     // Values of attributes cannot contain `<`.
-    text.as_bytes()[..end].iter().rposition(|byte| *byte == b'<').unwrap_or(end) as u64
+    text.as_bytes()[..close_frame].iter().rposition(|byte| *byte == b'<').unwrap_or(close_frame)
+        as u64
 }
 
-fn begin(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Result<Open, String> {
+fn open_frame(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Result<Open, String> {
     let name = start.name();
     let tag: &str = name.0;
-    let attribute = |wanted: &str| -> Option<String> {
-        let found = start.attributes().flatten().find(|found| found.key.0 == wanted)?;
+    let attribute = |key: &str| -> Option<String> {
+        let found = start.attributes().flatten().find(|found| found.key.0 == key)?;
         found.normalized_value(XmlVersion::Implicit1_0).ok().map(Into::into)
     };
     match parent {
@@ -212,7 +213,7 @@ fn begin(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Result<Ope
     }
 }
 
-fn end(parent: &mut Open, frame: Open) {
+fn close_frame(parent: &mut Open, frame: Open) {
     match (parent, frame) {
         (Open::Tree(elements), Open::Element(element)) => elements.push(element),
         // The tree belongs to the previous element, except the tree of the plan itself.

@@ -62,7 +62,7 @@ const OPTIONAL_COLUMNS: [&str; 14] = [
 ///
 /// # Errors
 /// See [`JtlError`].
-pub fn read(source: impl BufRead, mut seen: impl FnMut(&Row<'_>)) -> Result<u64, JtlError> {
+pub fn read(source: impl BufRead, mut visit: impl FnMut(&Row<'_>)) -> Result<u64, JtlError> {
     let mut records = Records { source, line: 0, first: 1, buffer: Vec::new() };
     if !records.next()? {
         return Err(JtlError::Column("timeStamp"));
@@ -88,7 +88,7 @@ pub fn read(source: impl BufRead, mut seen: impl FnMut(&Row<'_>)) -> Result<u64,
             return Ok(count);
         }
         let row = row(&values, &columns).map_err(|reason| JtlError::Record { line, reason })?;
-        seen(&row);
+        visit(&row);
         count += 1;
     }
 }

@@ -67,7 +67,7 @@ fn other_columns_orders_delimiters_and_times_are_read() {
 }
 
 #[test]
-fn what_is_no_results_file_is_refused_in_words() {
+fn invalid_results_files_are_rejected() {
     let refused = |text: &str| all(text).expect_err("refused").to_string();
     assert!(refused("<?xml version=\"1.0\"?>\n").contains("XML"));
     assert!(refused("").contains("`timeStamp`"));
@@ -83,13 +83,13 @@ fn what_is_no_results_file_is_refused_in_words() {
 }
 
 #[test]
-fn half_a_line_at_the_end_is_what_an_ended_run_leaves() {
+fn an_incomplete_last_line_is_ignored() {
     assert_eq!(all("timeStamp,elapsed,label\n1,2,a\n3,4").expect("rows").len(), 1);
 }
 
 proptest::proptest! {
     #[test]
-    fn any_file_is_read_or_refused(
+    fn any_file_is_read_or_rejected(
         parts in proptest::collection::vec(proptest::sample::select(vec![
             "timeStamp,elapsed,label", "\n", "\r\n", ",", "\"", "\"\"", "1", "x", "é", "\u{feff}", ";",
         ]), 0..30)

@@ -65,7 +65,7 @@ impl Writer {
     /// Reports after the run whether all rows were written.
     ///
     /// # Errors
-    /// The first write error; nothing was written after it.
+    /// The first write error, which ends writing.
     pub fn finish(&self) -> io::Result<()> {
         let mut target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner);
         let target = std::mem::replace(&mut *target, Ok(Box::new(io::sink())));

@@ -1,14 +1,14 @@
 //! Limits the rate of a program.
 
-use crate::program::{Executor, Program, Step, Text, ThroughputOf};
+use crate::program::{ArrivalRate, Executor, Program, Step, Text, ThroughputOf};
 
 /// The program with at most `max_rate` requests per second of all users together: one shared
-/// schedule assigns a time to each request. Open models are slowed down as a whole.
+/// schedule assigns a time to each request. The rate of an open model is reduced instead.
 #[must_use]
 pub fn with_max_rate(program: &Program, max_rate: f64) -> Program {
     let mut capped = program.clone();
     for group in &mut capped.groups {
-        if let Executor::ArrivalRate { start, stages, .. } = &mut group.executor {
+        if let Executor::ArrivalRate(ArrivalRate { start, stages, .. }) = &mut group.executor {
             let iterations =
                 max_rate / super::round_size::requests(&group.steps).unwrap_or(1.0).max(1.0);
             *start = start.min(iterations);
@@ -25,23 +25,15 @@ pub fn with_max_rate(program: &Program, max_rate: f64) -> Program {
 /// Steps with a wait before each request.
 fn slowed(steps: Vec<Step>, max_rate: f64) -> Vec<Step> {
     let mut all = Vec::with_capacity(steps.len() * 2);
-    for step in steps {
-        match step {
-            Step::Request(request) => {
-                let per_minute = Text::fixed(format!("{}", max_rate * 60.0));
-                all.push(Step::Throughput { per_minute, of: ThroughputOf::AllUsersShared });
-                all.push(Step::Request(request));
-            }
-            Step::Loop { times, steps } => {
-                all.push(Step::Loop { times, steps: slowed(steps, max_rate) });
-            }
-            Step::Once(steps) => all.push(Step::Once(slowed(steps, max_rate))),
-            Step::Transaction { label, with_pauses, parent_only: instead, steps } => {
-                let steps = slowed(steps, max_rate);
-                all.push(Step::Transaction { label, with_pauses, parent_only: instead, steps });
-            }
-            other => all.push(other),
+    for mut step in steps {
+        if let Step::Request(_) = step {
+            let per_minute = Text::fixed(format!("{}", max_rate * 60.0));
+            all.push(Step::Throughput { per_minute, of: ThroughputOf::AllUsersShared });
         }
+        if let Some(inner) = step.inner_mut() {
+            *inner = slowed(std::mem::take(inner), max_rate);
+        }
+        all.push(step);
     }
     all
 }
@@ -61,7 +53,8 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let (scenario, _) = load(&path, &Overrides::default()).unwrap();
         let program = with_max_rate(&scenario.cells[0].program, 100.0);
-        let Executor::ArrivalRate { start, stages, .. } = &program.groups[0].executor else {
+        let Executor::ArrivalRate(ArrivalRate { start, stages, .. }) = &program.groups[0].executor
+        else {
             panic!("{:?}", program.groups[0].executor);
         };
         assert_eq!((*start, stages[0].target), (50.0, 50.0), "two requests an iteration");

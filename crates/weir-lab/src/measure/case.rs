@@ -3,17 +3,14 @@
 use super::observed::ObservedLoad;
 use super::windows::Windows;
 use super::{Method, RoundConditions, Settings};
-use crate::engine::{self, RateStep};
+use crate::engine::RateStep;
 use crate::figures::Times;
 use crate::program::{Label, Program};
 use crate::protocol::{
     MeasuredRound, Outcome, PlannedRound, RoundSize, RoundUse, Rules, Stabilise, fixed,
 };
 use crate::record::Interval;
-use crate::results::{
-    CaseAttributes, Cell, Factor, Failure, Generator, Open, Published, RateStepResult,
-    RoundFigures, Server, ServerRow, Total,
-};
+use crate::results::{Cell, Failure, Generator, Open, RoundFigures, Server, ServerRow, Total};
 use crate::stats::{Spread, spread};
 use crate::validity::{Evidence, MAX_ERROR_SHARE, Violation, violations};
 use crate::verdict::{Verdict, VerdictInput, judge};
@@ -22,28 +19,20 @@ use std::time::Duration;
 
 /// Cores used by other processes of the machine from which on a remark is made.
 const MIN_OTHER_CORES: f64 = 0.3;
-/// A single run with fewer whole seconds is not divided into windows.
+/// A single run with fewer complete seconds is not divided into windows.
 const MIN_DIVIDED_SECONDS: usize = 10;
 
 /// A case to be measured.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name, unique in the run; empty if there is only one.
-    pub name: String,
-    /// Its factors.
-    pub factors: Vec<Factor>,
-    /// Attributes for the columns of published tables.
-    pub attributes: CaseAttributes,
-    /// Published figures of the case.
-    pub published: Vec<Published>,
+    /// Its name, factors, attributes and published figures.
+    pub cell: Cell,
     /// The program's labels.
     pub labels: Vec<String>,
     /// Labels of transactions, which repeat requests.
     pub transactions: Vec<Label>,
     /// Offered requests per second of an open model, and its pacing quantum.
     pub rate: Option<(f64, Duration)>,
-    /// Offered requests per second of starting users in a closed model.
-    pub offered: Option<f64>,
     /// Additional allowed send lag, for `find-max`.
     pub allowed_lag: Duration,
     /// An open model of any rate.
@@ -60,17 +49,17 @@ impl Case {
     pub fn new(name: &str, program: &Program) -> Self {
         let open = program.groups.iter().any(|group| {
             use crate::program::Executor::{ArrivalRate, FindMax};
-            matches!(group.executor, ArrivalRate { .. } | FindMax(_))
+            matches!(group.executor, ArrivalRate(_) | FindMax(_))
         });
         Self {
-            name: name.to_owned(),
-            factors: Vec::new(),
-            attributes: CaseAttributes::default(),
-            published: Vec::new(),
+            cell: Cell {
+                name: name.to_owned(),
+                offered: super::offered(program),
+                ..Cell::default()
+            },
             labels: program.labels.clone(),
             transactions: program.transactions(),
             rate: super::rate(program),
-            offered: super::offered(program),
             allowed_lag: super::round_size::allowed_lag(program).unwrap_or_default(),
             open,
             size: super::size(program).unwrap_or(RoundSize::Iterations(1)),
@@ -126,7 +115,7 @@ pub(super) struct Progress {
     /// The last invalid round.
     invalid: Option<(CountedRound, Vec<Violation>)>,
     /// Rate steps of `find-max`, and the sums of the reported one.
-    rate_steps: Vec<RateStepResult>,
+    rate_steps: Vec<RateStep>,
     best_step: Option<(Total, ObservedLoad)>,
     /// Number of failures that are already reported as events.
     reported_failures: usize,
@@ -175,7 +164,7 @@ impl Progress {
         self.seconds
     }
 
-    pub(super) fn begin(&mut self) {
+    pub(super) fn start_round(&mut self) {
         self.total = self.case.total();
         self.observed = ObservedLoad::default();
         self.seconds = 0.0;
@@ -215,20 +204,11 @@ impl Progress {
         let total = std::mem::replace(&mut self.total, empty);
         let observed = self.observed;
         self.observed = observed.reset();
-        let met = step.verdict == engine::StepVerdict::Met;
         // If no rate met the objective, the last one is reported.
-        if met || !self.rate_steps.iter().any(|step| step.met) {
+        if step.met || !self.rate_steps.iter().any(|step| step.met) {
             self.best_step = Some((total, observed));
         }
-        self.rate_steps.push(RateStepResult {
-            rate: step.rate,
-            achieved: step.achieved,
-            errors: step.errors,
-            dropped: step.dropped,
-            confirms: step.confirms,
-            met,
-            verdict: step.verdict.to_string(),
-        });
+        self.rate_steps.push(step.clone());
     }
 
     /// Ends the current round.
@@ -286,28 +266,21 @@ impl Progress {
             (None, Some(valid)) => valid,
             (None, None) => return Vec::new(),
         };
-        let errors = last.total.first_errors.get(self.reported_failures..).unwrap_or_default();
+        let errors =
+            last.total.sum().first_errors.get(self.reported_failures..).unwrap_or_default();
         let event = |error| {
             let failure = Failure::new(error, &self.case.labels);
             let Failure { kind, label, message, .. } = &failure;
             (start + failure.at, format!("{label}: {kind}: {message}"))
         };
         let events = errors.iter().map(event).collect();
-        self.reported_failures = last.total.first_errors.len();
+        self.reported_failures = last.total.sum().first_errors.len();
         events
     }
 
     /// The result of the case.
     pub(super) fn cell(self, settings: &Settings) -> Cell {
-        let mut cell = Cell {
-            name: self.case.name.clone(),
-            factors: self.case.factors.clone(),
-            attributes: self.case.attributes.clone(),
-            published: self.case.published.clone(),
-            offered: self.case.offered,
-            rate_steps: self.rate_steps.clone(),
-            ..Cell::default()
-        };
+        let mut cell = Cell { rate_steps: self.rate_steps.clone(), ..self.case.cell.clone() };
         if let Some(why) = &self.failure {
             (cell.verdict, cell.reasons) = (Verdict::Invalid, vec![why.clone()]);
         }
@@ -359,7 +332,7 @@ impl Progress {
                 .iter()
                 .any(|round| round.number == number && round.used == RoundUse::Recorded)
         };
-        // Without a steady state, the last rounds are shown, and nothing is recorded.
+        // Without a steady state, the last rounds are shown, and no round is recorded.
         let shown: Vec<&CountedRound> = match ending {
             Some(ProtocolResult::Stable) => {
                 self.counted.iter().filter(|round| recorded(round.number)).collect()
@@ -396,17 +369,17 @@ impl Progress {
             cell.violations.push(Violation::NoResponse);
         }
         // The last second is incomplete.
-        let whole = self.per_second.len().saturating_sub(1).min(self.seconds as usize);
+        let complete = self.per_second.len().saturating_sub(1).min(self.seconds as usize);
         let cut = usize::try_from(super::cut(&settings.method)).unwrap_or(usize::MAX);
-        let evaluated = fixed::evaluate(&self.per_second[..whole], cut);
+        let evaluated = fixed::evaluate(&self.per_second[..complete], cut);
         let mean = cell.total().map(|total| total.throughput).filter(|mean| *mean > 0.0);
         cell.throughput = mean.and_then(|mean| match evaluated.throughput {
-            Some(found) if whole.saturating_sub(cut) >= MIN_DIVIDED_SECONDS => {
+            Some(found) if complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS => {
                 Some(Spread { mean, ..found })
             }
             _ => spread(&[mean]),
         });
-        if whole.saturating_sub(cut) >= MIN_DIVIDED_SECONDS {
+        if complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS {
             cell.interval = evaluated.interval;
             cell.recorded = self.windows.figures(&self.case.labels);
         }
@@ -430,14 +403,14 @@ impl Progress {
         cell.window = total.window();
         let samples = cell.labels.first().map_or(0, |figures| figures.samples).max(1) as f64;
         let busiest = total.busiest_loop();
-        cell.generator = Generator { cpu_us: total.generator_cpu * 1e6 / samples, busiest };
+        cell.generator = Generator { cpu_us: total.generator_cpu() * 1e6 / samples, busiest };
         cell.server = observed.busiest().map(|busiest| Server {
             cpu_us: observed.cpu * 1e6 / samples,
             busiest: Some(busiest),
             memory: observed.memory,
         });
         if let Some(cores) =
-            observed.others(total.generator_cpu).filter(|cores| *cores >= MIN_OTHER_CORES)
+            observed.others(total.generator_cpu()).filter(|cores| *cores >= MIN_OTHER_CORES)
         {
             let text = format!(
                 "other processes of this machine used {cores:.1} cores besides generator and server"
@@ -450,14 +423,19 @@ impl Progress {
             .map(|paused| 100.0 * (1.0 - (paused / cell.window).min(1.0)));
         if self.case.open {
             let achieved = cell.labels.first().map_or(0.0, |figures| figures.throughput);
-            let planned = total.offered as f64 / cell.window.max(f64::MIN_POSITIVE);
+            let planned = total.sum().offered as f64 / cell.window.max(f64::MIN_POSITIVE);
             let offered = self.case.rate.map_or(planned, |(rate, _)| rate);
-            let send_lag = Times::from_histogram(&total.send_lag);
+            let send_lag =
+                total.sum().send_lag.as_ref().map_or_else(Times::default, Times::from_histogram);
             cell.offered = Some(offered);
-            cell.open = Some(Open { offered, achieved, dropped: total.dropped, send_lag });
+            cell.open = Some(Open { offered, achieved, dropped: total.sum().dropped, send_lag });
         }
-        cell.failures =
-            total.first_errors.iter().map(|error| Failure::new(error, &self.case.labels)).collect();
+        cell.failures = total
+            .sum()
+            .first_errors
+            .iter()
+            .map(|error| Failure::new(error, &self.case.labels))
+            .collect();
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) struct ObservedLoad {
     pub(super) cpu: f64,
     pub(super) memory: u64,
     pub(super) host: f64,
-    /// Busy core-seconds of the whole machine, and of the observed processes.
+    /// Busy core-seconds of the machine, and of the observed processes.
     pub(super) busy: f64,
     pub(super) watched: f64,
     pub(super) steal: f64,

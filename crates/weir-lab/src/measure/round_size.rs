@@ -1,6 +1,6 @@
 //! The size of a program, and programs of another size.
 
-use crate::program::{Executor, Group, Phase, Program, Step, Users};
+use crate::program::{ArrivalRate, Executor, Group, Phase, Program, Step, Users};
 use crate::protocol::RoundSize;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ pub fn size(program: &Program) -> Option<RoundSize> {
                 (_, Some(duration)) => seconds = seconds.max(duration.as_secs_f64()),
                 (None, None) => return None,
             },
-            Executor::RampingVus { stages, .. } | Executor::ArrivalRate { stages, .. } => {
+            Executor::RampingVus { stages, .. }
+            | Executor::ArrivalRate(ArrivalRate { stages, .. }) => {
                 seconds = seconds.max(stages.iter().map(|s| s.duration.as_secs_f64()).sum());
             }
             Executor::FindMax(_) => return None,
@@ -34,8 +35,8 @@ pub fn size(program: &Program) -> Option<RoundSize> {
 /// The program with another size, and with the same users and rates. A program with a size of the
 /// other kind, or without one, is unchanged.
 #[must_use]
-pub fn resized(program: &Program, wanted: RoundSize) -> Program {
-    let factor = match (size(program), wanted) {
+pub fn resized(program: &Program, target: RoundSize) -> Program {
+    let factor = match (size(program), target) {
         (Some(RoundSize::Iterations(now)), RoundSize::Iterations(n)) => {
             n as f64 / now.max(1) as f64
         }
@@ -63,7 +64,7 @@ fn scale(executor: &mut Executor, factor: f64) {
             users.iterations = users.iterations.map(count);
             users.duration = users.duration.map(time);
         }
-        Executor::RampingVus { stages, .. } | Executor::ArrivalRate { stages, .. } => {
+        Executor::RampingVus { stages, .. } | Executor::ArrivalRate(ArrivalRate { stages, .. }) => {
             stages.iter_mut().for_each(|stage| stage.duration = time(stage.duration));
         }
         Executor::FindMax(_) => {}
@@ -76,7 +77,8 @@ fn scale(executor: &mut Executor, factor: f64) {
 pub fn rate(program: &Program) -> Option<(f64, Duration)> {
     let mut sum = (0.0, Duration::ZERO);
     for group in main(program) {
-        let Executor::ArrivalRate { start, stages, quantum, .. } = &group.executor else {
+        let Executor::ArrivalRate(ArrivalRate { start, stages, quantum, .. }) = &group.executor
+        else {
             return None;
         };
         if stages.iter().any(|stage| stage.target != *start) {
@@ -206,13 +208,13 @@ mod tests {
         let open = |target| {
             let stages = vec![Stage { duration: Duration::from_secs(4), target }];
             let (quantum, max_in_flight, backlog) = (Duration::from_millis(1), 10, 0);
-            let mut open = program(vec![Executor::ArrivalRate {
+            let mut open = program(vec![Executor::ArrivalRate(ArrivalRate {
                 start: 50.0,
                 stages,
                 quantum,
                 max_in_flight,
                 backlog,
-            }]);
+            })]);
             let label = open.label("both");
             let steps = Vec::new();
             open.groups[0].steps =

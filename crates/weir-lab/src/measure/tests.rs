@@ -1,21 +1,21 @@
 use super::*;
 use crate::engine;
 use crate::record::Tally;
-use crate::results::{CaseAttributes, Cell, Factor};
+use crate::results::{Cell, Factor};
 use crate::sample::ErrorKind;
 use crate::validity::Violation;
 use crate::verdict::Verdict;
 
 fn case(name: &str, size: RoundSize) -> Case {
     Case {
-        name: name.to_owned(),
-        factors: vec![Factor { name: "of".to_owned(), value: name.to_owned() }],
-        attributes: CaseAttributes::default(),
-        published: Vec::new(),
+        cell: Cell {
+            name: name.to_owned(),
+            factors: vec![Factor { name: "of".to_owned(), value: name.to_owned() }],
+            ..Cell::default()
+        },
         labels: vec!["hello".to_owned()],
         transactions: Vec::new(),
         rate: None,
-        offered: None,
         allowed_lag: Duration::ZERO,
         open: false,
         size,
@@ -174,7 +174,7 @@ fn errors_make_it_invalid_and_are_shown() {
 }
 
 #[test]
-fn what_was_seen_of_the_server_excuses_the_generator() {
+fn a_saturated_server_excuses_the_generator() {
     let busy = |busiest| {
         let mut measurement =
             Measurement::new(settings(Method::Once), vec![case("", RoundSize::Seconds(3.0))], None);
@@ -202,7 +202,7 @@ fn what_was_seen_of_the_server_excuses_the_generator() {
 }
 
 #[test]
-fn a_case_given_up_says_why_and_others_go_on() {
+fn a_failed_case_does_not_end_the_others() {
     let cases = ["a", "b"].map(|name| case(name, RoundSize::Iterations(10))).to_vec();
     let mut measurement = Measurement::new(settings(Method::Once), cases, None);
     measurement.fail_case(0, "the server did not start");
@@ -233,8 +233,8 @@ fn blocks_follow_each_other_and_cases_of_one_take_turns() {
 }
 
 fn hold(rate: f64, verdict: engine::StepVerdict, confirms: bool) -> RateStep {
-    let (errors, dropped, times) = (0.0, 0, Vec::new());
-    RateStep { rate, achieved: rate, errors, dropped, times, confirms, verdict }
+    let met = verdict == engine::StepVerdict::Met;
+    RateStep { rate, achieved: rate, errors: 0.0, dropped: 0, confirms, met, verdict }
 }
 
 /// Rates held one after the other, each for a second.
@@ -254,7 +254,7 @@ fn search(holds: &[RateStep]) -> Cell {
 }
 
 #[test]
-fn of_rates_that_were_held_the_last_that_was_kept_is_reported() {
+fn the_last_rate_that_met_the_objective_is_reported() {
     use engine::StepVerdict::{Errors, Met};
     let found = search(&[
         hold(100.0, Met, false),
@@ -272,7 +272,7 @@ fn of_rates_that_were_held_the_last_that_was_kept_is_reported() {
 }
 
 #[test]
-fn an_interrupted_run_says_so_and_keeps_what_was_done() {
+fn an_interrupted_run_keeps_complete_cases() {
     let cases = ["a", "b"].map(|name| case(name, RoundSize::Seconds(3.0))).to_vec();
     let mut measurement = Measurement::new(settings(Method::Once), cases, None);
     let turn = measurement.next_round().expect("one");
@@ -290,7 +290,7 @@ fn an_interrupted_run_says_so_and_keeps_what_was_done() {
 }
 
 #[test]
-fn pauses_and_others_of_the_machine_are_seen() {
+fn gc_pauses_and_other_processes_are_reported() {
     let mut measurement =
         Measurement::new(settings(Method::Once), vec![case("", RoundSize::Seconds(4.0))], None);
     let turn = measurement.next_round().expect("one");

@@ -7,7 +7,7 @@ use crate::results::{RoundFigures, Total};
 /// Largest number of windows; beyond, neighbours are merged.
 const MAX_WINDOWS: usize = 20;
 
-/// A single run in windows of equal length. When there are too many, neighbours are merged.
+/// A single run in windows of equal length. If they become too many, neighbours are merged.
 #[derive(Debug)]
 pub(super) struct Windows {
     width: u64,
@@ -50,12 +50,12 @@ impl Windows {
 
     /// Figures of the complete windows. The last window is left out: its last second is incomplete.
     pub(super) fn figures(&self, names: &[String]) -> Vec<RoundFigures> {
-        let whole = self.all.len().saturating_sub(1);
+        let complete = self.all.len().saturating_sub(1);
         let window = |(at, (total, seconds)): (usize, &(Total, u64))| {
             let mut found = figures(at + 1, total, names);
             found.throughput = total.all().samples() as f64 / (*seconds).max(1) as f64;
             found
         };
-        self.all[..whole].iter().enumerate().map(window).collect()
+        self.all[..complete].iter().enumerate().map(window).collect()
     }
 }

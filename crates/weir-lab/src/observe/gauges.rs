@@ -70,8 +70,8 @@ fn get(origin: &Origin, target: &str) -> Option<(StatusCode, Bytes)> {
 /// is open.
 pub fn is_ready(origin: &Origin, target: Option<&str>) -> bool {
     let Some(target) = target.filter(|_| !origin.tls) else {
-        let place = (origin.host.as_str(), origin.port);
-        let address = place.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let host_and_port = (origin.host.as_str(), origin.port);
+        let address = host_and_port.to_socket_addrs().ok().and_then(|mut found| found.next());
         let open = |address| TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok();
         return address.is_some_and(open);
     };
@@ -122,7 +122,7 @@ mod tests {
         lag_seconds_total 9\nbroken\nodd +Inf\n";
 
     #[test]
-    fn a_page_is_taken_apart() {
+    fn a_metrics_page_is_parsed() {
         let values = parse(PAGE);
         let names: Vec<&str> = values.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
@@ -149,8 +149,8 @@ mod tests {
                 let mut text = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
                 weir_wire::encode::chunk(&mut text, PAGE.as_bytes());
                 text.extend_from_slice(weir_wire::encode::LAST_CHUNK);
-                for piece in text.chunks(50) {
-                    let _ = stream.write_all(piece);
+                for part in text.chunks(50) {
+                    let _ = stream.write_all(part);
                 }
             }
         });

@@ -133,7 +133,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn only_whole_pauses_count() {
+    fn only_stop_the_world_pauses_count() {
         let log = "\
 [0.004s][info][gc] Using G1
 [12.345s][info][gc,start    ] GC(7) Pause Young (Normal) (G1 Evacuation Pause)

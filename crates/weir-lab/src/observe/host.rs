@@ -28,7 +28,7 @@ struct Reading {
 }
 
 impl Host {
-    /// `None` where there is no `/proc/stat`.
+    /// `None` without `/proc/stat`.
     pub fn new() -> Option<Self> {
         KernelStats::current().ok().map(|_| Self { before: None })
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_can_be_seen() {
+    fn this_machine_has_figures() {
         let mut host = Host::new().unwrap();
         let first = host.sample(Instant::now());
         assert!(first.memory.unwrap() > 1 << 20 && first.cpu.is_none());

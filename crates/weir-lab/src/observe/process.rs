@@ -146,7 +146,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_busy_process_is_seen_as_busy() {
+    fn the_cpu_of_a_busy_process_is_measured() {
         let pid = i32::try_from(std::process::id()).unwrap();
         let mut processes = Processes::new(&[pid, i32::MAX]);
         let start = Instant::now();

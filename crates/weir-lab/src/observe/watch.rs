@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// every 10 ms. It is used only if there is no other.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A sampling thread, so that a slow metrics page delays nothing.
+/// A sampling thread, so that a slow metrics page does not delay the load.
 #[derive(Debug)]
 pub struct Watch {
     end: Sender<()>,

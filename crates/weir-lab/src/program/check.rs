@@ -130,20 +130,27 @@ pub enum CheckKind {
 }
 
 /// Comparison of sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SizeOperator {
-    /// `=`
-    Equal,
-    /// `≠`
-    NotEqual,
-    /// `>`
-    Greater,
-    /// `<`
-    Less,
-    /// `≥`
-    GreaterOrEqual,
-    /// `≤`
-    LessOrEqual,
+#[derive(Clone, Copy, Debug)]
+pub struct SizeOperator {
+    /// For messages.
+    sign: &'static str,
+    compare: fn(&u64, &u64) -> bool,
+}
+
+impl SizeOperator {
+    /// Equal.
+    pub const EQUAL: Self = Self { sign: "=", compare: u64::eq };
+    /// Not equal.
+    pub const NOT_EQUAL: Self = Self { sign: "≠", compare: u64::ne };
+    /// All, in the order of their numbers in JMeter, which start at 1.
+    pub const ALL: [Self; 6] = [
+        Self::EQUAL,
+        Self::NOT_EQUAL,
+        Self { sign: ">", compare: u64::gt },
+        Self { sign: "<", compare: u64::lt },
+        Self { sign: "≥", compare: u64::ge },
+        Self { sign: "≤", compare: u64::le },
+    ];
 }
 
 /// A text of a sample.
@@ -224,8 +231,8 @@ impl Check {
             }
             CheckKind::Size { field, order, bytes } => {
                 let size = field.map_or(reply.bytes, |field| reply.text(field).len() as u64);
-                let wrong = !order.compare(size, *bytes);
-                wrong.then(|| format!("{size} bytes instead of {} {bytes}", order.sign()))
+                let wrong = !(order.compare)(&size, bytes);
+                wrong.then(|| format!("{size} bytes instead of {} {bytes}", order.sign))
             }
             CheckKind::Json { path, expected, regex, null, not } => {
                 let json = Json { path, expected: expected.as_ref(), regex: *regex, null: *null };
@@ -260,30 +267,6 @@ impl Field {
             Self::Url => "URL",
             Self::RequestHeaders => "request's head",
             Self::RequestBody => "request's body",
-        }
-    }
-}
-
-impl SizeOperator {
-    fn compare(self, size: u64, bytes: u64) -> bool {
-        match self {
-            Self::Equal => size == bytes,
-            Self::NotEqual => size != bytes,
-            Self::Greater => size > bytes,
-            Self::Less => size < bytes,
-            Self::GreaterOrEqual => size >= bytes,
-            Self::LessOrEqual => size <= bytes,
-        }
-    }
-
-    fn sign(self) -> &'static str {
-        match self {
-            Self::Equal => "=",
-            Self::NotEqual => "≠",
-            Self::Greater => ">",
-            Self::Less => "<",
-            Self::GreaterOrEqual => "≥",
-            Self::LessOrEqual => "≤",
         }
     }
 }
@@ -397,8 +380,9 @@ impl Json<'_> {
                 text == expected
             }
         };
-        let holds = found.iter().any(is_expected);
-        (!holds).then(|| format!("{} is {} instead of {expected}", self.path, json_text(first)))
+        let is_expected_value = found.iter().any(is_expected);
+        (!is_expected_value)
+            .then(|| format!("{} is {} instead of {expected}", self.path, json_text(first)))
     }
 }
 
@@ -415,13 +399,13 @@ thread_local! {
 }
 
 /// The regular expression, compiled once per thread. With `whole` it must match the entire text.
-fn regex_of(pattern: &str, whole: bool) -> Result<Regex, String> {
+fn regex_of(pattern: &str, entire: bool) -> Result<Regex, String> {
     EXPRESSIONS.with_borrow_mut(|known| {
-        let key = (pattern.to_owned(), whole);
+        let key = (pattern.to_owned(), entire);
         if let Some(regex) = known.get(&key) {
             return Ok(regex.clone());
         }
-        let text = if whole { format!(r"\A(?:{pattern})\z") } else { pattern.to_owned() };
+        let text = if entire { format!(r"\A(?:{pattern})\z") } else { pattern.to_owned() };
         let regex = Regex::new(&text)
             .map_err(|error| format!("{pattern:?} is not a regular expression: {error}"))?;
         if known.len() >= MAX_CACHED_EXPRESSIONS {

@@ -31,7 +31,7 @@ pub enum DerivedVariable {
     Matches,
     /// Match `n`, from 1, with `number` -1 (`name_1`).
     Match(u32),
-    /// Group `n` of the chosen match, 0 is the whole match (`name_g1`).
+    /// Group `n` of the chosen match, 0 is the entire match (`name_g1`).
     Group(u32),
 }
 
@@ -44,8 +44,8 @@ pub enum Extraction {
         field: Field,
         /// The expression.
         regex: Regex,
-        /// Template of the value: `$1$` is group 1 (as in JMeter). If empty: group 1 if there is
-        /// one, otherwise the whole match.
+        /// Template of the value: `$1$` is group 1 (as in JMeter). If empty: group 1 if it exists,
+        /// otherwise the entire match.
         template: String,
     },
     /// By a JSON path in the body.
@@ -54,7 +54,7 @@ pub enum Extraction {
     Header(String),
 }
 
-/// A match: the whole match, then its groups.
+/// A match: the entire match, then its groups.
 type Match = Vec<String>;
 
 impl Extractor {
@@ -84,8 +84,8 @@ impl Extractor {
                 }
             }
         }
-        for (variable, further) in &self.derived {
-            let value = match *further {
+        for (variable, derived_variable) in &self.derived {
+            let value = match *derived_variable {
                 DerivedVariable::Matches => Some(found.len().to_string()),
                 DerivedVariable::Match(number) => {
                     let at = (number as usize).checked_sub(1);

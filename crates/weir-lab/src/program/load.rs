@@ -25,21 +25,7 @@ pub enum Executor {
     },
     /// `constant-arrival-rate` and `ramping-arrival-rate`: an open model. Iterations start by a
     /// schedule, independent of the server.
-    ArrivalRate {
-        /// Iterations per second at the start.
-        start: f64,
-        /// The rate changes linearly from the target of one stage to the next. A constant rate is
-        /// one stage with the target `start`.
-        stages: Vec<Stage>,
-        /// Iterations are due at multiples of the quantum; a coarser one is cheaper for the
-        /// generator.
-        quantum: Duration,
-        /// Largest number of users, and thus of connections.
-        max_in_flight: u32,
-        /// Iterations that may wait for a user when all are busy; further ones are dropped. The
-        /// waiting time is part of the response time, not of the service time.
-        backlog: u64,
-    },
+    ArrivalRate(ArrivalRate),
     /// `find-max`: the highest rate that meets an objective.
     FindMax(FindMax),
 }
@@ -66,6 +52,24 @@ pub struct Stage {
     pub target: f64,
 }
 
+/// Rate of iterations in an open model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrivalRate {
+    /// Iterations per second at the start.
+    pub start: f64,
+    /// The rate changes linearly from the target of one stage to the next. A constant rate is
+    /// one stage with the target `start`.
+    pub stages: Vec<Stage>,
+    /// Iterations are due at multiples of the quantum; a coarser one is cheaper for the
+    /// generator.
+    pub quantum: Duration,
+    /// Largest number of users, and thus of connections.
+    pub max_in_flight: u32,
+    /// Iterations that may wait for a user when all are busy; further ones are dropped. The
+    /// waiting time is part of the response time, not of the service time.
+    pub backlog: u64,
+}
+
 /// `find-max`: doubles the rate until the objective is missed, then bisects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindMax {
@@ -78,11 +82,11 @@ pub struct FindMax {
     /// Precision: interval as a share of the rate at which the search ends, 0.02 for 2 %.
     pub precision: f64,
     /// Length of each rate step of the search.
-    pub hold: Duration,
+    pub step_duration: Duration,
     /// Length of the confirming step.
     pub confirm: Duration,
-    /// As for [`Executor::ArrivalRate`].
+    /// As for [`ArrivalRate`].
     pub quantum: Duration,
-    /// As for [`Executor::ArrivalRate`].
+    /// As for [`ArrivalRate`].
     pub max_in_flight: u32,
 }

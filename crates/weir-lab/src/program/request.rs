@@ -51,7 +51,7 @@ pub enum Url {
         target: Text,
     },
     /// An absolute URL, parsed each time: for variables in its scheme, host or port.
-    Whole(Text),
+    Absolute(Text),
 }
 
 /// Scheme, host and port.
@@ -79,6 +79,15 @@ pub enum Body {
     Text(Text),
     /// `multipart/form-data`; its content type is added.
     Multipart(Vec<Part>),
+}
+
+impl From<Text> for Body {
+    fn from(text: Text) -> Self {
+        match text.as_fixed() {
+            Some(fixed) => Self::Bytes(Bytes::copy_from_slice(fixed.as_bytes())),
+            None => Self::Text(text),
+        }
+    }
 }
 
 /// A part of a `multipart/form-data` body.
@@ -123,7 +132,8 @@ impl Default for Timeouts {
 }
 
 /// Behaviour after a redirect (301, 302, 303, 307, 308 with a `Location`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Redirects {
     /// Treat it as any other response.
     #[default]
@@ -166,6 +176,13 @@ impl Origin {
         format!("{open}{}{close}:{}", self.host, self.port)
     }
 
+    /// Whether the host is this machine by its name or address.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        let is_loopback = |ip: std::net::IpAddr| ip.is_loopback();
+        self.host == "localhost" || self.host.parse().is_ok_and(is_loopback)
+    }
+
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
@@ -180,7 +197,7 @@ impl Origin {
     /// is dropped.
     ///
     /// # Errors
-    /// The scheme is not `http` or `https`, or there is no host or no valid port.
+    /// The scheme is not `http` or `https`, or the host is missing or the port is invalid.
     pub fn parse(url: &str) -> Result<(Self, String), UrlError> {
         let (scheme, rest) = url.trim().split_once("://").ok_or(UrlError::Scheme)?;
         let tls = match scheme {

@@ -123,7 +123,7 @@ impl Values {
     }
 
     /// Resets the counters that restart at each iteration.
-    pub(crate) fn begin_iteration(&mut self, program: &Program) {
+    pub(crate) fn start_iteration(&mut self, program: &Program) {
         for (count, counter) in self.counters.iter_mut().zip(&program.counters) {
             if counter.reset_each_iteration && counter.share == Share::User {
                 *count = 0;
@@ -145,66 +145,66 @@ impl Scope<'_> {
     /// Appends the result of a function.
     pub(super) fn call(&mut self, function: &Function, out: &mut String) {
         let start = out.len();
-        let keep = match function {
-            Function::Random { min, max, keep } => {
+        let store_in = match function {
+            Function::Random { min, max, store_in } => {
                 let (min, max) = (min.integer(self), max.integer(self));
                 let number = self.values.random.i64(min.min(max)..=max.max(min));
                 let _ = write!(out, "{number}");
-                *keep
+                *store_in
             }
-            Function::RandomString { length, of, keep } => {
+            Function::RandomString { length, of, store_in } => {
                 self.random_string(length, of, out);
-                *keep
+                *store_in
             }
-            Function::Time { divisor, keep } => {
+            Function::Time { divisor, store_in } => {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
                 let millis = now.unwrap_or_default().as_millis() as u64;
                 let _ = write!(out, "{}", millis / (*divisor).max(1));
-                *keep
+                *store_in
             }
-            Function::TimeFormat { pattern, keep } => {
+            Function::TimeFormat { pattern, store_in } => {
                 let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
                 if let Ok(text) = jiff::fmt::strtime::format(pattern, &now) {
                     out.push_str(&text);
                 }
-                *keep
+                *store_in
             }
             Function::UserNumber => {
                 let _ = write!(out, "{}", u64::from(self.values.number) + 1);
                 None
             }
-            Function::Counter { id, keep } => {
+            Function::Counter { id, store_in } => {
                 out.push_str(&self.count(*id));
-                *keep
+                *store_in
             }
             Function::Uuid => {
                 let random = self.values.random.u128(..).to_ne_bytes();
                 let _ = write!(out, "{}", uuid::Builder::from_random_bytes(random).into_uuid());
                 None
             }
-            Function::Property { name, default, keep } => {
+            Function::Property { name, default, store_in } => {
                 let name = name.render(self);
                 match self.state.property(&name) {
                     Some(value) => out.push_str(&value),
                     None => default.write(self, out),
                 }
-                *keep
+                *store_in
             }
             Function::FormEncode { text } => {
                 out.push_str(&form_encode(&text.render(self)));
                 None
             }
-            Function::SetProperty { name, value, give_old } => {
+            Function::SetProperty { name, value, return_old } => {
                 let name = name.render(self).into_owned();
                 let value = value.render(self).into_owned();
                 let old = self.state.set_property(name, value);
-                if *give_old {
+                if *return_old {
                     out.push_str(old.as_deref().unwrap_or_default());
                 }
                 None
             }
         };
-        if let Some(variable) = keep {
+        if let Some(variable) = store_in {
             self.values.set(variable, Some(out[start..].to_owned()));
         }
     }

@@ -1,12 +1,13 @@
 //! Texts with variables and functions.
 
 use super::{CounterId, Scope, Variable};
+use crate::form::form_encode;
 use std::borrow::Cow;
 
 /// A parsed text: literals, variables, functions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Text {
-    pieces: Vec<TextPart>,
+    parts: Vec<TextPart>,
 }
 
 /// A part of a [`Text`].
@@ -30,7 +31,7 @@ pub enum Function {
         /// Maximum, inclusive.
         max: Text,
         /// Variable that also gets the result.
-        keep: Option<Variable>,
+        store_in: Option<Variable>,
     },
     /// Random characters of a set (`__RandomString`).
     RandomString {
@@ -39,21 +40,21 @@ pub enum Function {
         /// The set; printable ASCII if empty.
         of: Text,
         /// Variable that also gets the result.
-        keep: Option<Variable>,
+        store_in: Option<Variable>,
     },
     /// Milliseconds since 1970, divided by this (`__time`, `__time(/1000)`).
     Time {
         /// 1 for milliseconds.
         divisor: u64,
         /// Variable that also gets the result.
-        keep: Option<Variable>,
+        store_in: Option<Variable>,
     },
     /// The time in a Java pattern such as `yyyy-MM-dd'T'HH:mm:ss` (`__time(pattern)`), UTC.
     TimeFormat {
         /// A `strftime` pattern, already translated.
         pattern: String,
         /// Variable that also gets the result.
-        keep: Option<Variable>,
+        store_in: Option<Variable>,
     },
     /// Number of the user in its group, from 1 (`__threadNum`).
     UserNumber,
@@ -62,7 +63,7 @@ pub enum Function {
         /// The counter.
         id: CounterId,
         /// Variable that also gets the result.
-        keep: Option<Variable>,
+        store_in: Option<Variable>,
     },
     /// A random UUID (`__UUID`).
     Uuid,
@@ -74,7 +75,7 @@ pub enum Function {
         /// Default value.
         default: Text,
         /// Variable that also gets the result.
-        keep: Option<Variable>,
+        store_in: Option<Variable>,
     },
     /// A form-encoded text (`application/x-www-form-urlencoded`).
     FormEncode {
@@ -88,36 +89,51 @@ pub enum Function {
         /// Its new value.
         value: Text,
         /// Return the previous value.
-        give_old: bool,
+        return_old: bool,
     },
+}
+
+impl From<&str> for TextPart {
+    fn from(text: &str) -> Self {
+        Self::Literal(text.into())
+    }
+}
+
+impl IntoIterator for Text {
+    type Item = TextPart;
+    type IntoIter = std::vec::IntoIter<TextPart>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.parts.into_iter()
+    }
 }
 
 impl Text {
     /// A constant text.
     pub fn fixed(text: impl Into<Box<str>>) -> Self {
         let text = text.into();
-        let pieces = if text.is_empty() { Vec::new() } else { vec![TextPart::Literal(text)] };
-        Self { pieces }
+        let parts = if text.is_empty() { Vec::new() } else { vec![TextPart::Literal(text)] };
+        Self { parts }
     }
 
     /// A text of these parts; neighbouring literals are merged.
-    pub fn from_parts(pieces: impl IntoIterator<Item = TextPart>) -> Self {
+    pub fn from_parts(parts: impl IntoIterator<Item = TextPart>) -> Self {
         let mut merged: Vec<TextPart> = Vec::new();
-        for piece in pieces {
-            match (merged.last_mut(), piece) {
+        for part in parts {
+            match (merged.last_mut(), part) {
                 (_, TextPart::Literal(text)) if text.is_empty() => {}
                 (Some(TextPart::Literal(before)), TextPart::Literal(text)) => {
                     *before = format!("{before}{text}").into();
                 }
-                (_, piece) => merged.push(piece),
+                (_, part) => merged.push(part),
             }
         }
-        Self { pieces: merged }
+        Self { parts: merged }
     }
 
     /// The text, if constant.
     pub fn as_fixed(&self) -> Option<&str> {
-        match self.pieces.as_slice() {
+        match self.parts.as_slice() {
             [] => Some(""),
             [TextPart::Literal(text)] => Some(text),
             _ => None,
@@ -126,13 +142,25 @@ impl Text {
 
     /// The parts.
     pub fn parts(&self) -> &[TextPart] {
-        &self.pieces
+        &self.parts
+    }
+
+    /// The text with form encoding: constants are encoded now, variables when the text is rendered.
+    #[must_use]
+    pub fn form_encoded(&self) -> Self {
+        Self::from_parts(self.parts.iter().map(|part| match part {
+            TextPart::Literal(text) => form_encode(text).as_str().into(),
+            other => {
+                let text = Self::from_parts([other.clone()]);
+                TextPart::Function(Box::new(Function::FormEncode { text }))
+            }
+        }))
     }
 
     /// Appends the current text to `out`.
     pub fn write(&self, scope: &mut Scope<'_>, out: &mut String) {
-        for piece in &self.pieces {
-            match piece {
+        for part in &self.parts {
+            match part {
                 TextPart::Literal(text) => out.push_str(text),
                 TextPart::Variable(variable) => scope.write_variable(*variable, out),
                 TextPart::Function(function) => scope.call(function, out),

@@ -1,6 +1,6 @@
 //! One long run whose beginning is cut off, as in published tests.
 //!
-//! The cut is given, for comparability. The result also has the cut of MSER-5 and the trend of the
+//! The cut is a setting, for comparability. The result also has the cut of MSER-5 and the trend of the
 //! throughput.
 
 use crate::stats::{
@@ -26,7 +26,7 @@ pub struct Fixed {
     pub interval: Option<Interval>,
     /// The cut of MSER-5; `None` for less than 50 seconds.
     pub mser: Option<Truncation>,
-    /// Trend of the whole run, including the beginning; `None` for less than twelve seconds.
+    /// Trend of the run, including the cut; `None` for less than twelve seconds.
     #[serde(rename = "course")]
     pub trend: Option<WarmUpTrend>,
     /// Remarks for the reader.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_asked_for_is_kept_and_a_longer_warm_up_said() {
+    fn a_warm_up_longer_than_the_cut_has_a_remark() {
         let fine = evaluate(&run(20, 100), 30);
         let mean = fine.throughput.map(|spread| spread.mean).expect("measured");
         assert!((mean - 1000.0).abs() < 5.0, "{mean}");

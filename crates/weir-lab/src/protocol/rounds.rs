@@ -107,7 +107,7 @@ pub struct LoggedRound {
 pub enum ProtocolResult {
     /// The recorded rounds are in a steady state.
     Stable,
-    /// No steady state: there is no headline figure.
+    /// No steady state, and no headline figure.
     Unstable,
     /// Too many invalid rounds.
     Invalid,

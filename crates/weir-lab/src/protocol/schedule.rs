@@ -3,8 +3,20 @@
 use serde::{Deserialize, Serialize};
 
 /// Order of the rounds of several cases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum CaseOrder {
     /// One round of each case in turn: disturbances of the machine affect all cases alike.
     #[default]
@@ -31,7 +43,7 @@ impl Schedule {
         Self { case_order, cycle: Vec::new(), random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// The next case of those that are `open` (incomplete); `None` without one.
+    /// The next of the `open` (incomplete) cases; `None` without one.
     pub fn next(&mut self, open: &[bool]) -> Option<usize> {
         if self.case_order == CaseOrder::Sequential {
             return open.iter().position(|open| *open);

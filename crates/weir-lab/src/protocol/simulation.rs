@@ -83,7 +83,7 @@ fn a_steady_server_is_found_and_its_interval_holds_the_truth() {
 }
 
 #[test]
-fn much_noise_is_unstable_and_said_so() {
+fn much_noise_is_reported_as_unstable() {
     let (outcome, _) = simulate(5, 0.15, |_| 10_000.0);
     assert_eq!(outcome.result, ProtocolResult::Unstable);
     assert!(outcome.reason.contains("vary by"), "{}", outcome.reason);
@@ -114,7 +114,7 @@ fn rounds_grow_until_they_last() {
 }
 
 #[test]
-fn noisy_rounds_grow_further_up_to_the_longest() {
+fn noisy_rounds_grow_up_to_the_maximum() {
     let wobble = |number: usize| if number.is_multiple_of(2) { 100_000.0 } else { 104_500.0 };
     let protocol = calibrated(wobble);
     let last = protocol.log().last().expect("some");
@@ -125,7 +125,7 @@ fn noisy_rounds_grow_further_up_to_the_longest() {
 }
 
 #[test]
-fn exact_rounds_keep_their_number_and_say_what_that_costs() {
+fn short_exact_rounds_have_a_remark() {
     let (outcome, protocol) = simulate(2, 0.005, |_| 100_000.0);
     assert!(protocol.log().iter().all(|entry| entry.size == RoundSize::Iterations(20_000)));
     assert!(outcome.remarks[0].contains("lasts 0.20 s"), "{outcome:?}");

@@ -100,7 +100,7 @@ impl Stabilise {
         }
     }
 
-    /// The next round; `None` once there is an outcome.
+    /// The next round; `None` after the outcome.
     #[must_use]
     pub fn next_round(&self) -> Option<PlannedRound> {
         let round = PlannedRound { number: self.log.len() + 1, size: self.size, stage: self.stage };
@@ -159,7 +159,7 @@ impl Stabilise {
                 self.stage = Stage::Stabilising;
             }
             Stage::Recording if self.counted.len() == self.decided + rounds => {
-                if self.recorded_holds() {
+                if self.recorded_is_stable() {
                     return self.finish();
                 }
                 self.stage = Stage::Stabilising;
@@ -226,15 +226,15 @@ impl Stabilise {
             && self.is_equivalent(&values[..rounds], &values[rounds..], &values)
     }
 
-    fn recorded_holds(&self) -> bool {
+    fn recorded_is_stable(&self) -> bool {
         let rounds = self.rules.rounds;
         let values = self.throughputs(3 * rounds);
         self.is_equivalent(&values[rounds..2 * rounds], &values[2 * rounds..], &values)
     }
 
     fn is_equivalent(&self, before: &[f64], after: &[f64], all: &[f64]) -> bool {
-        let alike = equivalence(before, after, self.rules.margin, self.rules.alpha);
-        alike.is_some_and(|alike| alike.equivalent)
+        let equivalence_found = equivalence(before, after, self.rules.margin, self.rules.alpha);
+        equivalence_found.is_some_and(|equivalence_found| equivalence_found.equivalent)
             && mann_kendall(all).is_some_and(|trend| trend.p > self.rules.alpha)
     }
 

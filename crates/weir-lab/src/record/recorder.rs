@@ -32,7 +32,7 @@ impl Recorder {
         }
     }
 
-    /// Whether there is an additional destination of samples.
+    /// Whether samples have an additional destination.
     pub fn has_sink(&self) -> bool {
         self.sink.is_some()
     }
@@ -102,12 +102,12 @@ impl Recorder {
         tally.first_start = tally.first_start.min(sample.start);
         tally.last_end = tally.last_end.max(sample.end);
         if let Outcome::Error(kind) = sample.outcome {
-            self.keep_error(sample, kind, body);
+            self.record_error(sample, kind, body);
         }
     }
 
     #[cold]
-    fn keep_error(&mut self, sample: &Sample<'_>, kind: ErrorKind, body: &[u8]) {
+    fn record_error(&mut self, sample: &Sample<'_>, kind: ErrorKind, body: &[u8]) {
         let shown = self.shown.entry((sample.label, kind)).or_default();
         if *shown >= MAX_FIRST_ERRORS {
             return;

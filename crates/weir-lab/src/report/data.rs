@@ -28,7 +28,7 @@ pub(super) struct Data {
 }
 
 /// A case over time. All lists have the length of `time`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct CellData {
     name: String,
     /// Seconds of a point.
@@ -112,19 +112,7 @@ pub(super) fn chart_data(stored: &StoredRun) -> Data {
 
 fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: usize) -> CellData {
     let every = seconds.len().div_ceil(points).max(1);
-    let mut data = CellData {
-        name: String::new(),
-        every,
-        time: Vec::new(),
-        round: Vec::new(),
-        stage: Vec::new(),
-        values: BTreeMap::new(),
-        errors: BTreeMap::new(),
-        heat: Vec::new(),
-        recorded: Vec::new(),
-        service: Vec::new(),
-        response: Vec::new(),
-    };
+    let mut data = CellData { every, ..CellData::default() };
     let mut heat = heat.iter().peekable();
     for round in seconds.chunk_by(|a, b| a.round == b.round) {
         for point in round.chunks(every) {
@@ -198,12 +186,12 @@ fn observed(rows: &[ServerRow]) -> BTreeMap<String, Observed> {
         let mut found = Observed::default();
         for row in rows.iter().step_by(every) {
             found.time.push(row.time);
-            let whole = |value: Option<u64>| value.map(|value| value as f64);
+            let float = |value: Option<u64>| value.map(|value| value as f64);
             let values = [
                 ("cpu", row.cpu),
-                ("memory", whole(row.memory)),
-                ("descriptors", whole(row.descriptors)),
-                ("threads", whole(row.threads)),
+                ("memory", float(row.memory)),
+                ("descriptors", float(row.descriptors)),
+                ("threads", float(row.threads)),
                 ("switches", row.switches),
                 ("busiest_thread", row.busiest_thread),
                 ("preempted", row.preempted),

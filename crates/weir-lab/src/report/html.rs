@@ -8,7 +8,7 @@ pub(super) fn json(value: &impl serde::Serialize) -> String {
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// A table. Columns whose head begins with `#` hold numbers.
+/// A table. A head that starts with `#` marks a column of numbers.
 pub(super) fn table(heads: &[&str], rows: &[Vec<Markup>]) -> Markup {
     let class = |at: usize| heads.get(at).filter(|head| head.starts_with('#')).map(|_| "n");
     html! {
@@ -44,11 +44,11 @@ pub(super) fn number(value: f64) -> String {
         _ => 3,
     };
     let text = format!("{value:.digits$}");
-    let (whole, rest) = text.split_once('.').map_or((text.as_str(), ""), |(a, b)| (a, b));
-    let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |whole| ("−", whole));
+    let (integer, rest) = text.split_once('.').map_or((text.as_str(), ""), |(a, b)| (a, b));
+    let (sign, integer) = integer.strip_prefix('-').map_or(("", integer), |integer| ("−", integer));
     let mut grouped = String::new();
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+    for (at, digit) in integer.chars().enumerate() {
+        if at > 0 && (integer.len() - at).is_multiple_of(3) {
             grouped.push('\u{202f}');
         }
         grouped.push(digit);

@@ -213,12 +213,12 @@ pub(super) fn thresholds(summary: &Summary) -> Option<Markup> {
     if summary.cells.len() <= MAX_CASES_WITH_ROWS {
         rows.extend(all.iter().map(|result| row(result)));
     } else {
-        let mut seen: Vec<&str> = Vec::new();
+        let mut listed: Vec<&str> = Vec::new();
         for one in &all {
-            if seen.contains(&one.threshold.as_str()) {
+            if listed.contains(&one.threshold.as_str()) {
                 continue;
             }
-            seen.push(&one.threshold);
+            listed.push(&one.threshold);
             let same = || all.iter().filter(|result| result.threshold == one.threshold);
             rows.extend(same().filter(|result| !result.met).map(|result| row(result)));
             let met = same().filter(|result| result.met).count();
@@ -286,7 +286,7 @@ pub(super) fn comparison(found: &Comparison) -> Markup {
     }
 }
 
-/// Items as a list; nothing without items.
+/// Items as a list; empty without items.
 pub(super) fn list(items: &[String]) -> Markup {
     html! { @if !items.is_empty() { ul { @for item in items { li { (item) } } } } }
 }

@@ -16,8 +16,8 @@ pub(super) fn factor_effects(cells: &[Cell]) -> Option<FactorEffects> {
         return None;
     }
     let rounds = |a: &str, b: &str| {
-        let wanted = |cell: &&Cell| cell.factor(first) == Some(a) && cell.factor(second) == Some(b);
-        cells.iter().find(wanted).map(Cell::throughputs)
+        let is_at = |cell: &&Cell| cell.factor(first) == Some(a) && cell.factor(second) == Some(b);
+        cells.iter().find(is_at).map(Cell::throughputs)
     };
     let (off_off, off_on) = (rounds(firsts[0], seconds[0])?, rounds(firsts[0], seconds[1])?);
     let (on_off, on_on) = (rounds(firsts[1], seconds[0])?, rounds(firsts[1], seconds[1])?);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     /// Seconds since the run started.
     pub time: f64,
-    /// Index of the case in the summary; `None` for the whole run.
+    /// Index of the case in the summary; `None` for the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<usize>,
     /// Kind.

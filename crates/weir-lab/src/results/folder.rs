@@ -25,12 +25,12 @@ pub enum FolderError {
         source: io::Error,
     },
     /// A file has invalid content.
-    #[error("{}: {what}", path.display())]
+    #[error("{}: {problem}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
         /// The problem.
-        what: String,
+        problem: String,
     },
     /// The folder already has results.
     #[error("{} already has results; a run needs a new folder", .0.display())]
@@ -69,16 +69,16 @@ impl Folder {
         if path.join("run.json").exists() {
             return Err(FolderError::InUse(path.to_owned()));
         }
-        let make = |name: &str| {
+        let create_file = |name: &str| {
             let path = path.join(name);
             File::create(&path).map_err(|source| file_error(&path, source))
         };
         let mut folder = Self {
-            series: csv::Writer::from_writer(make("series.csv")?),
-            heat: csv::Writer::from_writer(make("heat.csv")?),
-            server: csv::Writer::from_writer(make("server.csv")?),
-            events: BufWriter::new(make("events.jsonl")?),
-            histograms: BufWriter::new(make("hist.hlog")?),
+            series: csv::Writer::from_writer(create_file("series.csv")?),
+            heat: csv::Writer::from_writer(create_file("heat.csv")?),
+            server: csv::Writer::from_writer(create_file("server.csv")?),
+            events: BufWriter::new(create_file("events.jsonl")?),
+            histograms: BufWriter::new(create_file("hist.hlog")?),
             pending: Pending::default(),
             path: path.to_owned(),
         };
@@ -106,19 +106,19 @@ impl Folder {
     /// A file cannot be written.
     pub fn second(
         &mut self,
-        place: RoundContext,
+        context: RoundContext,
         cell: &str,
         second: &Interval,
         names: &[String],
         transactions: &[Label],
     ) -> Result<(), FolderError> {
-        for row in series::rows(place, second, names, transactions) {
+        for row in series::rows(context, second, names, transactions) {
             self.series.write_record(row).map_err(|error| self.csv_error("series.csv", error))?;
         }
-        let time = format!("{:.3}", place.start + second.second as f64 + 1.0);
-        let heat = [time, place.cell.to_string(), series::heat(second, transactions)];
+        let time = format!("{:.3}", context.start + second.second as f64 + 1.0);
+        let heat = [time, context.cell.to_string(), series::heat(second, transactions)];
         self.heat.write_record(heat).map_err(|error| self.csv_error("heat.csv", error))?;
-        self.add_histograms(place, second);
+        self.add_histograms(context, second);
         if self.pending.seconds >= HISTOGRAM_SECONDS {
             self.write_histograms(cell, names)?;
         }
@@ -168,10 +168,10 @@ impl Folder {
         write_json(&self.path.join("run.json"), run)
     }
 
-    fn add_histograms(&mut self, place: RoundContext, second: &Interval) {
+    fn add_histograms(&mut self, context: RoundContext, second: &Interval) {
         let pending = &mut self.pending;
         if pending.seconds == 0 {
-            pending.start = place.start + second.second as f64;
+            pending.start = context.start + second.second as f64;
             pending.labels.clear();
         }
         pending.seconds += 1;
@@ -259,20 +259,21 @@ impl StoredRun {
 /// A file cannot be written.
 pub(crate) fn write_summary(path: &Path, summary: &Summary) -> Result<(), FolderError> {
     write_json(&path.join("summary.json"), summary)?;
-    let make = |name: &str| {
-        let path = path.join(name);
-        File::create(&path).map(BufWriter::new).map_err(|source| file_error(&path, source))
-    };
-    let wrong =
-        |name: &str, error: csv::Error| file_error(&path.join(name), io::Error::other(error));
-    table::write(make("summary.csv")?, summary).map_err(|error| wrong("summary.csv", error))?;
-    let reports = [(Report::Summary, "summary"), (Report::Aggregate, "aggregate")];
-    for (report, name) in reports {
-        let name = format!("{name}-report.csv");
-        jmeter::write(make(&name)?, summary, report).map_err(|error| wrong(&name, error))?;
+    write_file(path.join("summary.csv"), |out| table::write(out, summary))?;
+    for (name, report) in
+        [("summary-report.csv", Report::Summary), ("aggregate-report.csv", Report::Aggregate)]
+    {
+        write_file(path.join(name), |out| jmeter::write(out, summary, report))?;
     }
-    junit::write(make("junit.xml")?, summary)
-        .map_err(|source| file_error(&path.join("junit.xml"), source))
+    write_file(path.join("junit.xml"), |out| junit::write(out, summary))
+}
+
+fn write_file<E: Into<io::Error>>(
+    path: PathBuf,
+    write: impl FnOnce(BufWriter<File>) -> Result<(), E>,
+) -> Result<(), FolderError> {
+    let written = File::create(&path).and_then(|file| write(BufWriter::new(file)).map_err(E::into));
+    written.map_err(|source| FolderError::File { path, source })
 }
 
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), FolderError> {
@@ -285,7 +286,7 @@ fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), FolderEr
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
     let text = fs::read_to_string(path).map_err(|source| file_error(path, source))?;
     serde_json::from_str(&text)
-        .map_err(|error| FolderError::Content { path: path.to_owned(), what: error.to_string() })
+        .map_err(|error| FolderError::Content { path: path.to_owned(), problem: error.to_string() })
 }
 
 pub(crate) fn file_error(path: &Path, source: io::Error) -> FolderError {

@@ -3,7 +3,7 @@
 //!
 //! A line is `Tag=TAG,start,length,max,BASE64`: seconds since the log's start, milliseconds, and a
 //! histogram of nanoseconds (V2, deflated). A tag is `case/label/service` or
-//! `case/label/response`; characters that the format gives a meaning to are percent-encoded.
+//! `case/label/response`; characters with a meaning in the format are percent-encoded.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,12 +26,12 @@ pub enum HlogError {
     #[error("the log is not text")]
     NoText,
     /// A line is invalid.
-    #[error("line {line}: {what}")]
+    #[error("line {line}: {problem}")]
     Line {
         /// Number of the line, from 1.
         line: usize,
         /// The problem.
-        what: String,
+        problem: String,
     },
 }
 
@@ -100,7 +100,7 @@ pub fn read(log: &[u8]) -> Result<Vec<Interval>, HlogError> {
     for (at, line) in text.lines().enumerate() {
         // Java writes a line with the names of the columns.
         if !line.is_empty() && !line.starts_with(['#', '"']) {
-            let wrong = |what| HlogError::Line { line: at + 1, what };
+            let wrong = |problem| HlogError::Line { line: at + 1, problem };
             intervals.push(parse(line).map_err(wrong)?);
         }
     }
@@ -131,7 +131,7 @@ fn parse(line: &str) -> Result<Interval, String> {
     Ok(Interval { tag, start: seconds(start)?, length: seconds(length)?, histogram })
 }
 
-/// Adds up histograms of the same tag over all intervals: of several generators, or of a whole run.
+/// Adds up histograms of the same tag over all intervals: of several generators, or of a run.
 #[must_use]
 pub fn by_tag(intervals: &[Interval]) -> BTreeMap<String, Histogram<u64>> {
     let mut sums: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn a_written_log_can_be_read() {
         let tag = "users=100, x/echo 100 %/service";
         let log = written(&[interval(tag, 0, 1_234_567, 1000), interval("", 10, 5, 1)]);
         let text = String::from_utf8(log.clone()).expect("text");

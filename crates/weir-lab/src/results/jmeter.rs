@@ -14,19 +14,16 @@ use std::io::Write;
 /// # Errors
 /// The output cannot be written.
 pub(super) fn write(out: impl Write, summary: &Summary, report: Report) -> csv::Result<()> {
-    let mut table = csv::Writer::from_writer(out);
-    table.write_record(report.columns())?;
     let several = summary.cells.len() > 1;
-    for cell in &summary.cells {
-        for mut row in rows(&cell.labels, cell.window, report) {
+    let rows = summary.cells.iter().flat_map(|cell| {
+        rows(&cell.labels, cell.window, report).into_iter().map(move |mut row| {
             if several {
                 row[0] = format!("{}: {}", cell.name, row[0]);
             }
-            table.write_record(row)?;
-        }
-    }
-    table.flush()?;
-    Ok(())
+            row
+        })
+    });
+    report.write(out, rows)
 }
 
 /// The rows of a report for figures over `window` seconds. The first figures are the total, which
@@ -34,35 +31,7 @@ pub(super) fn write(out: impl Write, summary: &Summary, report: Report) -> csv::
 #[must_use]
 pub fn rows(labels: &[LabelFigures], window: f64, report: Report) -> Vec<Vec<String>> {
     let all = labels.iter().skip(1).chain(labels.first());
-    all.map(|figures| row(figures, window, report)).collect()
-}
-
-fn row(figures: &LabelFigures, window: f64, report: Report) -> Vec<String> {
-    let whole = |ms: f64| format!("{}", ms as u64);
-    let rate = |bytes: u64| {
-        let seconds = if window > 0.0 { window } else { f64::INFINITY };
-        format!("{:.2}", bytes as f64 / 1024.0 / seconds)
-    };
-    let times = &figures.service;
-    let range = [times.min, times.max].map(whole);
-    let error = format!("{:.3}%", 100.0 * figures.error_share());
-    let throughput = format!("{:.5}", figures.throughput);
-    let (received, sent) = (rate(figures.received), rate(figures.sent));
-    let mut row = vec![figures.label.clone(), figures.samples.to_string(), whole(times.mean)];
-    match report {
-        Report::Summary => {
-            let bytes = figures.received as f64 / figures.samples.max(1) as f64;
-            row.extend(range);
-            row.push(format!("{:.2}", times.deviation));
-            row.extend([error, throughput, received, sent, format!("{bytes:.1}")]);
-        }
-        Report::Aggregate => {
-            row.extend([times.p50, times.p90, times.p95, times.p99].map(whole));
-            row.extend(range);
-            row.extend([error, throughput, received, sent]);
-        }
-    }
-    row
+    all.map(|figures| report.row(figures, window)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Published figures, shown beside the measured ones.
+//! Published figures, shown with the measured ones.
 
 use super::{Cell, Summary};
 use crate::figures::LabelFigures;

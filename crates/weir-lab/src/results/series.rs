@@ -9,7 +9,6 @@
 //! `heat.csv` has counts of the response times of each second by range: `bucket` n is from
 //! 10^(n/10) to 10^((n+1)/10) microseconds.
 
-use super::Total;
 use crate::program::Label;
 use crate::protocol::Stage;
 use crate::record::{Interval, Tally};
@@ -82,41 +81,38 @@ pub fn columns() -> Vec<String> {
 /// The rows of a second: the total without transactions, then each label with started or completed
 /// samples.
 pub(super) fn rows(
-    place: RoundContext,
+    context: RoundContext,
     second: &Interval,
     names: &[String],
     transactions: &[Label],
 ) -> Vec<Vec<String>> {
-    let open = second.labels.first().is_some_and(|tally| tally.response.is_some());
-    let mut total = Total::new(second.labels.len(), open).without(transactions);
-    total.add(second);
-    let mut rows = vec![row(place, second, "TOTAL", &total.all(), true)];
+    let mut rows = vec![row(context, second, "TOTAL", &second.all(transactions), true)];
     for (name, tally) in names.iter().zip(&second.labels) {
         if tally.started > 0 || tally.samples() > 0 {
-            rows.push(row(place, second, name, tally, false));
+            rows.push(row(context, second, name, tally, false));
         }
     }
     rows
 }
 
 fn row(
-    place: RoundContext,
+    context: RoundContext,
     second: &Interval,
     label: &str,
     tally: &Tally,
-    whole: bool,
+    is_total: bool,
 ) -> Vec<String> {
-    let only_whole = |count: u64| if whole { count.to_string() } else { String::new() };
+    let total_only = |count: u64| if is_total { count.to_string() } else { String::new() };
     let mut row = vec![
-        format!("{:.3}", place.start + second.second as f64 + 1.0),
-        place.cell.to_string(),
-        place.round.to_string(),
-        place.stage_name().to_owned(),
+        format!("{:.3}", context.start + second.second as f64 + 1.0),
+        context.cell.to_string(),
+        context.round.to_string(),
+        context.stage_name().to_owned(),
         label.to_owned(),
-        only_whole(second.offered),
-        only_whole(second.dropped),
-        only_whole(second.in_flight),
-        only_whole(second.users),
+        total_only(second.offered),
+        total_only(second.dropped),
+        total_only(second.in_flight),
+        total_only(second.users),
     ];
     let counts = [tally.started, tally.ok, tally.expected];
     let bytes = [tally.received, tally.body, tally.decoded, tally.sent];
@@ -234,7 +230,7 @@ mod tests {
     use super::super::total::tests::second as sample;
     use super::*;
 
-    fn place() -> RoundContext {
+    fn context() -> RoundContext {
         RoundContext {
             cell: 2,
             round: 7,
@@ -247,7 +243,7 @@ mod tests {
     #[test]
     fn a_row_has_every_column() {
         let rows =
-            rows(place(), &sample(3, 250, 4), &["echo, x".to_owned(), "unused".to_owned()], &[]);
+            rows(context(), &sample(3, 250, 4), &["echo, x".to_owned(), "unused".to_owned()], &[]);
         assert_eq!(rows.len(), 2, "all together and one label");
         assert!(rows.iter().all(|row| row.len() == columns().len()));
         let value = |name: &str| {

@@ -10,7 +10,7 @@ pub struct ServerRow {
     pub time: f64,
     /// Name of the process or gauge, `host` or `generator`.
     pub subject: String,
-    /// Cores used since the previous row: 1 is one whole core.
+    /// Cores used since the previous row: 1 is one core.
     pub cpu: Option<f64>,
     /// CPU of its busiest thread, as a share of a core.
     pub busiest_thread: Option<f64>,

@@ -1,6 +1,7 @@
 //! `summary.json`: the result.
 
 use super::{Comparison, Published};
+use crate::engine::RateStep;
 use crate::figures::{LabelFigures, Times};
 use crate::protocol::fixed::Fixed;
 use crate::protocol::{LoggedRound, Outcome};
@@ -28,7 +29,7 @@ pub struct Summary {
     pub interrupted: Option<String>,
     /// The cases.
     pub cells: Vec<Cell>,
-    /// Effects of the factors, if there are exactly two with two levels each.
+    /// Effects of the factors, if the run has exactly two with two levels each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<FactorEffects>,
     /// Comparison with a baseline.
@@ -83,7 +84,7 @@ pub struct Cell {
     pub open: Option<Open>,
     /// Rate steps of `find-max`.
     #[serde(default, rename = "holds", skip_serializing_if = "Vec::is_empty")]
-    pub rate_steps: Vec<RateStepResult>,
+    pub rate_steps: Vec<RateStep>,
     /// Resources of the generator.
     #[serde(default)]
     pub generator: Generator,
@@ -150,26 +151,6 @@ pub struct Open {
     pub dropped: u64,
     /// Send lag in milliseconds.
     pub send_lag: Times,
-}
-
-/// Result of a rate step of `find-max`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RateStepResult {
-    /// Offered iterations per second.
-    pub rate: f64,
-    /// Successful samples per second.
-    pub achieved: f64,
-    /// Share of samples that failed.
-    pub errors: f64,
-    /// Dropped iterations.
-    pub dropped: u64,
-    /// The longer step that confirms the found rate.
-    pub confirms: bool,
-    /// The objective was met.
-    #[serde(rename = "kept")]
-    pub met: bool,
-    /// Verdict as text.
-    pub verdict: String,
 }
 
 /// Resources of the generator.
@@ -271,8 +252,8 @@ impl Summary {
         self.reasons = Vec::new();
         for cell in &self.cells {
             for reason in &cell.reasons {
-                let place = if several { format!("{}: ", cell.name) } else { String::new() };
-                self.reasons.push(format!("{place}{reason}"));
+                let prefix = if several { format!("{}: ", cell.name) } else { String::new() };
+                self.reasons.push(format!("{prefix}{reason}"));
             }
         }
         if let Some(comparison) = &self.comparison {
@@ -312,10 +293,7 @@ impl Summary {
 /// first case, and each case has its own.
 fn percentiles(figures: Option<&LabelFigures>) -> serde_json::Value {
     let times = figures.map(|figures| figures.response.clone()).unwrap_or_default();
-    let mut percentiles = serde_json::Map::new();
-    for ((name, _), value) in Times::PERCENTILES.iter().zip(times.percentiles()) {
-        percentiles.insert((*name).to_owned(), value.into());
-    }
+    let mut percentiles = times.named_percentiles();
     percentiles.insert("max".to_owned(), times.max.into());
     percentiles.into()
 }
@@ -335,6 +313,7 @@ fn cell_line(cell: &Cell) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::StepVerdict;
     use crate::protocol::{LoggedRound, ProtocolResult, RoundSize, RoundUse};
     use crate::stats::WarmUpTrend;
 
@@ -365,9 +344,18 @@ mod tests {
             found: "2.5/s".to_owned(),
             about_errors: false,
         };
+        let step = RateStep {
+            rate: 100.0,
+            achieved: 99.0,
+            errors: 0.0,
+            dropped: 0,
+            confirms: false,
+            met: false,
+            verdict: StepVerdict::Errors,
+        };
         let cell = Cell {
             violations: vec![Violation::Stalled { seconds: 1.0, of: 2.0 }],
-            rate_steps: vec![RateStepResult::default()],
+            rate_steps: vec![step],
             thresholds: vec![threshold],
             rounds: vec![round],
             protocol: Some(outcome),
@@ -378,6 +366,7 @@ mod tests {
         assert_eq!(json["traits"]["users"], serde_json::Value::Null);
         assert_eq!(json["flaws"][0]["kind"], "held-up");
         assert_eq!(json["holds"][0]["kept"], false);
+        assert_eq!(json["holds"][0]["verdict"], "too many errors");
         assert_eq!(json["thresholds"][0]["kept"], true);
         assert_eq!(json["rounds"][0]["extent"]["iterations"], 5);
         assert_eq!(json["rounds"][0]["used"], "flawed");

@@ -2,59 +2,32 @@
 
 use crate::figures::LabelFigures;
 use crate::program::Label;
-use crate::record::{FirstError, Interval, Tally, histogram};
+use crate::record::{Interval, Tally};
 use crate::validity::Evidence;
-use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// First failed samples of each label and kind.
-const MAX_SAMPLES_PER_KIND: usize = 3;
 /// Largest number of failed samples.
 const MAX_SAMPLES: usize = 100;
 
 /// Figures of several seconds.
 #[derive(Clone, Debug)]
 pub struct Total {
-    /// By label.
-    labels: Vec<Tally>,
+    sum: Interval,
     /// Labels that are excluded from the total.
     left_out: Vec<Label>,
     /// Seconds from the first request to the last response, of all added rounds.
     window: f64,
-    /// Iterations offered by the schedule of an open model.
-    pub offered: u64,
-    /// Iterations dropped.
-    pub dropped: u64,
-    /// Send lag in nanoseconds.
-    pub send_lag: Histogram<u64>,
-    /// CPU time of the generator, in seconds.
-    pub generator_cpu: f64,
-    /// CPU of the busiest loop, as a share of a core, averaged over seconds.
+    /// Sum of the shares of the busiest loop in each second.
     busiest: f64,
     seconds: u64,
-    /// Stalled time of the most affected loop of the generator, in seconds.
-    stalled: f64,
-    /// First failed samples.
-    pub first_errors: Vec<FirstError>,
 }
 
 impl Total {
     /// An empty sum for this number of labels. With `open`, response times are recorded separately.
     #[must_use]
     pub fn new(labels: usize, open: bool) -> Self {
-        Self {
-            labels: vec![Tally::new(open); labels],
-            left_out: Vec::new(),
-            window: 0.0,
-            offered: 0,
-            dropped: 0,
-            send_lag: histogram(),
-            generator_cpu: 0.0,
-            busiest: 0.0,
-            seconds: 0,
-            stalled: 0.0,
-            first_errors: Vec::new(),
-        }
+        let sum = Interval::new(0, labels, open);
+        Self { sum, left_out: Vec::new(), window: 0.0, busiest: 0.0, seconds: 0 }
     }
 
     /// Excludes labels from the total: transactions, whose requests have labels of their own.
@@ -66,60 +39,47 @@ impl Total {
 
     /// Adds a second of a round.
     pub fn add(&mut self, second: &Interval) {
-        for (total, tally) in self.labels.iter_mut().zip(&second.labels) {
-            total.add(tally);
-        }
-        self.offered += second.offered;
-        self.dropped += second.dropped;
-        if let Some(lag) = &second.send_lag {
-            // Both grow automatically and have the same digits.
-            let _ = self.send_lag.add(lag);
-        }
-        self.generator_cpu += second.generator_cpu as f64 / 1e9;
+        self.add_interval(second);
         self.busiest += second.busiest_loop;
         self.seconds += 1;
-        self.stalled += second.stalled as f64 / 1e9;
-        self.keep_errors(&second.first_errors);
+    }
+
+    fn add_interval(&mut self, interval: &Interval) {
+        self.sum.add(interval, false);
+        self.sum.first_errors.truncate(MAX_SAMPLES);
     }
 
     /// Ends a round whose measured time starts `from` nanoseconds after its start (0, or the end of
     /// the cut). The window goes from there, or from the first request, to the last response.
     pub fn end_round(&mut self, from: u64) {
-        let first = self.labels.iter().map(|tally| tally.first_start).min();
-        let last = self.labels.iter().map(|tally| tally.last_end).max();
+        let first = self.sum.labels.iter().map(|tally| tally.first_start).min();
+        let last = self.sum.labels.iter().map(|tally| tally.last_end).max();
         if let (Some(first), Some(last)) = (first, last) {
             self.window += last.saturating_sub(first.max(from)) as f64 / 1e9;
         }
-        for tally in &mut self.labels {
+        for tally in &mut self.sum.labels {
             (tally.first_start, tally.last_end) = (u64::MAX, 0);
         }
     }
 
     /// Adds another round.
     pub fn merge(&mut self, other: &Self) {
-        for (total, tally) in self.labels.iter_mut().zip(&other.labels) {
-            total.add(tally);
-        }
+        self.add_interval(&other.sum);
         self.window += other.window;
-        self.offered += other.offered;
-        self.dropped += other.dropped;
-        let _ = self.send_lag.add(&other.send_lag);
-        self.generator_cpu += other.generator_cpu;
         self.busiest += other.busiest;
         self.seconds += other.seconds;
-        self.stalled += other.stalled;
-        self.keep_errors(&other.first_errors);
     }
 
-    fn keep_errors(&mut self, errors: &[FirstError]) {
-        for error in errors {
-            let alike =
-                |known: &&FirstError| known.label == error.label && known.kind == error.kind;
-            let room = self.first_errors.len() < MAX_SAMPLES;
-            if room && self.first_errors.iter().filter(alike).count() < MAX_SAMPLES_PER_KIND {
-                self.first_errors.push(error.clone());
-            }
-        }
+    /// Sums of the seconds: offered and dropped iterations, send lag, first failed samples.
+    #[must_use]
+    pub fn sum(&self) -> &Interval {
+        &self.sum
+    }
+
+    /// CPU time of the generator, in seconds.
+    #[must_use]
+    pub fn generator_cpu(&self) -> f64 {
+        self.sum.generator_cpu as f64 / 1e9
     }
 
     /// Seconds from the first request to the last response of each round, added up.
@@ -131,14 +91,7 @@ impl Total {
     /// The total without excluded labels.
     #[must_use]
     pub fn all(&self) -> Tally {
-        let open = self.labels.first().is_some_and(|tally| tally.response.is_some());
-        let mut all = Tally::new(open);
-        for (index, tally) in self.labels.iter().enumerate() {
-            if !self.left_out.iter().any(|label| label.0 as usize == index) {
-                all.add(tally);
-            }
-        }
-        all
+        self.sum.all(&self.left_out)
     }
 
     /// Figures of all samples, then of every label with samples. `names` are the labels of the
@@ -146,7 +99,7 @@ impl Total {
     #[must_use]
     pub fn figures(&self, names: &[String]) -> Vec<LabelFigures> {
         let mut figures = vec![LabelFigures::new("TOTAL", &self.all(), self.window)];
-        for (name, tally) in names.iter().zip(&self.labels) {
+        for (name, tally) in names.iter().zip(&self.sum.labels) {
             if tally.samples() > 0 {
                 figures.push(LabelFigures::new(name, tally, self.window));
             }
@@ -173,12 +126,14 @@ impl Total {
             window: Duration::from_secs_f64(self.window),
             throughput: all.throughput,
             offered: rate,
-            dropped: self.dropped,
-            send_lag: Duration::from_nanos(self.send_lag.value_at_percentile(99.0)),
+            dropped: self.sum.dropped,
+            send_lag: Duration::from_nanos(
+                self.sum.send_lag.as_ref().map_or(0, |lag| lag.value_at_percentile(99.0)),
+            ),
             quantum,
             p99: milliseconds(all.response.p99),
             generator: self.busiest_loop(),
-            stalled: Duration::from_secs_f64(self.stalled),
+            stalled: Duration::from_nanos(self.sum.stalled),
             ..Evidence::default()
         }
     }
@@ -187,6 +142,7 @@ impl Total {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::record::histogram;
 
     /// A second with `ok` samples of `ms` milliseconds of label 0 of two.
     pub(crate) fn second(at: u64, ok: u64, ms: u64) -> Interval {
@@ -241,7 +197,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn evidence_is_what_was_seen() {
+    fn evidence_has_the_sums() {
         let mut total = Total::new(2, true);
         (0..4).for_each(|at| total.add(&second(at, 100, 3)));
         total.end_round(0);

@@ -29,8 +29,8 @@ impl Backends {
     }
 
     /// Whether a backend other than the running one is required.
-    pub(super) fn must_start(&self, wanted: Option<&Backend>) -> bool {
-        wanted.is_some() && self.running.as_ref().map(|(backend, ..)| backend) != wanted
+    pub(super) fn must_start(&self, requested: Option<&Backend>) -> bool {
+        requested.is_some() && self.running.as_ref().map(|(backend, ..)| backend) != requested
     }
 
     /// Process id of the running backend.
@@ -38,35 +38,35 @@ impl Backends {
         self.running.as_ref().map(|(_, process, _)| process.pid())
     }
 
-    /// Starts the wanted backend unless it is running, and stops any other. Returns its address, if
+    /// Starts the requested backend unless it is running, and stops any other. Returns its address, if
     /// known.
     pub(super) fn ensure(
         &mut self,
-        wanted: Option<&Backend>,
+        requested: Option<&Backend>,
         control: &Control,
     ) -> Result<Option<String>, String> {
         if let Some((running, _, address)) = &self.running
-            && Some(running) == wanted
+            && Some(running) == requested
         {
             return Ok(address.clone());
         }
         // The running backend may use the same port.
         self.running = None;
-        let Some(wanted) = wanted else { return Ok(None) };
+        let Some(requested) = requested else { return Ok(None) };
         let (process, address) = self
-            .start(wanted, control)
+            .start(requested, control)
             .map_err(|why| format!("the backend did not start: {why}"))?;
-        self.running = Some((wanted.clone(), process, address.clone()));
+        self.running = Some((requested.clone(), process, address.clone()));
         Ok(address)
     }
 
     fn start(
         &mut self,
-        wanted: &Backend,
+        requested: &Backend,
         control: &Control,
     ) -> Result<(Process, Option<String>), String> {
         let log = self.folder.join("backend.log");
-        match wanted {
+        match requested {
             Backend::Echo { port, delay } => {
                 let port = if *port == 0 { self.own_port()? } else { *port };
                 let mut command = Command::new(&self.weir);
@@ -78,22 +78,22 @@ impl Backends {
             }
             Backend::Command { command, ready } => {
                 let takes = |text: &String| text.contains(PORT);
-                let asks = command.iter().any(takes) || ready.iter().any(takes);
-                let port = if asks { Some(self.own_port()?) } else { None };
+                let needs_port = command.iter().any(takes) || ready.iter().any(takes);
+                let port = if needs_port { Some(self.own_port()?) } else { None };
                 let names = Placeholders { port, ..Placeholders::default() };
                 let (program, arguments) =
                     command.split_first().ok_or_else(|| "its command is empty".to_owned())?;
                 let mut command = Command::new(names.fill(program));
                 command.args(arguments.iter().map(|argument| names.fill(argument)));
                 let mut process = Process::start(&mut command, &log, false)?;
-                let place = ready.as_ref().map(|url| names.fill(url));
-                let place = place.and_then(|url| Origin::parse(&url).ok());
-                if let Some((origin, target)) = &place {
+                let ready_at = ready.as_ref().map(|url| names.fill(url));
+                let ready_at = ready_at.and_then(|url| Origin::parse(&url).ok());
+                if let Some((origin, target)) = &ready_at {
                     process.until(READY_TIMEOUT, control, |_| {
                         is_ready(origin, Some(target.as_str())).then_some(())
                     })?;
                 }
-                let address = place.map(|(origin, _)| origin.authority());
+                let address = ready_at.map(|(origin, _)| origin.authority());
                 Ok((process, address.or_else(|| port.map(|port| local(port).to_string()))))
             }
         }

@@ -41,18 +41,18 @@ impl Wait {
     }
 
     /// Waits; `false` after the timeout.
-    pub(super) fn until_idle(&self, patience: Duration, control: &Control) -> bool {
+    pub(super) fn until_idle(&self, timeout: Duration, control: &Control) -> bool {
         let start = Instant::now();
         loop {
-            let (done, late) = match self {
+            let (done, timed_out) = match self {
                 Self::Time(time) => (start.elapsed() >= *time, false),
                 Self::Zero(gauges) => {
                     let found = gauges.scrape();
                     let zero = found.is_some_and(|all| all.iter().all(|(_, value)| *value <= 0.0));
-                    (zero, start.elapsed() >= patience)
+                    (zero, start.elapsed() >= timeout)
                 }
             };
-            if done || late || control.is_stopped() {
+            if done || timed_out || control.is_stopped() {
                 return done;
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -60,7 +60,7 @@ impl Wait {
     }
 }
 
-/// Gauges of a server: of the given page, or weir's own page.
+/// Gauges of a server: of the metrics page of the scenario, or of weir's own.
 pub(super) fn gauges(
     live: &RunningServer,
     metrics: Option<&str>,

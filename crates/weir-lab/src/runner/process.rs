@@ -59,10 +59,10 @@ impl Process {
     pub(super) fn event(
         &mut self,
         name: &str,
-        patience: Duration,
+        timeout: Duration,
         control: &Control,
     ) -> Result<Value, String> {
-        self.until(patience, control, |process| {
+        self.until(timeout, control, |process| {
             match process.events.as_ref().map(Receiver::try_recv) {
                 Some(Ok(event)) if event["event"] == name => Some(Ok(event)),
                 // A process without output is about to exit, or unusable.
@@ -76,11 +76,11 @@ impl Process {
     /// Waits until `ready` returns a value, at most for `patience`.
     pub(super) fn until<T>(
         &mut self,
-        patience: Duration,
+        timeout: Duration,
         control: &Control,
         mut ready: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, String> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(found) = ready(self) {
                 return Ok(found);
@@ -92,7 +92,7 @@ impl Process {
                 return Err("interrupted".to_owned());
             }
             if Instant::now() >= deadline {
-                let seconds = patience.as_secs_f64();
+                let seconds = timeout.as_secs_f64();
                 return Err(self.with_log_tail(&format!("it was not ready within {seconds} s")));
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -101,12 +101,12 @@ impl Process {
 
     /// The error, with the end of the process output.
     fn with_log_tail(&self, why: &str) -> String {
-        let said = log_tail(&self.log);
+        let tail = log_tail(&self.log);
         let log = self.log.display();
-        if said.is_empty() {
+        if tail.is_empty() {
             format!("{why}; it printed nothing")
         } else {
-            format!("{why}; {log} ends with: {said}")
+            format!("{why}; {log} ends with: {tail}")
         }
     }
 
@@ -183,8 +183,8 @@ mod tests {
         let log = folder.path().join("deep/log");
         let script = r#"echo noise; echo '{"event":"other"}'; sleep 60 & echo "{\"event\":\"ready\",\"of\":$!}"; wait"#;
         let mut process = shell(script, &log);
-        let patience = Duration::from_secs(30);
-        let event = process.event("ready", patience, &Control::default()).unwrap();
+        let timeout = Duration::from_secs(30);
+        let event = process.event("ready", timeout, &Control::default()).unwrap();
         let started = event["of"].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap();
         drop(process);
         // Nobody may have taken note of its end yet.
@@ -194,18 +194,18 @@ mod tests {
         };
         let start = Instant::now();
         while runs(started) {
-            assert!(start.elapsed() < patience, "what it started still runs");
+            assert!(start.elapsed() < timeout, "what it started still runs");
             std::thread::sleep(POLL_INTERVAL);
         }
         assert!(std::fs::read_to_string(&log).unwrap().starts_with("noise\n"));
     }
 
     #[test]
-    fn why_it_did_not_start_is_said() {
+    fn a_failed_start_has_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        let (patience, control) = (Duration::from_secs(30), Control::default());
-        let why = shell("echo no such thing >&2; exit 7", &log).event("ready", patience, &control);
+        let (timeout, control) = (Duration::from_secs(30), Control::default());
+        let why = shell("echo no such thing >&2; exit 7", &log).event("ready", timeout, &control);
         let why = why.unwrap_err();
         assert!(why.contains("no such thing"), "{why}");
         let quick = Duration::from_millis(50);

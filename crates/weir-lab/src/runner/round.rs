@@ -47,9 +47,10 @@ impl Runner<'_> {
         let control = Control::default();
         let mut written = Ok(());
         let ended = {
-            let (measurement, outer, tell) = (&mut self.measurement, self.control, &mut self.watch);
+            let (measurement, run_control, notify) =
+                (&mut self.measurement, self.control, &mut self.watch);
             engine::run(program, &options, &control, &mut |event| {
-                control.follow(outer);
+                control.follow(run_control);
                 let result = match event {
                     Event::Second(second) => {
                         measurement.second(second).and_then(|()| measurement.observe(watch.rows()))
@@ -62,7 +63,7 @@ impl Runner<'_> {
                 if written.is_ok() {
                     written = result;
                 }
-                tell(&Step::Load(event));
+                notify(&Step::Load(event));
             })
         };
         written?;

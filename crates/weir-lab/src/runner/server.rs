@@ -51,14 +51,9 @@ pub(super) struct RunningServer {
 impl RunningServer {
     /// A server that the Lab did not start.
     pub(super) fn existing_server(origin: Origin) -> Self {
-        let pids = if is_here(&origin.host) { listening_on(origin.port) } else { Vec::new() };
+        let pids = if origin.is_loopback() { listening_on(origin.port) } else { Vec::new() };
         Self { origin, admin: None, pids, data: None, is_own: false }
     }
-}
-
-/// Whether a host is this machine.
-fn is_here(host: &str) -> bool {
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
 /// Running servers.
@@ -85,7 +80,7 @@ impl Servers {
         running.find(|(known, ..)| known == key).map(|(_, _, live)| live.clone())
     }
 
-    /// Stops all unneeded servers. Returns whether there was one.
+    /// Stops all unneeded servers. Returns whether one was running.
     pub(super) fn stop_unneeded(&mut self, needed: &[Key]) -> bool {
         let (keep, drop) = std::mem::take(&mut self.running)
             .into_iter()

@@ -5,7 +5,7 @@ use super::request::Context;
 use super::texts::Known;
 use crate::form::form_encode;
 use crate::generate::{Corpus, GenerateError, Payload};
-use crate::program::{Body, Function, Text, TextPart};
+use crate::program::{Body, Text};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,18 +34,15 @@ pub(super) fn body(
     // A JSON null is a body, too.
     if let Some(node) = request.get("json") {
         let text = node.to_json().unwrap_or_default();
-        return (text_body(known.text(&text, node, report)), Some(JSON));
+        return (known.text(&text, node, report).into(), Some(JSON));
     }
     let Some(node) = fields.get("body") else { return (Body::None, None) };
     if node.members().is_none() {
-        return (text_body(known.node(node, report)), None);
+        return (known.node(node, report).into(), None);
     }
     let fields = Fields(node);
     if let Some(form) = fields.get("form") {
-        return (
-            text_body(encoded(form, known, report)),
-            Some("application/x-www-form-urlencoded"),
-        );
+        return (encoded(form, known, report).into(), Some("application/x-www-form-urlencoded"));
     }
     let (payload, content_type) = payload(fields, context.folder);
     match generate(&payload, context.bodies) {
@@ -62,19 +59,12 @@ pub(super) fn body(
 fn generate(payload: &Payload, bodies: &Bodies) -> Result<Vec<Bytes>, GenerateError> {
     let mut bodies = bodies.borrow_mut();
     let key = format!("{payload:?}");
-    if let Some(made) = bodies.get(&key) {
-        return Ok(made.clone());
+    if let Some(generated) = bodies.get(&key) {
+        return Ok(generated.clone());
     }
-    let made = payload.make()?;
-    bodies.insert(key, made.clone());
-    Ok(made)
-}
-
-fn text_body(text: Text) -> Body {
-    match text.as_fixed() {
-        Some(fixed) => Body::Bytes(Bytes::copy_from_slice(fixed.as_bytes())),
-        None => Body::Text(text),
-    }
+    let generated = payload.make()?;
+    bodies.insert(key, generated.clone());
+    Ok(generated)
 }
 
 fn payload(fields: Fields<'_>, folder: &Path) -> (Payload, Option<&'static str>) {
@@ -106,18 +96,11 @@ fn payload(fields: Fields<'_>, folder: &Path) -> (Payload, Option<&'static str>)
 
 /// The fields of a form; constants are encoded now.
 fn encoded(form: &Node, known: &Known, report: &mut Diagnostics) -> Text {
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     for member in form.members().unwrap_or_default() {
-        let and = if pieces.is_empty() { "" } else { "&" };
-        pieces.push(TextPart::Literal(format!("{and}{}=", form_encode(&member.key)).into()));
-        let value = known.node(&member.value, report);
-        pieces.extend(value.parts().iter().map(|piece| match piece {
-            TextPart::Literal(text) => TextPart::Literal(form_encode(text).into()),
-            other => {
-                let text = Text::from_parts([other.clone()]);
-                TextPart::Function(Box::new(Function::FormEncode { text }))
-            }
-        }));
+        let and = if parts.is_empty() { "" } else { "&" };
+        parts.push(format!("{and}{}=", form_encode(&member.key)).as_str().into());
+        parts.extend(known.node(&member.value, report).form_encoded());
     }
-    Text::from_parts(pieces)
+    Text::from_parts(parts)
 }

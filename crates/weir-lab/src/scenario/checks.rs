@@ -72,7 +72,7 @@ pub(super) fn check(node: &Node, known: &Known, report: &mut Diagnostics) -> Opt
     } else if let Some(limit) = fields.duration("under") {
         CheckKind::Duration(limit)
     } else {
-        let order = if not { SizeOperator::NotEqual } else { SizeOperator::Equal };
+        let order = if not { SizeOperator::NOT_EQUAL } else { SizeOperator::EQUAL };
         CheckKind::Size { field: Some(Field::Body), order, bytes: fields.size("bytes")? }
     };
     if let (Some(equals), None) = (node.get("equals"), fields.get("json")) {

@@ -1,5 +1,6 @@
 //! Reads the members of a checked mapping. Invalid values are absent here; the check reports them.
 
+use std::str::FromStr;
 use std::time::Duration;
 use weir_document::draft::{Meaning, Member, Node};
 use weir_document::units;
@@ -9,7 +10,7 @@ use weir_document::units;
 pub(super) struct Fields<'n>(pub(super) &'n Node);
 
 impl<'n> Fields<'n> {
-    /// The value of a key, if there is one.
+    /// The value of a key, unless missing or null.
     pub(super) fn get(self, key: &str) -> Option<&'n Node> {
         self.0.get(key).filter(|node| !node.is_null())
     }
@@ -34,6 +35,10 @@ impl<'n> Fields<'n> {
 
     pub(super) fn text(self, key: &str) -> Option<&'n str> {
         self.get(key)?.text()
+    }
+
+    pub(super) fn choice<T: FromStr>(self, key: &str) -> Option<T> {
+        self.text(key)?.parse().ok()
     }
 
     pub(super) fn owned(self, key: &str) -> Option<String> {

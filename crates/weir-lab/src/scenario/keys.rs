@@ -4,12 +4,16 @@ mod load;
 mod request;
 mod run;
 
-pub(super) use load::PERCENTILES;
+pub(super) use load::{Grouping, PERCENTILES};
 pub(super) use request::METHODS;
 
+use super::Restart;
+use crate::program::Share;
+use crate::protocol::CaseOrder;
 use load::LOAD;
 use request::REQUEST;
 use run::{LEVELS, OBSERVE, PROTOCOL, PUBLISHED};
+use strum::VariantNames;
 use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 /// A count, at least one.
@@ -24,7 +28,7 @@ const SHARE: Kind = Kind::Format(format::PERCENT);
 const TIME: Kind = Kind::Format(format::DURATION);
 const LENGTH: Kind = Kind::Format(format::POSITIVE_DURATION);
 
-/// The whole file.
+/// The file.
 pub(super) static ROOT: Shape = Shape {
     misspellings: &[
         ("scenarios", "write `requests`"),
@@ -139,12 +143,8 @@ static SERVER: Shape = Shape {
             Key::new("ready", Kind::Text, "Path with a 2xx response once the server is ready.")
                 .default("its port is open"),
             Key::new("patience", LENGTH, "Time to become ready.").default("30s"),
-            Key::new(
-                "restart",
-                Kind::Enum(&["case", "cell", "never"]),
-                "When the server is restarted.",
-            )
-            .default("case"),
+            Key::new("restart", Kind::Enum(Restart::VARIANTS), "When the server is restarted.")
+                .default("case"),
         ],
     )
 };
@@ -185,12 +185,8 @@ static CASES: Shape = Shape::new(
         Key::new("factors", Kind::Table(Names::Name, &VALUES), "Factors and their levels.")
             .required(),
         Key::new("apply", Kind::Object(&APPLY), "Settings of a case.").required(),
-        Key::new(
-            "order",
-            Kind::Enum(&["interleaved", "sequential", "randomized"]),
-            "Order of the rounds of the cases.",
-        )
-        .default("interleaved"),
+        Key::new("order", Kind::Enum(CaseOrder::VARIANTS), "Order of the rounds of the cases.")
+            .default("interleaved"),
     ],
 );
 
@@ -231,7 +227,7 @@ static FEEDER: Shape = Shape {
                 "Start again after the last row; otherwise the user ends.",
             )
             .default("recycle"),
-            Key::new("share", Kind::Enum(&["all", "group", "user"]), "Scope of the read position.")
+            Key::new("share", Kind::Enum(Share::VARIANTS), "Scope of the read position.")
                 .default("all"),
             Key::new("random", Kind::Bool, "Random rows, each chosen independently.")
                 .default("false"),

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, rate};
 use super::keys::PERCENTILES;
-use crate::program::{Cookies, Executor, FindMax, Group, OnError, Phase, Stage, Step, Users};
+use crate::program::{ArrivalRate, Cookies, Executor, FindMax, Group, Phase, Stage, Step, Users};
 use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, codes};
@@ -23,26 +23,6 @@ const EXECUTORS: [(&str, &[&str], &[&str]); 7] = [
 /// Default backlog: iterations of this number of seconds.
 const BACKLOG_SECONDS: f64 = 10.0;
 
-/// Grouping of the requests of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grouping {
-    /// All requests in one iteration.
-    Together,
-    /// Each request in its own group, one after the other.
-    Consecutive,
-    /// Each request in its own group, all at once.
-    Parallel,
-}
-
-/// The grouping of a load.
-pub(super) fn grouping(load: &Node) -> Grouping {
-    match Fields(load).text("groups") {
-        Some("consecutive") => Grouping::Consecutive,
-        Some("parallel") => Grouping::Parallel,
-        _ => Grouping::Together,
-    }
-}
-
 /// The group of a load with these steps.
 pub(super) fn group(
     load: &Node,
@@ -61,12 +41,7 @@ pub(super) fn group(
         executor,
         delay: fields.duration("delay").unwrap_or_default(),
         steps: all,
-        on_error: match fields.text("on_error") {
-            Some("next-iteration") => OnError::NextIteration,
-            Some("stop-user") => OnError::StopUser,
-            Some("stop") => OnError::StopRun,
-            _ => OnError::Continue,
-        },
+        on_error: fields.choice("on_error").unwrap_or_default(),
         cookies: match (fields.bool("cookies", false), fields.bool("new_user", false)) {
             (false, _) => Cookies::Ignored,
             (true, false) => Cookies::Kept,
@@ -145,13 +120,13 @@ fn arrivals(load: &Node) -> Option<Executor> {
         None => stages(load)?,
     };
     let highest = stages.iter().map(|stage| stage.target).fold(start.unwrap_or(0.0), f64::max);
-    Some(Executor::ArrivalRate {
+    Some(Executor::ArrivalRate(ArrivalRate {
         start: start.unwrap_or(0.0),
         stages,
         quantum: quantum(fields),
         max_in_flight: max_in_flight(fields),
         backlog: fields.integer("backlog").unwrap_or((highest * BACKLOG_SECONDS).ceil() as u64),
-    })
+    }))
 }
 
 fn quantum(fields: Fields<'_>) -> Duration {
@@ -178,7 +153,7 @@ fn find_max(fields: Fields<'_>) -> Option<FindMax> {
         errors: slo.share("errors").unwrap_or(0.0),
         limits: limits.collect(),
         precision: fields.share("precision").unwrap_or(0.02),
-        hold: fields.duration("hold").unwrap_or(Duration::from_secs(10)),
+        step_duration: fields.duration("hold").unwrap_or(Duration::from_secs(10)),
         confirm: fields.duration("confirm").unwrap_or(Duration::from_secs(60)),
         quantum: quantum(fields),
         max_in_flight: max_in_flight(fields),

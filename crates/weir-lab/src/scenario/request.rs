@@ -6,7 +6,7 @@ use super::keys::METHODS;
 use super::texts::Known;
 use super::{Target, checks};
 use crate::program::{
-    Origin, Pause, Program, Redirects, Request, StatusSet, Step, Text, TextPart, Timeouts, Url,
+    Origin, Pause, Program, Request, StatusSet, Step, Text, TextPart, Timeouts, Url,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -88,10 +88,7 @@ fn request(
         keep_alive: fields.bool("keep_alive", true),
         http2: context.target.http2,
         timeouts,
-        redirects: match fields.text("redirects") {
-            Some("follow") => Redirects::Follow,
-            _ => Redirects::Ignore,
-        },
+        redirects: fields.choice("redirects").unwrap_or_default(),
         success: StatusSet::success(),
         expected: checks::statuses(fields.many("expected"), report),
         checks,
@@ -106,8 +103,8 @@ fn url(path: &Node, context: &Context<'_>, report: &mut Diagnostics) -> Option<U
         Some(TextPart::Literal(start)) => start.to_string(),
         _ => String::new(),
     };
-    let wrong = |piece: &TextPart| {
-        matches!(piece, TextPart::Literal(text)
+    let wrong = |part: &TextPart| {
+        matches!(part, TextPart::Literal(text)
             if text.contains(|c: char| c.is_ascii_control() || c == ' ' || c == '#'))
     };
     if target.parts().iter().any(wrong) {
@@ -117,7 +114,7 @@ fn url(path: &Node, context: &Context<'_>, report: &mut Diagnostics) -> Option<U
         return None;
     }
     if start.starts_with("http://") || start.starts_with("https://") {
-        let Some(fixed) = target.as_fixed() else { return Some(Url::Whole(target)) };
+        let Some(fixed) = target.as_fixed() else { return Some(Url::Absolute(target)) };
         return match Origin::parse(fixed) {
             Ok((origin, target)) => Some(Url::Parts { origin, target: Text::fixed(target) }),
             Err(error) => {

@@ -3,12 +3,13 @@
 use super::body::Bodies;
 use super::cells::{self, Combination};
 use super::fields::Fields;
-use super::load::{self, Grouping};
+use super::keys::Grouping;
+use super::load;
 use super::request::{self, Context};
 use super::texts::{self, Known};
 use super::{Cell, Level, Overrides, Scenario, Target, keys, overrides, published, settings};
 use crate::feeder::{Algorithm, CsvFile, Table, Tokens};
-use crate::program::{Feeder, FeederId, Origin, Program, Share, Step};
+use crate::program::{Feeder, FeederId, Origin, Program, Step};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,9 +58,9 @@ pub(super) fn resolve(
             if over.target.is_none() {
                 cells::check_only(&root, &mut document.report);
             }
-            let said = overrides::is_defined(&root, over.level);
+            let is_defined = overrides::is_defined(&root, over.level);
             let scenario = scenario(&root, path, folder, &mut document.report);
-            scenario.map(|scenario| (scenario, said))
+            scenario.map(|scenario| (scenario, is_defined))
         }
         None => None,
     };
@@ -193,11 +194,7 @@ fn feeders(
             rows: table.rows.clone(),
             recycle: !stop,
             stop_user: stop,
-            share: match fields.text("share") {
-                Some("group") => Share::Group,
-                Some("user") => Share::User,
-                _ => Share::All,
-            },
+            share: fields.choice("share").unwrap_or_default(),
             random: fields.bool("random", false),
         };
         program.feeders.push(shared.shared_feeder(feeder));
@@ -214,11 +211,11 @@ fn table<'s>(
     let key = (name.to_owned(), feeder.to_json().unwrap_or_default());
     if !shared.tables.contains_key(&key) {
         let fields = Fields(feeder);
-        let made = match fields.object("jwt") {
+        let table = match fields.object("jwt") {
             Some(jwt) => tokens(jwt, shared),
             None => csv(fields.get("csv")?, shared.folder).read().map_err(|e| e.to_string()),
         };
-        match made {
+        match table {
             Ok(table) => {
                 shared.tables.insert(key.clone(), table);
             }
@@ -264,18 +261,14 @@ fn tokens(jwt: Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let tokens = Tokens {
         count: jwt.integer("count").unwrap_or(1),
-        algorithm: match jwt.text("algorithm") {
-            Some("ES256") => Algorithm::Es256,
-            Some("HS256") => Algorithm::Hs256,
-            _ => Algorithm::Rs256,
-        },
+        algorithm: jwt.choice("algorithm").unwrap_or(Algorithm::RS256),
         key: key.map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
         key_id: jwt.owned("kid").unwrap_or_else(|| "lab".to_owned()),
         claims,
         now: now.as_secs(),
         lifetime: jwt.duration("lifetime").map_or(86_400, |time| time.as_secs()),
     };
-    let signed = tokens.make().map_err(|error| error.to_string())?;
+    let signed = tokens.sign().map_err(|error| error.to_string())?;
     if let Some(file) = jwt.text("jwks") {
         shared.files.insert(shared.folder.join(file), signed.jwks.to_string());
     }
@@ -306,7 +299,7 @@ fn groups(
     let loads = fields.many("load");
     for (index, node) in loads.iter().enumerate() {
         let number = if loads.len() > 1 { format!(" {}", index + 1) } else { String::new() };
-        let grouping = load::grouping(node);
+        let grouping: Grouping = Fields(node).choice("groups").unwrap_or_default();
         if grouping == Grouping::Parallel && loads.len() > 1 {
             report
                 .error(codes::CONFLICT, node.at, "`groups` is not allowed with several loads")

@@ -1,7 +1,7 @@
 //! Settings of a scenario besides its requests and load.
 
 use super::fields::Fields;
-use super::{Backend, Idle, Observe, Process, Restart, Server, Start, Target};
+use super::{Backend, Idle, Observe, Process, Server, Start, Target};
 use crate::measure::Method;
 use crate::protocol::{CaseOrder, Rules};
 use crate::threshold::Threshold;
@@ -36,11 +36,7 @@ pub(super) fn server(root: &Node, folder: &Path) -> Option<Server> {
         env: server.pairs("env"),
         ready: server.owned("ready"),
         ready_timeout: server.duration("patience").unwrap_or(Duration::from_secs(30)),
-        restart: match server.text("restart") {
-            Some("cell") => Restart::Cell,
-            Some("never") => Restart::Never,
-            _ => Restart::Case,
-        },
+        restart: server.choice("restart").unwrap_or_default(),
     })
 }
 
@@ -60,11 +56,8 @@ pub(super) fn backend(root: &Node) -> Option<Backend> {
 
 /// `cases.order`.
 pub(super) fn order(root: &Node) -> CaseOrder {
-    match Fields(root).object("cases").and_then(|cases| cases.text("order")) {
-        Some("sequential") => CaseOrder::Sequential,
-        Some("randomized") => CaseOrder::Randomized,
-        _ => CaseOrder::Interleaved,
-    }
+    let cases = Fields(root).object("cases");
+    cases.and_then(|cases| cases.choice("order")).unwrap_or_default()
 }
 
 /// `protocol`: measurement method and idle condition.
@@ -120,14 +113,10 @@ fn idle(protocol: Fields<'_>, root: &Node, report: &mut Diagnostics) -> Idle {
 
 /// `observe`.
 pub(super) fn observe(root: &Node, folder: &Path, report: &mut Diagnostics) -> Observe {
-    let nothing = Observe {
-        every: Duration::from_secs(1),
-        processes: Vec::new(),
-        metrics: None,
-        gauges: Vec::new(),
-        gc_log: None,
+    const INTERVAL: Duration = Duration::from_secs(1);
+    let Some(observe) = Fields(root).object("observe") else {
+        return Observe { every: INTERVAL, ..Observe::default() };
     };
-    let Some(observe) = Fields(root).object("observe") else { return nothing };
     let mut processes = Vec::new();
     for node in observe.many("pids") {
         match node.text().unwrap_or_default() {
@@ -144,7 +133,7 @@ pub(super) fn observe(root: &Node, folder: &Path, report: &mut Diagnostics) -> O
         }
     }
     Observe {
-        every: observe.duration("every").unwrap_or(nothing.every),
+        every: observe.duration("every").unwrap_or(INTERVAL),
         processes,
         metrics: observe.owned("metrics"),
         gauges: observe.texts("gauges"),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::program::{Body, Executor, Step, Url};
+use crate::program::{ArrivalRate, Body, Executor, Step, Url};
 
 /// The whole format, as the guide shows it.
 const WHOLE: &str = r#"
@@ -49,7 +49,7 @@ fn with(requests: &str, load: &str) -> String {
 const ONCE: &str = "{executor: shared-iterations, vus: 1, iterations: 1}";
 
 #[test]
-fn the_whole_format_is_read() {
+fn every_key_is_read() {
     let scenario = load(WHOLE).expect("valid");
     assert_eq!((scenario.name.as_str(), scenario.cells.len()), ("test", 32));
     assert_eq!(scenario.order, CaseOrder::Randomized);
@@ -87,7 +87,7 @@ fn the_whole_format_is_read() {
 }
 
 #[test]
-fn a_schema_accepts_what_is_filled_in() {
+fn the_schema_accepts_placeholders() {
     let schema = schema();
     let vus = &schema["$defs"]["load"]["properties"]["vus"]["anyOf"];
     assert_eq!(vus[0]["type"], "integer");
@@ -214,7 +214,7 @@ fn executors_have_their_settings() {
         let scenario = load(&with("[{get: /}]", load_)).expect("valid");
         scenario.cells[0].program.groups[0].executor.clone()
     };
-    let Executor::ArrivalRate { start, stages, backlog, .. } =
+    let Executor::ArrivalRate(ArrivalRate { start, stages, backlog, .. }) =
         executor("{executor: constant-arrival-rate, rate: 1200/m, duration: 5s}")
     else {
         panic!("a rate")

@@ -24,27 +24,27 @@ impl Known {
 
     /// Parses a text; `at` is its position.
     pub(super) fn text(&self, text: &str, at: &Node, report: &mut Diagnostics) -> Text {
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         let mut rest = text;
         while let Some(open) = rest.find("${") {
             if let Some(before) = rest[..open].strip_suffix('$') {
-                pieces.push(TextPart::Literal(format!("{before}${{").into()));
+                parts.push(TextPart::Literal(format!("{before}${{").into()));
                 rest = &rest[open + 2..];
                 continue;
             }
-            pieces.push(TextPart::Literal(rest[..open].into()));
+            parts.push(TextPart::Literal(rest[..open].into()));
             let Some(close) = rest[open..].find('}') else {
                 report
                     .error(codes::BAD_SUBSTITUTION, at.at, "`${` is not closed")
                     .help("write `$${` for a literal `${`");
-                return Text::from_parts(pieces);
+                return Text::from_parts(parts);
             };
             let name = rest[open + 2..open + close].trim();
-            pieces.extend(self.part(name, at, report));
+            parts.extend(self.part(name, at, report));
             rest = &rest[open + close + 1..];
         }
-        pieces.push(TextPart::Literal(rest.into()));
-        Text::from_parts(pieces)
+        parts.push(TextPart::Literal(rest.into()));
+        Text::from_parts(parts)
     }
 
     fn part(&self, name: &str, at: &Node, report: &mut Diagnostics) -> Option<TextPart> {
@@ -87,15 +87,15 @@ fn function(name: &str, arguments: &[&str]) -> Option<Function> {
         |text: &str| text.parse::<i64>().ok().map(|number| Text::fixed(number.to_string()));
     Some(match (name, arguments) {
         ("uuid", []) => Function::Uuid,
-        ("time", []) => Function::Time { divisor: 1, keep: None },
+        ("time", []) => Function::Time { divisor: 1, store_in: None },
         ("user", []) => Function::UserNumber,
         ("random", [min, max]) => {
-            Function::Random { min: number(min)?, max: number(max)?, keep: None }
+            Function::Random { min: number(min)?, max: number(max)?, store_in: None }
         }
         ("text", [length]) => Function::RandomString {
             length: number(length)?,
             of: Text::fixed("abcdefghijklmnopqrstuvwxyz0123456789"),
-            keep: None,
+            store_in: None,
         },
         _ => return None,
     })

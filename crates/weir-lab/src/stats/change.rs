@@ -52,13 +52,13 @@ pub fn warm_up_trend(values: &[f64]) -> Option<WarmUpTrend> {
     let found = segments(&thinned);
     let (&last, _) = found.split_last()?;
     let level = mean(&thinned[last..]);
-    let alike = |from: usize, to: usize| {
+    let is_similar = |from: usize, to: usize| {
         (mean(&thinned[from..to]) / level - 1.0).abs() < MAX_LEVEL_DIFFERENCE
     };
     // Include preceding segments with the level of the last one.
     let mut steady = last;
     for pair in found.windows(2).rev() {
-        if !alike(pair[0], pair[1]) {
+        if !is_similar(pair[0], pair[1]) {
             break;
         }
         steady = pair[0];
@@ -115,14 +115,14 @@ fn segments(values: &[f64]) -> Vec<usize> {
     let sums = Sums::new(values);
     let penalty = PENALTY * (n as f64).ln();
     let mut best = vec![f64::INFINITY; n + 1];
-    let mut begins = vec![0; n + 1];
+    let mut starts = vec![0; n + 1];
     best[0] = -penalty;
     let mut candidates = vec![0];
     for end in MIN_SEGMENT..=n {
         for &from in candidates.iter().filter(|from| end - **from >= MIN_SEGMENT) {
             let total = best[from] + sums.cost(from, end) + penalty;
             if total < best[end] {
-                (best[end], begins[end]) = (total, from);
+                (best[end], starts[end]) = (total, from);
             }
         }
         candidates.retain(|&from| {
@@ -133,7 +133,7 @@ fn segments(values: &[f64]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = n;
     while at > 0 {
-        at = begins[at];
+        at = starts[at];
         found.push(at);
     }
     found.reverse();

@@ -30,7 +30,7 @@ pub struct Equivalence {
     pub ratio: f64,
 }
 
-/// Effects of two factors with two levels each, as factors on what is measured.
+/// Effects of two factors with two levels each, as factors on the measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effects {
     /// Turning the first factor on, averaged over both levels of the second.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_logarithm_has_no_ratio() {
+    fn values_without_a_logarithm_have_no_ratio() {
         assert_eq!(ratio(&[1.0, 0.0], &[1.0, 1.0], 0.95), None);
         assert_eq!(ratio(&[1.0], &[1.0, 1.0], 0.95), None);
         assert_eq!(ratio(&[1.0, f64::NAN], &[1.0, 1.0], 0.95), None);

@@ -38,7 +38,7 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<Ranks> {
     Some(Ranks { u, share: u / pairs, p })
 }
 
-/// Twice the rank of each value, so that the mean ranks of ties are whole numbers.
+/// Twice the rank of each value, so that the mean ranks of ties are integers.
 fn doubled_ranks(values: &[f64]) -> Vec<usize> {
     values
         .iter()
@@ -65,7 +65,7 @@ fn exact(ranks: &[usize], n: usize, sum: usize) -> f64 {
             }
         }
     }
-    // The middle is n/N of the total; times N to stay with whole numbers.
+    // The middle is n/N of the total; times N to keep integers.
     let distance = |at: usize| (at * ranks.len()).abs_diff(total * n);
     let all: f64 = ways[n].iter().sum();
     let far: f64 = ways[n]

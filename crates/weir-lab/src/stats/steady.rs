@@ -4,6 +4,7 @@
 //! Simulation 69 (1997): of batches of five observations, those are cut off at the beginning
 //! without which the marginal standard error of the rest is smallest.
 
+use super::spread::mean;
 use serde::{Deserialize, Serialize};
 
 /// Observations in a batch.
@@ -15,7 +16,7 @@ pub struct Truncation {
     /// Number of observations in the warm-up.
     pub cut: usize,
     /// Whether the minimum lies in the first half. If not, the sequence is too short for its
-    /// warm-up, and the cut says nothing.
+    /// warm-up, and the cut has no meaning.
     pub settled: bool,
 }
 
@@ -23,21 +24,18 @@ pub struct Truncation {
 /// finite number.
 #[must_use]
 pub fn mser5(values: &[f64]) -> Option<Truncation> {
-    let batches: Vec<f64> = values
-        .chunks_exact(BATCH_SIZE)
-        .map(|batch| batch.iter().sum::<f64>() / BATCH_SIZE as f64)
-        .collect();
+    let batches: Vec<f64> = values.chunks_exact(BATCH_SIZE).map(mean).collect();
     if batches.len() < 10 || batches.iter().any(|mean| !mean.is_finite()) {
         return None;
     }
     // From the end, so that each step adds one batch to the rest. Sums are taken around the overall
     // mean, because squares of large numbers lose precision.
-    let middle = batches.iter().sum::<f64>() / batches.len() as f64;
+    let middle = mean(&batches);
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     let (mut best, mut smallest) = (0, f64::INFINITY);
     // A rest of fewer than five batches has a small variance by chance.
-    for (at, mean) in batches.iter().enumerate().rev() {
-        let off = mean - middle;
+    for (at, batch) in batches.iter().enumerate().rev() {
+        let off = batch - middle;
         sum += off;
         squares += off * off;
         count += 1.0;
@@ -59,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_a_warm_up_and_nothing_else() {
+    fn only_the_warm_up_is_cut() {
         let warming: Vec<f64> = (0..200)
             .map(|at| 1000.0 * (1.0 - 0.5 * (-(at as f64) / 10.0).exp()) + 10.0 * noise(at))
             .collect();

@@ -3,11 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
 
-mod answers;
 mod models;
 mod plan;
 mod protocols;
 mod report;
+mod responses;
 mod sample_run;
 mod server;
 mod steps;

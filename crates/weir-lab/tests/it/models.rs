@@ -4,7 +4,7 @@ use crate::plan::{closed, get, open, program, run, samples, step};
 use crate::server::Server;
 use std::time::{Duration, Instant};
 use weir_lab::engine::{self, Control, Event, Options, StepVerdict};
-use weir_lab::program::{Executor, FindMax, Pause, Stage, Step, Text, Users};
+use weir_lab::program::{ArrivalRate, Executor, FindMax, Pause, Stage, Step, Text, Users};
 
 const MILLIS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -19,7 +19,7 @@ fn users_come_over_the_ramp_and_end_with_their_time() {
     let lasted = began.elapsed();
     assert!(lasted >= MILLIS(1500), "{lasted:?}");
     let count = samples(&summary).ok;
-    // User i begins after i tenths of a second: 150 of 50 ms each less what the ramp takes.
+    // User i starts after i tenths of a second: 150 of 50 ms each less what the ramp takes.
     assert!((100..=215).contains(&count), "{count}");
     assert_eq!((count, server.connections()), (server.requests(), 10));
     assert_eq!(summary.interrupted, 0, "what is under way at the end is waited for");
@@ -72,7 +72,7 @@ fn a_pause_does_not_outlast_the_time_or_a_stop() {
 }
 
 #[test]
-fn what_never_ends_is_given_up_after_the_grace() {
+fn endless_requests_are_interrupted_after_the_grace_time() {
     let server = Server::start();
     let users = Users { users: 3, ramp: MILLIS(0), iterations: None, duration: Some(MILLIS(100)) };
     let options = Options { grace: MILLIS(200), ..Options::default() };
@@ -82,9 +82,9 @@ fn what_never_ends_is_given_up_after_the_grace() {
 }
 
 #[test]
-fn a_ramping_rate_is_kept_over_several_loops() {
+fn a_ramping_rate_is_exact_over_several_loops() {
     let server = Server::start();
-    let executor = Executor::ArrivalRate {
+    let executor = Executor::ArrivalRate(ArrivalRate {
         start: 0.0,
         stages: vec![
             Stage { duration: MILLIS(1000), target: 200.0 },
@@ -93,7 +93,7 @@ fn a_ramping_rate_is_kept_over_several_loops() {
         quantum: Duration::from_micros(500),
         max_in_flight: 200,
         backlog: 0,
-    };
+    });
     let options = Options { loops: 2, ..Options::default() };
     let ramp = program(executor, vec![step(get(&server.origin(), "/"))]);
     let summary = crate::plan::run_with(ramp, &options);
@@ -101,7 +101,7 @@ fn a_ramping_rate_is_kept_over_several_loops() {
 }
 
 #[test]
-fn an_open_model_stops_when_told() {
+fn an_open_model_can_be_stopped() {
     let server = Server::start();
     let control = Control::default();
     let stopper = control.clone();
@@ -126,7 +126,7 @@ fn the_highest_rate_of_a_slow_server_is_found() {
         errors: 0.0,
         limits: vec![(50.0, MILLIS(500))],
         precision: 0.2,
-        hold: MILLIS(600),
+        step_duration: MILLIS(600),
         confirm: MILLIS(1000),
         quantum: MILLIS(1),
         max_in_flight: 2,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 use weir_lab::engine::{self, Control, Options, Summary};
 use weir_lab::program::{
-    Cookies, Executor, Group, OnError, Origin, Phase, Program, Request, Stage, Step, Text, Users,
+    ArrivalRate, Cookies, Executor, Group, OnError, Origin, Phase, Program, Request, Stage, Step,
+    Text, Users,
 };
 use weir_lab::record::Tally;
 
@@ -41,13 +42,13 @@ pub(crate) fn closed(users: u32, each: u64) -> Executor {
 
 /// A constant rate.
 pub(crate) fn open(rate: f64, duration: Duration, max_in_flight: u32) -> Executor {
-    Executor::ArrivalRate {
+    Executor::ArrivalRate(ArrivalRate {
         start: rate,
         stages: vec![Stage { duration, target: rate }],
         quantum: Duration::from_millis(1),
         max_in_flight,
         backlog: 0,
-    }
+    })
 }
 
 /// Runs a program whose requests all have the label `requests`.

@@ -44,7 +44,7 @@ fn tls_carries_requests_of_any_size() {
 }
 
 #[test]
-fn a_certificate_of_nobody_is_refused_unless_told_otherwise() {
+fn an_unknown_certificate_is_rejected_unless_insecure() {
     let server = Server::start_with(Some(acceptor()));
     let mut origin = server.origin();
     origin.tls = true;
@@ -67,7 +67,7 @@ fn tls_to_a_server_without_it_is_an_error() {
     assert_eq!(samples(&summary).failed(), 2);
 }
 
-/// What hyper answers: the length of what came, and the method.
+/// hyper's response: the length of the request body, and the method.
 async fn answer(
     request: hyper::Request<hyper::body::Incoming>,
 ) -> Result<hyper::Response<Whole>, hyper::Error> {
@@ -133,7 +133,7 @@ fn http2_server() -> (Origin, Arc<AtomicU64>) {
 }
 
 #[test]
-fn http2_gives_the_same_samples() {
+fn http2_has_the_same_samples() {
     let (origin, requests) = http2_server();
     let mut post = get(&origin, "/a?b");
     post.http2 = true;

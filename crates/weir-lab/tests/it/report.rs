@@ -1,6 +1,6 @@
-//! The report in a browser: charts are drawn, nothing is complained about, in both themes.
+//! The report in a browser: charts are drawn, and scripts report no error, in both themes.
 //!
-//! Pages and screenshots stay in the build's folder for temporary files, to be looked at.
+//! Pages and screenshots stay in the build's folder for temporary files, for inspection.
 
 use crate::sample_run;
 use std::fs;
@@ -10,7 +10,7 @@ use weir_lab::report::has_charts;
 use weir_lab::results::StoredRun;
 use weir_lab::verdict::Verdict;
 
-/// Says of each canvas whether anything is drawn on it, and what a script complained about.
+/// Reports whether each canvas has a drawing, and the errors of scripts.
 const PROBE: &str = r#"<script>
 setTimeout(() => {
   const drawn = [...document.querySelectorAll("canvas")].map((canvas) => {
@@ -99,7 +99,7 @@ fn a_single_case_has_its_figures_on_top() {
 }
 
 #[test]
-fn a_folder_says_everything_again() {
+fn a_folder_has_the_complete_result() {
     let folder = folder("files");
     sample_run::write(&folder, 5);
     let stored = StoredRun::read(&folder).expect("a finished run");

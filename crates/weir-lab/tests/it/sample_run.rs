@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use weir_lab::measure::{Case, Measurement, Method, RoundConditions, SERVER, Settings};
 use weir_lab::protocol::{CaseOrder, RoundSize, Rules};
 use weir_lab::record::{FirstError, Interval, Tally, histogram};
-use weir_lab::results::{CaseAttributes, Factor, Folder, Host, Published, Run, ServerRow};
+use weir_lab::results::{CaseAttributes, Cell, Factor, Folder, Host, Published, Run, ServerRow};
 use weir_lab::sample::ErrorKind;
 use weir_lab::threshold::Threshold;
 
-/// A server that answers at `rate` and gets there within some rounds.
+/// A server that reaches `rate` within some rounds.
 struct Simulated {
     random: fastrand::Rng,
     rate: f64,
@@ -126,19 +126,21 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
         |name: &str, value: &str| Factor { name: name.to_owned(), value: value.to_owned() };
     let open = (*tracker, *monitor) == ("true", "true");
     Case {
-        name: format!("tracker={tracker} monitor={monitor}"),
-        factors: vec![factor("tracker", tracker), factor("monitor", monitor)],
-        attributes: CaseAttributes { users: Some(150), ..CaseAttributes::default() },
-        published: vec![Published {
-            what: "throughput".to_owned(),
-            value: rate / 2.2,
-            source: "the published test: EC2 c3.xlarge, 4 cores".to_owned(),
-            to: None,
-        }],
+        cell: Cell {
+            name: format!("tracker={tracker} monitor={monitor}"),
+            factors: vec![factor("tracker", tracker), factor("monitor", monitor)],
+            attributes: CaseAttributes { users: Some(150), ..CaseAttributes::default() },
+            published: vec![Published {
+                what: "throughput".to_owned(),
+                value: rate / 2.2,
+                source: "the published test: EC2 c3.xlarge, 4 cores".to_owned(),
+                to: None,
+            }],
+            ..Cell::default()
+        },
         labels: vec!["say hello".to_owned()],
         transactions: Vec::new(),
         rate: None,
-        offered: None,
         allowed_lag: Duration::ZERO,
         open,
         size: RoundSize::Seconds(3.0),

@@ -1,14 +1,14 @@
-//! A server that does what a request's path says, and notes what it did.
+//! A server with a behaviour for each path, which counts its requests.
 //!
-//! | path | what |
+//! | path | response |
 //! |---|---|
 //! | `/` | 200, `hello` |
-//! | `/status/503` | that status |
-//! | `/delay` | after 1 to 100 ms, as it draws |
-//! | `/delay/MS` | after that time |
-//! | `/size/N` | N bytes, written in several pieces; `/chunked/N` in chunks, `/until-close/N` until it closes |
+//! | `/status/503` | the status |
+//! | `/delay` | after a random time from 1 to 100 ms |
+//! | `/delay/MS` | after the time |
+//! | `/size/N` | N bytes, in several writes; `/chunked/N` in chunks, `/until-close/N` until it closes |
 //! | `/echo` | the body of the request |
-//! | `/close`, `/reset`, `/hang`, `/garbage`, `/half` | no answer, in several ways |
+//! | `/close`, `/reset`, `/hang`, `/garbage`, `/half` | no response, in several ways |
 //! | `/last` | 200 and `Connection: close` |
 //! | `/redirect/N` | redirects N times |
 //! | `/gzip` | `hello`, encoded |
@@ -16,7 +16,7 @@
 //! | `/json` | `{"id":17,"list":["a","b"]}` |
 //! | `/early` | 103, then 200 |
 //!
-//! While it is stopped it reads nothing and writes nothing.
+//! A stopped server neither reads nor writes.
 
 use flate2::Compression;
 use flate2::read::GzEncoder;
@@ -30,22 +30,22 @@ use tokio::sync::oneshot;
 use weir_lab::program::Origin;
 use weir_wire::{BodyDecoder, HeadLimits, RequestHead, Scan};
 
-/// A server; it ends when this is dropped.
+/// A running server, ended on drop.
 pub(crate) struct Server {
     addr: SocketAddr,
-    noted: Arc<Noted>,
+    counts: Arc<Counts>,
     _end: oneshot::Sender<()>,
 }
 
-/// What the server saw.
+/// Counts of the server.
 #[derive(Default)]
-pub(crate) struct Noted {
+pub(crate) struct Counts {
     requests: AtomicU64,
     connections: AtomicU64,
     /// Bytes received and sent.
     received: AtomicU64,
     sent: AtomicU64,
-    /// How long it took over each request of `/delay`, from its first byte to the answer's last.
+    /// Time of each request of `/delay`, from its first byte to the last byte of the response.
     times: Mutex<Vec<Duration>>,
     targets: Mutex<Vec<String>>,
     stopped: AtomicBool,
@@ -56,14 +56,14 @@ impl Server {
         Self::start_with(None)
     }
 
-    /// With TLS, if there is an acceptor.
+    /// With TLS, if `tls` is an acceptor.
     pub(crate) fn start_with(tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let addr = listener.local_addr().unwrap();
-        let noted = Arc::<Noted>::default();
+        let counts = Arc::<Counts>::default();
         let (end, ended) = oneshot::channel::<()>();
-        let seen = noted.clone();
+        let seen = counts.clone();
         std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -75,7 +75,7 @@ impl Server {
                 }
             });
         });
-        Self { addr, noted, _end: end }
+        Self { addr, counts, _end: end }
     }
 
     pub(crate) fn origin(&self) -> Origin {
@@ -83,28 +83,28 @@ impl Server {
     }
 
     pub(crate) fn requests(&self) -> u64 {
-        self.noted.requests.load(Ordering::SeqCst)
+        self.counts.requests.load(Ordering::SeqCst)
     }
 
     pub(crate) fn connections(&self) -> u64 {
-        self.noted.connections.load(Ordering::SeqCst)
+        self.counts.connections.load(Ordering::SeqCst)
     }
 
     pub(crate) fn received(&self) -> u64 {
-        self.noted.received.load(Ordering::SeqCst)
+        self.counts.received.load(Ordering::SeqCst)
     }
 
     pub(crate) fn sent(&self) -> u64 {
-        self.noted.sent.load(Ordering::SeqCst)
+        self.counts.sent.load(Ordering::SeqCst)
     }
 
-    /// How long it took over each of so many requests of `/delay`, sorted. The last is noted a
-    /// moment after its answer has gone.
+    /// Times of `count` requests of `/delay`, sorted. The time of the last one is added shortly after
+    /// its response.
     pub(crate) fn times(&self, count: usize) -> Vec<Duration> {
-        let patience = Instant::now() + Duration::from_secs(10);
+        let timeout = Instant::now() + Duration::from_secs(10);
         loop {
-            let mut times = self.noted.times.lock().unwrap().clone();
-            if times.len() >= count || Instant::now() > patience {
+            let mut times = self.counts.times.lock().unwrap().clone();
+            if times.len() >= count || Instant::now() > timeout {
                 times.sort();
                 return times;
             }
@@ -112,42 +112,42 @@ impl Server {
         }
     }
 
-    /// Targets asked for, in order.
+    /// Requested targets, in order.
     pub(crate) fn targets(&self) -> Vec<String> {
-        self.noted.targets.lock().unwrap().clone()
+        self.counts.targets.lock().unwrap().clone()
     }
 
-    /// Stops it for a time, after another time.
+    /// Stops the server for `length`, after `wait`.
     pub(crate) fn stop_after(&self, wait: Duration, length: Duration) {
-        let noted = self.noted.clone();
+        let counts = self.counts.clone();
         std::thread::spawn(move || {
             std::thread::sleep(wait);
-            noted.stopped.store(true, Ordering::SeqCst);
+            counts.stopped.store(true, Ordering::SeqCst);
             std::thread::sleep(length);
-            noted.stopped.store(false, Ordering::SeqCst);
+            counts.stopped.store(false, Ordering::SeqCst);
         });
     }
 }
 
 async fn accept(
     listener: tokio::net::TcpListener,
-    noted: Arc<Noted>,
+    counts: Arc<Counts>,
     tls: Option<tokio_rustls::TlsAcceptor>,
 ) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let _ = stream.set_nodelay(true);
-        noted.connections.fetch_add(1, Ordering::SeqCst);
-        let (noted, tls) = (noted.clone(), tls.clone());
+        counts.connections.fetch_add(1, Ordering::SeqCst);
+        let (counts, tls) = (counts.clone(), tls.clone());
         tokio::spawn(async move {
             match tls {
                 Some(tls) => {
                     if let Ok(stream) = tls.accept(stream).await {
-                        let _ = serve(stream, &noted).await;
+                        let _ = serve(stream, &counts).await;
                     }
                 }
                 None => {
-                    let _ = serve(stream, &noted).await;
+                    let _ = serve(stream, &counts).await;
                 }
             }
         });
@@ -156,7 +156,7 @@ async fn accept(
 
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    noted: &Noted,
+    counts: &Counts,
 ) -> std::io::Result<()> {
     let mut input = Vec::new();
     let mut random = fastrand::Rng::new();
@@ -164,7 +164,7 @@ async fn serve(
         let mut head = RequestHead::default();
         let mut scan = Scan::new();
         let length = loop {
-            while noted.stopped.load(Ordering::SeqCst) {
+            while counts.stopped.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             match head.parse(&input, &mut scan, &HeadLimits::default()) {
@@ -173,13 +173,13 @@ async fn serve(
                 // TLS, most likely.
                 Err(_) => return Ok(()),
             }
-            if read(&mut stream, &mut input, noted).await? == 0 {
+            if read(&mut stream, &mut input, counts).await? == 0 {
                 return Ok(());
             }
         };
         let began = Instant::now();
-        noted.requests.fetch_add(1, Ordering::SeqCst);
-        noted.targets.lock().unwrap().push(head.target().to_owned());
+        counts.requests.fetch_add(1, Ordering::SeqCst);
+        counts.targets.lock().unwrap().push(head.target().to_owned());
         input.drain(..length);
         let mut decoder = BodyDecoder::new(head.framing);
         let mut body = Vec::new();
@@ -187,15 +187,15 @@ async fn serve(
             let found = decoder.decode(&input).unwrap();
             body.extend_from_slice(&input[found.data]);
             input.drain(..found.consumed);
-            if found.consumed == 0 && read(&mut stream, &mut input, noted).await? == 0 {
+            if found.consumed == 0 && read(&mut stream, &mut input, counts).await? == 0 {
                 return Ok(());
             }
         }
-        if !answer(&mut stream, &head, &body, noted, &mut random).await? {
+        if !answer(&mut stream, &head, &body, counts, &mut random).await? {
             return Ok(());
         }
         if head.path() == "/delay" {
-            noted.times.lock().unwrap().push(began.elapsed());
+            counts.times.lock().unwrap().push(began.elapsed());
         }
     }
 }
@@ -203,10 +203,10 @@ async fn serve(
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut Vec<u8>,
-    noted: &Noted,
+    counts: &Counts,
 ) -> std::io::Result<usize> {
     let read = stream.read_buf(input).await?;
-    noted.received.fetch_add(read as u64, Ordering::SeqCst);
+    counts.received.fetch_add(read as u64, Ordering::SeqCst);
     Ok(read)
 }
 
@@ -215,7 +215,7 @@ async fn answer(
     stream: &mut (impl AsyncWrite + Unpin),
     head: &RequestHead,
     body: &[u8],
-    noted: &Noted,
+    counts: &Counts,
     random: &mut fastrand::Rng,
 ) -> std::io::Result<bool> {
     let mut parts = head.path()[1..].split('/');
@@ -282,13 +282,13 @@ async fn answer(
         }
         other => panic!("{other} is no path of this server"),
     };
-    for piece in text.chunks(10_000) {
-        stream.write_all(piece).await?;
+    for part in text.chunks(10_000) {
+        stream.write_all(part).await?;
         if text.len() > 10_000 {
             tokio::task::yield_now().await;
         }
     }
-    noted.sent.fetch_add(text.len() as u64, Ordering::SeqCst);
+    counts.sent.fetch_add(text.len() as u64, Ordering::SeqCst);
     if !goes_on {
         stream.shutdown().await?;
     }

@@ -1,4 +1,4 @@
-//! What users do: loops, transactions, variables, cookies, and what follows on errors.
+//! Steps of users: loops, transactions, variables, cookies, behaviour after errors.
 
 use crate::plan::{closed, get, group, program, run, samples, step};
 use crate::server::Server;
@@ -47,7 +47,7 @@ fn loops_go_round_and_once_is_once() {
 }
 
 #[test]
-fn what_is_taken_from_an_answer_goes_into_the_next_request() {
+fn an_extracted_value_is_sent_in_the_next_request() {
     let server = Server::start();
     let mut program = program(closed(1, 1), Vec::new());
     let (id, word) = (program.variable("id"), program.variable("word"));
@@ -122,15 +122,15 @@ fn rows_are_handed_out_once_and_end_the_users() {
 }
 
 #[test]
-fn a_whole_url_may_come_from_a_variable() {
+fn an_absolute_url_may_be_a_variable() {
     let server = Server::start();
     let mut program = program(closed(2, 3), Vec::new());
     let base = program.variable("base");
     program.initial = vec![(base, Text::fixed(format!("http://{}", server.origin().authority())))];
     let mut request = get(&server.origin(), "/");
-    request.url = Url::Whole(Text::from_parts([variable(base), literal("/json")]));
+    request.url = Url::Absolute(Text::from_parts([variable(base), literal("/json")]));
     let mut wrong = get(&server.origin(), "/");
-    wrong.url = Url::Whole(Text::from_parts([literal("ftp:"), variable(base)]));
+    wrong.url = Url::Absolute(Text::from_parts([literal("ftp:"), variable(base)]));
     program.groups[0].steps = vec![step(request), step(wrong)];
     let summary = run(program);
     let tally = samples(&summary);
@@ -139,7 +139,7 @@ fn a_whole_url_may_come_from_a_variable() {
 }
 
 #[test]
-fn cookies_are_kept_as_long_as_they_should_be() {
+fn cookies_have_the_lifetime_of_their_setting() {
     let server = Server::start();
     let login = || step(get(&server.origin(), "/login"));
     let private = || step(get(&server.origin(), "/private"));
@@ -161,7 +161,7 @@ fn cookies_are_kept_as_long_as_they_should_be() {
 }
 
 #[test]
-fn an_error_does_what_it_should() {
+fn on_error_is_followed() {
     let server = Server::start();
     let seen = |on_error| {
         let before = server.targets().len();

@@ -3,7 +3,7 @@
 use crate::plan::{closed, get, open, program, run, samples, step};
 use crate::server::Server;
 use std::time::Duration;
-use weir_lab::program::{Body, Executor, Origin, Text};
+use weir_lab::program::{ArrivalRate, Body, Executor, Origin, Text};
 
 #[test]
 fn requests_bytes_and_connections_are_what_the_server_counted() {
@@ -35,8 +35,8 @@ fn shared_iterations_are_exact_over_several_loops() {
     assert_eq!((samples(&summary).ok, server.requests(), server.connections()), (1003, 1003, 7));
 }
 
-/// Measures until the figures are right, at most ten times: a machine that is busy with other things
-/// now and then makes answers late, a wrong way to measure makes them wrong each time.
+/// Measures until the figures are right, at most ten times: a busy machine delays some responses,
+/// whereas a wrong measurement fails each time.
 fn once_of_ten(mut measure: impl FnMut() -> Result<(), String>) {
     let mut wrong = Vec::new();
     while wrong.len() < 10 {
@@ -53,7 +53,7 @@ fn within(name: &str, measured: f64, range: std::ops::Range<f64>) -> Result<(), 
     if right { Ok(()) } else { Err(format!("{name}: {measured}, not in {range:?}")) }
 }
 
-/// The server's own log of what it did is the truth, but for the way there and back.
+/// The reference is the log of the server, without the time on the network.
 #[test]
 fn percentiles_are_those_of_the_server() {
     once_of_ten(|| {
@@ -76,7 +76,7 @@ fn percentiles_are_those_of_the_server() {
 /// A server that stops for S of T seconds: S/T of the requests have a response time that is
 /// uniform on 0..S.
 #[test]
-fn a_server_that_stops_is_seen_by_all_requests_that_should_have_been_sent() {
+fn a_stall_counts_for_all_requests_due_meanwhile() {
     once_of_ten(|| {
         let server = Server::start();
         let (stop, whole) = (Duration::from_millis(1000), Duration::from_millis(4000));
@@ -94,14 +94,14 @@ fn a_server_that_stops_is_seen_by_all_requests_that_should_have_been_sent() {
     });
 }
 
-/// With few connections what waits for one is late, and only the response time says so.
+/// With few connections, the wait for a connection counts in the response time only.
 #[test]
 fn waiting_for_a_connection_is_response_time_and_no_service_time() {
     let server = Server::start();
     server.stop_after(Duration::from_millis(500), Duration::from_millis(1000));
     let executor = match open(400.0, Duration::from_millis(3000), 4) {
-        Executor::ArrivalRate { start, stages, quantum, max_in_flight, .. } => {
-            Executor::ArrivalRate { start, stages, quantum, max_in_flight, backlog: 10_000 }
+        Executor::ArrivalRate(rate) => {
+            Executor::ArrivalRate(ArrivalRate { backlog: 10_000, ..rate })
         }
         other => other,
     };
@@ -131,7 +131,7 @@ fn iterations_that_find_no_room_are_dropped_and_counted() {
 }
 
 #[test]
-fn seconds_add_up_to_the_whole() {
+fn seconds_add_up_to_the_total() {
     let server = Server::start();
     let mut seconds = Vec::new();
     let mut one = program(closed(3, 12), vec![step(get(&server.origin(), "/delay/100"))]);
@@ -151,7 +151,7 @@ fn seconds_add_up_to_the_whole() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_refused() {
+fn a_closed_port_is_refused() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);

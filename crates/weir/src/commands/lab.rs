@@ -59,12 +59,6 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     }
 }
 
-/// Whether a host is this machine, whose processes can be observed.
-fn is_local(host: &str) -> bool {
-    let loopback = |ip: std::net::IpAddr| ip.is_loopback();
-    host == "localhost" || host.parse().is_ok_and(loopback)
-}
-
 /// Parses a rate for clap.
 fn rate(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);

@@ -52,12 +52,12 @@ impl Transaction {
 }
 
 impl User {
-    pub(super) fn begin_transaction(&mut self, label: Label, with_pauses: bool, instead: bool) {
+    pub(super) fn start_transaction(&mut self, label: Label, with_pauses: bool, parent_only: bool) {
         self.events.recorder.borrow_mut().start_sample(label);
         self.transactions.push(Transaction {
             label,
             with_pauses,
-            parent_only: instead,
+            parent_only,
             start: self.now,
             time: 0,
             idle: 0,

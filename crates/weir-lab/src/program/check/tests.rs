@@ -66,7 +66,7 @@ fn patterns_are_all_or_any() {
 }
 
 #[test]
-fn fields_are_told_apart() {
+fn fields_are_distinguished() {
     let has = |field, pattern: &str| {
         verify(text(field, Comparison::Equals, &[pattern], false, false), "").is_none()
     };
@@ -81,8 +81,8 @@ fn times_and_sizes_have_limits() {
     let size = |order, bytes| {
         verify(CheckKind::Size { field: Some(Field::Body), order, bytes }, "abc").is_none()
     };
-    assert!(size(SizeOperator::Equal, 3) && !size(SizeOperator::Equal, 4));
-    assert!(size(SizeOperator::Less, 4) && !size(SizeOperator::Greater, 3));
+    assert!(size(SizeOperator::EQUAL, 3) && !size(SizeOperator::EQUAL, 4));
+    assert!(size(SizeOperator::ALL[3], 4) && !size(SizeOperator::ALL[2], 3));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn regex(expression: &str, template: &str) -> Extraction {
 }
 
 #[test]
-fn the_match_asked_for_is_taken() {
+fn the_number_selects_a_match() {
     let body = "id=1 id=2 id=3";
     let some = |text: &str| Some(text.to_owned());
     let first = apply(regex(r"id=(\d)", ""), 1, body);

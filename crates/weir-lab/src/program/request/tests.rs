@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn urls_are_taken_apart() {
+fn urls_are_parsed() {
     let parse = |url| {
         let (origin, target) = Origin::parse(url).unwrap();
         (origin.authority(), origin.port, origin.tls, target)
@@ -17,7 +17,7 @@ fn urls_are_taken_apart() {
 }
 
 #[test]
-fn what_is_no_url_is_refused() {
+fn invalid_urls_are_rejected() {
     let parse = |url| Origin::parse(url).unwrap_err();
     assert_eq!(parse("a/b"), UrlError::Scheme);
     assert_eq!(parse("ftp://a"), UrlError::Scheme);

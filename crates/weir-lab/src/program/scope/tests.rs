@@ -22,14 +22,14 @@ fn a_variable_without_value_stays_as_it_is_written() {
 }
 
 #[test]
-fn functions_give_what_they_say() {
+fn functions_have_their_values() {
     let mut program = Program::default();
     let kept = program.variable("kept");
     program.properties = vec![("p".to_owned(), "v".to_owned())];
     let call = |function| Text::from_parts([TextPart::Function(Box::new(function))]);
     with_scope(&program, |scope| {
         let random =
-            Function::Random { min: Text::fixed("3"), max: Text::fixed("4"), keep: Some(kept) };
+            Function::Random { min: Text::fixed("3"), max: Text::fixed("4"), store_in: Some(kept) };
         let mut seen = [false; 2];
         for _ in 0..64 {
             let number: usize = call(random.clone()).render(scope).parse().unwrap();
@@ -37,22 +37,25 @@ fn functions_give_what_they_say() {
             seen[number - 3] = true;
         }
         assert_eq!(seen, [true, true], "both ends come");
-        let string =
-            Function::RandomString { length: Text::fixed("5"), of: Text::fixed("ab"), keep: None };
+        let string = Function::RandomString {
+            length: Text::fixed("5"),
+            of: Text::fixed("ab"),
+            store_in: None,
+        };
         let text = call(string).render(scope).into_owned();
         assert!(text.len() == 5 && text.chars().all(|c| "ab".contains(c)), "{text}");
         assert_eq!(call(Function::UserNumber).render(scope), "7");
         let property = |name: &str| Function::Property {
             name: Text::fixed(name),
             default: Text::fixed("none"),
-            keep: None,
+            store_in: None,
         };
         assert_eq!(call(property("p")).render(scope), "v");
         assert_eq!(call(property("q")).render(scope), "none");
         let set = Function::SetProperty {
             name: Text::fixed("q"),
             value: Text::fixed("set"),
-            give_old: false,
+            return_old: false,
         };
         assert_eq!(call(set).render(scope), "");
         assert_eq!(call(property("q")).render(scope), "set");
@@ -61,7 +64,7 @@ fn functions_give_what_they_say() {
 }
 
 #[test]
-fn a_counter_begins_again_after_its_maximum() {
+fn a_counter_restarts_after_its_maximum() {
     let mut program = Program::default();
     let variable = program.variable("n");
     program.counters = vec![Counter {
@@ -80,7 +83,7 @@ fn a_counter_begins_again_after_its_maximum() {
 }
 
 #[test]
-fn a_feeder_recycles_ends_or_says_so() {
+fn a_feeder_recycles_ends_or_has_eof_values() {
     let mut program = Program::default();
     let variable = program.variable("row");
     let mut feeder = Feeder {

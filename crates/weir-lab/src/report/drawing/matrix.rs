@@ -52,12 +52,12 @@ pub(in crate::report) fn matrix(cells: &[Cell]) -> Option<Markup> {
 fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>>) -> Markup {
     let lines: Vec<&str> = series.map_or_else(|| vec![""], |series| series.values.clone());
     let of = |line: &str, figure: fn(&Cell) -> Option<f64>| -> Vec<Option<f64>> {
-        let wanted = |cell: &&&Cell, level: &str| {
+        let is_at = |cell: &&&Cell, level: &str| {
             cell.factor(x.name) == Some(level)
                 && series.is_none_or(|series| cell.factor(series.name) == Some(line))
         };
         let at = |level: &&str| {
-            cells.iter().find(|cell| wanted(cell, level)).and_then(|cell| figure(cell))
+            cells.iter().find(|cell| is_at(cell, level)).and_then(|cell| figure(cell))
         };
         x.values.iter().map(at).collect()
     };
@@ -132,7 +132,7 @@ fn line(
     let mut dots = Vec::new();
     let mut pen = 'M';
     for (at, value) in values.iter().enumerate() {
-        // The line is interrupted where there is no number.
+        // The line is interrupted where a number is missing.
         let Some(value) = value else {
             pen = 'M';
             continue;

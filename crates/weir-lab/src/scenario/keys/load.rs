@@ -1,10 +1,24 @@
 //! Keys of loads.
 
 use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SHARE, TIME};
+use strum::VariantNames;
 use weir_document::shape::{Key, Kind, Shape, format};
 
 /// A rate, `20000/s` or a number of iterations per second.
 const RATE: Kind = Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Format(format::RATE)]);
+/// Grouping of the requests of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub(in crate::scenario) enum Grouping {
+    /// All requests in one iteration.
+    #[default]
+    Together,
+    /// Each request in its own group, one after the other.
+    Consecutive,
+    /// Each request in its own group, all at once.
+    Parallel,
+}
+
 /// A load.
 pub(super) static LOAD: Shape = Shape {
     misspellings: &[
@@ -34,7 +48,7 @@ pub(super) static LOAD: Shape = Shape {
             Key::new("quantum", LENGTH, "Iterations start at multiples of the quantum; a coarser one is cheaper for the generator.").default("1ms"),
             Key::new("max_in_flight", COUNT, "Largest number of users, and thus of connections, of an open model.").default("1000"),
             Key::new("backlog", Kind::Integer(0, 10_000_000), "Iterations that may wait for a user before further ones are dropped.").default("the iterations of 10 s"),
-            Key::new("groups", Kind::Enum(&["together", "consecutive", "parallel"]), "All requests in one iteration, or each request in its own group: consecutive or parallel groups.").default("together"),
+            Key::new("groups", Kind::Enum(Grouping::VARIANTS), "All requests in one iteration, or each request in its own group: consecutive or parallel groups.").default("together"),
             Key::new("delay", TIME, "Delay of the start.").default("0"),
             Key::new("pacing", LENGTH, "Minimum time between the starts of two iterations of a user."),
             Key::new("cookies", Kind::Bool, "Users keep cookies.").default("false"),

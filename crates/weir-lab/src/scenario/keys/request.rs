@@ -1,6 +1,8 @@
 //! Keys of requests: bodies, checks, extractors.
 
 use super::{COUNT, LENGTH, ONLY, ONLY_DOC, SIZE, TIME};
+use crate::program::Redirects;
+use strum::VariantNames;
 use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
 
 /// A request.
@@ -49,7 +51,7 @@ pub(super) static REQUEST: Shape = Shape {
                 Kind::Either(&[TIME, Kind::Object(&THINK)]),
                 "Pause after the request.",
             ),
-            Key::new("redirects", Kind::Enum(&["ignore", "follow"]), "Behaviour after a redirect.")
+            Key::new("redirects", Kind::Enum(Redirects::VARIANTS), "Behaviour after a redirect.")
                 .default("ignore"),
             Key::new("keep_alive", Kind::Bool, "Reuse the connection.").default("true"),
             Key::new("timeout", LENGTH, "Timeout to the end of the response.")

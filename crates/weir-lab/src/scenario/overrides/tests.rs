@@ -82,7 +82,7 @@ fn levels_single_values_and_another_target_go_over_the_file() {
 }
 
 #[test]
-fn a_file_that_does_not_say_what_quick_is_is_cut_down() {
+fn a_file_without_a_quick_level_is_shortened() {
     let text = FILE.split("levels:").next().unwrap();
     let quick = load(text, &Overrides { level: Level::Quick, ..Overrides::default() }).unwrap();
     let plain: Vec<&Cell> =
@@ -95,7 +95,7 @@ fn a_file_that_does_not_say_what_quick_is_is_cut_down() {
 }
 
 #[test]
-fn what_is_wrong_with_it_is_said() {
+fn errors_are_reported() {
     let wrong =
         |from: &str, to: &str, over: &Overrides| load(&FILE.replace(from, to), over).unwrap_err();
     let usual = Overrides::default();

@@ -4,14 +4,14 @@ mod args;
 
 pub(crate) use args::Args;
 
-use super::load::{Load, Loaded};
+use super::load::Load;
 use super::result::Report;
 use crate::exit::Exit;
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (program, origin) = args.program()?;
-    let ports = if super::is_local(&origin.host) { vec![origin.port] } else { Vec::new() };
+    let ports = if origin.is_loopback() { vec![origin.port] } else { Vec::new() };
     let load = Load {
         program,
         ports: &ports,
@@ -20,9 +20,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         json: args.json,
         open: args.rate.is_some(),
     };
-    let Loaded { summary, total, names, seen } = load.run(None)?;
+    let loaded = load.run(None)?;
     let schedule = args.rate.map(|rate| (rate, args.quantum));
-    let report = Report::new(schedule, &summary, &total, &names, &seen);
+    let report = Report::new(schedule, &loaded);
     report.print(args.json, None);
     Ok(Exit::Lab(report.exit_code()))
 }

@@ -17,7 +17,7 @@ use weir_lab::results::{FolderError, ServerRow, Total};
 /// The load.
 pub(super) struct Load<'a> {
     pub(super) program: Program,
-    /// Target ports on this machine. The processes that listen there are observed, to find out
+    /// Target ports on this machine. Processes that listen on them are observed, to find out
     /// whether the server or the generator was saturated.
     pub(super) ports: &'a [u16],
     /// Loops of the engine; `None` is half of the cores.
@@ -37,7 +37,7 @@ pub(super) struct Loaded {
     /// Labels of requests.
     pub(super) names: Vec<String>,
     /// Observed figures of servers and host.
-    pub(super) seen: Vec<ServerRow>,
+    pub(super) observed: Vec<ServerRow>,
 }
 
 impl Load<'_> {
@@ -62,35 +62,35 @@ impl Load<'_> {
         };
         let names = self.program.labels.clone();
         let mut total = Total::new(names.len(), self.open);
-        let (mut seen, mut kept) = (Vec::new(), Ok(()));
+        let (mut observed, mut written) = (Vec::new(), Ok(()));
         let mut progress = Progress::new(self.json);
         if let Some(measurement) = &mut measurement
-            && let Some(turn) = measurement.next_round()
+            && let Some(round) = measurement.next_round()
         {
-            measurement.start_round(turn, 0.0)?;
+            measurement.start_round(round, 0.0)?;
         }
         let summary = engine::run(self.program, &options, &control, &mut |event| {
             if let Event::Second(second) = event {
                 total.add(second);
                 let rows = observer.sample(second.second as f64 + 1.0);
-                if let (Some(measurement), Ok(())) = (&mut measurement, &kept) {
-                    let told = measurement.second(second);
-                    kept = told.and_then(|()| measurement.observe(rows.clone()));
+                if let (Some(measurement), Ok(())) = (&mut measurement, &written) {
+                    written =
+                        measurement.second(second).and_then(|()| measurement.observe(rows.clone()));
                 }
-                seen.extend(rows);
+                observed.extend(rows);
             }
             progress.show(event);
         })?;
         progress.end();
         total.end_round(0);
         if let Some(measurement) = measurement {
-            kept?;
+            written?;
             end(measurement, clock, &control)?;
         }
         if let (Some(writer), Some(path)) = (&writer, self.jtl) {
             writer.finish().with_context(|| path.display().to_string())?;
         }
-        Ok(Loaded { summary, total, names, seen })
+        Ok(Loaded { summary, total, names, observed })
     }
 }
 

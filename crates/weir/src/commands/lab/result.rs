@@ -1,65 +1,39 @@
 //! Result of a load command.
 
+use super::load::Loaded;
 use crate::{output, table};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
-use weir_lab::engine::Summary;
 use weir_lab::figures::{LabelFigures, Times};
 use weir_lab::measure::SERVER;
-use weir_lab::record::FirstError;
-use weir_lab::results::{ServerRow, Total};
 use weir_lab::validity::{self, MAX_ERROR_SHARE};
 use weir_lab::verdict::{Verdict, VerdictInput, judge};
 
 /// The result.
-pub(super) struct Report {
+pub(super) struct Report<'l> {
+    loaded: &'l Loaded,
     figures: LabelFigures,
     verdict: Verdict,
     reasons: Vec<String>,
-    errors: Vec<FirstError>,
-    seconds: f64,
-    interrupted: u64,
-    /// The load was stopped before its end.
-    stopped: bool,
-    dropped: u64,
-    /// CPU of the busiest thread of generator and server, as a share of a core.
-    generator: f64,
+    /// CPU of the busiest thread of the server, as a share of a core.
     server: Option<f64>,
-    open: bool,
 }
 
-impl Report {
+impl<'l> Report<'l> {
     /// `schedule` is the rate and the quantum of an open model with one rate.
-    pub(super) fn new(
-        schedule: Option<(f64, Duration)>,
-        summary: &Summary,
-        total: &Total,
-        names: &[String],
-        rows: &[ServerRow],
-    ) -> Self {
-        let figures = total.figures(names).into_iter().next().unwrap_or_default();
+    pub(super) fn new(schedule: Option<(f64, Duration)>, loaded: &'l Loaded) -> Self {
+        let Loaded { total, names, observed, .. } = loaded;
         let (rate, quantum) = schedule.unzip();
         let mut evidence = total.evidence(rate, quantum.unwrap_or_default());
-        let server = rows.iter().filter(|row| row.subject == SERVER);
+        let server = observed.iter().filter(|row| row.subject == SERVER);
         evidence.server = server.filter_map(|row| row.busiest_thread).reduce(f64::max);
-        evidence.steal = mean(rows.iter().filter_map(|row| row.steal));
-        let flaws = validity::violations(&evidence, MAX_ERROR_SHARE);
+        evidence.steal = mean(observed.iter().filter_map(|row| row.steal));
+        let violations = validity::violations(&evidence, MAX_ERROR_SHARE);
         let (verdict, reasons) =
-            judge(&VerdictInput { violations: &flaws, ..VerdictInput::default() });
-        Self {
-            figures,
-            verdict,
-            reasons,
-            errors: summary.total.first_errors.clone(),
-            seconds: total.window(),
-            interrupted: summary.interrupted,
-            stopped: summary.stopped,
-            dropped: total.dropped,
-            generator: evidence.generator,
-            server: evidence.server,
-            open: summary.open,
-        }
+            judge(&VerdictInput { violations: &violations, ..VerdictInput::default() });
+        let figures = total.figures(names).into_iter().next().unwrap_or_default();
+        Self { loaded, figures, verdict, reasons, server: evidence.server }
     }
 
     pub(super) fn exit_code(&self) -> u8 {
@@ -67,7 +41,7 @@ impl Report {
     }
 
     /// Takes over the verdict of the stored run, which includes its baseline.
-    pub(super) fn take_verdict(&mut self, run: &weir_lab::results::Summary) {
+    pub(super) fn set_verdict(&mut self, run: &weir_lab::results::Summary) {
         self.verdict = run.verdict;
         self.reasons.clone_from(&run.reasons);
     }
@@ -89,14 +63,7 @@ impl Report {
     }
 
     fn json(&self) -> Value {
-        let percentiles = |times: &Times| -> Value {
-            let values = times.percentiles();
-            let named = Times::PERCENTILES.iter().zip(values);
-            named
-                .map(|((name, _), ms)| ((*name).to_owned(), json!(ms)))
-                .collect::<Map<_, _>>()
-                .into()
-        };
+        let Loaded { summary, total, .. } = self.loaded;
         let figures = &self.figures;
         json!({
             "event": "result",
@@ -105,18 +72,18 @@ impl Report {
             "expected": figures.expected,
             "errors": figures.errors,
             "throughput": figures.throughput,
-            "seconds": self.seconds,
+            "seconds": total.window(),
             "mean": figures.response.mean,
             "max": figures.response.max,
-            "percentiles": percentiles(&figures.response),
-            "service_percentiles": percentiles(&figures.service),
+            "percentiles": figures.response.named_percentiles(),
+            "service_percentiles": figures.service.named_percentiles(),
             "received": figures.received,
             "sent": figures.sent,
             "connections": figures.connects,
-            "dropped": self.dropped,
-            "interrupted": self.interrupted,
-            "stopped": self.stopped,
-            "generator": self.generator,
+            "dropped": total.sum().dropped,
+            "interrupted": summary.interrupted,
+            "stopped": summary.stopped,
+            "generator": total.busiest_loop(),
             "server": self.server,
             "verdict": self.verdict,
             "reasons": self.reasons,
@@ -124,25 +91,26 @@ impl Report {
     }
 
     fn text(&self) -> String {
+        let Loaded { summary, total, .. } = self.loaded;
         let figures = &self.figures;
         let mut text = format!(
             "\n{} requests in {:.2} s: {:.1}/s, {} ok, {} failed",
             figures.samples,
-            self.seconds,
+            total.window(),
             figures.throughput,
             figures.ok,
             figures.failed()
         );
         for (count, word) in [
             (figures.expected, "expected"),
-            (self.dropped, "dropped"),
-            (self.interrupted, "interrupted"),
+            (total.sum().dropped, "dropped"),
+            (summary.interrupted, "interrupted"),
         ] {
             if count > 0 {
                 text.push_str(&format!(", {count} {word}"));
             }
         }
-        if self.stopped {
+        if summary.stopped {
             text.push_str("\nstopped early: partial result");
         }
         text.push_str("\n\n");
@@ -154,7 +122,7 @@ impl Report {
             figures.connects
         ));
         let percent = |share: f64| format!("{:.0} % of a core", 100.0 * share);
-        text.push_str(&format!("busiest generator thread: {}", percent(self.generator)));
+        text.push_str(&format!("busiest generator thread: {}", percent(total.busiest_loop())));
         if let Some(server) = self.server {
             text.push_str(&format!("; server: {}", percent(server)));
         }
@@ -179,7 +147,7 @@ impl Report {
             cells
         };
         let mut rows = vec![row("response time", &self.figures.response)];
-        if self.open {
+        if self.loaded.summary.open {
             rows.push(row("service time", &self.figures.service));
         }
         let header = ["MS", "MEAN", "MIN", "P50", "P75", "P90", "P95", "P99", "P99.9", "MAX"];
@@ -191,7 +159,15 @@ impl Report {
         let kinds = self.figures.errors.iter().filter(|(_, count)| **count > 0);
         for (kind, count) in kinds {
             text.push_str(&format!("\n\n{count} × {kind}"));
-            for error in self.errors.iter().filter(|error| error.kind.name() == kind).take(1) {
+            for error in self
+                .loaded
+                .summary
+                .total
+                .first_errors
+                .iter()
+                .filter(|error| error.kind.name() == kind)
+                .take(1)
+            {
                 text.push_str(&format!("\n  {}", error.message));
             }
         }

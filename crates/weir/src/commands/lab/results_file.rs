@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::output;
+use crate::table::aligned;
 use anyhow::Context;
 use std::fs::File;
 use std::io::BufReader;
@@ -24,14 +25,18 @@ pub(super) fn print(path: &Path, csv: Option<Table>) -> anyhow::Result<Exit> {
     let mut tables = Tables::default();
     jtl::read(BufReader::new(file), |row| tables.add(row))
         .with_context(|| path.display().to_string())?;
-    match csv {
-        Some(Table::Aggregate) => output::text(&tables.csv(Report::Aggregate)),
-        Some(Table::Summary) => output::text(&tables.csv(Report::Summary)),
-        None => {
-            output::text(&tables.text(Report::Aggregate));
-            output::text("\n");
-            output::text(&tables.text(Report::Summary));
-        }
-    }
+    let text = |report: Report| aligned(report.columns(), &tables.rows(report));
+    let Some(table) = csv else {
+        let (aggregate, summary) = (text(Report::Aggregate), text(Report::Summary));
+        output::text(&format!("{aggregate}\n{summary}"));
+        return Ok(Exit::Success);
+    };
+    let report = match table {
+        Table::Aggregate => Report::Aggregate,
+        Table::Summary => Report::Summary,
+    };
+    let mut out = Vec::new();
+    report.write(&mut out, tables.rows(report))?;
+    output::text(&String::from_utf8_lossy(&out));
     Ok(Exit::Success)
 }

@@ -41,7 +41,7 @@ fn so_many_requests_are_sent_and_no_more() {
 }
 
 #[test]
-fn a_rate_is_held_for_a_time() {
+fn a_constant_rate_is_sent() {
     let echo = harness::echo(&[]);
     let (result, _) = result(&["--rate", "300/s", "-d", "2s", &url(&echo, "/delay/20ms")]);
     assert_eq!(result["samples"], 600);
@@ -76,7 +76,7 @@ fn a_row_is_written_for_each_request() {
 }
 
 #[test]
-fn errors_are_told_apart_and_void_the_result() {
+fn errors_are_counted_by_kind_and_invalidate_the_result() {
     let echo = harness::echo(&[]);
     let (result_503, code) = result(&["-n", "20", "-c", "2", &url(&echo, "/status/503")]);
     assert_eq!((&result_503["errors"]["http_503"], code), (&20.into(), 3));
@@ -101,7 +101,7 @@ fn people_get_a_table_and_the_reason() {
 }
 
 #[test]
-fn a_wrong_command_line_says_what_is_wrong() {
+fn an_invalid_command_line_is_explained() {
     for (args, word) in [
         (&["ftp://h/"][..], "http://"),
         (&["-H", "none", "http://127.0.0.1/"], "header field"),

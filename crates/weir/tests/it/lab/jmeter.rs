@@ -229,7 +229,7 @@ fn tables_are_those_that_jmeter_makes_of_its_results() {
 }
 
 #[test]
-fn a_plan_with_mistakes_is_refused_with_all_of_them() {
+fn all_mistakes_of_a_plan_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = "<jmeterTestPlan><hashTree>\n<TestPlan/>\n<hashTree><ThreadGroup testname=\"T\"/>\n\
                 <hashTree>\n<IfController testname=\"i\"/><hashTree/>\n<JSR223Sampler \

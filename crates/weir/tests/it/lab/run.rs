@@ -38,7 +38,7 @@ fn once(base: &str, request: &str, iterations: u32, more: &str) -> String {
 }
 
 #[test]
-fn a_cap_is_kept_and_the_end_of_the_time_is_an_end() {
+fn a_maximum_rate_and_a_time_limit_apply() {
     let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
     let dir = tempfile::tempdir().unwrap();
     let scenario = once(&target.addr.to_string(), "{name: ask, get: /}", 1_000_000, "");
@@ -115,7 +115,7 @@ fn errors_hangs_rejections_and_wrong_responses_are_distinguished() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_said_and_others_go_on() {
+fn a_server_that_does_not_start_fails_its_case_only() {
     let dir = tempfile::tempdir().unwrap();
     // Slow: it is there after a second. Broken: it ends at once.
     let weir_program = env!("CARGO_BIN_EXE_weir");
@@ -277,7 +277,7 @@ fn rounds_wait_until_gauges_are_zero() {
 }
 
 #[test]
-fn a_signal_gives_the_result_so_far_and_ends_what_was_started() {
+fn a_signal_ends_the_run_with_a_partial_result() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("weir.yaml"), SERVED).unwrap();
     let scenario = "lab: 1\ntarget: {base: \"http://127.0.0.1:8080\"}\nserver: {weir: weir.yaml}\n\
@@ -314,7 +314,7 @@ fn a_signal_gives_the_result_so_far_and_ends_what_was_started() {
 }
 
 #[test]
-fn a_failure_ends_the_run_where_the_scenario_says_so() {
+fn on_error_stop_ends_the_run() {
     let echo = harness::echo(&[]);
     let dir = tempfile::tempdir().unwrap();
     let scenario = format!(
@@ -383,7 +383,7 @@ fn ticks(pid: u32) -> u64 {
 }
 
 #[test]
-fn an_endless_loop_that_sends_nothing_rests_and_ends_by_a_signal() {
+fn an_endless_loop_without_requests_yields_and_ends_by_a_signal() {
     let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
     for signal in [Signal::INT, Signal::TERM] {
         let dir = tempfile::tempdir().unwrap();
@@ -409,7 +409,7 @@ fn an_endless_loop_that_sends_nothing_rests_and_ends_by_a_signal() {
 }
 
 #[test]
-fn a_generator_that_was_stopped_measures_nothing() {
+fn a_stalled_generator_is_invalid() {
     let wait = Duration::from_millis(5);
     let target = Target::start(move |_, _| Response::Text(wait, "well".to_owned()));
     let dir = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@ use anyhow::{Context, bail, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_lab::program::{
-    Body, Cookies, Executor, Group, OnError, Origin, Phase, Program, Request, Stage, StatusSet,
-    Step, Text, Timeouts, Users,
+    ArrivalRate, Body, Cookies, Executor, Group, OnError, Origin, Phase, Program, Request, Stage,
+    StatusSet, Step, Text, Timeouts, Users,
 };
 
 /// Default connections of a closed model.
@@ -168,13 +168,13 @@ impl Args {
             Some(requests) => Duration::from_secs_f64(requests as f64 / rate),
             None => self.duration.unwrap_or(LENGTH),
         };
-        Executor::ArrivalRate {
+        Executor::ArrivalRate(ArrivalRate {
             start: rate,
             stages: vec![Stage { duration: length, target: rate }],
             quantum: self.quantum,
             max_in_flight: self.connections.unwrap_or(MAX_CONNECTIONS),
             // With an explicit number of connections, requests wait for them.
             backlog: if self.connections.is_some() { u64::MAX } else { 0 },
-        }
+        })
     }
 }

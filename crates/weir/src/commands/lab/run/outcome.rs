@@ -1,9 +1,9 @@
 //! Text result of a run.
 
+use crate::table::aligned;
 use weir_lab::figures::LabelFigures;
 use weir_lab::results::{Cell, Host, Summary};
 use weir_lab::stats::Ratio;
-use weir_lab::tables::aligned;
 
 /// All tables: cases, labels, published figures, effects, verdict.
 pub(super) fn text(summary: &Summary, host: &Host) -> String {
@@ -38,7 +38,7 @@ pub(super) fn text(summary: &Summary, host: &Host) -> String {
 fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     let used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
     let used: Vec<usize> = (0..columns.len()).filter(used).collect();
-    let columns: Vec<String> = used.iter().map(|&column| columns[column].to_owned()).collect();
+    let columns: Vec<&str> = used.iter().map(|&column| columns[column]).collect();
     let filled = |text: &String| if text.is_empty() { "-".to_owned() } else { text.clone() };
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| used.iter().map(|&column| filled(&row[column])).collect()).collect();

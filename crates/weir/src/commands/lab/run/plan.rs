@@ -1,11 +1,12 @@
 //! A JMeter plan.
 
 use super::{Args, SEED};
-use crate::commands::lab::is_local;
 use crate::commands::lab::load::{Load, Loaded};
 use crate::commands::lab::result::Report;
 use crate::exit::Exit;
 use crate::output;
+use crate::table::aligned;
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 use weir_lab::jmx::{self, JmxError, Plan};
 use weir_lab::measure::{Case, Measurement, Method, Settings};
@@ -31,12 +32,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     for skipped in &plan.skipped {
         output::note(&format!("{}: skipped: {skipped}", args.what.display()));
     }
-    let report = load(args, plan)?;
-    Ok(Exit::Lab(report.exit_code()))
+    load(args, plan)
 }
 
 /// Runs the load of the plan.
-fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
+fn load(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     let program = plan.program;
     let folder = args.folder()?;
     let name = args.what.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -59,41 +59,29 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Report> {
         json: args.json,
         open: false,
     };
-    let Loaded { summary, total, names, seen } = load.run(Some(&mut measurement))?;
+    let loaded = load.run(Some(&mut measurement))?;
     run.ended = now_text();
     let (judged, folder) = measurement.finish(&run, args.before())?;
     if !args.json {
-        let columns: Vec<String> = AGGREGATE.iter().map(|&name| name.to_owned()).collect();
-        let lines = jmeter::rows(&total.figures(&names), total.window(), tables::Report::Aggregate);
-        output::text(&format!("\n{}", tables::aligned(&columns, &lines)));
+        let Loaded { total, names, .. } = &loaded;
+        let rows = jmeter::rows(&total.figures(names), total.window(), tables::Report::Aggregate);
+        output::text(&format!("\n{}", aligned(&AGGREGATE, &rows)));
     }
-    let mut report = Report::new(None, &summary, &total, &names, &seen);
-    report.take_verdict(&judged);
+    let mut report = Report::new(None, &loaded);
+    report.set_verdict(&judged);
     report.print(args.json, folder.as_deref());
-    Ok(report)
+    Ok(Exit::Lab(report.exit_code()))
 }
 
 /// Target ports of the program on this machine, whose servers can be observed.
 fn local_ports(program: &Program) -> Vec<u16> {
-    fn visit(steps: &[Step], ports: &mut Vec<u16>) {
-        for step in steps {
-            match step {
-                Step::Request(request) => {
-                    if let Url::Parts { origin, .. } = &request.url
-                        && is_local(&origin.host)
-                        && !ports.contains(&origin.port)
-                    {
-                        ports.push(origin.port);
-                    }
-                }
-                Step::Loop { steps, .. } | Step::Once(steps) | Step::Transaction { steps, .. } => {
-                    visit(steps, ports);
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut ports = Vec::new();
-    program.groups.iter().for_each(|group| visit(&group.steps, &mut ports));
-    ports
+    let port = |step: &Step| match step {
+        Step::Request(request) => match &request.url {
+            Url::Parts { origin, .. } if origin.is_loopback() => Some(origin.port),
+            _ => None,
+        },
+        _ => None,
+    };
+    let ports: BTreeSet<u16> = program.steps().into_iter().filter_map(port).collect();
+    ports.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with an answer, and what is right about it.
+//! Responses: errors, checks, redirects, codings.
 
 use crate::plan::{closed, get, program, run, samples, step};
 use crate::server::Server;
@@ -7,8 +7,8 @@ use weir_lab::program::{Check, CheckKind, Comparison, Field, Redirects, Request,
 use weir_lab::record::Tally;
 use weir_lab::sample::ErrorKind;
 
-/// One user asks three times; gives the samples and how many connections that took.
-fn ask(target: &str, change: impl FnOnce(&mut Request)) -> (Tally, u64) {
+/// Sends a request three times. Returns the samples and the number of connections.
+fn send(target: &str, change: impl FnOnce(&mut Request)) -> (Tally, u64) {
     let server = Server::start();
     let mut request = get(&server.origin(), target);
     request.timeouts.response = Duration::from_millis(300);
@@ -30,7 +30,7 @@ fn every_fault_has_its_kind_and_costs_the_connection() {
         ("/garbage", ErrorKind::Protocol),
         ("/hang", ErrorKind::Timeout),
     ] {
-        let (tally, connections) = ask(target, |_| {});
+        let (tally, connections) = send(target, |_| {});
         assert_eq!(kinds(&tally), [(kind, 3)], "{target}");
         assert_eq!((tally.ok, connections), (0, 3), "{target}");
     }
@@ -38,20 +38,20 @@ fn every_fault_has_its_kind_and_costs_the_connection() {
 
 #[test]
 fn a_status_is_an_error_a_success_or_expected() {
-    let (tally, connections) = ask("/status/503", |_| {});
+    let (tally, connections) = send("/status/503", |_| {});
     assert_eq!((kinds(&tally), connections), (vec![(ErrorKind::Http503, 3)], 1));
-    let (tally, _) = ask("/status/503", |request| {
+    let (tally, _) = send("/status/503", |request| {
         request.expected = StatusSet::parse("503").unwrap();
     });
     assert_eq!((tally.expected, tally.failed(), tally.ok), (3, 0, 0));
-    let (tally, _) = ask("/status/404", |request| {
+    let (tally, _) = send("/status/404", |request| {
         request.checks = vec![Check {
             message: None,
             kind: CheckKind::Status(StatusSet::parse("404").unwrap()),
         }];
     });
     assert_eq!((tally.ok, tally.failed()), (3, 0));
-    let (tally, _) = ask("/", |request| {
+    let (tally, _) = send("/", |request| {
         request.checks = vec![Check {
             message: None,
             kind: CheckKind::Status(StatusSet::parse("404").unwrap()),
@@ -61,7 +61,7 @@ fn a_status_is_an_error_a_success_or_expected() {
 }
 
 #[test]
-fn answers_of_every_framing_are_read_to_their_end() {
+fn responses_of_every_framing_are_read_completely() {
     for (target, body, connections) in [
         ("/size/0", 0, 1),
         ("/size/400000", 400_000, 1),
@@ -70,18 +70,18 @@ fn answers_of_every_framing_are_read_to_their_end() {
         ("/last", 4, 3),
         ("/early", 5, 1),
     ] {
-        let (tally, opened) = ask(target, |_| {});
+        let (tally, opened) = send(target, |_| {});
         assert_eq!((tally.ok, tally.body), (3, 3 * body), "{target}");
         assert_eq!(opened, connections, "{target}");
     }
-    let (tally, _) = ask("/size/1000", |request| request.method = "HEAD".to_owned());
-    // The server sends a body all the same: it is no answer, and the connection is lost.
+    let (tally, _) = send("/size/1000", |request| request.method = "HEAD".to_owned());
+    // The server sends a body all the same: the body is not part of the response, and the connection is closed.
     assert_eq!((tally.ok, tally.body), (3, 0));
 }
 
 #[test]
 fn connections_are_used_once_without_keep_alive() {
-    let (tally, connections) = ask("/", |request| request.keep_alive = false);
+    let (tally, connections) = send("/", |request| request.keep_alive = false);
     assert_eq!((tally.ok, connections, tally.connects), (3, 3, 3));
 }
 
@@ -99,21 +99,21 @@ fn body_has(text: &str) -> Vec<Check> {
 
 #[test]
 fn bodies_are_checked_decoded() {
-    let (tally, _) = ask("/gzip", |request| request.checks = body_has("hello"));
+    let (tally, _) = send("/gzip", |request| request.checks = body_has("hello"));
     assert_eq!(tally.ok, 3);
     assert_eq!(tally.decoded, 15);
     assert!(tally.body > tally.decoded, "five bytes do not become fewer");
-    let (tally, _) = ask("/gzip", |request| request.checks = body_has("bye"));
+    let (tally, _) = send("/gzip", |request| request.checks = body_has("bye"));
     assert_eq!(kinds(&tally), [(ErrorKind::Check, 3)]);
 }
 
 #[test]
 fn redirects_are_followed_within_one_sample() {
-    let (tally, connections) = ask("/redirect/3", |r| r.redirects = Redirects::Follow);
+    let (tally, connections) = send("/redirect/3", |r| r.redirects = Redirects::Follow);
     assert_eq!((tally.ok, connections), (3, 1));
     assert_eq!(tally.body, 3 * (3 * "moved".len() + "arrived".len()) as u64);
-    let (tally, _) = ask("/redirect/25", |request| request.redirects = Redirects::Follow);
+    let (tally, _) = send("/redirect/25", |request| request.redirects = Redirects::Follow);
     assert_eq!(kinds(&tally), [(ErrorKind::Protocol, 3)]);
-    let (tally, _) = ask("/redirect/3", |_| {});
+    let (tally, _) = send("/redirect/3", |_| {});
     assert_eq!((tally.ok, tally.body), (3, 3 * "moved".len() as u64));
 }
