@@ -90,8 +90,8 @@ impl Prices {
         let price = pricing(config, &self.0);
         let routes = config.apis.iter().flat_map(|api| &api.routes);
         // A call without a time limit may last forever, and no invoice waits for it.
-        let longest = routes.filter_map(|route| route.timeout).max().unwrap_or_default();
-        let max_call_time = longest.saturating_add(CALL_TIME_MARGIN);
+        let max_timeout = routes.filter_map(|route| route.timeout).max().unwrap_or_default();
+        let max_call_time = max_timeout.saturating_add(CALL_TIME_MARGIN);
         Settings { price, max_call_time, ..Settings::new(&config.monitor) }
     }
 

@@ -28,13 +28,13 @@ impl Pace {
     pub(crate) fn due(&mut self, now: Instant) -> usize {
         let target = (now.saturating_duration_since(self.since).as_secs_f64() * self.rate) as u64;
         let due = target.saturating_sub(self.sent);
-        let most = (self.rate * MAX_ARREARS.as_secs_f64()).max(1.0) as u64;
-        if due > most {
-            let behind = Duration::from_secs_f64(most as f64 / self.rate);
+        let max = (self.rate * MAX_ARREARS.as_secs_f64()).max(1.0) as u64;
+        if due > max {
+            let behind = Duration::from_secs_f64(max as f64 / self.rate);
             self.since = now.checked_sub(behind).unwrap_or(now);
             self.sent = 0;
         }
-        due.min(most) as usize
+        due.min(max) as usize
     }
 
     pub(crate) fn sent(&mut self, count: usize) {

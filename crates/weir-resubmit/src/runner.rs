@@ -30,7 +30,7 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// segments: a transaction that it still has must not seem open again and be sent a second time.
 const EXTRA_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Most attempts of jobs in flight, and most bytes of their bodies.
+/// Largest number of attempts of jobs in flight, and largest size of their bodies.
 const MAX_IN_FLIGHT: usize = 256;
 const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 /// Most transactions that are read together, and their bytes, estimated from the previous read.
@@ -250,8 +250,8 @@ impl Runner {
         }
         loop {
             let has_room = self.in_flight.values().sum::<usize>() < MAX_IN_FLIGHT_BYTES;
-            let most = (MAX_READ_BYTES / self.mean_bytes.max(1)).clamp(1, MAX_READ);
-            let items = match if has_room { remaining.min(most) } else { 0 } {
+            let max = (MAX_READ_BYTES / self.mean_bytes.max(1)).clamp(1, MAX_READ);
+            let items = match if has_room { remaining.min(max) } else { 0 } {
                 0 => Vec::new(),
                 limit => self.shared.ledger.next_items(job.number, limit)?,
             };

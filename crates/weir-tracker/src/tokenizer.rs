@@ -135,8 +135,8 @@ pub(crate) fn find(text: &[u8], phrase: &[String], limit: usize) -> Vec<Range<us
         if first.as_bytes() == word {
             open.push((1, range.start));
         }
-        if let Some(whole) = open.iter().position(|(next, _)| *next == phrase.len()) {
-            found.push(open.remove(whole).1..range.end);
+        if let Some(complete) = open.iter().position(|(next, _)| *next == phrase.len()) {
+            found.push(open.remove(complete).1..range.end);
         }
     });
     found

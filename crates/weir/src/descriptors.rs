@@ -6,16 +6,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// `select`; it would limit a server to a thousand connections.
 pub(crate) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Refused, it stays what it was.
+    // If this fails, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Warning if the descriptor limit is lower than the limits of the configuration need.
 pub(crate) fn shortage(needed: u64) -> Option<String> {
-    let most = getrlimit(Resource::Nofile).current?;
-    (most < needed).then(|| {
+    let limit = getrlimit(Resource::Nofile).current?;
+    (limit < needed).then(|| {
         format!(
-            "warning: the configured limits need {needed} file descriptors, but only {most} may \
+            "warning: the configured limits need {needed} file descriptors, but only {limit} may \
              be open; raise the hard limit (`ulimit -Hn`, LimitNOFILE=), or lower \
              limits.connections and \
              `connections` of upstreams: otherwise clients get 503 descriptors-exhausted"

@@ -106,7 +106,7 @@ async fn accept(socket: TcpListener, delay: Duration, open: Rc<Cell<usize>>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(socket) else { return };
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, most likely: give connections time to end.
+            // Probably out of file descriptors: gives connections time to end.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -116,7 +116,7 @@ async fn accept(socket: TcpListener, delay: Duration, open: Rc<Cell<usize>>) {
         open.set(open.get() + 1);
         let open = open.clone();
         tokio::task::spawn_local(async move {
-            // How a connection ends is its client's business.
+            // Errors at the end of a connection concern the client only.
             let _ = connection::serve(stream, delay).await;
             open.set(open.get() - 1);
         });

@@ -1,4 +1,4 @@
-//! Standard output and standard error, whose failure never ends a command.
+//! Standard output and standard error. Their failure never ends a command.
 //!
 //! Errors on a closed pipe (`weir routes | head`) or a full disk behind a redirection are ignored.
 
@@ -58,15 +58,15 @@ pub(crate) fn with_causes(error: &anyhow::Error) -> String {
 /// Whether standard error supports colours: a terminal, and `NO_COLOR` is unset
 /// (<https://no-color.org>).
 pub(crate) fn color() -> bool {
-    std::io::stderr().is_terminal() && colors_are_wanted()
+    std::io::stderr().is_terminal() && colors_are_enabled()
 }
 
 /// Whether standard output supports bold text, likewise.
 pub(crate) fn bold() -> bool {
-    std::io::stdout().is_terminal() && colors_are_wanted()
+    std::io::stdout().is_terminal() && colors_are_enabled()
 }
 
-fn colors_are_wanted() -> bool {
+fn colors_are_enabled() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 

@@ -92,7 +92,7 @@ fn policies(config: &Config, route: &Route) -> Vec<PolicyInfo> {
     }
     let time = route
         .timeout
-        .map_or("no timeout".to_owned(), |most| format!("timeout {} s", most.as_secs_f64()));
+        .map_or("no timeout".to_owned(), |limit| format!("timeout {} s", limit.as_secs_f64()));
     add("handler", format!("{}, {time}", route.handler.summary(config)));
     if let Some(map) = &route.response_map {
         add("response-map", mapped("response", map));

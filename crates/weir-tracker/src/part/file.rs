@@ -322,9 +322,9 @@ fn sections(head: &[u8], length: u64) -> Option<(usize, Vec<Section>)> {
         let (min, max) = (head.number(8)?, head.number(8)?);
         let (offset, size) = (head.number(8)?, head.number(8)?);
         let column = tag <= IDS || (CODES..VALUES).contains(&tag);
-        let whole = offset.checked_add(size)? <= length;
+        let is_complete = offset.checked_add(size)? <= length;
         let fits = !column || size == rows as u64 * u64::from(width);
-        if !whole || !fits || !matches!(width, 0 | 1 | 2 | 4 | 8 | 16) || rows > MAX_ROWS {
+        if !is_complete || !fits || !matches!(width, 0 | 1 | 2 | 4 | 8 | 16) || rows > MAX_ROWS {
             return None;
         }
         sections.push(Section { tag, width, sum, min, max, offset, length: size });

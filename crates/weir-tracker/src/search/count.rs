@@ -167,7 +167,7 @@ impl Index {
                 self.count_candidates(query, &pending, stored_keys.as_ref(), deadline, &mut counter)
             });
             match counted {
-                Ok(whole) => cut = !whole,
+                Ok(complete) => cut = !complete,
                 Err(error) if error.is_damage() => {
                     self.shared.report(part);
                     incomplete = true;

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     each(args, &client)
 }
 
-/// Resubmits one after the other, each once. A rejection does not stop the others.
+/// Resubmits the transactions in sequence, each once. A rejection does not stop the others.
 fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     let body = serde_json::to_value(request_body(args)?)?;
     let (mut attempts, mut all) = (Vec::new(), true);

@@ -22,7 +22,7 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
-    /// What rustls rejects, which the load would have found, is not connected to.
+    // Settings that rustls rejects are found by the load of a configuration.
     pub(super) fn new(config: Arc<Config>) -> Self {
         let clients = Arc::new(UpstreamClients::new(&config).unwrap_or_default());
         Self { config, clients }
@@ -33,7 +33,7 @@ impl Upstreams {
 pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    /// Its body, if not too large and in time.
+    /// The body; empty if it was too large or timed out.
     pub(super) body: Bytes,
 }
 

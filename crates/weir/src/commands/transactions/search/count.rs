@@ -80,10 +80,10 @@ fn text(counts: &Counts) -> String {
         }
     }
     let mut out = table(["FIELD", "VALUE", "COUNT"], &rows);
-    let most = counts.histogram.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
+    let max = counts.histogram.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
     let buckets: Vec<[String; 3]> = (counts.histogram.iter())
         .map(|bucket| {
-            let length = (bucket.count * BAR).div_ceil(most) as usize;
+            let length = (bucket.count * BAR).div_ceil(max) as usize;
             [bucket.time.to_string(), bucket.count.to_string(), "#".repeat(length)]
         })
         .collect();
