@@ -11,7 +11,7 @@ use weir_config::{ApiKeySource, Consumer, ConsumerId, KeyHash};
 use weir_wire::{Headers, Known};
 
 /// Longest key that is hashed, in bytes; longer ones are unknown.
-const LONGEST: usize = 1024;
+const MAX_KEY_BYTES: usize = 1024;
 
 /// The keys of every consumer.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl KeyRing {
     fn basic(&self, headers: &Headers) -> Result<Option<ConsumerId>, FailureKind> {
         let Some(value) = only(headers.known_all(Known::Authorization))? else { return Ok(None) };
         let (scheme, pair) = value.split_at_checked(6).ok_or(FailureKind::Malformed)?;
-        if !scheme.eq_ignore_ascii_case(b"basic ") || pair.len() > 2 * LONGEST {
+        if !scheme.eq_ignore_ascii_case(b"basic ") || pair.len() > 2 * MAX_KEY_BYTES {
             return Err(FailureKind::Malformed);
         }
         let pair = BASE64_STANDARD.decode(pair.trim_ascii()).map_err(|_| FailureKind::Malformed)?;
@@ -70,7 +70,7 @@ impl KeyRing {
     /// credential, only its preimage is. The final comparison is in constant time, so that the comparison
     /// of the map does not matter.
     fn consumer(&self, key: &[u8]) -> Option<ConsumerId> {
-        if key.len() > LONGEST {
+        if key.len() > MAX_KEY_BYTES {
             return None;
         }
         let sent = digest::digest(&digest::SHA256, key);
@@ -145,7 +145,7 @@ mod tests {
         for wrong in ["", "Two", "two ", "three"] {
             assert_eq!(in_header(&[wrong]), Err(FailureKind::UnknownApiKey), "{wrong}");
         }
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_KEY_BYTES + 1);
         assert_eq!(in_header(&[&long]), Err(FailureKind::UnknownApiKey));
         assert_eq!(in_header(&["two", "two"]), Err(FailureKind::Repeated));
     }

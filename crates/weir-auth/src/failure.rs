@@ -157,9 +157,9 @@ impl AuthFailure {
                     self.error(&mut out);
                     if self.kind == FailureKind::InsufficientScope {
                         let of_token = auth.kind.token().map_or(&[][..], |token| &token.scopes);
-                        let wanted: Vec<_> =
+                        let required: Vec<_> =
                             of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
-                        parameter(&mut out, ", scope", &wanted.join(" "));
+                        parameter(&mut out, ", scope", &required.join(" "));
                     }
                 }
                 AuthKind::ApiKey(ApiKeySource::Basic) => {

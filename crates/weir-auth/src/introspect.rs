@@ -235,11 +235,11 @@ impl Introspection {
         deadline: Option<Instant>,
         start: impl FnOnce(InFlight),
     ) -> bool {
-        let Some(mut over) = self.join(auth, token, start) else { return false };
+        let Some(mut ended) = self.join(auth, token, start) else { return false };
         let latest = clock::now() + self.settings.timeout;
         let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
         // It ends by the sender's end.
-        tokio::time::timeout_at(latest.into(), over.changed()).await.is_ok()
+        tokio::time::timeout_at(latest.into(), ended.changed()).await.is_ok()
     }
 
     /// Ends with the introspection of a token, which is started unless it is in flight; `None` if too

@@ -12,7 +12,7 @@ use weir_config::{
 use weir_wire::{Headers, Known};
 
 /// Longest token that is parsed, in bytes.
-const LONGEST: usize = 16 * 1024;
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// A verified token.
 pub(super) struct Verified {
@@ -51,7 +51,7 @@ pub fn bearer(headers: &Headers) -> Result<Option<&[u8]>, FailureKind> {
         return Err(FailureKind::Malformed);
     }
     let token = token.trim_ascii();
-    if token.is_empty() || token.len() > LONGEST {
+    if token.is_empty() || token.len() > MAX_TOKEN_BYTES {
         return Err(FailureKind::Malformed);
     }
     Ok(Some(token))
@@ -113,12 +113,12 @@ fn check_signature(
     }
     decode(signature)?;
     // A token without a `kid` may fit any number of keys, and is forged at no cost.
-    let most = (VERIFICATION_BUDGET / verification_cost(algorithm)) as usize;
+    let max_keys = (VERIFICATION_BUDGET / verification_cost(algorithm)) as usize;
     let mut fitting = candidates(keys, header.kid.as_deref(), algorithm).peekable();
     if fitting.peek().is_none() {
         return Err(FailureKind::UnknownKey);
     }
-    let holds = fitting.take(most).any(|key| {
+    let holds = fitting.take(max_keys).any(|key| {
         jsonwebtoken::crypto::verify(signature, message, &key.key, algorithm).unwrap_or(false)
     });
     if holds { Ok(()) } else { Err(FailureKind::Signature) }

@@ -135,7 +135,7 @@ impl KeySet {
     }
 
     /// Whether an unknown `kid` may have it fetched now; then no other may for a while.
-    fn may_ask(&self) -> bool {
+    fn may_fetch(&self) -> bool {
         let (now, quiet) = (self.now(), self.quiet.load(Relaxed));
         let next = now + UNKNOWN_KID_INTERVAL.as_millis() as u64;
         now >= quiet && self.quiet.compare_exchange(quiet, next, Relaxed, Relaxed).is_ok()
@@ -153,8 +153,8 @@ impl KeySet {
 
     /// The right to fetch it, which one task of the process has at a time.
     pub fn lease(self: &Arc<Self>) -> Option<Lease> {
-        let taken = self.fetching.swap(true, Relaxed);
-        (!taken).then(|| Lease(Arc::clone(self)))
+        let is_fetching = self.fetching.swap(true, Relaxed);
+        (!is_fetching).then(|| Lease(Arc::clone(self)))
     }
 
     /// Waits for a fetch, if one may start or is in flight, at most until `deadline`; `start` starts one.
@@ -169,21 +169,21 @@ impl KeySet {
         if !self.fetching.load(Relaxed) {
             // Without any keys the back-off decides, not how often somebody asks.
             let known = !changes.borrow().keys.is_empty();
-            if !(self.is_due() || known && self.may_ask()) {
+            if !(self.is_due() || known && self.may_fetch()) {
                 return false;
             }
             start(self);
         }
         let latest = clock::now() + self.settings.timeout;
         let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
-        let over = async {
+        let ended = async {
             while changes.borrow_and_update().attempts == before {
                 if changes.changed().await.is_err() {
                     return;
                 }
             }
         };
-        tokio::time::timeout_at(latest.into(), over).await.is_ok()
+        tokio::time::timeout_at(latest.into(), ended).await.is_ok()
     }
 
     /// Takes the result of a fetch.

@@ -109,9 +109,9 @@ impl Principal {
         self.fingerprint.get_or_init(|| {
             let claims = match &self.claims {
                 Some(Value::Object(claims)) => {
-                    let kept =
+                    let stable =
                         claims.iter().filter(|(name, _)| !OF_THE_TOKEN.contains(&name.as_str()));
-                    Value::Array(kept.map(|(name, value)| json!([name, value])).collect())
+                    Value::Array(stable.map(|(name, value)| json!([name, value])).collect())
                 }
                 _ => Value::Null,
             };
@@ -124,8 +124,8 @@ impl Principal {
     }
 
     /// Whether a required scope is not granted.
-    fn lacks<'s>(&self, mut wanted: impl Iterator<Item = &'s String>) -> bool {
-        wanted.any(|scope| !self.scopes.contains(scope))
+    fn lacks<'s>(&self, mut required: impl Iterator<Item = &'s String>) -> bool {
+        required.any(|scope| !self.scopes.contains(scope))
     }
 
     #[cfg(test)]
@@ -293,10 +293,10 @@ impl Authenticator {
             }
         };
         // What is no token grants no scopes, so it cannot pass a rule that wants some.
-        let wanted = kind.token().map_or(&[][..], |token| token.scopes.as_slice());
+        let required = kind.token().map_or(&[][..], |token| token.scopes.as_slice());
         match found {
             Ok(None) => MethodOutcome::Absent,
-            Ok(Some(principal)) if principal.lacks(wanted.iter().chain(&rule.scopes)) => {
+            Ok(Some(principal)) if principal.lacks(required.iter().chain(&rule.scopes)) => {
                 MethodOutcome::Refused(FailureKind::InsufficientScope)
             }
             Ok(Some(principal)) => MethodOutcome::Granted(principal),

@@ -88,11 +88,11 @@ impl AgentControl {
     }
 
     /// Waits for a command of at least this strength. A check is removed with it.
-    pub(crate) async fn receive(&self, least: AgentCommand) -> AgentCommand {
+    pub(crate) async fn receive(&self, minimum: AgentCommand) -> AgentCommand {
         loop {
             let sent = self.sent.notified();
             let command = self.current();
-            if command >= least {
+            if command >= minimum {
                 if command == AgentCommand::Check {
                     let (check, none) = (AgentCommand::Check as u8, AgentCommand::None as u8);
                     // A stronger command that came in between is found by the next iteration.

@@ -43,11 +43,11 @@ impl CgiStarted {
         script: Option<&Path>,
         variables: &[(String, OsString)],
     ) -> io::Result<Self> {
-        let nothing = || io::Error::new(io::ErrorKind::InvalidInput, "there is no program");
-        let AgentSource::Start(program) = pool.source() else { return Err(nothing()) };
+        let no_program = || io::Error::new(io::ErrorKind::InvalidInput, "there is no program");
+        let AgentSource::Start(program) = pool.source() else { return Err(no_program()) };
         let mut words = program.command.clone();
         words.extend(script.map(|script| script.to_string_lossy().into_owned()));
-        let [name, arguments @ ..] = &words[..] else { return Err(nothing()) };
+        let [name, arguments @ ..] = &words[..] else { return Err(no_program()) };
         let (log, err) = io::pipe()?;
         let mut command = launch::command(program, name, arguments);
         if let Some(folder) = script.and_then(Path::parent) {
@@ -82,14 +82,14 @@ impl CgiStarted {
 impl CgiProcess {
     /// Waits for the exit of a program that has responded; kills any other. Then kills the rest of
     /// its process group.
-    pub async fn finish(mut self, answered: bool) {
+    pub async fn finish(mut self, responded: bool) {
         drop((self.stdin.take(), self.stdout.take()));
         let timeout = self.program.stop_timeout;
-        if answered && tokio::time::timeout(timeout, self.exit.wait()).await.is_ok() {
+        if responded && tokio::time::timeout(timeout, self.exit.wait()).await.is_ok() {
             let _ = self.process.reap();
             return;
         }
-        if answered {
+        if responded {
             launch::stop(&mut self.process, &self.exit, timeout).await;
         } else {
             self.process.signal(rustix::process::Signal::KILL);

@@ -111,7 +111,7 @@ async fn watch_agent(
     let end = tokio::select! {
         () = exit.wait() => Some(End::ExitedEarly),
         _ = control.receive(AgentCommand::Stop) => Some(End::Requested),
-        answer = probed => match answer {
+        result = probed => match result {
             Ok(Ok(())) => None,
             Ok(Err(why)) => Some(End::WrongProtocol(why)),
             Err(_) => Some(End::StartTimeout),
@@ -138,12 +138,12 @@ async fn watch_agent(
                 return End::Requested;
             }
             AgentCommand::Check => {
-                let answered = tokio::select! {
+                let healthy = tokio::select! {
                     () = exit.wait() => return End::Exited,
                     _ = control.receive(AgentCommand::Stop) => continue,
-                    answered = responds_again(pool, socket) => answered,
+                    healthy = is_responding(pool, socket) => healthy,
                 };
-                if !answered {
+                if !healthy {
                     pool.report(
                         "an agent is killed: it is still busy with a request that broke off",
                     );
@@ -156,7 +156,7 @@ async fn watch_agent(
 }
 
 /// Whether an agent whose request was aborted responds again, within the time limit of a request.
-async fn responds_again(pool: &Pool, socket: &Path) -> bool {
+async fn is_responding(pool: &Pool, socket: &Path) -> bool {
     let probed = probe::probe(socket, pool.protocol());
     matches!(tokio::time::timeout(pool.request_timeout(), probed).await, Ok(Ok(())))
 }
@@ -190,8 +190,8 @@ fn spawn(pool: &Arc<Pool>, program: &Program, socket: &Path) -> io::Result<(Proc
 
 /// An error of starting a program, with the path that failed.
 pub(crate) fn start_error(error: io::Error, name: &Path, folder: &PathBuf) -> io::Error {
-    let what = if folder.is_dir() { name } else { folder };
-    io::Error::new(error.kind(), format!("{}: {error}", what.display()))
+    let path = if folder.is_dir() { name } else { folder };
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Logs the output of an agent until its end.

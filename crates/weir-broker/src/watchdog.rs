@@ -91,10 +91,10 @@ fn start_shell() -> io::Result<(Child, Option<ChildStdin>)> {
 }
 
 impl Shell {
-    fn write(&mut self, what: char, group: u32) {
+    fn write(&mut self, command: char, group: u32) {
         if let Some(stdin) = self.stdin.as_mut() {
             // If the shell was killed, the next one gets all groups.
-            let _ = writeln!(stdin, "{what} {group}");
+            let _ = writeln!(stdin, "{command} {group}");
         }
     }
 }

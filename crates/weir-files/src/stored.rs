@@ -168,8 +168,8 @@ pub struct Compressing(Arc<Stored>);
 impl Compressing {
     /// Claims the right; `None` if the file is compressed, or being compressed.
     pub fn claim(file: &Arc<Stored>) -> Option<Self> {
-        let taken = file.gzip.get().is_some() || file.compressing.swap(true, Ordering::AcqRel);
-        (!taken).then(|| Self(Arc::clone(file)))
+        let claimed = file.gzip.get().is_some() || file.compressing.swap(true, Ordering::AcqRel);
+        (!claimed).then(|| Self(Arc::clone(file)))
     }
 
     /// The file.

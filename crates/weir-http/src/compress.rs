@@ -52,8 +52,9 @@ pub fn decide(settings: &Compression, request: &Headers, response: &Candidate<'_
 fn is_eligible(settings: &Compression, response: &Candidate<'_>) -> bool {
     let headers = response.headers;
     // The response to HEAD has the headers of the uncompressed representation.
-    let whole = !response.head && !matches!(response.status, 100..=199 | 204 | 205 | 206 | 304);
-    whole
+    let has_entire_body =
+        !response.head && !matches!(response.status, 100..=199 | 204 | 205 | 206 | 304);
+    has_entire_body
         && response.length.is_none_or(|length| length >= settings.min_size)
         && !is_encoded(headers)
         && headers.known(Known::ContentType).is_some_and(is_worth_it)

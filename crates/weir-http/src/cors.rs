@@ -37,19 +37,19 @@ where
     };
     if !methods.is_empty() {
         out.set("access-control-allow-methods", &methods);
-    } else if let Some(asked) =
+    } else if let Some(requested) =
         request.known(Known::AccessControlRequestMethod).filter(|m| is_token(m))
     {
-        out.set("access-control-allow-methods", asked);
+        out.set("access-control-allow-methods", requested);
     }
     if !cors.headers.is_empty() {
         let headers = join(cors.headers.iter().map(String::as_str));
         out.set("access-control-allow-headers", &headers);
-    } else if let Some(asked) =
+    } else if let Some(requested) =
         request.known(Known::AccessControlRequestHeaders).filter(|h| is_list(h))
     {
         // Named one by one rather than by `*`, which does not cover Authorization.
-        out.set("access-control-allow-headers", asked);
+        out.set("access-control-allow-headers", requested);
     }
     let age = cors.max_age.as_secs();
     out.set("access-control-max-age", itoa::Buffer::new().format(age).as_bytes());

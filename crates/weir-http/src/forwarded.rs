@@ -165,11 +165,11 @@ impl Client {
 /// Removes headers that only a trusted peer may set (`Forwarded`, `X-Forwarded-*`, `weir-*`),
 /// except those in `believed`, in lower case, maybe with `*` at the end.
 pub fn strip(headers: &mut Headers, believed: &[String]) {
-    let goes =
+    let is_removed =
         |known: Known, name: &[u8]| is_proxy_field(known, name) && !is_listed(believed, name);
     // Most requests have none of them, and a check is cheaper than a new list.
-    if headers.names().any(|(known, name)| goes(known, name)) {
-        headers.retain(|known, name, _| !goes(known, name.as_bytes()));
+    if headers.names().any(|(known, name)| is_removed(known, name)) {
+        headers.retain(|known, name, _| !is_removed(known, name.as_bytes()));
     }
 }
 

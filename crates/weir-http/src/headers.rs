@@ -58,12 +58,13 @@ fn nominated(headers: &Headers) -> Vec<String> {
 /// `X-User`, and to PHP `X.User` too, so that it would bypass edits and pass for what proxies say.
 pub fn drop_underscored(headers: &mut Headers, passed: &[String]) -> u64 {
     // Few requests have any, and looking is cheaper than rebuilding the list.
-    let goes = |known: Known, name: &[u8]| known == Known::Other && is_underscored(name, passed);
-    if !headers.names().any(|(known, name)| goes(known, name)) {
+    let is_removed =
+        |known: Known, name: &[u8]| known == Known::Other && is_underscored(name, passed);
+    if !headers.names().any(|(known, name)| is_removed(known, name)) {
         return 0;
     }
     let before = headers.len();
-    headers.retain(|known, name, _| !goes(known, name.as_bytes()));
+    headers.retain(|known, name, _| !is_removed(known, name.as_bytes()));
     (before - headers.len()) as u64
 }
 
@@ -93,9 +94,9 @@ pub fn apply_edits(headers: &mut Headers, edits: &HeaderEdits) {
 /// Removes what may not stand in trailers, and what `edited` names: a trailer that a recipient merges
 /// with the header would undo the edit.
 pub fn filter_trailers(trailers: &mut HeaderMap, edited: impl Fn(&str) -> bool) {
-    let goes = |name: &&HeaderName| !may_be_trailer(name.as_str()) || edited(name.as_str());
-    let gone: Vec<HeaderName> = trailers.keys().filter(goes).cloned().collect();
-    for name in &gone {
+    let is_removed = |name: &&HeaderName| !may_be_trailer(name.as_str()) || edited(name.as_str());
+    let removed: Vec<HeaderName> = trailers.keys().filter(is_removed).cloned().collect();
+    for name in &removed {
         trailers.remove(name);
     }
 }

@@ -52,10 +52,10 @@ fn accepts_anything(headers: &Headers) -> bool {
 /// Without `Accept-Encoding` there is no coding. `*` stands for every coding that is not named, but
 /// not for `identity`.
 pub fn coding(headers: &Headers, offered: &[Option<ContentCoding>]) -> Option<ContentCoding> {
-    let wanted = Codings::of(headers);
-    let best = offered.iter().rev().flatten().max_by_key(|coding| wanted.weight(**coding))?;
-    let weight = wanted.weight(*best);
-    (weight > 0 && weight >= wanted.identity).then_some(*best)
+    let weights = Codings::of(headers);
+    let best = offered.iter().rev().flatten().max_by_key(|coding| weights.weight(**coding))?;
+    let weight = weights.weight(*best);
+    (weight > 0 && weight >= weights.identity).then_some(*best)
 }
 
 /// Weights of a client for each content coding, in thousandths.
@@ -204,12 +204,14 @@ fn split_parameter(parameter: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// `qvalue` of RFC 9110 section 12.4.2: `0` or `1` with up to three decimals.
 fn parse_weight(text: &[u8]) -> Option<Weight> {
-    let (whole, decimals) = match text {
-        [whole @ (b'0' | b'1')] => (whole, &[][..]),
-        [whole @ (b'0' | b'1'), b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
+    let (integer, decimals) = match text {
+        [integer @ (b'0' | b'1')] => (integer, &[][..]),
+        [integer @ (b'0' | b'1'), b'.', decimals @ ..] if decimals.len() <= 3 => {
+            (integer, decimals)
+        }
         _ => return None,
     };
-    let mut weight = Weight::from(whole - b'0') * 1000;
+    let mut weight = Weight::from(integer - b'0') * 1000;
     for (digit, scale) in decimals.iter().zip([100, 10, 1]) {
         weight += Weight::from(digit.checked_sub(b'0').filter(|d| *d <= 9)?) * scale;
     }

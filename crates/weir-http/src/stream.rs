@@ -49,10 +49,10 @@ pub enum PeerEvent {
 
 /// Whether the peer has closed its direction, read or not.
 fn has_ended(tcp: &TcpStream) -> bool {
-    let mut asked = [PollFd::new(tcp, PollFlags::RDHUP)];
+    let mut sockets = [PollFd::new(tcp, PollFlags::RDHUP)];
     let now = rustix::event::Timespec::default();
-    let answered = rustix::event::poll(&mut asked, Some(&now));
-    answered.is_ok_and(|count| count > 0)
+    let polled = rustix::event::poll(&mut sockets, Some(&now));
+    polled.is_ok_and(|count| count > 0)
 }
 
 macro_rules! with_io {

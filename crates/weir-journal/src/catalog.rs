@@ -166,9 +166,9 @@ impl Catalog {
         self.files.faults.check("seal.recycle")?;
         let path = self.files.segment(number);
         let length = fs::metadata(&path)?.len();
-        let most = if budget.is_half_used() { MAX_SPARES_HALF_USED } else { MAX_SPARES };
+        let max = if budget.is_half_used() { MAX_SPARES_HALF_USED } else { MAX_SPARES };
         let mut spares = self.spares();
-        if spares.len() < most && length == u64::from(budget.segment_bytes) {
+        if spares.len() < max && length == u64::from(budget.segment_bytes) {
             let spare = self.files.path(number, "spare");
             fs::rename(&path, &spare)?;
             spares.push(spare);

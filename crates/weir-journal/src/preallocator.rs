@@ -160,10 +160,10 @@ impl Preallocator {
         let started = shared.segments.load(Ordering::Relaxed);
         let now = Instant::now();
         let bytes = shared.bytes.load(Ordering::Relaxed);
-        let wanted = self.pace.ready((started, bytes), budget.segment_bytes, now);
-        let delayed = wanted == NORMAL_READY && self.pace.is_in_burst(now);
+        let target = self.pace.ready((started, bytes), budget.segment_bytes, now);
+        let delayed = target == NORMAL_READY && self.pace.is_in_burst(now);
         while self.prepared < shared.segments.load(Ordering::Relaxed) + MIN_READY
-            || (self.prepared < started + wanted && !delayed && budget.allows_segments_ahead())
+            || (self.prepared < started + target && !delayed && budget.allows_segments_ahead())
         {
             let prepared = match self.prepare(budget) {
                 Ok(Some(prepared)) => prepared,

@@ -69,8 +69,8 @@ impl OpenTransactions {
             }
             previous = *position;
         }
-        let whole = end.previous == previous;
-        whole.then(|| frames.into_iter().map(|(_, frame)| frame).collect())
+        let complete = end.previous == previous;
+        complete.then(|| frames.into_iter().map(|(_, frame)| frame).collect())
     }
 }
 
@@ -214,20 +214,21 @@ impl Reader {
 
     /// Opens the segment at or after the position; false if there is none.
     fn open_segment(&mut self, state: &Segments, end: Position) -> io::Result<bool> {
-        let wanted = self.position.segment();
+        let number_at_position = self.position.segment();
         let there = match &self.source {
             // The file of a segment that was sealed meanwhile may belong to another segment now.
             Some(Source::Raw(segment)) => {
-                segment.header.number == wanted && state.raw.contains(&wanted)
+                segment.header.number == number_at_position
+                    && state.raw.contains(&number_at_position)
             }
-            Some(Source::Sealed(sealed)) => sealed.number == wanted,
+            Some(Source::Sealed(sealed)) => sealed.number == number_at_position,
             None => false,
         };
         if there {
             return Ok(true);
         }
         self.source = None;
-        let mut from = Bound::Included(wanted);
+        let mut from = Bound::Included(number_at_position);
         loop {
             let raw = state.raw.range((from, Bound::Included(end.segment()))).next();
             let sealed = state.sealed.range((from, Bound::Unbounded)).next();
@@ -249,7 +250,7 @@ impl Reader {
             };
             match source {
                 Ok(source) => {
-                    if number != wanted {
+                    if number != number_at_position {
                         self.position = Position::new(number, 0);
                     }
                     self.source = Some(source);
@@ -350,8 +351,8 @@ impl Assembly<'_> {
         let before = match before {
             Some(before) => before,
             None => {
-                let (before, whole) = self.chain(end)?;
-                target.damaged = !whole;
+                let (before, complete) = self.chain(end)?;
+                target.damaged = !complete;
                 before
             }
         };
@@ -365,7 +366,7 @@ impl Assembly<'_> {
     /// The frames before `end`, oldest first, and whether the chain is complete.
     fn chain(self, end: &FrameRef<'_>) -> io::Result<(Vec<Frame>, bool)> {
         let (mut before, mut previous) = (self.position, end.previous);
-        let (mut frames, mut bytes, mut whole) = (Vec::new(), end.payload.len(), true);
+        let (mut frames, mut bytes, mut complete) = (Vec::new(), end.payload.len(), true);
         while previous != Position::START {
             let frame = if previous < before && bytes < MAX_TRANSACTION_BYTES {
                 frame_at(self.files, self.state, previous)?
@@ -374,7 +375,7 @@ impl Assembly<'_> {
                 None
             };
             let Some(frame) = frame else {
-                whole = false;
+                complete = false;
                 break;
             };
             before = previous;
@@ -383,6 +384,6 @@ impl Assembly<'_> {
             frames.push(frame);
         }
         frames.reverse();
-        Ok((frames, whole))
+        Ok((frames, complete))
     }
 }

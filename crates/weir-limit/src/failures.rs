@@ -49,7 +49,8 @@ impl Failures {
     /// Counts a failure; beyond the limit, the seconds until the next may be tried.
     pub(super) fn count(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
         let slot = self.slot(address);
-        let (taken, _) = limiter.buckets.admit(&slot, &self.counter.overflow, self.gcra, now.nanos);
-        taken.map(|_| ()).map_err(seconds_up)
+        let (admitted, _) =
+            limiter.buckets.admit(&slot, &self.counter.overflow, self.gcra, now.nanos);
+        admitted.map(|_| ()).map_err(seconds_up)
     }
 }

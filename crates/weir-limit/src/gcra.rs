@@ -102,12 +102,12 @@ impl Gcra {
 
     /// Converts a bucket from the rules of `before` to these: the requests that were charged stay
     /// charged, and are refilled at the new rate.
-    pub(super) fn take_over(self, before: Gcra, tat: &AtomicU64, now: u64) {
+    pub(super) fn migrate(self, before: Gcra, tat: &AtomicU64, now: u64) {
         let _ = tat.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
-            let taken = u128::from(seen.saturating_sub(now));
-            let taken = (taken * u128::from(self.cost)).div_ceil(u128::from(before.cost));
-            let taken = u64::try_from(taken).unwrap_or(u64::MAX).min(self.depth);
-            (seen > now).then(|| now.saturating_add(taken))
+            let used = u128::from(seen.saturating_sub(now));
+            let used = (used * u128::from(self.cost)).div_ceil(u128::from(before.cost));
+            let used = u64::try_from(used).unwrap_or(u64::MAX).min(self.depth);
+            (seen > now).then(|| now.saturating_add(used))
         });
     }
 }
@@ -165,11 +165,11 @@ mod tests {
         for _ in 0..10 {
             before.admit(&tat, SECOND).expect("within the burst");
         }
-        after.take_over(before, &tat, SECOND);
+        after.migrate(before, &tat, SECOND);
         assert_eq!(after.level(&tat, SECOND).remaining, 10);
         assert_eq!(after.level(&tat, 2 * SECOND).remaining, 20);
         let smaller = rate(1, Duration::from_secs(1), 5);
-        smaller.take_over(after, &tat, SECOND);
+        smaller.migrate(after, &tat, SECOND);
         assert_eq!(smaller.level(&tat, SECOND).remaining, 0);
         assert_eq!(smaller.level(&tat, 2 * SECOND).remaining, 1);
     }

@@ -15,14 +15,14 @@ const SHARDS: usize = 64;
 const SHARD_CAPACITY: usize = 4096;
 
 /// Buckets in one shard that a limit has room for however many limits there are: 4,096 in all.
-const LEAST_CAPACITY: usize = 64;
+const MIN_CAPACITY: usize = 64;
 
 /// A full part is searched for buckets to evict no more often than this, in nanoseconds, so that
 /// invented keys cannot make weir search all the time.
 const SEARCH_PAUSE: u64 = 100_000_000;
 
 /// Longest text kept as a key, in bytes; a longer one is kept as its SHA-256.
-const LONGEST_TEXT: usize = 64;
+const MAX_TEXT_BYTES: usize = 64;
 
 /// The key of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ impl Key {
     }
 
     pub(super) fn text(text: String) -> Self {
-        if text.len() <= LONGEST_TEXT {
+        if text.len() <= MAX_TEXT_BYTES {
             return Self::Text(text.into());
         }
         let hash = digest::digest(&digest::SHA256, text.as_bytes());
@@ -199,11 +199,11 @@ impl Buckets {
     }
 
     /// Converts the buckets of limits that changed (by number: before, after) to the new rules.
-    pub(super) fn take_over(&self, changed: &HashMap<u32, (Gcra, Gcra)>, now: u64) {
+    pub(super) fn migrate(&self, changed: &HashMap<u32, (Gcra, Gcra)>, now: u64) {
         for shard in &self.shards {
             for (limit, part) in lock(shard).iter() {
                 let Some((before, after)) = changed.get(limit) else { continue };
-                part.buckets.values().for_each(|tat| after.take_over(*before, tat, now));
+                part.buckets.values().for_each(|tat| after.migrate(*before, tat, now));
             }
         }
     }
@@ -211,7 +211,7 @@ impl Buckets {
     /// Divides the room among these limits, by number. Of other limits, which may come back, only
     /// buckets that are not full stay.
     pub(super) fn divide(&self, limits: &HashSet<u32>, now: u64) {
-        let capacity = (SHARD_CAPACITY / limits.len().max(1)).max(LEAST_CAPACITY);
+        let capacity = (SHARD_CAPACITY / limits.len().max(1)).max(MIN_CAPACITY);
         self.capacity.store(capacity, Ordering::Relaxed);
         for shard in &self.shards {
             lock(shard).retain(|limit, part| {
@@ -291,7 +291,7 @@ mod tests {
     fn long_texts_are_bounded_and_still_differ() {
         let (a, b) = (Key::text("a".repeat(5000)), Key::text("a".repeat(5001)));
         assert_ne!(a, b);
-        assert!(matches!(a, Key::Text(text) if text.len() == LONGEST_TEXT));
+        assert!(matches!(a, Key::Text(text) if text.len() == MAX_TEXT_BYTES));
         assert_eq!(Key::text("short".into()), Key::Text("short".into()));
     }
 
@@ -414,7 +414,7 @@ mod tests {
         for slot in [&slot(1), &untouched] {
             assert!(buckets.admit(slot, &overflow, before, SECOND).0.is_ok());
         }
-        buckets.take_over(&HashMap::from([(0, (before, after))]), SECOND);
+        buckets.migrate(&HashMap::from([(0, (before, after))]), SECOND);
         let left = |slot: &Slot, gcra| buckets.admit(slot, &overflow, gcra, SECOND).0;
         assert_eq!(left(&slot(1), after).map(|level| level.remaining), Ok(8));
         assert_eq!(left(&untouched, before), Err(SECOND));

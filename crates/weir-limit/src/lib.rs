@@ -234,7 +234,7 @@ impl LimitPlan {
             let before = registry.plan_rules.insert(plan.name.clone(), gcra);
             if let Some(before) = before.filter(|before| *before != gcra) {
                 let of_plan = registry.cells.iter().filter(|((name, _), _)| *name == plan.name);
-                of_plan.for_each(|(_, cell)| gcra.take_over(before, &cell.tat, now.nanos));
+                of_plan.for_each(|(_, cell)| gcra.migrate(before, &cell.tat, now.nanos));
             }
         }
     }
@@ -265,7 +265,7 @@ impl LimitPlan {
                         && before != gcra
                     {
                         changed.insert(counter.number, (before, gcra));
-                        gcra.take_over(before, &counter.overflow, now.nanos);
+                        gcra.migrate(before, &counter.overflow, now.nanos);
                     }
                     let policy = self.policy(&limit.name, gcra.burst());
                     limits.push(RouteLimit { key: limit.key.clone(), gcra, policy, counter });
@@ -274,7 +274,7 @@ impl LimitPlan {
             }
         }
         if !changed.is_empty() {
-            self.limiter.buckets.take_over(&changed, now.nanos);
+            self.limiter.buckets.migrate(&changed, now.nanos);
         }
         limits_in_use.extend(self.failures.as_ref().map(Failures::number));
         self.limiter.buckets.divide(&limits_in_use, now.nanos);

@@ -65,14 +65,14 @@ impl Calendar {
         if minute >= start && minute - start < length {
             return Window { start, end: start + length };
         }
-        let window = self.look_up(unix).unwrap_or(Window { start: minute, end: minute + 1 });
+        let window = self.compute(unix).unwrap_or(Window { start: minute, end: minute + 1 });
         let packed = u64::from(window.start) << 32 | u64::from(window.end - window.start);
         self.current.store(packed, Ordering::Relaxed);
         window
     }
 
     /// `None` beyond the range of counts.
-    fn look_up(&self, unix: u64) -> Option<Window> {
+    fn compute(&self, unix: u64) -> Option<Window> {
         let instant = Timestamp::from_second(i64::try_from(unix).ok()?).ok()?;
         let (start, end) =
             bounds(&instant.to_zoned(self.quota.zone.clone()), self.quota.per).ok()?;

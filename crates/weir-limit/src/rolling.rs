@@ -177,8 +177,8 @@ impl Ring {
             return;
         }
         for next in self.at + 1..=self.at + ahead {
-            let gone = std::mem::take(&mut self.calls[(next % SLOTS) as usize]);
-            self.total -= gone;
+            let expired = std::mem::take(&mut self.calls[(next % SLOTS) as usize]);
+            self.total -= expired;
         }
         self.at += ahead;
     }
@@ -200,12 +200,12 @@ impl Ring {
         let leaves =
             |slot: u64| slot.saturating_add(SLOTS).saturating_mul(step).saturating_sub(unix);
         let (mut left, mut free_in, mut empty_in) = (self.total, 0, 0);
-        for (slot, gone) in self.counted() {
+        for (slot, expired) in self.counted() {
             empty_in = leaves(slot);
             if left >= calls {
                 free_in = empty_in;
             }
-            left -= gone;
+            left -= expired;
         }
         Level { used: self.total, free_in, empty_in }
     }

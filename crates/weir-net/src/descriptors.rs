@@ -82,7 +82,7 @@ impl Spares {
     }
 
     /// Releases one; whether there was one.
-    pub fn give_up(&mut self) -> bool {
+    pub fn release_one(&mut self) -> bool {
         self.0.pop().is_some()
     }
 

@@ -7,11 +7,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Longest version 1 line, CRLF included (section 2.1).
-pub const V1_LONGEST: usize = 107;
+pub const MAX_V1_BYTES: usize = 107;
 
 /// Longest version 2 header that weir accepts. The format would allow 65,551 bytes; real headers,
 /// TLVs with names of certificates included, are far below this limit.
-pub const V2_LONGEST: usize = 4096;
+pub const MAX_V2_BYTES: usize = 4096;
 
 const V2_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const V2_FIXED: usize = 16;
@@ -43,7 +43,7 @@ pub enum ProxyProtocolError {
     /// A version 2 header with an unknown version, command or family.
     #[error("the PROXY protocol header has an unknown version, command or family")]
     Unknown,
-    /// A version 2 header whose length does not fit what it holds, or is beyond [`V2_LONGEST`].
+    /// A version 2 header whose length does not fit what it holds, or is beyond [`MAX_V2_BYTES`].
     #[error("the PROXY protocol header has a wrong length")]
     Length,
 }
@@ -51,11 +51,11 @@ pub enum ProxyProtocolError {
 /// Reads the header at the start of `bytes`; call it again with more after [`Parsed::Partial`].
 ///
 /// # Errors
-/// As soon as the bytes cannot become a header, so that at most [`V2_LONGEST`] bytes are awaited.
+/// As soon as the bytes cannot become a header, so that at most [`MAX_V2_BYTES`] bytes are awaited.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
-    if begins(bytes, V2_SIGNATURE) {
+    if starts(bytes, V2_SIGNATURE) {
         version_2(bytes)
-    } else if begins(bytes, b"PROXY ") {
+    } else if starts(bytes, b"PROXY ") {
         version_1(bytes)
     } else {
         Err(ProxyProtocolError::Signature)
@@ -63,15 +63,15 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
 }
 
 /// Whether `bytes` is a part of the signature or starts with it.
-fn begins(bytes: &[u8], signature: &[u8]) -> bool {
+fn starts(bytes: &[u8], signature: &[u8]) -> bool {
     let common = bytes.len().min(signature.len());
     bytes[..common] == signature[..common]
 }
 
 fn version_1(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
-    let window = &bytes[..bytes.len().min(V1_LONGEST)];
+    let window = &bytes[..bytes.len().min(MAX_V1_BYTES)];
     let Some(feed) = memchr::memchr(b'\n', window) else {
-        return if window.len() == V1_LONGEST || bad_text(window) {
+        return if window.len() == MAX_V1_BYTES || has_invalid_text(window) {
             Err(ProxyProtocolError::Line)
         } else {
             Ok(Parsed::Partial)
@@ -84,7 +84,7 @@ fn version_1(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
 }
 
 /// Whether an incomplete line already has an invalid byte.
-fn bad_text(window: &[u8]) -> bool {
+fn has_invalid_text(window: &[u8]) -> bool {
     let text = window.strip_suffix(b"\r").unwrap_or(window);
     text.iter().any(|b| !(b' '..=b'~').contains(b))
 }
@@ -134,7 +134,7 @@ fn version_2(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
     let Some(fixed) = bytes.first_chunk::<V2_FIXED>() else { return Ok(Parsed::Partial) };
     let length = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
     let consumed = V2_FIXED + length;
-    if consumed > V2_LONGEST {
+    if consumed > MAX_V2_BYTES {
         return Err(ProxyProtocolError::Length);
     }
     let local = fixed[12] == 0x20;
@@ -148,7 +148,7 @@ fn version_2(bytes: &[u8]) -> Result<Parsed, ProxyProtocolError> {
     }
     let Some(rest) = bytes.get(V2_FIXED..consumed) else { return Ok(Parsed::Partial) };
     let Some(needed) = addresses else { return Ok(Parsed::Done { consumed, source: None }) };
-    if !well_formed(&rest[needed..]) {
+    if !are_well_formed(&rest[needed..]) {
         return Err(ProxyProtocolError::Length);
     }
     Ok(Parsed::Done { consumed, source: source_2(&rest[..needed]) })
@@ -182,7 +182,7 @@ fn source_2(block: &[u8]) -> Option<SocketAddr> {
 }
 
 /// Whether TLVs (a type byte, two length bytes, the value) fill the rest of the header exactly.
-fn well_formed(mut tlvs: &[u8]) -> bool {
+fn are_well_formed(mut tlvs: &[u8]) -> bool {
     while let [_, high, low, rest @ ..] = tlvs {
         let Some(next) = rest.get(usize::from(u16::from_be_bytes([*high, *low]))..) else {
             return false;
@@ -291,7 +291,7 @@ mod tests {
             (v2(0x21, 0x21, &V4), Length),
             (v2(0x21, 0x11, &[&V4[..], &[4, 0, 2, 9]].concat()), Length),
             (v2(0x21, 0x11, &[&V4[..], &[4, 0]].concat()), Length),
-            (v2(0x21, 0x00, &vec![0; V2_LONGEST]), Length),
+            (v2(0x21, 0x00, &vec![0; MAX_V2_BYTES]), Length),
         ] {
             assert_eq!(parse(&bytes), Err(why), "{bytes:?}");
         }
@@ -339,7 +339,7 @@ mod tests {
                     prop_assert_eq!(parse(&bytes), early);
                 }
             }
-            let long = [&bytes[..], &[b'a'; V2_LONGEST]].concat();
+            let long = [&bytes[..], &[b'a'; MAX_V2_BYTES]].concat();
             prop_assert_ne!(parse(&long), Ok(Parsed::Partial));
         }
     }

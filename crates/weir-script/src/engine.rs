@@ -147,7 +147,7 @@ impl Engine {
         let mapped = match &request.role {
             Role::Handler => None,
             Role::RequestMap => Some(0),
-            Role::ResponseMap(answer) => Some(answer.status),
+            Role::ResponseMap(response) => Some(response.status),
         };
         let call = Box::new(Call::new(id, settings, request));
         self.run_job(call, |ctx, functions| {

@@ -142,7 +142,7 @@ const PROXY_HEADER_POLL: Duration = Duration::from_millis(5);
 
 /// Reads exactly the PROXY protocol header, so that TLS finds its own first byte next.
 async fn read_proxy_header(tcp: &TcpStream) -> io::Result<Option<SocketAddr>> {
-    let mut bytes = [0; proxy_protocol::V2_LONGEST];
+    let mut bytes = [0; proxy_protocol::MAX_V2_BYTES];
     let mut peeked = 0;
     loop {
         let count = tcp.peek(&mut bytes).await?;

@@ -20,8 +20,8 @@ pub struct StageTimes {
 impl StageTimes {
     /// A stage ended at `now`; it started at the end of the one before, or at `start`.
     pub fn ended(&mut self, code: u8, start: Instant, now: Instant) {
-        let begun = self.mark.replace(now).unwrap_or(start);
-        self.add(code, now.saturating_duration_since(begun));
+        let started = self.mark.replace(now).unwrap_or(start);
+        self.add(code, now.saturating_duration_since(started));
     }
 
     /// End of the last measured stage.
@@ -37,9 +37,9 @@ impl StageTimes {
     }
 
     /// Adds the duration of a stage.
-    pub fn add(&mut self, code: u8, took: Duration) {
-        if let Some(place) = self.list.get_mut(usize::from(self.count)) {
-            *place = (code, took.as_micros().try_into().unwrap_or(u32::MAX));
+    pub fn add(&mut self, code: u8, duration: Duration) {
+        if let Some(slot) = self.list.get_mut(usize::from(self.count)) {
+            *slot = (code, duration.as_micros().try_into().unwrap_or(u32::MAX));
             self.count += 1;
         }
     }

@@ -94,7 +94,7 @@ impl Durations {
 /// Keeps the later exemplar of a bucket.
 pub fn put_exemplar(all: &mut Vec<(usize, Exemplar)>, bucket: usize, exemplar: Exemplar) {
     match all.iter_mut().find(|(of, _)| *of == bucket) {
-        Some((_, kept)) if kept.at <= exemplar.at => *kept = exemplar,
+        Some((_, current)) if current.at <= exemplar.at => *current = exemplar,
         Some(_) => {}
         None => all.push((bucket, exemplar)),
     }
@@ -312,8 +312,8 @@ impl WorkerStats {
         };
         let full = all.keys().filter(is_same).count() >= COMBINATIONS;
         let key = if full { SeriesKey { method: "", status: 0, ..key } } else { key };
-        let made = || Arc::new(Durations::with_sketch());
-        (key.method, Arc::clone(all.entry(key).or_insert_with(made)))
+        let create = || Arc::new(Durations::with_sketch());
+        (key.method, Arc::clone(all.entry(key).or_insert_with(create)))
     }
 
     /// The statistics of one target of one upstream, created on first use.

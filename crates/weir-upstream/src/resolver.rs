@@ -2,7 +2,7 @@
 //! again from time to time, while the known addresses are used. No request waits for a later look-up.
 
 use super::Target;
-use super::service::{Server, Service, in_turn};
+use super::service::{Server, Service, weighted_order};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub(super) struct Resolver {
     /// Result of the last successful look-up; empty if the service declares itself unavailable.
     known: RefCell<Option<Vec<Server>>>,
     /// The last look-up, in ticks of the target.
-    looked_up: Cell<u64>,
+    last_lookup: Cell<u64>,
     /// A look-up is under way.
     is_running: Cell<bool>,
     /// Where the next connection begins.
@@ -30,7 +30,7 @@ impl Resolver {
     pub(super) fn new(interval: Duration, service: Option<Service>) -> Self {
         Self {
             known: RefCell::default(),
-            looked_up: Cell::new(0),
+            last_lookup: Cell::new(0),
             is_running: Cell::new(false),
             turn: Cell::new(0),
             interval,
@@ -47,7 +47,7 @@ impl Resolver {
     /// each connection begins with another one. `None` before the first look-up.
     fn next(&self) -> Option<Vec<SocketAddr>> {
         let known = self.known.borrow();
-        let servers = in_turn(known.as_deref()?);
+        let servers = weighted_order(known.as_deref()?);
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
         let mut addresses = Vec::new();
@@ -75,7 +75,7 @@ impl Resolver {
     fn is_due(&self, now: u64) -> bool {
         !self.is_running.get()
             && self.known.borrow().is_some()
-            && Duration::from_secs(now.saturating_sub(self.looked_up.get())) >= self.interval
+            && Duration::from_secs(now.saturating_sub(self.last_lookup.get())) >= self.interval
     }
 }
 
@@ -88,14 +88,14 @@ impl Target {
         if let Some(known) = resolver.next() {
             return Ok(known);
         }
-        self.look_up(resolver).await?;
+        self.resolve(resolver).await?;
         Ok(resolver.next().unwrap_or_default())
     }
 
     /// No known address could be connected to: they are suspect, and looked up at the next tick.
     pub(super) fn suspect_addresses(&self) {
         if let Some(resolver) = &self.resolver {
-            resolver.looked_up.set(0);
+            resolver.last_lookup.set(0);
         }
     }
 
@@ -109,7 +109,7 @@ impl Target {
         tokio::task::spawn_local(async move {
             let Some(resolver) = &target.resolver else { return };
             resolver.is_running.set(true);
-            if target.look_up(resolver).await.is_ok() {
+            if target.resolve(resolver).await.is_ok() {
                 target.evict_old_addresses(resolver);
             }
             resolver.is_running.set(false);
@@ -117,11 +117,11 @@ impl Target {
     }
 
     /// Known addresses stay if it fails.
-    async fn look_up(&self, resolver: &Resolver) -> io::Result<()> {
-        resolver.looked_up.set(self.ticks.get());
+    async fn resolve(&self, resolver: &Resolver) -> io::Result<()> {
+        resolver.last_lookup.set(self.ticks.get());
         let found = match &resolver.service {
-            Some(service) => service.look_up().await,
-            None => self.look_up_host().await,
+            Some(service) => service.resolve().await,
+            None => self.resolve_host().await,
         };
         let good = found.as_ref().is_ok_and(|servers| !servers.is_empty());
         self.stats.resolutions[usize::from(!good)].add(1);
@@ -129,7 +129,7 @@ impl Target {
         Ok(())
     }
 
-    async fn look_up_host(&self) -> io::Result<Vec<Server>> {
+    async fn resolve_host(&self) -> io::Result<Vec<Server>> {
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await?;
         let mut addresses: Vec<SocketAddr> = found.collect();
         addresses.dedup();
@@ -144,16 +144,16 @@ impl Target {
     fn evict_old_addresses(&self, resolver: &Resolver) {
         let may_stay =
             |peer: Option<SocketAddr>| peer.is_none_or(|at| resolver.is_first_choice(&at));
-        let is_kept = |stream: &Stream| may_stay(stream.peer());
-        let gone: Vec<_> = {
+        let may_be_kept = |stream: &Stream| may_stay(stream.peer());
+        let evicted: Vec<_> = {
             let mut idle = self.idle.borrow_mut();
-            let (keep, gone): (Vec<_>, Vec<_>) =
-                idle.drain(..).partition(|idle| is_kept(idle.stream()));
+            let (keep, evicted): (Vec<_>, Vec<_>) =
+                idle.drain(..).partition(|idle| may_be_kept(idle.stream()));
             idle.extend(keep);
-            gone
+            evicted
         };
-        self.stats.idle.sub(gone.len() as u64);
-        drop(gone);
+        self.stats.idle.sub(evicted.len() as u64);
+        drop(evicted);
         if let Some(http2) = &self.http2 {
             http2.retain(may_stay);
         }
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(unknown.next(), None);
         let names = knowing(Vec::new());
         assert_eq!(names.next(), Some(Vec::new()));
-        names.looked_up.set(10);
+        names.last_lookup.set(10);
         assert!(!names.is_due(14));
         assert!(names.is_due(15));
         names.is_running.set(true);

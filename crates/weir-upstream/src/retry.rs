@@ -65,7 +65,7 @@ impl RetryPolicy {
 
     /// The pause after so many attempts: random, up to a bound that doubles with each.
     pub(super) fn backoff(&self, attempts: u32) -> Duration {
-        let most = self.settings.backoff * 2u32.saturating_pow(attempts - 1).min(MAX_BACKOFF);
-        most.mul_f64(fastrand::f64())
+        let limit = self.settings.backoff * 2u32.saturating_pow(attempts - 1).min(MAX_BACKOFF);
+        limit.mul_f64(fastrand::f64())
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Server {
 }
 
 /// Servers in the order of attempts: the lowest priority first, equal ones at random by weight.
-pub(super) fn in_turn(servers: &[Server]) -> Vec<&Server> {
+pub(super) fn weighted_order(servers: &[Server]) -> Vec<&Server> {
     let mut left: Vec<&Server> = servers.iter().collect();
     // Servers without weight come first, in any order: they have a small chance.
     fastrand::shuffle(&mut left);
@@ -60,7 +60,7 @@ pub(super) fn in_turn(servers: &[Server]) -> Vec<&Server> {
 
 impl Service {
     /// Its servers; empty if the records declare the service unavailable.
-    pub(super) async fn look_up(&self) -> io::Result<Vec<Server>> {
+    pub(super) async fn resolve(&self) -> io::Result<Vec<Server>> {
         // Before connecting times out, so that the failure is counted.
         let in_time = self.timeout.mul_f64(0.9);
         tokio::time::timeout(in_time, self.query()).await?
@@ -84,7 +84,7 @@ impl Service {
         records.retain(|record| !record.target.is_root() && record.port > 0);
         records.sort_by_key(|record| (record.priority, Reverse(record.weight)));
         records.truncate(MAX_RECORDS);
-        let hosts = look_up_hosts(&resolver, &records).await;
+        let hosts = resolve_hosts(&resolver, &records).await;
         let servers: Vec<Server> =
             records.iter().filter_map(|record| server(record, &hosts)).collect();
         if servers.is_empty() {
@@ -122,7 +122,7 @@ fn resolver(address: Option<SocketAddr>, timeout: Duration) -> io::Result<TokioR
 }
 
 /// Addresses of the hosts that have any.
-async fn look_up_hosts(resolver: &TokioResolver, records: &[&SRV]) -> Vec<(Name, Vec<IpAddr>)> {
+async fn resolve_hosts(resolver: &TokioResolver, records: &[&SRV]) -> Vec<(Name, Vec<IpAddr>)> {
     let mut names: Vec<&Name> = records.iter().map(|record| &record.target).collect();
     names.sort();
     names.dedup();
@@ -162,7 +162,7 @@ mod tests {
     fn the_lowest_priority_is_first_whatever_the_weights() {
         let servers = [server(20, 9), server(10, 0), server(10, 1), server(5, 0)];
         for _ in 0..50 {
-            let order: Vec<u16> = in_turn(&servers).iter().map(|one| one.priority).collect();
+            let order: Vec<u16> = weighted_order(&servers).iter().map(|one| one.priority).collect();
             assert_eq!(order, [5, 10, 10, 20]);
         }
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn equals_are_drawn_by_their_weights() {
         let first = |servers: &[Server], weight: u16| {
-            (0..4000).filter(|_| in_turn(servers)[0].weight == weight).count()
+            (0..4000).filter(|_| weighted_order(servers)[0].weight == weight).count()
         };
         let heavy = first(&[server(1, 10), server(1, 30)], 30);
         assert!((2700..3300).contains(&heavy), "{heavy}");
@@ -183,7 +183,8 @@ mod tests {
         let mut one = server(1, 0);
         one.addresses[0].set_port(81);
         let servers = [one, server(1, 0)];
-        let count = (0..1000).filter(|_| in_turn(&servers)[0].addresses[0].port() == 81).count();
+        let count =
+            (0..1000).filter(|_| weighted_order(&servers)[0].addresses[0].port() == 81).count();
         assert!((350..650).contains(&count), "{count}");
     }
 }

@@ -135,21 +135,21 @@ impl Scan {
         if self.started {
             return Ok(true);
         }
-        let longest = limits.bytes.min(limits.target.saturating_add(MAX_BYTES_AROUND_TARGET));
-        let window = window(bytes, self.start, longest);
-        if !self.line_may_end(window, longest) {
+        let max_bytes = limits.bytes.min(limits.target.saturating_add(MAX_BYTES_AROUND_TARGET));
+        let window = window(bytes, self.start, max_bytes);
+        if !self.line_may_end(window, max_bytes) {
             return Ok(false);
         }
         let found = match read(&window[self.line..]) {
-            Err(error) if self.is_decided(window, longest, |byte| read(byte).is_err()) => {
+            Err(error) if self.is_decided(window, max_bytes, |byte| read(byte).is_err()) => {
                 return Err(error);
             }
             found => found.unwrap_or(None),
         };
         let Some(length) = found else {
             self.wait(window);
-            return match window.len() - self.start == longest {
-                true if longest == limits.bytes => Err(HeadError::TooLong),
+            return match window.len() - self.start == max_bytes {
+                true if max_bytes == limits.bytes => Err(HeadError::TooLong),
                 true => Err(HeadError::TargetTooLong),
                 false => Ok(false),
             };
@@ -190,7 +190,7 @@ impl Scan {
         if !self.line_may_end(window, limits.bytes) {
             return Ok(None);
         }
-        let most = limits.fields.min(MAX_FIELDS);
+        let max_fields = limits.fields.min(MAX_FIELDS);
         loop {
             let offset = self.line - self.start;
             let found = match line::read(&window[self.line..]) {
@@ -201,7 +201,7 @@ impl Scan {
             };
             match found {
                 Line::Field { name, value, length } => {
-                    if headers.len() == most {
+                    if headers.len() == max_fields {
                         return Err(HeadError::TooManyFields);
                     }
                     let line = &window[self.line..];
@@ -230,8 +230,8 @@ impl Scan {
     /// Whether the end of the line may be in `window`, or the limit is reached, so that the line
     /// has to be parsed as it is. Only new bytes are searched.
     #[inline]
-    fn line_may_end(&mut self, window: &[u8], longest: usize) -> bool {
-        if self.at == self.line || window.len() - self.start == longest {
+    fn line_may_end(&mut self, window: &[u8], max_bytes: usize) -> bool {
+        if self.at == self.line || window.len() - self.start == max_bytes {
             return true;
         }
         let ends = memchr2(b'\r', b'\n', &window[self.at..]).is_some();
@@ -246,9 +246,9 @@ impl Scan {
     /// end. Otherwise the error waits, so that the result does not depend on how the bytes are
     /// split.
     #[cold]
-    fn is_decided(&self, window: &[u8], longest: usize, bad: impl FnOnce(&[u8]) -> bool) -> bool {
+    fn is_decided(&self, window: &[u8], max_bytes: usize, bad: impl FnOnce(&[u8]) -> bool) -> bool {
         let line = &window[self.line..];
-        window.len() - self.start == longest
+        window.len() - self.start == max_bytes
             || memchr2(b'\r', b'\n', line).is_some()
             || line.get(..1).is_some_and(bad)
     }
@@ -262,8 +262,8 @@ impl Scan {
 /// The part of `bytes` that may belong to a head that starts at `start` and has at most `longest`
 /// bytes.
 #[inline]
-fn window(bytes: &[u8], start: usize, longest: usize) -> &[u8] {
-    &bytes[..bytes.len().min(start.saturating_add(longest))]
+fn window(bytes: &[u8], start: usize, max_bytes: usize) -> &[u8] {
+    &bytes[..bytes.len().min(start.saturating_add(max_bytes))]
 }
 
 /// Parses `HTTP/1.0` or `HTTP/1.1` at the start of `bytes` if it is complete; returns its length as

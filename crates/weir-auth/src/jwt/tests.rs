@@ -341,7 +341,7 @@ fn the_bearer_scheme_is_found_in_any_case_and_once() {
         assert_eq!(bearer_of(&[bad]), Err(FailureKind::Malformed), "{bad}");
     }
     assert_eq!(bearer_of(&["Bearer abc", "Bearer abc"]), Err(FailureKind::Repeated));
-    let long = format!("Bearer {}", "a".repeat(LONGEST + 1));
+    let long = format!("Bearer {}", "a".repeat(MAX_TOKEN_BYTES + 1));
     assert_eq!(bearer_of(&[&long]), Err(FailureKind::Malformed));
 }
 

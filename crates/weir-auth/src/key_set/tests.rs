@@ -63,8 +63,8 @@ fn failures_keep_the_keys_and_double_the_wait() {
 #[test]
 fn unknown_names_have_a_set_fetched_once_in_thirty_seconds() {
     let set = set();
-    assert!(set.may_ask());
-    assert!(!set.may_ask());
+    assert!(set.may_fetch());
+    assert!(!set.may_fetch());
     set.quiet.store(0, Relaxed);
-    assert!(set.may_ask());
+    assert!(set.may_fetch());
 }

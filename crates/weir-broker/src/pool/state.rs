@@ -159,8 +159,8 @@ impl State {
         let Some(agent) = self.agents.get(&id) else { return false };
         let recycle = self.recycle;
         let age = now.saturating_duration_since(agent.started);
-        let old = recycle.age.is_some_and(|most| age >= most);
-        let worn = recycle.requests.is_some_and(|most| agent.served >= most);
+        let old = recycle.age.is_some_and(|limit| age >= limit);
+        let worn = recycle.requests.is_some_and(|limit| agent.served >= limit);
         let outdated = agent.generation != self.generation;
         let too_many = self.agents.len() > self.counts.max;
         !(old || worn || outdated || too_many || agent.over_memory || self.closed)
@@ -186,8 +186,8 @@ impl State {
     }
 
     /// Stops up to `most` idle agents.
-    pub(super) fn drain_idle(&mut self, most: usize) {
-        let idle: Vec<AgentId> = self.available.iter().flatten().copied().take(most).collect();
+    pub(super) fn drain_idle(&mut self, limit: usize) {
+        let idle: Vec<AgentId> = self.available.iter().flatten().copied().take(limit).collect();
         idle.into_iter().for_each(|id| self.drain(id, AgentCommand::Stop));
     }
 
@@ -274,11 +274,11 @@ impl State {
             let age = now.saturating_duration_since(agent.started);
             let idle = now.saturating_duration_since(agent.since);
             let outdated = !fresh(agent) && (replaced || std::mem::take(&mut makes_room));
-            if outdated || agent.over_memory || self.recycle.age.is_some_and(|most| age >= most) {
+            if outdated || agent.over_memory || self.recycle.age.is_some_and(|limit| age >= limit) {
                 expired.push(id);
                 replacing += 1;
                 spare = spare.saturating_sub(1);
-            } else if spare > 0 && self.recycle.idle.is_some_and(|most| idle >= most) {
+            } else if spare > 0 && self.recycle.idle.is_some_and(|limit| idle >= limit) {
                 expired.push(id);
                 spare -= 1;
             }
@@ -299,13 +299,13 @@ impl State {
             .agents
             .values()
             .any(|a| a.generation == self.generation && a.phase != Phase::Locked);
-        let wanted = least
+        let missing = least
             .saturating_sub(living)
             .max(self.queued().saturating_sub(states.starting))
             .max(usize::from(outdated && !fresh));
         let room = self.counts.max.saturating_sub(self.agents.len());
         let turns = self.counts.starting.saturating_sub(states.starting);
-        let count = wanted.min(room).min(turns);
+        let count = missing.min(room).min(turns);
         if living + count >= least {
             self.initial_started = true;
         }
@@ -361,12 +361,12 @@ impl Pool {
         if stalled {
             return self.close_idle(state);
         }
-        let Some(most) = state.recycle.idle else { return };
+        let Some(limit) = state.recycle.idle else { return };
         for owner in 0..self.invalidations.len() {
             let mut list = std::mem::take(&mut state.available[owner + 1]);
             list.retain(|id| {
                 let since = state.agents.get(id).map(|agent| agent.since);
-                let idle = since.is_none_or(|since| now.saturating_duration_since(since) >= most);
+                let idle = since.is_none_or(|since| now.saturating_duration_since(since) >= limit);
                 if idle {
                     state.agents.remove(id);
                     self.invalidations[owner].push(*id);
@@ -454,13 +454,13 @@ impl Pool {
     /// Marks agents that use too much memory: they are stopped when idle.
     pub(crate) fn check_memory(&self, resident: impl Fn(u32) -> Option<u64>) {
         let mut state = self.state();
-        let Some(most) = state.recycle.memory else { return };
+        let Some(limit) = state.recycle.memory else { return };
         let pids: Vec<_> = state.pids().collect();
         drop(state);
         // Without the lock: this reads files of the system.
         let heavy: Vec<AgentId> = pids
             .into_iter()
-            .filter(|(_, pid)| resident(*pid).is_some_and(|bytes| bytes >= most))
+            .filter(|(_, pid)| resident(*pid).is_some_and(|bytes| bytes >= limit))
             .map(|(id, _)| id)
             .collect();
         state = self.state();

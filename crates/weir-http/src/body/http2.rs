@@ -29,7 +29,7 @@ pub struct Http2Body {
     framing: Framing,
     trailers: Option<HeaderMap>,
     /// Data and trailers have been read.
-    over: bool,
+    is_finished: bool,
     /// Set while the client waits for `100 (Continue)` before it sends the body.
     continues: Option<SharedResponse>,
 }
@@ -41,10 +41,11 @@ impl Http2Body {
         declared: Option<Framing>,
         continues: Option<SharedResponse>,
     ) -> Self {
-        let over = incoming.is_end_stream();
-        let framing = if over { Framing::None } else { declared.unwrap_or(Framing::Chunked) };
+        let is_finished = incoming.is_end_stream();
+        let framing =
+            if is_finished { Framing::None } else { declared.unwrap_or(Framing::Chunked) };
         let (data, trailers) = (Bytes::new(), None);
-        Self { incoming: Some(incoming), data, fresh: 0, framing, trailers, over, continues }
+        Self { incoming: Some(incoming), data, fresh: 0, framing, trailers, is_finished, continues }
     }
 
     pub(super) fn framing(&self) -> Framing {
@@ -74,7 +75,7 @@ impl Http2Body {
 
     pub(super) fn is_done(&self) -> bool {
         let ended = || self.incoming.as_ref().is_none_or(RecvStream::is_end_stream);
-        self.data.is_empty() && (self.over || ended())
+        self.data.is_empty() && (self.is_finished || ended())
     }
 
     pub(super) fn fresh(&mut self) -> u64 {
@@ -111,7 +112,7 @@ impl Http2Body {
     }
 
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RequestBodyError>> {
-        let Some(incoming) = self.incoming.as_mut().filter(|_| !self.over) else {
+        let Some(incoming) = self.incoming.as_mut().filter(|_| !self.is_finished) else {
             return Poll::Ready(Ok(false));
         };
         loop {
@@ -132,7 +133,7 @@ impl Http2Body {
         }
         self.trailers =
             ready!(incoming.poll_trailers(cx)).map_err(|_| RequestBodyError::ClientClosed)?;
-        self.over = true;
+        self.is_finished = true;
         Poll::Ready(Ok(false))
     }
 }
@@ -140,7 +141,7 @@ impl Http2Body {
 impl Drop for Http2Body {
     fn drop(&mut self) {
         if let Some(incoming) = self.incoming.take()
-            && !self.over
+            && !self.is_finished
             && !incoming.is_end_stream()
         {
             tokio::task::spawn_local(linger(incoming));

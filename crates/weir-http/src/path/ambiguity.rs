@@ -92,8 +92,8 @@ pub struct Reading {
 
 /// Whether a segment of any reading is `.` or `..`.
 pub(super) fn has_dot_segments(path: &str) -> bool {
-    let whole = Ambiguity(Kind::ALL.iter().map(|kind| kind.bit()).sum());
-    read(path, whole).split('/').any(|segment| matches!(segment, "." | ".."))
+    let all = Ambiguity(Kind::ALL.iter().map(|kind| kind.bit()).sum());
+    read(path, all).split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 fn read(path: &str, chosen: Ambiguity) -> String {

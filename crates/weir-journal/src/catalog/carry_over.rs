@@ -62,8 +62,9 @@ impl CarryOver {
         meta: &BTreeSet<u32>,
     ) -> io::Result<(Self, u64)> {
         // A carry-over written while its segment was being sealed is not valid yet.
-        let whole = existing.iter().filter(|number| meta.contains(number) || !raw.contains(number));
-        let last = whole.chain(meta.last()).max().copied();
+        let complete =
+            existing.iter().filter(|number| meta.contains(number) || !raw.contains(number));
+        let last = complete.chain(meta.last()).max().copied();
         for number in existing.iter().filter(|number| Some(**number) != last) {
             fs::remove_file(files.path(*number, "carry"))?;
         }
@@ -108,9 +109,9 @@ impl CarryOver {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (bytes, sum) = bytes.split_last_chunk::<4>()?;
-        let whole =
+        let complete =
             bytes.len() >= HEADER_BYTES && crc32fast::hash(bytes) == u32::from_le_bytes(*sum);
-        if !whole || bytes[..8] != MAGIC || u32_at(bytes, 8) != 1 {
+        if !complete || bytes[..8] != MAGIC || u32_at(bytes, 8) != 1 {
             return None;
         }
         let mut carry = Self {

@@ -19,14 +19,14 @@ impl Reader {
     /// As [`Reader::next_transaction`]; transactions passed before the error count.
     pub fn calls(
         &mut self,
-        most: usize,
+        max: usize,
         mut each: impl FnMut(&CallRecord<'_>),
     ) -> io::Result<usize> {
         let mut count = 0;
-        while count < most {
+        while count < max {
             let before = (count, self.position);
-            count += self.single_record_calls((most - count).min(MAX_CALLS_AT_ONCE), &mut each)?;
-            if count == most {
+            count += self.single_record_calls((max - count).min(MAX_CALLS_AT_ONCE), &mut each)?;
+            if count == max {
                 break;
             }
             if count == before.0 {
@@ -55,8 +55,9 @@ impl Reader {
             let limit = if number == end.segment() { end.offset() } else { segment.length };
             let offset = self.position.offset().max(HEADER as u32);
             let Some(frame) = segment.frame_ref(offset, limit)? else { break };
-            let is_whole = frame.kind == Kind::Completed && frame.previous == Position::START;
-            if !is_whole {
+            let is_single_record =
+                frame.kind == Kind::Completed && frame.previous == Position::START;
+            if !is_single_record {
                 break;
             }
             let Some(mut call) = CallRecord::read(frame.payload) else { break };

@@ -38,12 +38,12 @@ impl<'a> CallRecord<'a> {
         let mut known = true;
         // The slices that the closure gets have a shorter lifetime.
         let mut at = 0;
-        let whole = fields(payload, |tag, value, field| {
+        let complete = fields(payload, |tag, value, field| {
             at += field.len();
             let value = &payload[at - value.len()..at];
             known &= call.field(tag, value).is_some();
         });
-        (whole && known).then_some(call)
+        (complete && known).then_some(call)
     }
 
     fn field(&mut self, tag: u8, value: &'a [u8]) -> Option<()> {
@@ -95,7 +95,7 @@ impl<'a> CallRecord<'a> {
             status: one.status,
             request_bytes: one.request.length,
             response_bytes: one.response.length,
-            micros: total.map_or(0, |(_, took)| *took),
+            micros: total.map_or(0, |(_, duration)| *duration),
             possible_end: one.possible_end,
         }
     }

@@ -49,12 +49,12 @@ pub(crate) fn metadata(kind: Kind, payload: &[u8]) -> Vec<u8> {
         Kind::RequestPart | Kind::ResponsePart => Vec::new(),
         Kind::Received | Kind::Completed | Kind::Open => {
             let mut kept = Vec::with_capacity(payload.len().min(METADATA_BYTES));
-            let whole = fields(payload, |tag, _, field| {
+            let complete = fields(payload, |tag, _, field| {
                 if !is_payload(tag) {
                     kept.extend_from_slice(field);
                 }
             });
-            if whole { kept } else { payload.to_vec() }
+            if complete { kept } else { payload.to_vec() }
         }
     }
 }

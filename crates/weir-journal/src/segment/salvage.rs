@@ -28,8 +28,8 @@ pub(super) fn key(
             && let Some(second) = peek(window, first.next, end)?
             && (is_of(number, floor, &first.header) || is_of(number, floor, &second.header))
         {
-            let key = begun_with(window, place, &first, end)?;
-            if key == begun_with(window, first.next, &second, end)? {
+            let key = first_key(window, place, &first, end)?;
+            if key == first_key(window, first.next, &second, end)? {
                 return Ok(Some(key));
             }
         }
@@ -61,7 +61,7 @@ fn is_of(number: u32, floor: u64, frame: &FrameHeader) -> bool {
 }
 
 /// The initial value of a frame's checksum, if the checksum is correct.
-fn begun_with(window: &mut Window, place: u32, frame: &Candidate, end: u32) -> io::Result<u32> {
+fn first_key(window: &mut Window, place: u32, frame: &Candidate, end: u32) -> io::Result<u32> {
     let length = FRAME + frame.header.length;
     let bytes = window.bytes(place as usize, length, end as usize)?;
     Ok(unwind(&bytes[8..], u32_at(bytes, 4)))

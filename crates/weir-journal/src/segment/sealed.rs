@@ -132,13 +132,13 @@ impl Blocks {
         damage.read(&file, of, length - TAIL_BYTES as u64, &mut tail)?;
         let (count, offset) = (u32_at(&tail, 0), u64_at(&tail, 16));
         let index_length = u64::from(count) * INDEX_ENTRY_BYTES as u64;
-        let whole = head[..8] == MAGIC
+        let valid = head[..8] == MAGIC
             && u32_at(&head, 8) == VERSION
             && u32_at(&head, 12) == part as u32
             && tail[36..] == TAIL_MAGIC
             && index_length <= MAX_INDEX_BYTES
             && offset.checked_add(index_length) == Some(length - TAIL_BYTES as u64);
-        if !whole {
+        if !valid {
             return damaged();
         }
         let mut index = vec![0; index_length as usize];
@@ -292,16 +292,16 @@ impl Sealed {
         let Some(fields) = meta.row(offset)? else { return Ok(None) };
         transaction.add_fields(fields, true);
         let Some((payload, failed)) = &mut self.payloads else { return Ok(Some(transaction)) };
-        let whole = transaction.outcome != Outcome::Completed;
-        match if whole { failed } else { payload } {
+        let is_failed = transaction.outcome != Outcome::Completed;
+        match if is_failed { failed } else { payload } {
             None => {
-                let part = if whole { Parts::FAILED } else { Parts::PAYLOAD };
+                let part = if is_failed { Parts::FAILED } else { Parts::PAYLOAD };
                 transaction.missing = self.missing.intersects(part);
                 transaction.expired = !transaction.missing;
             }
             Some(rest) => match rest.row(offset)? {
                 None => transaction.damaged = true,
-                Some(fields) if whole => {
+                Some(fields) if is_failed => {
                     transaction = Transaction { address, ..Transaction::default() };
                     transaction.add_fields(fields, true);
                 }

@@ -39,14 +39,14 @@ impl Window {
         Ok(&self.buffer[at - self.start..][..length])
     }
 
-    fn fill(&mut self, at: usize, wanted: usize) -> io::Result<()> {
-        if self.buffer.len() < wanted {
-            self.buffer.resize(wanted, 0);
+    fn fill(&mut self, at: usize, length: usize) -> io::Result<()> {
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
         }
         (self.start, self.filled) = (at, 0);
         let of = (self.number, KIND);
-        self.damage.read(&self.file, of, at as u64, &mut self.buffer[..wanted])?;
-        self.filled = wanted;
+        self.damage.read(&self.file, of, at as u64, &mut self.buffer[..length])?;
+        self.filled = length;
         Ok(())
     }
 }

@@ -86,12 +86,12 @@ fn request(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
 
 fn bodies(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
     let of = Rc::clone(host);
-    let answered = move |ctx: Ctx<'_>, call: u32, number: u32| {
+    let responded = move |ctx: Ctx<'_>, call: u32, number: u32| {
         let flat = |(name, value): &(String, String)| [name.clone(), value.clone()];
         of.with(call, |call| call.headers(number).iter().flat_map(flat).collect::<Vec<_>>())
             .ok_or_else(|| over(&ctx))
     };
-    object.set("answered", Func::from(answered))?;
+    object.set("answered", Func::from(responded))?;
     let of = Rc::clone(host);
     object.set("text", Func::from(move |ctx, call, number| text(&of, ctx, call, number)))?;
     let of = Rc::clone(host);

@@ -133,17 +133,17 @@ impl Served {
         } else {
             (Wait::Idle, self.limits.idle)
         };
-        let over = if self.open.get() == 0 {
+        let idle_ended = if self.open.get() == 0 {
             self.idle.poll(cx, wait, limit).is_ready()
         } else {
             self.idle.progress();
             false
         };
-        if self.leaving && over {
+        if self.leaving && idle_ended {
             // `h2` would wait for a silent client until pings fail.
             return Poll::Ready(Then::Close);
         }
-        let ends = over || self.reserve || self.worker.phase() >= Phase::Draining;
+        let ends = idle_ended || self.reserve || self.worker.phase() >= Phase::Draining;
         if !self.leaving && ends {
             connection.graceful_shutdown();
             self.leaving = true;

@@ -95,7 +95,7 @@ impl Listener {
     /// descriptor is released, the client gets an error, and the connection is closed.
     async fn reject_connection(&mut self) {
         self.worker.stats.descriptors_exhausted.add(1);
-        if self.spares.give_up() {
+        if self.spares.release_one() {
             // Ready at once: a connection is in the queue. If another thread took the descriptor
             // first, the next round releases another one.
             if let Ok(Ok((tcp, _))) = tokio::time::timeout(PAUSE, self.socket.accept()).await {
@@ -175,9 +175,9 @@ pub(super) fn listeners(
     worker: &'static Worker,
     sockets: Vec<std::net::TcpListener>,
 ) -> io::Result<Vec<Listener>> {
-    let made = sockets.into_iter().enumerate().map(|(index, socket)| {
+    let registered = sockets.into_iter().enumerate().map(|(index, socket)| {
         let socket = tokio::net::TcpListener::from_std(socket)?;
         Ok(Listener { worker, index, socket, spares: Spares::open() })
     });
-    made.collect()
+    registered.collect()
 }

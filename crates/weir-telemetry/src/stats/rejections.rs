@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use weir_http::problem::Problem;
 
 /// Most consumers of one worker; further ones count as the empty name.
-const MOST_CONSUMERS: usize = 1024;
+const MAX_CONSUMERS: usize = 1024;
 
 /// One count for each problem, in their order.
 type Counts = [u64; Problem::ALL.len()];
@@ -36,7 +36,7 @@ impl Rejections {
             return;
         }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = all.len() >= MOST_CONSUMERS && !all.contains_key(consumer);
+        let full = all.len() >= MAX_CONSUMERS && !all.contains_key(consumer);
         let consumer = if full { "" } else { consumer };
         if let Some(counts) = all.get_mut(consumer) {
             counts[problem as usize] += 1;
@@ -76,7 +76,7 @@ mod tests {
         for problem in Problem::ALL {
             rejections.record(*problem, "acme");
         }
-        for number in 0..2 * MOST_CONSUMERS {
+        for number in 0..2 * MAX_CONSUMERS {
             rejections.record(Problem::RateLimited, &number.to_string());
         }
         let mut sums = RejectionSums::default();
@@ -87,7 +87,7 @@ mod tests {
         assert!(of_acme.clone().any(|one| one.problem == Problem::TokenExpired));
         assert!(!of_acme.clone().any(|one| one.problem == Problem::NoRoute));
         let limited = all.iter().filter(|one| one.problem == Problem::RateLimited);
-        assert_eq!(limited.map(|one| one.requests).sum::<u64>(), 1 + 2 * MOST_CONSUMERS as u64);
+        assert_eq!(limited.map(|one| one.requests).sum::<u64>(), 1 + 2 * MAX_CONSUMERS as u64);
         assert!(all.iter().any(|one| one.consumer.is_empty() && one.requests > 1));
         assert!(Problem::ALL.iter().enumerate().all(|(at, one)| *one as usize == at));
     }

@@ -107,10 +107,10 @@ impl<'a> FastCgiResponse<'a> {
         match (&self.connection, &self.output) {
             (Some(connection), Some(output)) => {
                 let ready = output.ready();
-                let most = self
+                let count = self
                     .left
                     .map_or(ready, |left| ready.min(usize::try_from(left).unwrap_or(usize::MAX)));
-                &connection.buffer.filled()[..most]
+                &connection.buffer.filled()[..count]
             }
             _ => b"",
         }

@@ -177,14 +177,14 @@ impl Conversion {
             Kind::RequestPart => put_long(&mut self.payload, 39, &frame.payload),
             Kind::ResponsePart => put_long(&mut self.payload, 40, &frame.payload),
             Kind::Received | Kind::Completed => {
-                let whole = fields(&frame.payload, |tag, value, field| {
+                let complete = fields(&frame.payload, |tag, value, field| {
                     if tag == 47 {
                         remove_discarded(&mut self.payload, discarded(value).unwrap_or_default());
                     }
                     let out = if is_payload(tag) { &mut self.payload } else { &mut self.meta };
                     out.extend_from_slice(field);
                 });
-                if !whole {
+                if !complete {
                     put_long(&mut self.meta, 45, &[1]);
                 }
             }
