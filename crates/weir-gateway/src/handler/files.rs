@@ -1,6 +1,6 @@
 //! The `files` handler: files of a folder, as they are there now.
 //!
-//! A file is found by [`crate::file_cache`], chosen among its forms, checked against what the client
+//! A file is found by [`weir_files`], chosen among its forms, checked against what the client
 //! has (`condition`), and cut to what it asks for (`range`).
 
 mod condition;

@@ -8,7 +8,7 @@ const EMPTY_NAMES: [&str; 8] =
 
 /// Lines beyond which a file has more than one subject. It aims at 400; from 600 on it must be
 /// cut.
-const LONGEST: usize = 600;
+const MAX_FILE_LINES: usize = 600;
 
 fn problems(path: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -25,7 +25,7 @@ fn problems(path: &str, text: &str) -> Vec<String> {
         problems.push(format!("{path}: `{name}` does not say what is in there"));
     }
     let lines = text.lines().count();
-    if lines > LONGEST {
+    if lines > MAX_FILE_LINES {
         problems.push(format!("{path}: {lines} lines; cut it along its subjects"));
     }
     problems
