@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 use tokio::sync::Notify;
-use weir_config::AgentAddress;
+use weir_model::pool::AgentAddress;
 
 /// Identifies an agent; never reused within a process of weir.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -139,7 +139,7 @@ impl Broker {
     ///
     /// # Errors
     /// The folder for sockets cannot be created, or the thread not be started.
-    pub fn pools(&self, configs: &[weir_config::Pool]) -> io::Result<Vec<Arc<PoolHandle>>> {
+    pub fn pools(&self, configs: &[weir_model::pool::Pool]) -> io::Result<Vec<Arc<PoolHandle>>> {
         let mut inner = self.inner();
         let before: Vec<Arc<PoolHandle>> = inner.handles.iter().filter_map(Weak::upgrade).collect();
         let mut handles = Vec::with_capacity(configs.len());

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::net::unix::pipe::{Receiver, Sender};
-use weir_config::{AgentSource, Program};
+use weir_model::pool::{AgentSource, Program};
 
 /// A running CGI program.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
-use weir_config::{Program, ProgramLimits};
+use weir_model::pool::{Program, ProgramLimits};
 
 /// Search path of programs if weir itself has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

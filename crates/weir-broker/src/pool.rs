@@ -16,7 +16,7 @@ use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use weir_config::{AgentAddress, AgentProtocol, AgentSource};
+use weir_model::pool::{AgentAddress, AgentProtocol, AgentSource};
 
 /// Why a request gets no agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) enum Grant {
 
 impl Pool {
     pub(crate) fn new(
-        config: &weir_config::Pool,
+        config: &weir_model::pool::Pool,
         counts: Arc<Mutex<Counts>>,
         invalidations: Arc<[Arc<InvalidationQueue>]>,
         log: Log,
@@ -97,12 +97,12 @@ impl Pool {
     }
 
     /// Whether a configuration can use the same agents.
-    pub(crate) fn has_agents_of(&self, config: &weir_config::Pool) -> bool {
+    pub(crate) fn has_agents_of(&self, config: &weir_model::pool::Pool) -> bool {
         (&self.source, self.protocol) == (&config.source, config.protocol)
     }
 
     /// Takes the settings that can change while agents run.
-    pub(crate) fn adjust(&self, config: &weir_config::Pool) {
+    pub(crate) fn adjust(&self, config: &weir_model::pool::Pool) {
         self.state().adjust(config);
         *self.request_timeout.lock().unwrap_or_else(PoisonError::into_inner) = config.timeout;
         self.wake.notify_one();

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::unix::pipe::Receiver;
-use weir_config::{AgentAddress, AgentSource, Program, SOCKET};
+use weir_model::pool::{AgentAddress, AgentSource, Program, SOCKET};
 
 /// Interval at which age, idle time and memory of agents are checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);

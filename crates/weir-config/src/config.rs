@@ -7,13 +7,11 @@
 mod auth;
 mod cache;
 mod calls;
-mod events;
 mod files;
 mod handler;
 mod monitor;
 mod normalization;
 mod policy;
-mod pool;
 mod resubmit;
 mod script;
 mod server;
@@ -28,21 +26,16 @@ pub use auth::{
 };
 pub use cache::{Cache, Credentials};
 pub use calls::{Call, ParameterValue};
-pub use events::{Alert, AlertRule, EndState, Sink, Trigger};
 pub use files::Files;
 pub use handler::{
     BodyMap, Handler, HostMode, Instead, Mirror, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
     Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
 };
-pub use monitor::{CountRule, Counts, Monitor};
+pub use monitor::{CountRule, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};
 pub use policy::{
     Access, AccessRule, Clients, Compression, Consumer, ContentCoding, Cors, HeaderEdits, KeyHash,
     LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
-};
-pub use pool::{
-    Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
-    Program, ProgramLimits, Recycle, SOCKET, ScriptRoot,
 };
 pub use resubmit::Resubmit;
 pub use script::{Script, ScriptSource, Scripts};
@@ -62,11 +55,7 @@ use crate::validation::Validation;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Index of an [`Upstream`] in [`Config::upstreams`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UpstreamId(pub usize);
-
-/// Index of a [`Pool`] in [`Config::pools`].
+/// Index of a pool in [`Config::pools`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolId(pub usize);
 
@@ -119,10 +108,10 @@ pub struct Config {
     pub telemetry: Option<Telemetry>,
     /// Settings of all script engines.
     pub scripts: Scripts,
-    /// Upstreams, addressed by [`UpstreamId`].
+    /// Upstreams, addressed by [`weir_model::UpstreamId`].
     pub upstreams: Vec<Upstream>,
     /// Pools, addressed by [`PoolId`].
-    pub pools: Vec<Pool>,
+    pub pools: Vec<weir_model::pool::Pool>,
     /// Authentication methods, addressed by [`AuthId`].
     pub auths: Vec<Auth>,
     /// Plans, addressed by [`PlanId`].

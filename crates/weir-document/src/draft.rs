@@ -11,7 +11,8 @@ mod yaml;
 pub use descriptions::Described;
 pub use node::{Data, Meaning, Member, Node, Scalar};
 pub use overrides::put;
-pub use reader::{Surroundings, canonical, file_text, read, read_plain, set_plain};
+pub use reader::{Surroundings, canonical, file_text, read};
+pub(crate) use reader::{read_plain, set_plain};
 
 use crate::finding::{Diagnostics, codes};
 use crate::source_map::{SourceMap, Span};
@@ -49,7 +50,7 @@ impl Draft {
     }
 
     /// Names that two files define. The parser reports duplicates within a file.
-    pub fn check_names(&self, report: &mut Diagnostics) {
+    pub(crate) fn check_names(&self, report: &mut Diagnostics) {
         for table in TABLES {
             let mut first: HashMap<&str, Span> = HashMap::new();
             for member in self.table(table) {

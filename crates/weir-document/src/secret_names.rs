@@ -15,7 +15,7 @@ const SECRETS: [&str; 10] = [
 ];
 
 /// Whether a header or a query parameter of this name may contain a secret: in addition to
-/// [`names_secret`], abbreviations that are too short for keys.
+/// `names_secret`, abbreviations that are too short for keys.
 #[must_use]
 pub fn names_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -29,7 +29,7 @@ pub fn names_credential(name: &str) -> bool {
 
 /// Whether a text is a URL with a password, or a URL or a path with a query parameter that may be a
 /// secret.
-pub fn is_url_with_secret(text: &str) -> bool {
+pub(crate) fn is_url_with_secret(text: &str) -> bool {
     let (authority, rest) = match text.split_once("://") {
         Some((_, rest)) => (&rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())], rest),
         None if text.starts_with('/') => ("", text),
@@ -41,7 +41,7 @@ pub fn is_url_with_secret(text: &str) -> bool {
 }
 
 /// Whether a key of this name, known or not, may contain a secret.
-pub fn names_secret(key: &str) -> bool {
+pub(crate) fn names_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     // `value` is a member of `header`.
     key == "value" || SECRETS.iter().any(|part| key.contains(part))

@@ -54,8 +54,8 @@ pub struct Destination<'a> {
     pub path: &'a str,
 }
 
-impl<'a> From<&'a weir_config::Sink> for Destination<'a> {
-    fn from(sink: &'a weir_config::Sink) -> Self {
+impl<'a> From<&'a weir_model::events::Sink> for Destination<'a> {
+    fn from(sink: &'a weir_model::events::Sink) -> Self {
         Self { sink: &sink.name, path: &sink.path }
     }
 }

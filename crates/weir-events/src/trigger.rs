@@ -8,9 +8,9 @@ use rusqlite::params;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_config::{EndState, Trigger};
 use weir_expr::BusinessKeys;
 use weir_journal::{Follower, Journal, Outcome, Position, Reader, Transaction, failpoint};
+use weir_model::events::{EndState, Trigger};
 
 use crate::delivery::{Deliveries, Destination, Event, EventError};
 use weir_model::{TransactionId, UnixMicros};

@@ -7,10 +7,9 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
-use weir_config::{Alert, AlertRule, Sink};
 use weir_journal::failpoint;
-use weir_model::Amount;
-use weir_model::UnixSeconds;
+use weir_model::events::{Alert, AlertRule, Sink};
+use weir_model::{Amount, UnixSeconds};
 
 use crate::delivery::{Deliveries, Destination, Event, EventError};
 

@@ -128,7 +128,7 @@ impl BusinessKeys {
     /// The keys of a transaction, at most [`VALUES`] of a name, none longer than
     /// [`VALUE_LENGTH`]. A path is looked for in the request's body, and where that has none in
     /// the answer's. Bodies are as they were sent, without their content encoding; what is no
-    /// JSON has no keys. SourceMap, numbers and booleans are values; lists, objects and null are not.
+    /// JSON has no keys. Strings, numbers and booleans are values; lists, objects and null are not.
     pub fn extract<'k, 'b>(
         &'k self,
         request: &RequestView<'_>,

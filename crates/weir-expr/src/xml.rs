@@ -51,7 +51,7 @@ pub struct XmlReading {
     pub namespaces: Vec<Namespace>,
     /// Names of elements that are arrays even if there is only one.
     pub arrays: Vec<String>,
-    /// SourceMap that are JSON numbers, `true` or `false` are that, and not texts.
+    /// Texts that are JSON numbers, `true` or `false` are read as these.
     pub typed: bool,
 }
 

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 use weir_auth::Principal;
-use weir_config::{ConsumerId, Proxy, UpstreamId};
+use weir_config::{ConsumerId, Proxy};
 use weir_limit::LimitStatus;
+use weir_model::UpstreamId;
 
 /// The decisions of the stages about one request, as far as it has come.
 #[derive(Debug, Default)]

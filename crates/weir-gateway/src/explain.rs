@@ -26,12 +26,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_auth::Missing;
-use weir_config::{Api, Capture, Config, Route, UpstreamId};
+use weir_config::{Api, Capture, Config, Route};
 use weir_expr::Scope;
 use weir_http::body::RequestBody;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Limiter, Moment, RouteLimits};
+use weir_model::UpstreamId;
 use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, ResponseHead};
 

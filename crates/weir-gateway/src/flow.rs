@@ -35,8 +35,8 @@ use weir_http::cors;
 use weir_http::headers::apply_edits;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
-use weir_journal::stage;
 use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
+use weir_model::stage;
 use weir_telemetry::stats::WorkerStats;
 use weir_wire::{Headers, Method, RequestHead, ResponseHead};
 

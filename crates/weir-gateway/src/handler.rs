@@ -12,12 +12,14 @@ pub(crate) mod script;
 use crate::context::Context;
 use crate::decisions::Selection;
 use crate::response_body::ResponseBody;
-use weir_config::{Config, Handler, UpstreamId};
+use weir_config::{Config, Handler};
 use weir_http::body::RequestBody;
 use weir_http::rejection::Rejection;
+use weir_model::UpstreamId;
+use weir_model::{Annotation, Annotations};
 use weir_record::capture::Recording;
 use weir_record::client_request::{ClientRequest, StageInput};
-use weir_script::{Annotation, Annotations, Fetch};
+use weir_script::Fetch;
 use weir_upstream::{SendReport, Upgraded};
 use weir_wire::{RequestHead, ResponseHead};
 

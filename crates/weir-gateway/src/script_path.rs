@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir_config::ScriptRoot;
 use weir_http::path;
 use weir_http::problem::Problem;
+use weir_model::pool::ScriptRoot;
 
 /// How long the file of a path is cached.
 const CACHE_TIME: Duration = Duration::from_secs(1);

@@ -54,7 +54,6 @@ mod record;
 mod recovery;
 mod segment;
 mod settings;
-pub mod stage;
 mod statistics;
 
 pub use checkpoint::{DamagedCheckpoint, damaged_checkpoints};

@@ -138,13 +138,6 @@ fn what_does_not_count_is_not_read_back() {
 }
 
 #[test]
-fn stages_have_names_of_their_own() {
-    let names: Vec<_> = (0..=u8::MAX).filter_map(crate::stage::name).collect();
-    let different: std::collections::BTreeSet<_> = names.iter().collect();
-    assert_eq!((names.len(), different.len()), (11, 11));
-}
-
-#[test]
 fn what_was_open_is_interrupted_once_even_from_segments_ago() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());

@@ -6,7 +6,8 @@
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_journal::{BodyMetadata, Completed, Journal, Received, counted, stage};
+use weir_journal::{BodyMetadata, Completed, Journal, Received, counted};
+use weir_model::stage;
 use weir_monitor::{Group, Monitor, Settings, Usage};
 
 const ROUNDS: usize = 5;
@@ -56,7 +57,9 @@ fn reports() -> Vec<Asked> {
 /// Records calls in the order of time, and counts them.
 fn fill(data: &std::path::Path, calls: u64, days: u64) -> Result<(), Box<dyn Error>> {
     let (journal, mut lanes, _) = Journal::open(data, weir_journal::Settings::default())?;
-    let (_, mut counter) = Monitor::open(data, Arc::new(journal), Settings::default())?;
+    let keep = Duration::from_secs(400 * 86_400);
+    let settings = Settings { keep, cardinality: 10_000, ..Settings::default() };
+    let (_, mut counter) = Monitor::open(data, Arc::new(journal), settings)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros() as u64;
     let length = days * 86_400_000_000;
     let begin = now - length;

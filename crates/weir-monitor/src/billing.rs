@@ -1,6 +1,6 @@
 //! Billing: prices of calls, and invoices.
 //!
-//! The [counter](crate::Counter) computes the price of each call with [`pricing`]. [`record_prices`]
+//! The [counter](crate::Counter) computes the price of each call with [`Prices`]. [`record_prices`]
 //! stores which prices are in force from when on. [`invoices`] combines both.
 
 mod invoice;
@@ -11,13 +11,11 @@ pub use invoice::{Invoice, Line, TierLine, Total};
 pub use period::{PeriodError, period};
 pub use price_list::{Rule, record_prices};
 
-use crate::{Group, Monitor, MonitorError, Settings, Usage, UsageError};
+use crate::{Group, Monitor, MonitorError, Usage, UsageError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-use weir_config::Config;
 use weir_expr::CallFacts;
 use weir_expr::price::Price;
 use weir_journal::CallRecord;
@@ -76,23 +74,30 @@ pub enum BillingError {
     },
 }
 
-/// Time that a call may exceed its limit.
-const CALL_TIME_MARGIN: Duration = Duration::from_secs(5);
-
 /// Prices of calls, independent of the current Config, and the number of calls without a price.
 #[derive(Clone, Debug, Default)]
 pub struct Prices(Arc<AtomicU64>);
 
 impl Prices {
-    /// Metering rules of a Config.
-    #[must_use]
-    pub fn settings(&self, config: &Config) -> Settings {
-        let price = pricing(config, &self.0);
-        let routes = config.apis.iter().flat_map(|api| &api.routes);
-        // A call without a time limit may last forever, and no invoice waits for it.
-        let max_timeout = routes.filter_map(|route| route.timeout).max().unwrap_or_default();
-        let max_call_time = max_timeout.saturating_add(CALL_TIME_MARGIN);
-        Settings { price, max_call_time, ..Settings::new(&config.monitor) }
+    /// The price of a call by its plan, for the counter; `None` if no plan has one.
+    pub fn of_calls<'a>(
+        &self,
+        plans: impl Iterator<Item = (&'a str, Option<&'a Price>)>,
+    ) -> Option<Arc<crate::Price>> {
+        let priced = plans.filter_map(|(plan, price)| Some((plan.to_owned(), price?.clone())));
+        let prices: HashMap<String, Price> = priced.collect();
+        if prices.is_empty() {
+            return None;
+        }
+        let unpriced = Arc::clone(&self.0);
+        Some(Arc::new(move |call: &CallRecord<'_>| {
+            let Some(price) = prices.get(call.plan) else { return 0 };
+            let charge = price.of_call(&facts(call));
+            if charge.unpriced {
+                unpriced.fetch_add(1, Ordering::Relaxed);
+            }
+            charge.amount.units()
+        }))
     }
 
     /// Calls without a price because the expression of their plan failed.
@@ -100,26 +105,6 @@ impl Prices {
     pub fn unpriced(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// The price of single calls, for the counter; `None` if no plan has one. Calls whose expression
-/// gives no price are counted in `unpriced`.
-fn pricing(config: &Config, unpriced: &Arc<AtomicU64>) -> Option<Arc<crate::Price>> {
-    let priced =
-        config.plans.iter().filter_map(|plan| Some((plan.name.clone(), plan.price.clone()?)));
-    let prices: HashMap<String, Price> = priced.collect();
-    if prices.is_empty() {
-        return None;
-    }
-    let unpriced = Arc::clone(unpriced);
-    Some(Arc::new(move |call: &CallRecord<'_>| {
-        let Some(price) = prices.get(call.plan) else { return 0 };
-        let charge = price.of_call(&facts(call));
-        if charge.unpriced {
-            unpriced.fetch_add(1, Ordering::Relaxed);
-        }
-        charge.amount.units()
-    }))
 }
 
 fn facts(call: &CallRecord<'_>) -> CallFacts {

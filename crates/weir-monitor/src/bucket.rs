@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Replaces names beyond the cardinality limit.
-pub const OTHER: &str = "(other)";
+pub(crate) const OTHER: &str = "(other)";
 
 /// Seconds of an hour.
 pub(crate) const HOUR: u64 = 3600;

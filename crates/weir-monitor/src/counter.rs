@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_config::{Counts, Monitor as Configured};
 use weir_journal::{Follower, Journal, Position, Reader, failpoint};
+use weir_model::Counts;
 use weir_store::clock;
 
 /// Name of its follower of the journal.
@@ -28,7 +28,7 @@ const POSITION_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between purges.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Settings of the counter.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Settings {
     /// The metering rules.
     pub counts: Counts,
@@ -41,21 +41,6 @@ pub struct Settings {
     /// Longest duration of a call, except for those without a limit. A call is counted when it has
     /// ended, in the minute in which it started.
     pub max_call_time: Duration,
-}
-
-impl Settings {
-    /// As configured, without prices and with a call duration of 0.
-    #[must_use]
-    pub fn new(configured: &Configured) -> Self {
-        let Configured { counts, keep, cardinality, .. } = *configured;
-        Self { counts, keep, cardinality, price: None, max_call_time: Duration::ZERO }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self::new(&Configured::default())
-    }
 }
 
 impl std::fmt::Debug for Settings {

@@ -16,10 +16,12 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
+//! use std::time::Duration;
 //! use weir_monitor::{Monitor, Settings, Usage};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (journal, _, _) = weir_journal::Journal::open("data".as_ref(), Default::default())?;
-//! let settings = Settings::default();
+//! let keep = Duration::from_secs(400 * 86_400);
+//! let settings = Settings { keep, cardinality: 10_000, ..Settings::default() };
 //! let (monitor, mut counter) = Monitor::open("data".as_ref(), Arc::new(journal), settings)?;
 //! counter.catch_up()?; // in a thread, with a pause when nothing is left
 //! for row in monitor.usage(&Usage::default())?.rows {
@@ -39,7 +41,6 @@ mod sketch;
 mod tally;
 mod usage;
 
-pub use bucket::OTHER;
 pub use counter::{Counter, Settings, Statistics};
 pub use error::MonitorError;
 pub use monitor::Monitor;

@@ -3,8 +3,8 @@
 use crate::sketch::Sketch;
 use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, HashMap};
-use weir_config::Counts;
 use weir_journal::{CallRecord, Outcome, counted};
+use weir_model::Counts;
 
 /// Seconds of a minute.
 pub(crate) const MINUTE: u64 = 60;

@@ -1,14 +1,14 @@
 //! Counting, on journals that the tests write.
 
 use super::*;
+use crate::bucket::OTHER;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_config::Counts;
 use weir_journal::{
-    BodyMetadata, CallRecord, Completed, Journal, Lane, Outcome, Received, counted, stage,
+    BodyMetadata, CallRecord, Completed, Journal, Lane, Outcome, Received, counted,
 };
-use weir_model::Amount;
+use weir_model::{Amount, Counts, stage};
 use weir_store::clock;
 
 const SECOND: u64 = 1_000_000;
@@ -38,6 +38,13 @@ fn call(at: u64, consumer: &'static str) -> (Received<'static>, Completed<'stati
     (received, end)
 }
 
+/// All calls count but rejected and resubmitted ones.
+fn settings() -> Settings {
+    let counts = Counts { failed: true, interrupted: true, retried: true, ..Counts::default() };
+    let keep = Duration::from_secs(400 * 86_400);
+    Settings { counts, keep, cardinality: 10_000, ..Settings::default() }
+}
+
 struct Bench {
     data: tempfile::TempDir,
     journal: Arc<Journal>,
@@ -50,11 +57,11 @@ impl Bench {
         Self::with(weir_journal::Settings { segment_bytes: 64 << 10, ..Default::default() })
     }
 
-    fn with(settings: weir_journal::Settings) -> Self {
+    fn with(journal: weir_journal::Settings) -> Self {
         let data = tempfile::tempdir().unwrap();
         let (journal, lanes, _) =
-            Journal::open(data.path(), weir_journal::Settings { lanes: 2, ..settings }).unwrap();
-        let bench = Self { data, journal: Arc::new(journal), lanes, settings: Settings::default() };
+            Journal::open(data.path(), weir_journal::Settings { lanes: 2, ..journal }).unwrap();
+        let bench = Self { data, journal: Arc::new(journal), lanes, settings: settings() };
         // What is there before it is opened first is not counted.
         drop(bench.open());
         bench
@@ -151,13 +158,7 @@ fn calls_are_added_up_by_what_is_asked_for() {
 
 #[test]
 fn every_kind_of_call_counts_as_configured() {
-    let none = Counts {
-        rejected: false,
-        failed: false,
-        interrupted: false,
-        retried: false,
-        resubmitted: false,
-    };
+    let none = Counts::default();
     type Make = fn(&mut (Received<'_>, Completed<'_>));
     let kinds: [(&str, Make, Counts); 5] = [
         (

@@ -17,8 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use utoipa::ToSchema;
-use weir_model::Amount;
-use weir_model::UnixSeconds;
+use weir_model::{Amount, UnixSeconds};
 use weir_store::gaps::{Gap, Gaps};
 use weir_store::{StoreError, clock};
 

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, RawFd};
 use std::time::{Duration, Instant};
-use weir_config::{AgentSource, Config, Handler};
+use weir_config::{Config, Handler};
+use weir_model::pool::AgentSource;
 
 /// Size of the reserve, minimum and maximum; in between a sixteenth of the limit.
 const RESERVE: (u64, u64) = (8, 64);

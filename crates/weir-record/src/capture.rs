@@ -37,7 +37,7 @@ use weir_http::body::BodyTap;
 use weir_http::problem::Problem;
 use weir_http::{clock, grpc};
 use weir_journal::{Outcome, Position, Received, Reservation, Side, TransactionHandle};
-use weir_script::Annotations;
+use weir_model::Annotations;
 use weir_telemetry::stage_times::StageTimes;
 use weir_wire::Framing;
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weir_http::headers;
 use weir_http::problem::Problem;
-use weir_script::Annotations;
+use weir_model::Annotations;
 use weir_telemetry::labels::method_label;
 use weir_telemetry::spans::{RequestSpan, TracedRequest, truncate};
 use weir_wire::ResponseHead;

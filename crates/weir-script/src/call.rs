@@ -4,6 +4,7 @@
 use serde_json::Value;
 use std::net::IpAddr;
 use std::time::Duration;
+use weir_model::Annotations;
 
 /// A call of one engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -199,70 +200,6 @@ pub struct Console {
     pub level: &'static str,
     /// The text; may contain any characters.
     pub text: String,
-}
-
-/// Annotations of a transaction by a script.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Annotations {
-    /// Business keys.
-    pub keys: Vec<(String, String)>,
-    /// Properties; a state is a property of the name `state`.
-    pub properties: Vec<(String, String)>,
-    /// Log lines.
-    pub logs: Vec<String>,
-}
-
-/// Kind of an annotation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Annotation {
-    /// The state of the business process.
-    State,
-    /// A property.
-    Property,
-    /// A business key.
-    Key,
-    /// A log line.
-    Log,
-}
-
-/// Most keys, properties and log lines of a call, for each kind.
-const MAX_ANNOTATIONS: usize = 64;
-/// Longest text in bytes.
-const MAX_ANNOTATION_BYTES: usize = 4096;
-
-impl Annotations {
-    /// No annotations.
-    pub const EMPTY: Self = Self { keys: Vec::new(), properties: Vec::new(), logs: Vec::new() };
-
-    /// Adds an annotation, truncated to 4 KiB; false if there are 64 of its kind already.
-    pub fn add(&mut self, kind: Annotation, name: &str, text: &str) -> bool {
-        let (name, text) = (cut(name, 256), cut(text, MAX_ANNOTATION_BYTES));
-        let pair = (name.to_owned(), text.to_owned());
-        let list = match kind {
-            Annotation::Log => {
-                let fits = self.logs.len() < MAX_ANNOTATIONS;
-                if fits {
-                    self.logs.push(pair.1);
-                }
-                return fits;
-            }
-            Annotation::Key => &mut self.keys,
-            Annotation::State => {
-                let state = ("state".to_owned(), pair.1);
-                let fits = self.properties.len() < MAX_ANNOTATIONS;
-                if fits {
-                    self.properties.push(state);
-                }
-                return fits;
-            }
-            Annotation::Property => &mut self.properties,
-        };
-        let fits = list.len() < MAX_ANNOTATIONS;
-        if fits {
-            list.push(pair);
-        }
-        fits
-    }
 }
 
 /// Truncates text to a number of bytes.

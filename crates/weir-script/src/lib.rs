@@ -11,8 +11,8 @@ mod call;
 mod engine;
 
 pub use call::{
-    Annotation, Annotations, CallId, Changes, Console, End, Fetch, FetchedResponse, Op, OpId,
-    OpKind, Outcome, Principal, Request, Role, ScriptBody, ScriptResponse, Step,
+    CallId, Changes, Console, End, Fetch, FetchedResponse, Op, OpId, OpKind, Outcome, Principal,
+    Request, Role, ScriptBody, ScriptResponse, Step,
 };
 pub use engine::{Engine, EngineError, Limits, check};
 

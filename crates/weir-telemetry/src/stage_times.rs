@@ -1,7 +1,7 @@
 //! Durations of the stages of a request, as far as they are measured.
 
 use std::time::{Duration, Instant};
-pub use weir_journal::stage;
+use weir_model::stage;
 
 /// Most durations of one request: every stage once, except queue and upstream.
 const MAX_DURATIONS: usize = 10;

@@ -139,7 +139,7 @@ impl TraceContext {
     }
 
     /// Whether the sender records the trace.
-    pub fn is_sampled(&self) -> bool {
+    pub(crate) fn is_sampled(&self) -> bool {
         self.flags() & 1 == 1
     }
 

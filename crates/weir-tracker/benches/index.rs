@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_journal::{Completed, Journal, Lane, Position, Received, Refused};
+use weir_model::stage;
 use weir_tracker::{Depth, Index, Page, Query, Settings};
 
 const WORDS: usize = 50_000;
@@ -88,7 +89,7 @@ fn write(lane: &mut Lane, corpus: &mut Corpus, case: Case, number: u64) -> Resul
     let completed = Completed {
         status: 200,
         head: b"content-type: application/json\r\ncontent-length: 52\r\ndate: Fri, 20 Nov 2026 12:00:00 GMT\r\n",
-        stages: &[(0, 150 + number as u32 % 50), (1, 3)],
+        stages: &[(stage::TOTAL, 150 + number as u32 % 50), (stage::LIMIT, 3)],
         request_body: request.as_bytes(),
         response_body: response.as_bytes(),
         keys: &[("order", &key)],

@@ -44,7 +44,7 @@ pub use error::QueryError;
 /// Longest query, in bytes.
 pub const MAX_QUERY_BYTES: usize = 4096;
 /// Most terms of a query.
-pub const MAX_TERMS: usize = 64;
+const MAX_TERMS: usize = 64;
 /// Deepest nesting of parentheses and negations.
 pub const MAX_DEPTH: usize = 32;
 
@@ -120,7 +120,7 @@ impl Query {
     /// Whether its hits reveal something about payloads, so that the caller needs the right to see
     /// them.
     #[must_use]
-    pub fn needs_payload(&self) -> bool {
+    pub(crate) fn needs_payload(&self) -> bool {
         self.root.any(&|term| {
             !matches!(term, Term::Name(..) | Term::Number(..) | Term::Id(..) | Term::Resolution(_))
         })

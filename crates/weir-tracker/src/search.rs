@@ -272,9 +272,7 @@ impl Index {
                 if read > MAX_TAIL || Instant::now() >= deadline {
                     return Ok(true);
                 }
-                let total_stage = self.shared.settings.total_stage;
-                let subject =
-                    Subject::new(&transaction, total_stage).with_ledger(self.shared.ledger());
+                let subject = Subject::new(&transaction, self.shared.ledger());
                 if subject.matches(&query.root) {
                     hit(subject);
                 }
@@ -475,9 +473,7 @@ impl Search<'_> {
             if let Some(part) = candidate.part.filter(|_| unread) {
                 keys::merge(&mut transaction, self.keys(part, candidate.row)?);
             }
-            let total_stage = self.index.shared.settings.total_stage;
-            let subject =
-                Subject::new(&transaction, total_stage).with_ledger(self.index.shared.ledger());
+            let subject = Subject::new(&transaction, self.index.shared.ledger());
             if !candidate.definite && !subject.matches(&self.query.root) {
                 return Ok(None);
             }

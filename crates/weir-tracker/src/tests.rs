@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_journal::{Completed, Journal, Lane, Outcome, Position, Received, Refused, Transaction};
+use weir_model::stage;
 
 use crate::index::indexer::MAX_OPEN_TIME;
 use crate::{Cursor, Depth, Error, Hits, Index, Indexer, Page, Query, Settings, stored_depth};
@@ -144,7 +145,7 @@ pub(super) fn write(lane: &mut Lane, number: u64) {
         status: if failed { 503 } else { 200 },
         outcome: if failed { Outcome::Failed } else { Outcome::Completed },
         head: b"content-type: text/plain\r\n",
-        stages: &[(0, number as u32 % 1000 * 1000)],
+        stages: &[(stage::TOTAL, number as u32 % 1000 * 1000)],
         request_body: body.as_bytes(),
         response_body: b"thanks for all",
         keys: &[("order", &format!("A-{number}"))],

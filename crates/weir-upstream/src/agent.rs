@@ -14,15 +14,15 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpStream, UnixStream};
 use weir_broker::{Lease, Outcome, Pool, Refused};
-use weir_config::AgentAddress;
 use weir_http::clock;
 use weir_http::deadline::{Deadline, Expired, Wait};
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_http::stream::Stream;
+use weir_model::pool::AgentAddress;
+use weir_model::stage;
 use weir_net::descriptors::is_exhausted;
 use weir_telemetry::stage_times::StageTimes;
-use weir_telemetry::stage_times::stage;
 use weir_wire::ResponseHead;
 
 /// Limit on connecting to an agent, which is on the same machine.

@@ -25,11 +25,11 @@ use weir_http::clock;
 use weir_http::deadline::{Deadline, Expired};
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
+use weir_model::stage;
 use weir_net::descriptors::is_exhausted;
 use weir_telemetry::labels::{RetryDenied, RetryReason};
 use weir_telemetry::spans::{AttemptSpan, RequestSpan};
 use weir_telemetry::stage_times::StageTimes;
-use weir_telemetry::stage_times::stage;
 use weir_wire::{Known, ResponseHead};
 
 /// Most targets that are connected to for one attempt.

@@ -5,12 +5,16 @@ use anyhow::{Context, ensure};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_config::Config;
-use weir_journal::{Journal, RecoveryReport, stage};
+use weir_config::{Config, IndexDepth};
+use weir_journal::{Journal, RecoveryReport};
 use weir_monitor::Monitor;
+use weir_monitor::billing::Prices;
 use weir_store::gaps::Gaps;
 use weir_store::ledger::Ledger;
-use weir_tracker::{Index, Settings, Tracker};
+use weir_tracker::{Depth, Index, Settings, Tracker};
+
+/// Time that a call may exceed its limit.
+const CALL_TIME_MARGIN: Duration = Duration::from_secs(5);
 
 /// Longer than the retention of any journal: a command deletes no files.
 const UNLIMITED: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
@@ -41,6 +45,27 @@ fn hinted(error: weir_journal::Error) -> anyhow::Error {
     if held { error.context("in use by a running weir; query it with --admin URL") } else { error }
 }
 
+/// The settings of the index in a configuration; `None` if it has no index.
+pub(crate) fn index_settings(config: &Config) -> Option<Settings> {
+    let depth = match config.tracker.index {
+        IndexDepth::None => return None,
+        IndexDepth::Keys => Depth::Keys,
+        IndexDepth::Payload => Depth::Payload,
+    };
+    Some(Settings { depth, keys: Arc::clone(&config.tracker.keys), ..Settings::default() })
+}
+
+/// The settings of usage metering in a configuration.
+pub(crate) fn metering_settings(config: &Config, prices: &Prices) -> weir_monitor::Settings {
+    let weir_config::Monitor { counts, keep, cardinality, .. } = config.monitor;
+    let routes = config.apis.iter().flat_map(|api| &api.routes);
+    // A call without a time limit may last forever, and no invoice waits for it.
+    let longest = routes.filter_map(|route| route.timeout).max().unwrap_or_default();
+    let max_call_time = longest.saturating_add(CALL_TIME_MARGIN);
+    let price = prices.of_calls(config.prices());
+    weir_monitor::Settings { counts, keep, cardinality, price, max_call_time }
+}
+
 /// Opens the Tracker: recovers the journal and completes the index, with the settings of the
 /// configuration. Without one the index keeps its depth, and new parts are provisional, without
 /// business keys.
@@ -51,10 +76,9 @@ pub(crate) fn tracker(data: &Path, config: Option<&Config>) -> anyhow::Result<Ar
     let (journal, recovery) = journal(data)?;
     let journal = Arc::new(journal);
     let settings = match config {
-        Some(config) => Settings::from_config(config),
+        Some(config) => index_settings(config),
         None => Some(Settings {
             depth: weir_tracker::stored_depth(data).unwrap_or_default(),
-            total_stage: stage::TOTAL,
             // Business keys are defined by the configuration.
             provisional: true,
             ..Settings::default()

@@ -3,7 +3,7 @@ use super::*;
 fn set() -> KeySet {
     let settings = RemoteKeys {
         url: "https://a/".to_owned(),
-        upstream: weir_config::UpstreamId(0),
+        upstream: weir_model::UpstreamId(0),
         target: "/".to_owned(),
         refresh: Duration::from_secs(300),
         timeout: Duration::from_secs(2),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use weir_config::AgentAddress;
+use weir_model::pool::AgentAddress;
 
 /// Time limit for learning the health of an agent.
 const EXIT_REPORT_TIMEOUT: Duration = Duration::from_millis(500);

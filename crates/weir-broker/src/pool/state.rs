@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_config::{AgentAddress, AgentCounts, PoolQueue, Recycle};
+use weir_model::pool::{AgentAddress, AgentCounts, PoolQueue, Recycle};
 
 /// Consecutive failures after which starts are delayed, and requests are refused if no agent is
 /// left.
@@ -71,7 +71,7 @@ pub(crate) struct Plan {
 }
 
 impl State {
-    pub(super) fn new(config: &weir_config::Pool, workers: usize) -> Self {
+    pub(super) fn new(config: &weir_model::pool::Pool, workers: usize) -> Self {
         Self {
             counts: config.agents,
             queue: config.queue,
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    pub(super) fn adjust(&mut self, config: &weir_config::Pool) {
+    pub(super) fn adjust(&mut self, config: &weir_model::pool::Pool) {
         (self.counts, self.queue, self.recycle) = (config.agents, config.queue, config.recycle);
     }
 

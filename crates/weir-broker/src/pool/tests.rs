@@ -1,9 +1,9 @@
 use super::*;
 use std::task::{Context, Poll, Waker};
-use weir_config::{AgentCounts, AgentScript, PoolQueue, Recycle};
+use weir_model::pool::{AgentCounts, AgentScript, PoolQueue, Recycle};
 
-fn config(max: usize, waiting: usize) -> weir_config::Pool {
-    weir_config::Pool {
+fn config(max: usize, waiting: usize) -> weir_model::pool::Pool {
+    weir_model::pool::Pool {
         name: "p".to_owned(),
         protocol: AgentProtocol::FastCgi,
         source: AgentSource::Connect(AgentAddress::Unix("/nowhere".into())),
@@ -18,7 +18,7 @@ fn config(max: usize, waiting: usize) -> weir_config::Pool {
     }
 }
 
-fn pool(config: &weir_config::Pool) -> Arc<Pool> {
+fn pool(config: &weir_model::pool::Pool) -> Arc<Pool> {
     let invalidations = [Arc::default(), Arc::default()].into();
     Pool::new(config, Arc::default(), invalidations, Arc::new(|_| {}))
 }
@@ -162,14 +162,14 @@ fn connections_are_closed_when_idle_too_old_or_in_the_way() {
 use crate::statistics::AgentStates;
 
 /// A pool whose processes nobody starts.
-fn processes(max: usize) -> (Arc<Pool>, weir_config::Pool) {
-    let program = weir_config::Program {
+fn processes(max: usize) -> (Arc<Pool>, weir_model::pool::Pool) {
+    let program = weir_model::pool::Program {
         command: vec!["x".to_owned()],
         folder: "/".into(),
         env: Vec::new(),
         user: None,
         no_new_privileges: true,
-        limits: weir_config::ProgramLimits::default(),
+        limits: weir_model::pool::ProgramLimits::default(),
         start_timeout: Duration::from_secs(1),
         stop_timeout: Duration::from_secs(1),
     };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use weir_config::AgentProtocol;
+use weir_model::pool::AgentProtocol;
 use weir_wire::fastcgi::request;
 
 /// First and longest interval between attempts to connect to the socket.

@@ -1,9 +1,9 @@
 //! Authentication methods: plain data.
 
-use super::UpstreamId;
 use super::upstream::Credential;
 use jsonwebtoken::DecodingKey;
 use std::time::Duration;
+use weir_model::UpstreamId;
 
 pub use jsonwebtoken::Algorithm;
 

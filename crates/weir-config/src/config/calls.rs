@@ -1,9 +1,10 @@
 //! API composition: several upstream calls for one request.
 
-use super::{PathPart, Sources, UpstreamId};
+use super::{PathPart, Sources};
 use std::time::Duration;
 use weir_expr::Expr;
 use weir_expr::map::JsonMap;
+use weir_model::UpstreamId;
 
 /// One of several concurrent requests to upstreams.
 #[derive(Debug)]

@@ -1,12 +1,13 @@
 //! Handlers: how the requests of a route are handled.
 
-use super::{Call, Config, Files, HashKey, HeaderEdits, Origins, PoolId, Script, UpstreamId};
+use super::{Call, Config, Files, HashKey, HeaderEdits, Origins, PoolId, Script};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_expr::Expr;
 use weir_expr::Format;
 use weir_expr::map::JsonMap;
 use weir_expr::xml::XmlReading;
+use weir_model::UpstreamId;
 
 /// Handler of a route.
 #[derive(Debug)]

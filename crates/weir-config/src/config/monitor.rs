@@ -1,7 +1,9 @@
 //! Metering.
 
-use super::{Alert, Config, ConsumerId, Route, Sink};
+use super::{Config, ConsumerId, Route};
 use std::time::Duration;
+use weir_model::Counts;
+use weir_model::events::{Alert, Sink};
 
 /// The Monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,21 +20,6 @@ pub struct Monitor {
     pub events: Option<Sink>,
     /// Alerts.
     pub alerts: Vec<Alert>,
-}
-
-/// Types of calls that are counted. A call of several types is counted if all of them are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
-    /// Rejected before the handler.
-    pub rejected: bool,
-    /// Failed by rule.
-    pub failed: bool,
-    /// Without a complete response.
-    pub interrupted: bool,
-    /// Sent to an upstream more than once.
-    pub retried: bool,
-    /// Resubmitted by an operator.
-    pub resubmitted: bool,
 }
 
 /// Calls of a route that metering rules count.

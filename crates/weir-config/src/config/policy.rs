@@ -71,6 +71,13 @@ impl Plan {
     }
 }
 
+impl super::Config {
+    /// All plans by name, with their prices.
+    pub fn prices(&self) -> impl Iterator<Item = (&str, Option<&Price>)> {
+        self.plans.iter().map(|plan| (plan.name.as_str(), plan.price.as_ref()))
+    }
+}
+
 /// `rate: 100/s, burst: 200`: a token bucket; at most burst + rate·t requests are admitted in any
 /// interval t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

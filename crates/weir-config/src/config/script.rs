@@ -1,9 +1,9 @@
 //! Scripts: JavaScript handlers and transformations.
 
-use super::UpstreamId;
 use std::sync::Arc;
 use weir_document::source_map::Span;
 use weir_expr::Format;
+use weir_model::UpstreamId;
 use weir_module::Program;
 
 /// A script of a route.

@@ -1,7 +1,7 @@
 //! Export by OTLP.
 
-use super::Sink;
 use std::time::Duration;
+use weir_model::events::Sink;
 
 /// OTLP export to a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Journal and Tracker settings.
 
-use super::Trigger;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_expr::BodyMask;
 use weir_expr::BusinessKeys;
+use weir_model::events::Trigger;
 
 /// The journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

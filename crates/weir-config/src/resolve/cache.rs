@@ -2,8 +2,9 @@
 
 use super::Fields;
 use crate::config::{Cache, Credentials};
-use weir_document::shape::typed::{Choice, Defaulted, choice, size};
+use weir_document::shape::typed::{Defaulted, choice, size};
 use weir_document::shape::{Key, Kind, Shape, format};
+use weir_model::Choice;
 
 const SETTINGS: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&CACHE)]);
 

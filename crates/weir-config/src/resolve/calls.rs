@@ -3,11 +3,12 @@
 use super::proxy::template;
 use super::xml::{FROM, XML_KEY};
 use super::{Fields, Resolver, headers};
-use crate::config::{Call, Handler, ParameterValue, PathPattern, UpstreamId};
+use crate::config::{Call, Handler, ParameterValue, PathPattern};
 use crate::formats;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
 use weir_document::shape::{Key, Kind, Names, Shape, format};
+use weir_model::UpstreamId;
 
 const CALLS: Kind = Kind::Table(Names::Name, &Kind::Object(&CALL));
 

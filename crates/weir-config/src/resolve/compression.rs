@@ -2,8 +2,9 @@
 
 use super::Fields;
 use crate::config::{Compression, ContentCoding};
-use weir_document::shape::typed::{Choice, Defaulted, choices, integer, size};
+use weir_document::shape::typed::{Defaulted, choices, integer, size};
 use weir_document::shape::{Key, Kind, Shape};
+use weir_model::Choice;
 
 const COMPRESSION: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&COMPRESS)]);
 

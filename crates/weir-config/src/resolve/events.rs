@@ -3,14 +3,16 @@
 use super::monitor::MONITOR;
 use super::tracker::TRACKER;
 use super::{Fields, Resolver};
-use crate::config::{Alert, AlertRule, Api, Consumer, EndState, Sink, Trigger, UpstreamId};
+use crate::config::{Api, Consumer};
 use crate::formats;
 use std::collections::HashSet;
 use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Choice, Defaulted, choices, integer, positive, text};
+use weir_document::shape::typed::{Defaulted, choices, integer, positive, text};
 use weir_document::shape::{Group, Key, Kind, Shape, format};
+use weir_model::UpstreamId;
+use weir_model::events::{Alert, AlertRule, EndState, Sink, Trigger};
 
 const NAMES: Kind = Kind::OneOrMany(&Kind::Format(format::NAME));
 
@@ -229,12 +231,4 @@ impl Resolver<'_> {
         let found = nodes.iter().filter_map(|node| self.one_of(what, node, known));
         found.map(|index| known[index].to_owned()).collect()
     }
-}
-
-impl Choice for EndState {
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        (Self::Completed.name(), Self::Completed),
-        (Self::Failed.name(), Self::Failed),
-        (Self::Interrupted.name(), Self::Interrupted),
-    ];
 }

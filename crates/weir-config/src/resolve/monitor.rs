@@ -2,12 +2,13 @@
 
 use super::events::{ALERT, EVENTS};
 use super::{Fields, Resolver};
-use crate::config::{Api, Consumer, ConsumerId, CountRule, Counts, Monitor, Plan};
+use crate::config::{Api, Consumer, ConsumerId, CountRule, Monitor, Plan};
 use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Defaulted, boolean, integer, positive};
 use weir_document::shape::{Key, Kind, Shape, format};
+use weir_model::Counts;
 
 const NAMES: Kind = Kind::OneOrMany(&Kind::Format(format::NAME));
 

@@ -5,9 +5,10 @@ use super::{Fields, Resolver};
 use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
 use std::collections::{HashMap, HashSet};
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Choice, Defaulted, choice, choice_among};
+use weir_document::shape::typed::{Defaulted, choice, choice_among};
 use weir_document::shape::{Key, Kind, Shape};
 use weir_document::source_map::Span;
+use weir_model::Choice;
 
 /// `path_normalization` of an API or a route.
 pub(super) const NORMALIZATION_KEY: Key = Key::new(

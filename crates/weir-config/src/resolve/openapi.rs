@@ -18,9 +18,10 @@ use crate::path_pattern;
 use crate::validation::{Enforcement, LONGEST, Validation};
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Choice, Defaulted, choice, text};
+use weir_document::shape::typed::{Defaulted, choice, text};
 use weir_document::shape::{Key, Kind, Shape, format};
 use weir_document::source_map::Span;
+use weir_model::Choice;
 
 const DOCUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Object(&OPENAPI)]);
 

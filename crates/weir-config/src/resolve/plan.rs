@@ -6,11 +6,12 @@ use crate::formats;
 use jiff::tz::TimeZone;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Choice, Defaulted, Typed, boolean, choice, integer};
+use weir_document::shape::typed::{Defaulted, Typed, boolean, choice, integer};
 use weir_document::shape::{Group, Key, Kind, Shape, format};
 use weir_document::units;
 use weir_expr::Expr;
 use weir_expr::price::{Price, Tier};
+use weir_model::Choice;
 
 /// A value of `plans`.
 pub(super) static PLAN: Shape = Shape::new(

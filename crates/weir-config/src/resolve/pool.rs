@@ -1,17 +1,18 @@
 //! Pools.
 
 use super::{Fields, Resolver, absolute_path};
-use crate::config::{
-    Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolHandler,
-    PoolId, PoolQueue, Program, ProgramLimits, Recycle, ScriptRoot,
-};
+use crate::config::{PoolHandler, PoolId};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::{Fault, codes};
-use weir_document::shape::typed::{Choice, Defaulted, boolean, choice, integer, positive};
+use weir_document::shape::typed::{Defaulted, boolean, choice, integer, positive};
 use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
+use weir_model::pool::{
+    Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
+    Program, ProgramLimits, Recycle, ScriptRoot,
+};
 
 /// Maximum number of agents and of queued requests of a pool.
 const MAX_AGENTS: u64 = 100_000;
@@ -167,14 +168,6 @@ pub(super) static POOL_HANDLER: Shape = Shape::new(
 
 /// Idle time after which a connection to external agents is closed.
 const IDLE: Duration = Duration::from_secs(50);
-
-impl Choice for AgentProtocol {
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        (Self::FastCgi.as_str(), Self::FastCgi),
-        (Self::Http.as_str(), Self::Http),
-        (Self::Cgi.as_str(), Self::Cgi),
-    ];
-}
 
 impl Resolver<'_> {
     pub(super) fn pool(&mut self, member: &Member) -> Option<Pool> {

@@ -6,7 +6,6 @@ use super::upstream::HASH;
 use super::{Fields, Resolver, headers};
 use crate::config::{
     HostMode, Instead, Mirror, PathMode, PathPart, PathPattern, Proxy, QueryMode, Segment, Share,
-    UpstreamId,
 };
 use crate::formats;
 use crate::path_pattern;
@@ -17,6 +16,7 @@ use weir_document::shape::format::target;
 use weir_document::shape::typed::{Defaulted, Typed, integer, positive, size};
 use weir_document::shape::{Key, Kind, Names, Shape, format};
 use weir_document::units;
+use weir_model::UpstreamId;
 
 const PATH: Key = Key::new("path", Kind::Text, "Path of the upstream request: `keep`, `strip-base`, or a template (`/v2/{id}`, with `{*}` for the part matched by a wildcard).").default("keep");
 const HOST: Key = Key::new(

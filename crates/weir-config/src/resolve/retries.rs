@@ -5,9 +5,10 @@ use crate::config::{RetriedMethods, Retries};
 use std::time::Duration;
 use weir_document::finding::codes;
 use weir_document::shape::typed::{
-    Choice, Defaulted, Typed, choice, duration, integer, integers_of, percent,
+    Defaulted, Typed, choice, duration, integer, integers_of, percent,
 };
 use weir_document::shape::{Key, Kind, Shape, format};
+use weir_model::Choice;
 
 const TRIES: Defaulted<u32> =
     integer("tries", (2, 10), "Maximum number of attempts, including the first.").default("3");

@@ -2,7 +2,7 @@
 
 use super::xml::{XML_WRITTEN, formats_key};
 use super::{Fields, Resolver, reply};
-use crate::config::{Script, ScriptSource, Scripts, UpstreamId};
+use crate::config::{Script, ScriptSource, Scripts};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use weir_document::draft::{self, Node};
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Defaulted, Typed, integer, positive, size};
 use weir_document::shape::{Key, Kind, Shape, format};
+use weir_model::UpstreamId;
 use weir_module::{Program, Settings};
 
 const AS: Defaulted<Vec<String>> =

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Choice, Defaulted, boolean, choice, positive, size, words};
+use weir_document::shape::typed::{Defaulted, boolean, choice, positive, size, words};
 use weir_document::shape::{Key, Kind, Names, Shape, format};
 use weir_expr::body_mask::{BodyMask, PathCost};
 use weir_expr::business_keys::{BusinessKeys, KEYS, Source};
+use weir_model::Choice;
 
 const LEVEL_OR_MORE: Kind =
     Kind::Either(&[Kind::Enum(words::<CaptureLevel>()), Kind::Object(&CAPTURE)]);

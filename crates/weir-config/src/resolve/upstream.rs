@@ -5,18 +5,17 @@ use super::health::HEALTH;
 use super::retries::RETRIES;
 use super::tls::UPSTREAM_TLS;
 use super::{Fields, Resolver};
-use crate::config::{
-    Balance, HashKey, Health, Protocol, Scheme, Target, Upstream, UpstreamId, UpstreamTls,
-};
+use crate::config::{Balance, HashKey, Health, Protocol, Scheme, Target, Upstream, UpstreamTls};
 use crate::formats;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::{Fault, codes};
 use weir_document::shape::format::target;
-use weir_document::shape::typed::{Choice, Defaulted, choice, integer, positive};
+use weir_document::shape::typed::{Defaulted, choice, integer, positive};
 use weir_document::shape::{Group, Key, Kind, Shape, format};
 use weir_document::source_map::Span;
+use weir_model::{Choice, UpstreamId};
 
 const PROTOCOL: Defaulted<Protocol> = choice("protocol", "Protocol of the targets: HTTP/1.1, or HTTP/2, which gRPC needs. HTTP/2 over `http` is h2c with prior knowledge; over `https` it is negotiated by ALPN.").default("http1");
 const BALANCE: Defaulted<Balance> = choice("balance", "Load balancing method, over the healthy targets by weight: round robin, least connections of two random targets, or rendezvous hashing (`hash`).").default("round-robin");

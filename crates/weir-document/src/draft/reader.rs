@@ -73,7 +73,11 @@ pub fn read(
 }
 
 /// Reads a text without includes and substitutions; `None` with a finding.
-pub fn read_plain(path: &Path, text: &str, report: &mut Diagnostics) -> (Option<Node>, SourceMap) {
+pub(crate) fn read_plain(
+    path: &Path,
+    text: &str,
+    report: &mut Diagnostics,
+) -> (Option<Node>, SourceMap) {
     let mut reader = Reader::plain(SourceMap::default(), report);
     let root = reader.parse_plain(path, text);
     (root, reader.texts)
@@ -81,7 +85,7 @@ pub fn read_plain(path: &Path, text: &str, report: &mut Diagnostics) -> (Option<
 
 /// Sets a value, written as YAML, in such a document; returns the texts including that of the
 /// value.
-pub fn set_plain(
+pub(crate) fn set_plain(
     root: &mut Node,
     texts: SourceMap,
     (path, value): (&str, &str),

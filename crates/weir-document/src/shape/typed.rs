@@ -8,6 +8,7 @@ use crate::units;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::time::Duration;
+use weir_model::Choice;
 
 /// Parses a checked value: malformed values read as absent.
 pub type Parse<T> = fn(&Node) -> Option<T>;
@@ -77,12 +78,6 @@ pub fn literal(text: &str) -> Node {
         Data::Scalar(Scalar { text, plain: true, from_file: false, lost: false })
     };
     Node { at, data }
-}
-
-/// An enumeration: values and their names.
-pub trait Choice: Copy + 'static {
-    /// Name and value, in the order of messages and the reference.
-    const CHOICES: &'static [(&'static str, Self)];
 }
 
 /// Maximum number of names of a [`Choice`].

@@ -1,6 +1,6 @@
 use super::*;
 use std::time::Duration;
-use weir_config::UpstreamId;
+use weir_model::UpstreamId;
 
 const T: u64 = 1_767_225_600;
 

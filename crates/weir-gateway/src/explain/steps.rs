@@ -9,10 +9,10 @@ use weir_auth::{FailureKind, MethodOutcome, Principal};
 use weir_config::validation::Enforcement;
 use weir_config::{
     AccessRule, AuthKind, BodyMap, Config, Credentials, Handler, LimitKey, Origins, Rate, Route,
-    UpstreamId,
 };
 use weir_http::rejection::Rejection;
 use weir_limit::{LimitKind, Peek};
+use weir_model::UpstreamId;
 use weir_upstream::Target;
 
 /// Why a request was rejected.

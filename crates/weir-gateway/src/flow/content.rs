@@ -10,7 +10,7 @@ use weir_config::BodyMap;
 use weir_config::validation::{Enforcement, Validation};
 use weir_http::body::RequestBody;
 use weir_http::rejection::Rejection;
-use weir_journal::stage;
+use weir_model::stage;
 
 /// Checks a request against the description of its API.
 pub(super) async fn validate_request<'a>(

@@ -13,11 +13,12 @@ use bytes::Bytes;
 use call::Call;
 use std::sync::Arc;
 use weir_broker::Pool;
-use weir_config::{AgentProtocol, PoolHandler};
+use weir_config::PoolHandler;
 use weir_http::body::RequestBody;
 use weir_http::deadline::Deadline;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
+use weir_model::pool::AgentProtocol;
 use weir_upstream::{AgentOutcome, Agents, Timeouts, UpstreamBody};
 use weir_wire::{Framing, Headers, Known, RequestHead, ResponseHead};
 

@@ -11,12 +11,13 @@ use crate::context::Context;
 use crate::response_body::ResponseBody;
 use crate::upgrade;
 use std::rc::Rc;
-use weir_config::{Handler, HashKey, Instead, Proxy, UpstreamId};
+use weir_config::{Handler, HashKey, Instead, Proxy};
 use weir_http::body::RequestBody;
 use weir_http::grpc;
 use weir_http::headers::{is_edited, is_underscored, sign, strip_response};
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
+use weir_model::UpstreamId;
 use weir_record::client_request::ClientRequest;
 use weir_upstream::{
     Http1Upload, Http2Upload, OutboundRequest, Outcome, Plan, Timeouts, TrailerFilter, Upstream,

@@ -5,6 +5,7 @@ use std::fmt::{Debug, Write};
 use std::path::Path;
 use weir_config::*;
 use weir_document::finding::Findings;
+use weir_model::pool::AgentSource;
 
 pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> String {
     let mut out = String::new();

@@ -1,8 +1,9 @@
 //! Certificates, with ones made for the test.
 
 use std::path::Path;
-use weir_config::{AuthKind, Source, Tls, UpstreamId};
+use weir_config::{AuthKind, Source, Tls};
 use weir_gateway::configuration::load;
+use weir_model::UpstreamId;
 use weir_net::tls::UpstreamClients;
 
 struct Identity {

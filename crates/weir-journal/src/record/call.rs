@@ -3,7 +3,7 @@
 use super::field::fields;
 use super::{Outcome, Transaction};
 use crate::format::{Address, Position, u64_at};
-use crate::stage;
+use weir_model::stage;
 
 /// The metered fields of a transaction, as in [`Transaction`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

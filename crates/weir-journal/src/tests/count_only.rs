@@ -235,7 +235,8 @@ fn who_counts_sees_every_transaction_as_it_is_however_it_was_written() {
     lane.complete(long, &answer()).unwrap();
     let expected = |journal: &Journal| -> Vec<Seen> {
         let of = |one: Transaction| {
-            let micros = one.stages.iter().find(|stage| stage.0 == crate::stage::TOTAL).unwrap().1;
+            let micros =
+                one.stages.iter().find(|stage| stage.0 == weir_model::stage::TOTAL).unwrap().1;
             let (sent, answered) = (one.request.length, one.response.length);
             let Transaction { address, received_us, consumer, counted, outcome, status, .. } = one;
             (address, received_us, consumer, counted, outcome, status, sent, answered, micros)

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use weir_expr::price::{Price, Tier};
-use weir_model::Amount;
-use weir_model::UnixSeconds;
+use weir_model::{Amount, UnixSeconds};
 
 /// Amounts that a consumer owes for a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

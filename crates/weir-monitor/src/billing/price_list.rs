@@ -4,7 +4,6 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use weir_config::Config;
 use weir_expr::price::{Price, Tier};
 use weir_model::Amount;
 
@@ -19,16 +18,18 @@ pub struct Rule {
     pub tiers: Vec<Tier>,
 }
 
-/// Records the prices of a configuration that is in force from now on, `now` being seconds since
-/// 1970.
+/// Records the prices of all plans, which are in force from `now` on, in seconds since 1970.
 ///
 /// # Errors
 /// The database cannot be written.
-pub fn record_prices(database: &mut Connection, config: &Config, now: u64) -> rusqlite::Result<()> {
+pub fn record_prices<'a>(
+    database: &mut Connection,
+    plans: impl Iterator<Item = (&'a str, Option<&'a Price>)>,
+    now: u64,
+) -> rusqlite::Result<()> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let plans = config.plans.iter();
     let mut rules: BTreeMap<&str, String> =
-        plans.map(|plan| (plan.name.as_str(), text(plan.price.as_ref()))).collect();
+        plans.map(|(plan, price)| (plan, text(price))).collect();
     let known: Vec<String> = transaction
         .prepare("SELECT DISTINCT plan FROM price")?
         .query_map([], |row| row.get(0))?
@@ -114,21 +115,21 @@ pub(super) fn in_period(
 mod tests {
     use super::*;
 
-    fn config(price: &str) -> Config {
-        let text = format!("plans: {{gold: {{rate: 1/s{price}}}}}");
-        weir_config::load_text("weir.yaml", &text).finish().expect("it loads").0
+    fn price(currency: &str, tiers: Vec<Tier>) -> Price {
+        let (per_call, per_kib) = (Amount::ZERO, Amount::ZERO);
+        Price { per_call, per_kib, cel: None, tiers, currency: currency.to_owned(), decimals: 2 }
     }
-
-    const EUR: &str =
-        ", price: {currency: EUR, tiers: [{up_to: 5, per_call: \"2\"}, {per_call: \"1\"}]}";
-    const CHF: &str = ", price: {currency: CHF, decimals: 4, per_call: \"1\"}";
 
     #[test]
     fn the_price_at_the_end_of_a_period_holds() {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = weir_store::open(folder.path()).unwrap();
-        for (now, price) in [(100, ""), (200, EUR), (300, EUR), (400, CHF), (500, "")] {
-            record_prices(&mut connection, &config(price), now).unwrap();
+        let tier = |up_to| Tier { up_to, per_call: Amount::from_units(1) };
+        let eur = price("EUR", vec![tier(Some(5)), tier(None)]);
+        let chf = price("CHF", Vec::new());
+        let (eur, chf) = (Some(&eur), Some(&chf));
+        for (now, price) in [(100, None), (200, eur), (300, eur), (400, chf), (500, None)] {
+            record_prices(&mut connection, [("gold", price)].into_iter(), now).unwrap();
         }
         let count = "SELECT count(*) FROM price";
         assert_eq!(connection.query_row(count, [], |row| row.get(0)), Ok(3_u64));

@@ -7,9 +7,10 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use weir_config::{
-    Authorities, ClientCertificates, Config, Identity, Protocol, TlsSource, UpstreamId, UpstreamTls,
+    Authorities, ClientCertificates, Config, Identity, Protocol, TlsSource, UpstreamTls,
 };
 use weir_document::finding::{Diagnostics, codes};
+use weir_model::UpstreamId;
 
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())

@@ -11,7 +11,7 @@ use weir_http::buffer;
 use weir_http::forwarded;
 use weir_http::problem::Problem;
 use weir_journal::{BodyMetadata, Completed, Discarded, Lane, Outcome, Received, counted};
-use weir_script::Annotations;
+use weir_model::Annotations;
 
 /// What is written of the bodies with the end of a transaction.
 #[derive(Default)]

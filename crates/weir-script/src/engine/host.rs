@@ -1,8 +1,9 @@
 //! The running call and the output of its job.
 
-use crate::call::{Annotation, Annotations, Console, End, Op, OpId, OpKind, Request, Role, cut};
+use crate::call::{Console, End, Op, OpId, OpKind, Request, Role, cut};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
+use weir_model::{Annotation, Annotations};
 
 /// Most pending operations of a call.
 const MAX_PENDING: usize = 64;

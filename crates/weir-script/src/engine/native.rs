@@ -4,12 +4,13 @@ mod addresses;
 mod hashes;
 
 use super::host::Host;
-use crate::call::{Annotation, Fetch, OpKind};
+use crate::call::{Fetch, OpKind};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rquickjs::prelude::{Func, Opt};
 use rquickjs::{Ctx, Error, Exception, IntoJs, Object, TypedArray, Value};
 use std::rc::Rc;
 use std::time::Duration;
+use weir_model::Annotation;
 
 /// Decodes bytes that the prelude encoded.
 pub(super) fn unpacked(text: &str) -> Vec<u8> {

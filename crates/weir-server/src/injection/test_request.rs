@@ -112,7 +112,7 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     weir_http::forwarded::strip(&mut exchange.request.headers, &[]);
     exchange.begin(arrival.listener, arrival.https);
     let notes = exchange.record.notes.get_or_insert_default();
-    notes.add(weir_script::Annotation::Property, TRIED_BY, &test_request.by);
+    notes.add(weir_model::Annotation::Property, TRIED_BY, &test_request.by);
     let body = match exchange.request.framing {
         Framing::None => RequestBody::empty(),
         _ => RequestBody::buffered(test_request.text.body.clone()),

@@ -7,7 +7,8 @@ use crate::part::row::{Row, state_name, transaction_type};
 use crate::search;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use weir_journal::{self as journal, Absence, stage};
+use weir_journal::{self as journal, Absence};
+use weir_model::stage;
 use weir_model::{TransactionId, UnixMicros};
 use weir_store::ledger::History;
 

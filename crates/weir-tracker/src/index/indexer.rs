@@ -224,7 +224,7 @@ impl Indexer {
     /// Whether the lag is too long to index in idle time only.
     pub(crate) fn is_overdue(&self, taken: &[Transaction]) -> bool {
         let Some(last) = taken.last() else { return false };
-        let ended = Duration::from_micros(ended(last, self.shared.settings.total_stage));
+        let ended = Duration::from_micros(ended(last));
         Duration::from_micros(now_us()).saturating_sub(ended) > MAX_IDLE_LAG
     }
 
@@ -236,13 +236,13 @@ impl Indexer {
         block: Option<BlockTerms>,
         reached: Position,
     ) {
-        let (counts, total_stage) = (&self.shared.counts, self.shared.settings.total_stage);
+        let counts = &self.shared.counts;
         counts.indexed.fetch_add(taken.len() as u64, Ordering::Relaxed);
         if let Some(last) = taken.last() {
-            counts.behind_since.store(ended(last, total_stage), Ordering::Relaxed);
+            counts.behind_since.store(ended(last), Ordering::Relaxed);
         }
         let mut state = self.shared.write();
-        taken.iter().for_each(|transaction| state.open.columns.push(transaction, total_stage));
+        taken.iter().for_each(|transaction| state.open.columns.push(transaction));
         state.open.blocks.extend(block);
         state.indexed[lane] = reached;
         drop(state);
@@ -376,8 +376,8 @@ fn read(shared: &Shared, build: &mut Build, transaction: &mut Transaction) -> Op
 }
 
 /// End of a transaction, in microseconds since 1970.
-fn ended(transaction: &Transaction, total_stage: u8) -> u64 {
-    transaction.received_us.saturating_add(row::elapsed(&transaction.stages, total_stage))
+fn ended(transaction: &Transaction) -> u64 {
+    transaction.received_us.saturating_add(row::elapsed(&transaction.stages))
 }
 
 fn readers(shared: &Shared, from: &[Position]) -> Vec<Reader> {

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use weir_config::{Config, IndexDepth};
 use weir_expr::BusinessKeys;
-use weir_journal::{Journal, Position, Transaction, stage};
+use weir_journal::{Journal, Position, Transaction};
 use weir_store::clock::now_us;
 use weir_store::ledger::Ledger;
 
@@ -23,28 +22,12 @@ use crate::part::{OpenPart, SealedPart};
 pub struct Settings {
     /// Content that is indexed.
     pub depth: Depth,
-    /// Code of the stage that spans the whole transaction.
-    pub total_stage: u8,
     /// The business keys to extract from transactions.
     pub keys: Arc<BusinessKeys>,
     /// Index in idle time only, unless indexing is more than a minute behind.
     pub in_idle_time: bool,
     /// The business keys are unknown: what is indexed now is indexed again once they are known.
     pub provisional: bool,
-}
-
-impl Settings {
-    /// The settings of a configuration; `None` if it has no index.
-    #[must_use]
-    pub fn from_config(config: &Config) -> Option<Self> {
-        let depth = match config.tracker.index {
-            IndexDepth::None => return None,
-            IndexDepth::Keys => Depth::Keys,
-            IndexDepth::Payload => Depth::Payload,
-        };
-        let keys = Arc::clone(&config.tracker.keys);
-        Some(Self { depth, keys, total_stage: stage::TOTAL, ..Self::default() })
-    }
 }
 
 /// What a search reads.

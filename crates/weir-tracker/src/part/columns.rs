@@ -66,12 +66,12 @@ impl Columns {
         *keys = OpenKeys::default();
     }
 
-    pub(crate) fn push(&mut self, transaction: &Transaction, total_stage: u8) {
+    pub(crate) fn push(&mut self, transaction: &Transaction) {
         let address = transaction.address;
         self.keys.push(self.len(), &transaction.keys);
         self.ids.push(u128::from_be_bytes(transaction.id));
         self.numbers[0].push(transaction.received_us);
-        self.numbers[1].push(row::elapsed(&transaction.stages, total_stage));
+        self.numbers[1].push(row::elapsed(&transaction.stages));
         self.numbers[2].push(transaction.status.into());
         self.numbers[3].push(row::state_code(transaction.outcome));
         self.lanes.push(address.map_or(0, |address| address.lane.into()));

@@ -1,6 +1,7 @@
 //! The metadata of a transaction: one row of columns.
 
 use weir_journal::{Address, Outcome, Transaction};
+use weir_model::stage;
 
 use crate::field::{Name, Number, cut};
 
@@ -26,8 +27,8 @@ pub struct Row {
 }
 
 /// Duration of the stage that spans the whole transaction.
-pub(crate) fn elapsed(stages: &[(u8, u32)], total_stage: u8) -> u64 {
-    stages.iter().find(|(stage, _)| *stage == total_stage).map_or(0, |(_, time)| u64::from(*time))
+pub(crate) fn elapsed(stages: &[(u8, u32)]) -> u64 {
+    stages.iter().find(|(code, _)| *code == stage::TOTAL).map_or(0, |(_, time)| u64::from(*time))
 }
 
 /// Its type; the default `http` is not recorded.
@@ -79,11 +80,11 @@ pub(crate) fn outcome(code: u64) -> Outcome {
 }
 
 impl Row {
-    pub(crate) fn of(transaction: &Transaction, total_stage: u8) -> Self {
+    pub(crate) fn of(transaction: &Transaction) -> Self {
         Self {
             id: u128::from_be_bytes(transaction.id),
             time: transaction.received_us,
-            elapsed: elapsed(&transaction.stages, total_stage),
+            elapsed: elapsed(&transaction.stages),
             status: transaction.status,
             outcome: transaction.outcome,
             address: transaction.address,

@@ -44,14 +44,8 @@ pub(crate) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn new(transaction: &'a Transaction, total_stage: u8) -> Self {
-        let row = Row::of(transaction, total_stage);
-        Self { transaction, row, bodies: Default::default(), ledger: None }
-    }
-
-    /// Adds access to resolutions.
-    pub(crate) fn with_ledger(self, ledger: Option<&'a Ledger>) -> Self {
-        Self { ledger, ..self }
+    pub(crate) fn new(transaction: &'a Transaction, ledger: Option<&'a Ledger>) -> Self {
+        Self { transaction, row: Row::of(transaction), bodies: Default::default(), ledger }
     }
 
     /// Its resolution; a failed transaction is open at first. An attempt has none: its original has

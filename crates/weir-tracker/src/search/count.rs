@@ -204,9 +204,7 @@ impl Index {
                 if let Some(stored_keys) = stored_keys {
                     keys::merge(transaction, stored_keys.of_row(*row));
                 }
-                let total_stage = self.shared.settings.total_stage;
-                let subject =
-                    Subject::new(transaction, total_stage).with_ledger(self.shared.ledger());
+                let subject = Subject::new(transaction, self.shared.ledger());
                 if *id == subject.row.id && subject.matches(&query.root) {
                     counter.row(&subject.row, &subject.transaction.keys);
                 }

@@ -5,19 +5,22 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_expr::BusinessKeys;
+use weir_expr::business_keys::Source;
 use weir_journal::{Completed, Journal, Received};
 
 use super::{Bench, NOON, append, id, settings};
 use crate::{Index, Page, Query, Settings};
 
 fn with_keys() -> Settings {
-    keyed("{order: \"$.orderId\", customer: {cel: 'request.headers[\"x-customer\"]'}}")
+    let customer = Source::expression("request.headers[\"x-customer\"]");
+    keyed([("order", Source::path("$.orderId")), ("customer", customer)])
 }
 
-fn keyed(keys: &str) -> Settings {
-    let text = format!("tracker: {{keys: {keys}}}");
-    let (config, _) = weir_config::load_text("weir.yaml", &text).finish().unwrap();
-    Settings { keys: Arc::clone(&config.tracker.keys), ..settings() }
+fn keyed<const N: usize>(sources: [(&str, Result<Source, String>); N]) -> Settings {
+    let mut keys = BusinessKeys::default();
+    sources.into_iter().for_each(|(name, source)| keys.add(name, name, source.unwrap()));
+    Settings { keys: Arc::new(keys), ..settings() }
 }
 
 fn write(bench: &mut Bench, number: u64, head: &[u8], body: &[u8]) {
@@ -122,7 +125,7 @@ fn a_key_and_a_word_together_find_what_the_index_has_whatever_is_a_key_now() {
     }
     bench.indexer.catch_up().unwrap();
     bench.indexer.seal().unwrap();
-    for settings in [with_keys(), keyed("{other: \"$.other\"}"), settings()] {
+    for settings in [with_keys(), keyed([("other", Source::path("$.other"))]), settings()] {
         bench = bench.reopen(settings);
         assert_eq!(bench.numbers("key.order:A-17", 50), [117, 17]);
         assert_eq!(bench.numbers("key.order:A-17 body:acme", 50), [117, 17]);

@@ -71,7 +71,7 @@ proptest! {
         }
         for text in queries {
             let query = Query::parse(&text, NOON).unwrap();
-            let subjects = all.iter().map(|transaction| Subject::new(transaction, 0));
+            let subjects = all.iter().map(|transaction| Subject::new(transaction, None));
             let mut expected: Vec<u64> = subjects
                 .filter(|subject| subject.matches(&query.root))
                 .map(|subject| number(subject.row.id))

@@ -70,7 +70,7 @@ fn read(source: &DataSourceArgs, data: &Path) -> anyhow::Result<RebuildReport> {
     let config = source.config_of(data).context("the configuration is required: --config")?;
     let (journal, _) = data_folder::journal(data)?;
     // With prices, as a server meters.
-    let settings = Prices::default().settings(&config);
+    let settings = data_folder::metering_settings(&config, &Prices::default());
     let (_, mut counter) = Monitor::open(data, Arc::new(journal), settings)?;
     Ok(counter.rebuild().into())
 }

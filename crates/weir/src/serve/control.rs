@@ -8,6 +8,7 @@ use super::monitor::Counting;
 use super::recording::Recording;
 use super::telemetry::{Counters, Families, Telemetry};
 use super::watch::{State, Watch};
+use crate::data_folder::metering_settings;
 use crate::exit::Exit;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -240,7 +241,7 @@ impl Control {
                     telemetry.reload(&config);
                 }
                 if let Some((counts, prices)) = &self.counts {
-                    counts.configure(prices.settings(&config));
+                    counts.configure(metering_settings(&config, prices));
                 }
                 self.config = config;
                 self.reloads.taken();

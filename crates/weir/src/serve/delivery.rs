@@ -229,7 +229,7 @@ impl Worker {
             let batch = self.queue.due(&sink, now, MAX_BATCH_EVENTS)?;
             if !batch.is_empty() {
                 state.busy = true;
-                let id = weir_config::UpstreamId(index);
+                let id = weir_model::UpstreamId(index);
                 sending.spawn(sender::send(self.upstreams.clone(), id, batch));
             }
         }
@@ -280,7 +280,7 @@ impl Worker {
         let monitor = &config.monitor;
         let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
         self.usage.configure(events, &monitor.alerts, &mut self.queue, now)?;
-        record_prices(self.queue.database(), &config, now)?;
+        record_prices(self.queue.database(), config.prices(), now)?;
         self.upstreams = Upstreams::new(config);
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::burst::Burst;
 use super::messages::Messages;
 use super::thread::{Running, Thread};
+use crate::data_folder::metering_settings;
 use anyhow::Context;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -45,7 +46,7 @@ pub(super) fn open(
         return Ok(None);
     }
     let prices = Prices::default();
-    let settings = prices.settings(config);
+    let settings = metering_settings(config, &prices);
     let (monitor, mut counter) = Monitor::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the metering data in {}", config.data.display()))?;
     let quotas_are_kept = config.plans.iter().any(|plan| plan.quota.is_some());

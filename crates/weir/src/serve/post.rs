@@ -7,8 +7,9 @@ use http_body_util::{BodyExt, Full, Limited};
 use rustls_pki_types::ServerName;
 use std::sync::Arc;
 use tokio::time::timeout;
-use weir_config::{Config, Scheme, Target, UpstreamId};
+use weir_config::{Config, Scheme, Target};
 use weir_http_client::{Connection, Tls};
+use weir_model::UpstreamId;
 use weir_net::tls::UpstreamClients;
 
 /// Largest response; a connection with a larger one is closed.

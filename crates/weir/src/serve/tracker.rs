@@ -3,6 +3,7 @@
 use super::burst::Burst;
 use super::messages::Messages;
 use super::thread::{Running, Thread};
+use crate::data_folder::index_settings;
 use anyhow::Context;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -40,7 +41,7 @@ pub(super) fn start(
         Index::remove_checkpoint(journal)?;
         return Ok(None);
     }
-    let Some(settings) = Settings::from_config(config) else { return Ok(None) };
+    let Some(settings) = index_settings(config) else { return Ok(None) };
     let settings = Settings { in_idle_time: true, ..settings };
     let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the index in {}", config.data.display()))?;

@@ -5,7 +5,8 @@ mod masks;
 use crate::harness::{self, Server, Upstream, Weir, eventually, transactions};
 use crate::recording::head;
 use std::net::SocketAddr;
-use weir_journal::{BodyMetadata, Outcome, Transaction, Withheld, stage};
+use weir_journal::{BodyMetadata, Outcome, Transaction, Withheld};
+use weir_model::stage;
 
 /// A server with these settings of the Tracker and these routes, in front of an upstream.
 fn start(upstream: SocketAddr, tracker: &str, routes: &[&str]) -> Server {

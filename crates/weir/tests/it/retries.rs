@@ -1,7 +1,7 @@
 //! Requests that are sent again: when, to whom, how often, and never more than the budget allows.
 
 use crate::harness::{self, Client, Peer, Response, Server, Upstream, Weir, nobody};
-use weir_journal::stage;
+use weir_model::stage;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";

@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::Arc;
 use weir_broker::{CgiStarted, Outcome, Pool};
-use weir_config::AgentProtocol;
 use weir_http::body::RequestBody;
 use weir_http::buffer;
 use weir_http::clock;
@@ -16,6 +15,7 @@ use weir_http::headers::strip_response;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_http::stream::Stream;
+use weir_model::pool::AgentProtocol;
 use weir_upstream::agent_connections::LeaseGuard;
 use weir_upstream::{AgentOutcome, Connection, FastCgiUpload, Scope, Timeouts};
 use weir_wire::Framing;
@@ -24,7 +24,7 @@ use weir_wire::fastcgi::{ParamsWriter, request};
 /// Sends it. The head of the response is then in `input.response`.
 pub(super) async fn send<'a>(
     input: &mut HandlerInput<'_>,
-    (pool, settings): (&Arc<Pool>, &weir_config::Pool),
+    (pool, settings): (&Arc<Pool>, &weir_model::pool::Pool),
     program: (&Found, &Call),
     body: &mut RequestBody<'a>,
     timeouts: Timeouts,
@@ -69,7 +69,7 @@ pub(super) async fn send<'a>(
 async fn start(
     input: &mut HandlerInput<'_>,
     pool: &Arc<Pool>,
-    settings: &weir_config::Pool,
+    settings: &weir_model::pool::Pool,
     program: (&Found, &Call),
     framing: Framing,
 ) -> Result<Box<Connection>, Rejection> {

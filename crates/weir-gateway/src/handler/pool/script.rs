@@ -4,9 +4,10 @@ use super::call::Call;
 use crate::context::Context;
 use crate::script_path::{Found, decoded};
 use std::rc::Rc;
-use weir_config::{AgentScript, Pool, PoolHandler};
+use weir_config::PoolHandler;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
+use weir_model::pool::{AgentScript, Pool};
 use weir_wire::RequestHead;
 
 /// Finds it.

@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::script_path::Found;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
-use weir_config::Pool;
 use weir_http::forwarded::{MAX_ADDRESS_BYTES, display};
+use weir_model::pool::Pool;
 use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, Headers, Known, RequestHead, encode};
 

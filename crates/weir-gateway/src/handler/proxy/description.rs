@@ -1,6 +1,7 @@
 //! The description of a proxy: how it forwards a request.
 
-use weir_config::{Config, Protocol, Proxy, RetriedMethods, Upstream, UpstreamId};
+use weir_config::{Config, Protocol, Proxy, RetriedMethods, Upstream};
+use weir_model::UpstreamId;
 
 /// How requests are forwarded: the upstream, its policies, and the mirrors of this request.
 pub(in crate::handler) fn describe(

@@ -53,7 +53,7 @@ impl Indexer {
                 repair.day = Some(repair.day.unwrap_or(day).max(day));
                 let block = read(&self.shared, &mut repair.build, &mut transaction);
                 repair.part.blocks.extend(block);
-                repair.part.columns.push(&transaction, self.shared.settings.total_stage);
+                repair.part.columns.push(&transaction);
                 done += 1;
             }
             ended &= done < limit && !repair.build.is_full();

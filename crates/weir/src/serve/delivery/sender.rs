@@ -5,9 +5,10 @@ use anyhow::bail;
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
-use weir_config::{Target, UpstreamId};
+use weir_config::Target;
 use weir_events::delivery::{DueEvent, Outcome};
 use weir_http_client::Connection;
+use weir_model::UpstreamId;
 
 /// CloudEvents 1.0, HTTP binding, structured mode.
 const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";

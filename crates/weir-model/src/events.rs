@@ -1,6 +1,6 @@
 //! CloudEvents: destinations and rules.
 
-use super::UpstreamId;
+use crate::{Choice, UpstreamId};
 use std::time::Duration;
 
 /// Destination of events.
@@ -84,4 +84,12 @@ impl EndState {
             Self::Interrupted => "interrupted",
         }
     }
+}
+
+impl Choice for EndState {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        (Self::Completed.name(), Self::Completed),
+        (Self::Failed.name(), Self::Failed),
+        (Self::Interrupted.name(), Self::Interrupted),
+    ];
 }

@@ -1,5 +1,6 @@
 //! Process pools: sets of agents (processes) for `pool`.
 
+use crate::Choice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,6 +54,14 @@ impl AgentProtocol {
             Self::Cgi => "cgi",
         }
     }
+}
+
+impl Choice for AgentProtocol {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        (Self::FastCgi.as_str(), Self::FastCgi),
+        (Self::Http.as_str(), Self::Http),
+        (Self::Cgi.as_str(), Self::Cgi),
+    ];
 }
 
 /// How agents are started.

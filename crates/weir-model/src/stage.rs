@@ -1,4 +1,4 @@
-//! Codes of the stages whose durations a record has. They are part of the format.
+//! Codes of the stages whose durations a record has. They are part of the format of the journal.
 //!
 //! A stage that did nothing has no duration: an open route has no [`AUTH`], a reused connection no
 //! [`CONNECT`].
@@ -47,4 +47,14 @@ const NAMES: [(u8, &str); 11] = [
 #[must_use]
 pub fn name(code: u8) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn stages_have_names_of_their_own() {
+        let names: Vec<_> = (0..=u8::MAX).filter_map(super::name).collect();
+        let different: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!((names.len(), different.len()), (11, 11));
+    }
 }
