@@ -26,7 +26,7 @@ fn blank() -> Config {
         }
     }
     match weir_gateway::configuration::load_text("weir.yaml", &text) {
-        Ok((config, _)) => config,
+        Ok(loaded) => loaded.config,
         Err(findings) => panic!("{}", findings.render(false)),
     }
 }

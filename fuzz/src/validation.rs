@@ -7,8 +7,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
-use weir_config::Config;
 use weir_config::validation::{BodyCheck, Content};
+use weir_gateway::configuration::Configuration;
+use weir_validate::Schemas;
 
 /// Most memory that the comparison may take beyond the body, in bytes.
 const MEMORY: usize = 64 << 20;
@@ -63,11 +64,12 @@ pub fn validation(bytes: &[u8]) {
     let body = body.trim_ascii();
     let Some(config) = config(schema) else { return };
     for content in contents(&config) {
+        let content = (content, &config.compiled.schemas);
         within_budget(content, body);
-        if matches!(content.check, BodyCheck::Text(_)) && !body.is_empty() {
+        if matches!(content.0.check, BodyCheck::Text(_)) && !body.is_empty() {
             within_budget(content, &body.repeat(LIST / body.len() + 1));
         }
-        if matches!(content.check, BodyCheck::Json(_)) && !body.is_empty() {
+        if matches!(content.0.check, BodyCheck::Json(_)) && !body.is_empty() {
             within_budget(content, &list(body, LIST));
             within_budget(content, &text(body));
             within_budget(content, &nest(body, b"{\"a\":", b"}"));
@@ -118,19 +120,20 @@ fn whole_budget() -> Duration {
     let (schema, body) = DOUBLING.split_once('\n').expect("two lines");
     let config = config(schema).expect("a configuration");
     let content = contents(&config).next().expect("a schema for JSON");
+    let schemas = &config.compiled.schemas;
     let body = list(body.trim().as_bytes(), WHOLE);
-    ran(|| drop(content.check(&body)))
+    ran(|| drop(schemas.check_body(content, &body)))
 }
 
-fn within_budget(content: &Content, body: &[u8]) {
+fn within_budget((content, schemas): (&Content, &Schemas), body: &[u8]) {
     let before = NOW.get();
     PEAK.set(before);
-    let took = ran(|| drop(content.check(body)));
+    let took = ran(|| drop(schemas.check_body(content, body)));
     let memory = usize::try_from(PEAK.get() - before).unwrap_or_default();
     assert!(memory <= MEMORY, "{memory} bytes for a body of {}", body.len());
     if took > TIME {
         // Whatever else the machine does slows both down.
-        let (again, whole) = (ran(|| drop(content.check(body))), whole_budget());
+        let (again, whole) = (ran(|| drop(schemas.check_body(content, body))), whole_budget());
         let most = whole * TIMES;
         assert!(
             again <= most,
@@ -140,14 +143,14 @@ fn within_budget(content: &Content, body: &[u8]) {
     }
 }
 
-fn contents(config: &Config) -> impl Iterator<Item = &Content> {
-    let routes = config.apis.iter().flat_map(|api| &api.routes);
+fn contents(loaded: &Configuration) -> impl Iterator<Item = &Content> {
+    let routes = loaded.config.apis.iter().flat_map(|api| &api.routes);
     let bodies = routes.filter_map(|route| route.validation.as_ref()?.body.as_ref());
     bodies.flat_map(|body| &body.contents)
 }
 
 /// A configuration with this schema for JSON, forms and texts; `None` if it is none.
-fn config(schema: &str) -> Option<Config> {
+fn config(schema: &str) -> Option<Configuration> {
     serde_json::from_str::<serde_json::Value>(schema).ok()?;
     let media = "{schema: {$ref: '#/components/schemas/S'}}";
     let document = format!(
@@ -165,5 +168,5 @@ fn config(schema: &str) -> Option<Config> {
     )
     .ok()?;
     let source = weir_config::Source { path: folder.join("weir.yaml"), overrides: Vec::new() };
-    weir_gateway::configuration::load(&source).ok().map(|(config, _)| config)
+    weir_gateway::configuration::load(&source).ok()
 }

@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_broker::Log;
 use weir_config::Admin;
 use weir_net::handshake::Failures;
-use weir_net::tls::TlsError;
+use weir_net::tls::{Certificates, TlsError};
 
 /// Maximum number of connections; further ones are closed immediately.
 const MAX_CONNECTIONS: usize = 256;
@@ -65,8 +65,8 @@ pub struct Bound {
 ///
 /// # Errors
 /// The address cannot be bound, or the certificate cannot be used; the text names which.
-pub fn bind(admin: &Admin, data: &Path) -> Result<Bound, AdminError> {
-    let tls = admin.tls.as_ref().map(|tls| AdminTls::new(tls, data)).transpose()?;
+pub fn bind(admin: &Admin, certificates: &Certificates, data: &Path) -> Result<Bound, AdminError> {
+    let tls = admin.tls.as_ref().map(|tls| AdminTls::new(tls, certificates, data)).transpose()?;
     let bound = std::net::TcpListener::bind(admin.addr).and_then(|listener| {
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
@@ -110,7 +110,7 @@ impl Bound {
             let Ok(permit) = Arc::clone(&open).try_acquire_owned() else { continue };
             let local = stream.local_addr().map_or(crate::host::NOWHERE, |addr| addr.ip());
             let router = router.clone().layer(Extension(Arrived(local)));
-            match self.tls.as_mut().map(|tls| tls.acceptor(sources.gateway.config())) {
+            match self.tls.as_mut().map(|tls| tls.acceptor(sources.gateway.site())) {
                 None => drop(tokio::spawn(connection(stream, router, permit))),
                 Some(acceptor) => {
                     let failures = Arc::clone(&failures);

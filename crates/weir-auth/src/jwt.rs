@@ -1,14 +1,14 @@
 //! JSON Web Tokens in `Authorization: Bearer` (RFC 6750, 7515, 7519), following RFC 8725.
 
 use super::FailureKind;
+use super::jwks::VerificationKey;
+use super::token_keys::max_attempts;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use weir_config::{
-    Algorithm, JwtAuth, TokenRules, VERIFICATION_BUDGET, VerificationKey, verification_cost,
-};
+use weir_config::{Algorithm, JwtAuth, TokenRules};
 use weir_wire::{Headers, Known};
 
 /// Longest token that is parsed, in bytes.
@@ -113,13 +113,14 @@ fn check_signature(
     }
     decode(signature)?;
     // A token without a `kid` may fit any number of keys, and is forged at no cost.
-    let max_keys = (VERIFICATION_BUDGET / verification_cost(algorithm)) as usize;
     let mut fitting = candidates(keys, header.kid.as_deref(), algorithm).peekable();
     if fitting.peek().is_none() {
         return Err(FailureKind::UnknownKey);
     }
-    let holds = fitting.take(max_keys).any(|key| {
-        jsonwebtoken::crypto::verify(signature, message, &key.key, algorithm).unwrap_or(false)
+    // Both types have the names of RFC 7518.
+    let name = <&str>::from(algorithm).parse().map_err(|_| FailureKind::Algorithm)?;
+    let holds = fitting.take(max_attempts(algorithm)).any(|key| {
+        jsonwebtoken::crypto::verify(signature, message, &key.key, name).unwrap_or(false)
     });
     if holds { Ok(()) } else { Err(FailureKind::Signature) }
 }

@@ -6,12 +6,12 @@
 //! doubles the wait for the next attempt. Each new set has another number, which is part of the key in
 //! the token cache: tokens signed by a removed key are verified again, and rejected.
 
+use crate::jwks::{self, Origin, VerificationKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use weir_config::key_set::{self, Origin};
-use weir_config::{Algorithm, AuthKind, Config, RemoteKeys, VerificationKey};
+use weir_config::{Algorithm, AuthKind, Config, RemoteKeys};
 use weir_http::clock;
 
 /// Shortest time between fetches for unknown `kid`s.
@@ -189,7 +189,7 @@ impl KeySet {
     /// Takes the result of a fetch.
     pub fn take(&self, brought: Result<Vec<u8>, ()>) {
         let parsed = brought.and_then(|text| {
-            let keys = key_set::parse(&text, &self.algorithms, Origin::Url).map_err(|_| ())?;
+            let keys = jwks::parse(&text, &self.algorithms, Origin::Url).map_err(|_| ())?;
             Ok((keys, text))
         });
         let now = self.now();

@@ -13,15 +13,19 @@ mod api_key;
 pub mod certificate;
 mod failure;
 pub mod introspect;
+mod jwks;
 mod jwt;
 pub mod key_set;
 mod recorded_principal;
 mod token_cache;
+mod token_keys;
 
 pub use failure::{AuthFailure, FailureKind, Missing};
 pub use introspect::IntrospectionSeries;
+pub use jwks::VerificationKey;
 pub use key_set::KeySetSeries;
 pub use recorded_principal::{NotAdmitted, RecordedPrincipal, recorded_principal};
+pub use token_keys::VerificationKeys;
 
 pub use jwt::bearer;
 
@@ -174,6 +178,7 @@ pub struct Authenticator {
     tokens: RefCell<TokenCache>,
     anonymous: Rc<Principal>,
     counters: Arc<AuthCounters>,
+    verification_keys: VerificationKeys,
     remote: Remote,
 }
 
@@ -198,7 +203,12 @@ pub enum MethodOutcome {
 
 impl Authenticator {
     /// For the auths and consumers of this Config.
-    pub fn new(config: &Config, counters: Arc<AuthCounters>, remote: Remote) -> Self {
+    pub fn new(
+        config: &Config,
+        counters: Arc<AuthCounters>,
+        verification_keys: VerificationKeys,
+        remote: Remote,
+    ) -> Self {
         let mut candidates = vec![Vec::new(); config.auths.len()];
         for (index, consumer) in config.consumers.iter().enumerate() {
             if let Some((auth, _)) = &consumer.matches {
@@ -211,6 +221,7 @@ impl Authenticator {
             tokens: RefCell::new(TokenCache::default()),
             anonymous: Rc::new(Principal::anonymous()),
             counters,
+            verification_keys,
             remote,
         }
     }
@@ -368,7 +379,7 @@ impl Authenticator {
         let fetched = key_set.map(|set| set.current());
         let (keys, number) = match &fetched {
             Some(current) => (current.keys.as_slice(), current.number),
-            None => (jwt.keys.as_slice(), 0),
+            None => (self.verification_keys.of(id), 0),
         };
         let key = token_cache::Key::new(id, number, token);
         if let Some(principal) = self.tokens.borrow().get(&key, now) {

@@ -1,20 +1,17 @@
 use super::*;
-use jsonwebtoken::{DecodingKey, EncodingKey};
+use jsonwebtoken::EncodingKey;
 use serde_json::json;
 use weir_config::{
-    Algorithm, ApiKeySource, Auth, Consumer, JwtAuth, KeyHash, TokenRules, VerificationKey,
+    Algorithm, ApiKeySource, Auth, Consumer, JwtAuth, KeyHash, KeySource, TokenKeys, TokenRules,
 };
+use weir_document::finding::Diagnostics;
+use weir_document::source_map::Span;
 use weir_expr::Expr;
 
 const NOW: u64 = 1_800_000_000;
 const SECRET: &[u8] = b"a shared secret of more than 32 bytes";
 
 fn jwt(name: &str, issuer: &str) -> Auth {
-    let key = VerificationKey {
-        kid: None,
-        algorithms: vec![Algorithm::HS256],
-        key: DecodingKey::from_secret(SECRET),
-    };
     Auth {
         name: name.into(),
         kind: AuthKind::Jwt(Box::new(JwtAuth {
@@ -25,10 +22,20 @@ fn jwt(name: &str, issuer: &str) -> Auth {
                 ..TokenRules::default()
             },
             algorithms: vec![Algorithm::HS256],
-            keys: vec![key],
             remote: None,
         })),
     }
+}
+
+/// One shared secret for both token auths.
+fn keys() -> VerificationKeys {
+    let keys = [0, 1].map(|auth| TokenKeys {
+        auth: AuthId(auth),
+        source: KeySource::Secret(String::from_utf8_lossy(SECRET).into_owned()),
+        at: Span::NOWHERE,
+        algorithms: vec![(Algorithm::HS256, Span::NOWHERE)],
+    });
+    VerificationKeys::compile(&keys, &mut Diagnostics::default())
 }
 
 fn consumer(name: &str, when: Option<&str>, key: Option<&str>) -> Consumer {
@@ -105,7 +112,8 @@ impl Door {
     fn new() -> Self {
         let config = config();
         let counters = Arc::new(AuthCounters::default());
-        let authenticator = Authenticator::new(&config, Arc::clone(&counters), Remote::default());
+        let authenticator =
+            Authenticator::new(&config, Arc::clone(&counters), keys(), Remote::default());
         Self { config, counters, authenticator }
     }
 

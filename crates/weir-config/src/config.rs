@@ -1,9 +1,10 @@
 //! The Config: validated, resolved, immutable, replaced as a whole on reload.
 //!
 //! Names are resolved to indexes, files are read, expressions are compiled, constant replies are
-//! rendered. Scripts and certificates are data, which the gateway compiles. The written form is the
-//! draft.
+//! rendered. Scripts, certificates, keys of tokens and schemas are data, which the gateway compiles.
+//! The written form is the draft.
 
+mod algorithm;
 mod auth;
 mod cache;
 mod calls;
@@ -20,9 +21,10 @@ mod tls;
 mod tracker;
 mod upstream;
 
+pub use algorithm::{Algorithm, KeyFamily};
 pub use auth::{
-    Algorithm, ApiKeySource, Auth, AuthKind, Carrier, CertificateName, IntrospectAuth, JwtAuth,
-    RemoteKeys, TokenRules, VERIFICATION_BUDGET, VerificationKey, verification_cost,
+    ApiKeySource, Auth, AuthKind, Carrier, CertificateName, IntrospectAuth, JwtAuth, KeySource,
+    RemoteKeys, TokenKeys, TokenRules,
 };
 pub use cache::{Cache, Credentials};
 pub use calls::{Call, ParameterValue};
@@ -51,9 +53,10 @@ pub use upstream::{
 };
 pub use weir_document::shape::format::{Scheme, Target};
 
-use crate::validation::Validation;
+use crate::validation::{SchemaSource, Validation};
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_document::draft::Described;
 
 /// Index of a pool in [`Config::pools`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +82,12 @@ pub struct Uncompiled {
     pub scripts: Vec<ScriptSource>,
     /// Certificates and keys.
     pub tls: Vec<TlsSource>,
+    /// Keys that verify tokens.
+    pub token_keys: Vec<TokenKeys>,
+    /// Schemas that bodies and parameters are compared with.
+    pub schemas: Vec<SchemaSource>,
+    /// The documents that schemas belong to.
+    pub documents: Vec<Described>,
 }
 
 /// A complete, resolved configuration.

@@ -1,6 +1,7 @@
 //! Formats of strings in the configuration.
 
-use crate::{key_set, path_pattern};
+use crate::config::Algorithm;
+use crate::path_pattern;
 use weir_document::finding::Fault;
 use weir_document::shape::format::Format;
 use weir_expr::price::PRICE_DECIMALS;
@@ -16,7 +17,7 @@ pub(crate) const PATH: Format =
     Format::new("a path (`/x/{id}`)", |text| path_pattern::pattern(text).map(|_| ())).pattern("^/");
 /// `RS256`.
 pub(crate) const ALGORITHM: Format =
-    Format::new("an algorithm (`RS256`)", |text| key_set::algorithm(text).map(|_| ()))
+    Format::new("an algorithm (`RS256`)", |text| Algorithm::parse(text).map(|_| ()))
         .pattern("^((HS|RS|PS)(256|384|512)|ES256|ES384|EdDSA)$");
 /// An XML name.
 pub(crate) const XML_NAME: Format = Format::new("an XML name", |text| match text {

@@ -9,7 +9,6 @@
 
 pub mod config;
 mod formats;
-pub mod key_set;
 mod openapi;
 mod path_pattern;
 mod reference;
@@ -26,7 +25,7 @@ use weir_document::source_map::SourceMap;
 use weir_document::{check, schema};
 
 pub use config::*;
-pub use openapi::{ImportHandler, Imported, import_openapi};
+pub use openapi::{CompileSchemas, ImportHandler, Imported, import_openapi};
 pub use reference::{findings as findings_reference, reference};
 
 /// What to load: a file or a folder with `weir.yaml`, and the overrides of the command line.
@@ -71,7 +70,11 @@ fn load_draft(
     let mut report = Diagnostics::default();
     let ((config, uncompiled), texts, files) =
         match draft::read(path, text, overrides, surroundings, &mut report) {
-            Ok(draft) => (validate(&draft, &mut report), draft.texts, draft.files),
+            Ok(draft) => {
+                let (config, uncompiled) = validate(&draft, &mut report);
+                let uncompiled = Uncompiled { documents: draft.described, ..uncompiled };
+                ((config, uncompiled), draft.texts, draft.files)
+            }
             Err((texts, files)) => ((None, Uncompiled::default()), texts, files),
         };
     Loaded { config, uncompiled, report, texts, files }

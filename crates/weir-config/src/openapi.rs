@@ -14,7 +14,7 @@ mod security;
 
 pub(crate) use cursor::{Cursor, Documents, is_true};
 pub(crate) use example::ExampleSelection;
-pub use import::{ImportHandler, Imported, import_openapi};
+pub use import::{CompileSchemas, ImportHandler, Imported, import_openapi};
 pub(crate) use operation::{Compiler, Modes, Operation, Unvalidated};
 pub(crate) use schema::{Direction, Schemas};
 pub(crate) use security::{RequiredScheme, Requirement, Scheme};

@@ -43,7 +43,7 @@ mod xml;
 
 pub(crate) use root::{INCLUDED, ROOT};
 
-use crate::config::{Config, Uncompiled, Upstream};
+use crate::config::{AuthId, Config, Uncompiled, Upstream};
 use fields::Fields;
 use std::collections::HashMap;
 use weir_document::draft::{Draft, Member, Node};
@@ -138,7 +138,8 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     let members = upstreams.clone();
     let upstreams = upstreams.iter().map(|m| resolver.upstream(m)).collect::<Vec<_>>();
     let pools = pools.iter().map(|m| resolver.pool(m)).collect::<Vec<_>>();
-    let auths = auths.iter().map(|m| resolver.auth(m)).collect::<Vec<_>>();
+    let auths =
+        auths.iter().enumerate().map(|(id, m)| resolver.auth(AuthId(id), m)).collect::<Vec<_>>();
     let plans: Vec<_> = plans.iter().filter_map(|m| resolver.plan(m)).collect();
     let consumers: Vec<_> =
         tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();

@@ -1,47 +1,94 @@
-//! What a description demands of requests and answers, compiled, and whether it is met.
-//!
-//! The work is bounded (`budget`): a body that is validated is held whole, within the route's limit,
-//! has at most [`LONGEST`] bytes and [`VALUES`] values, and is nested no deeper than [`DEPTH`]; each
-//! access to a value takes a step, each error memory, of a budget that grows with the body up to a
-//! fixed end; patterns take linear time or, with look-around, a bounded number of steps; no more than
-//! [`MOST`] violations are told. What is over budget does not match. A violation tells where and what
-//! is wrong, never what stands there.
+//! What an OpenAPI document demands of requests and responses: plain data. `weir-validate` compiles
+//! the schemas, and checks.
 
-pub(crate) mod budget;
-mod document;
-pub(crate) mod keywords;
-mod parameter;
-pub(crate) mod pattern;
 mod shape;
-pub(crate) mod weights;
 
-pub(crate) use document::Documents;
-pub use document::{DEPTH, LONGEST, VALUES};
-pub use parameter::{Parameter, RequestParts, Style};
+pub use shape::{Shape, Types};
 
-use document::{Document, Element, Unread};
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
-use shape::Shape;
-use std::sync::Arc;
-use weights::Traits;
+use weir_document::draft::{Data, Described, Node};
+use weir_document::source_map::Span;
 
-/// Most violations that are told of one request or answer.
-pub const MOST: usize = 16;
-/// Longest explanation, pointer or name, in characters.
-const TOLD: usize = 240;
-/// Longest path to a value of which violations are told one by one, in bytes.
-const LONGEST_PATH: usize = 64 << 10;
-/// Most values and bytes of a body whose violations are told one by one although a pattern may be
-/// given up: the library copies the body then.
-const COPIED: (usize, usize) = (5_000, 256 << 10);
-/// Steps of all parameters of a request.
-const PARAMETER_STEPS: i64 = 1_000_000;
-/// What is said of a body that is longer than [`LONGEST`].
-const TOO_LONG: &str = "the body exceeds the budget of the validation";
-/// What is said of what is over budget.
-const OVER_BUDGET: &str = "the schema check exceeds the budget of the validation";
+/// Longest body that is compared with a schema, in bytes: reading it takes time.
+pub const MAX_BODY_BYTES: usize = 16 << 20;
+/// Longest explanation, pointer or name of a violation, in characters.
+pub const MAX_TEXT_CHARS: usize = 240;
+
+/// Members of a JSON Schema (2020-12) with one schema as their value.
+pub const SCHEMA_MEMBERS: [&str; 11] = [
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+];
+/// Members with a list of schemas.
+pub const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Members with schemas by name that a value is compared with.
+pub const SCHEMA_TABLES: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
+
+/// Index of a [`SchemaSource`] in [`crate::Uncompiled::schemas`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaId(pub usize);
+
+/// A schema, to be compiled.
+#[derive(Debug)]
+pub struct SchemaSource {
+    /// JSON Schema 2020-12; its references lead into its own `$defs`, which have numbers as names.
+    pub value: Value,
+    /// Types in it.
+    pub shape: Shape,
+    /// Patterns in it, and their locations.
+    pub patterns: Vec<(Span, String)>,
+    /// Source of the schema.
+    pub(crate) root: Pointer,
+    /// Sources of `$defs`, by their number.
+    pub(crate) definitions: Vec<Pointer>,
+}
+
+/// A part of a document.
+#[derive(Debug)]
+pub(crate) struct Pointer {
+    /// Index of the document.
+    pub(crate) document: usize,
+    /// RFC 6901.
+    pub(crate) pointer: String,
+}
+
+impl SchemaSource {
+    /// The location of a part of the schema (RFC 6901), as exactly as it is known.
+    pub fn span(&self, documents: &[Described], pointer: &str) -> Span {
+        let definition = pointer.strip_prefix("/$defs/").and_then(|rest| {
+            let (number, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            Some((self.definitions.get(number.parse::<usize>().ok()?)?, rest))
+        });
+        let (source, rest) = definition.unwrap_or((&self.root, pointer));
+        let Some(document) = documents.get(source.document) else { return Span::NOWHERE };
+        descend(descend(&document.root, &source.pointer), rest).at
+    }
+}
+
+/// The node that a pointer leads to, or the last one on the way that exists.
+fn descend<'d>(mut node: &'d Node, pointer: &str) -> &'d Node {
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        let next = match &node.data {
+            Data::List(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
+            _ => node.get(&step),
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node
+}
 
 /// What happens to what does not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +117,46 @@ pub struct Validation {
     pub answers: Vec<Answer>,
 }
 
+/// One parameter.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name; of a header in lower case.
+    pub name: String,
+    /// Where it stands.
+    pub place: Place,
+    /// It must be there.
+    pub required: bool,
+    /// It may be there without a value, whatever its schema.
+    pub empty: bool,
+    /// How it is written.
+    pub style: Style,
+    /// Arrays and objects are spread over several fields.
+    pub explode: bool,
+    /// What it must be.
+    pub schema: SchemaId,
+}
+
+/// How a value is written as a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// `a,b` in a path or header.
+    Simple,
+    /// `.a.b` in a path.
+    Label,
+    /// `;name=a` in a path.
+    Matrix,
+    /// `name=a,b` in a query or cookie.
+    Form,
+    /// `name=a%20b`.
+    Space,
+    /// `name=a|b`.
+    Pipe,
+    /// `name[member]=a`.
+    Deep,
+    /// JSON (`content: {application/json: …}`).
+    Json,
+}
+
 /// What is said of the body of requests.
 #[derive(Debug)]
 pub struct RequestBody {
@@ -94,11 +181,11 @@ pub enum BodyCheck {
     /// Nothing: it passes as it comes.
     Nothing,
     /// JSON, and this of it.
-    Json(Option<Arc<Schema>>),
+    Json(Option<SchemaId>),
     /// The fields of a form (`application/x-www-form-urlencoded`) as the members of an object.
-    Form(Arc<Schema>),
+    Form(SchemaId),
     /// A text.
-    Text(Arc<Schema>),
+    Text(SchemaId),
 }
 
 /// What is said of answers with a certain status.
@@ -167,125 +254,21 @@ pub struct Violation {
 
 impl Violation {
     /// About all of a value.
-    pub(crate) fn new(place: Place, name: &str, detail: impl Into<String>) -> Self {
-        Self { place, name: cut(name), pointer: String::new(), detail: cut(&detail.into()) }
+    pub fn new(place: Place, name: &str, detail: impl AsRef<str>) -> Self {
+        Self::at(place, name, "", detail.as_ref())
+    }
+
+    /// About the part of a value that a pointer leads to.
+    pub fn at(place: Place, name: &str, pointer: &str, detail: &str) -> Self {
+        Self { place, name: cut(name), pointer: cut(pointer), detail: cut(detail) }
     }
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(TOLD) {
+    match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// What is wrong with a body or with parameters.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// It is not what its media type says.
-    Malformed(String),
-    /// It does not match.
-    Violations(Vec<Violation>),
-    /// To tell whether it matches would take more work or memory than the budget allows.
-    OverBudget(Violation),
-}
-
-impl Fault {
-    fn over_budget(place: Place, name: &str, why: &str) -> Self {
-        Self::OverBudget(Violation::new(place, name, why))
-    }
-}
-
-/// A compiled schema.
-pub struct Schema {
-    validator: Validator<Documents>,
-    shape: Shape,
-    traits: Traits,
-}
-
-impl std::fmt::Debug for Schema {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Schema").field("shape", &self.shape).finish_non_exhaustive()
-    }
-}
-
-impl Schema {
-    /// Of a validator and the schema it was made of, which stands alone.
-    pub(crate) fn new(validator: Validator<Documents>, schema: &Value) -> Self {
-        Self { validator, shape: Shape::of(schema), traits: Traits::of(schema) }
-    }
-
-    /// Whether it describes texts.
-    pub(crate) fn takes_text(&self) -> bool {
-        self.shape.types.has(shape::Types::STRING)
-    }
-
-    /// Whether the value of a parameter matches. `None`: over budget.
-    pub(crate) fn is_valid(&self, value: &Value) -> Option<bool> {
-        self.matches(&Document::of(value), budget::BASE_STEPS)
-    }
-
-    /// Whether a document matches. `None`: over budget.
-    fn matches(&self, document: &Document<'_>, steps: i64) -> Option<bool> {
-        keywords::begin();
-        // Without sets nothing is kept until errors are.
-        let memory = if self.traits.keeps_sets { budget::MEMORY } else { i64::MAX };
-        budget::within(steps, memory, || self.validator.is_valid(document.root()))
-    }
-
-    /// What is wrong with a document, within so many steps.
-    fn check(
-        &self,
-        document: &mut Document<'_>,
-        (place, name): (Place, &str),
-        steps: i64,
-    ) -> Result<(), Fault> {
-        match self.matches(document, steps) {
-            Some(true) => return Ok(()),
-            Some(false) => {}
-            None => return Err(Fault::over_budget(place, name, OVER_BUDGET)),
-        }
-        let is_copied = self.traits.backtracks;
-        if document.longest_path() > LONGEST_PATH
-            || (is_copied && (document.values() > COPIED.0 || document.bytes() > COPIED.1))
-        {
-            let violation = Violation::new(place, name, "the value does not match the schema");
-            return Err(Fault::Violations(vec![violation]));
-        }
-        let copied = if is_copied { document.copy_bytes() } else { 0 };
-        document.report(self.traits.copied + copied, is_copied);
-        let mut told = Vec::new();
-        let steps = steps.min(budget::MOST_ERROR_STEPS);
-        let whole = budget::within(steps, budget::MEMORY, || {
-            // Those made once the budget was used up say nothing.
-            let errors = self.validator.iter_errors(document.root());
-            let errors = errors.filter(|error| !Element::is_void(error)).take(MOST);
-            told.extend(errors.map(|error| Violation {
-                place,
-                name: cut(name),
-                pointer: cut(&error.instance_path().to_string()),
-                detail: cut(&detail(&error)),
-            }));
-        });
-        match (told.is_empty(), whole) {
-            (false, _) => Err(Fault::Violations(told)),
-            (true, None) => Err(Fault::over_budget(place, name, OVER_BUDGET)),
-            // It matches as long as some pattern that was given up does.
-            (true, Some(())) => {
-                let violation = Violation::new(place, name, "the value does not match the schema");
-                Err(Fault::Violations(vec![violation]))
-            }
-        }
-    }
-}
-
-/// What is wrong, without the value.
-fn detail(error: &ValidationError<'_>) -> String {
-    let counts_items = matches!(error.kind(), ValidationErrorKind::AdditionalItems { .. });
-    if counts_items && Element::is_long_list(error) {
-        return "the value exceeds the maximum number of items".to_owned();
-    }
-    error.masked_with("the value").to_string()
 }
 
 impl RequestBody {
@@ -328,41 +311,6 @@ impl Content {
     pub fn reads_body(&self) -> bool {
         !matches!(self.check, BodyCheck::Nothing)
     }
-
-    /// Looks at a body.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn check(&self, bytes: &[u8]) -> Result<(), Fault> {
-        if matches!(self.check, BodyCheck::Nothing) {
-            return Ok(());
-        }
-        let over_budget = |why: &str| Fault::over_budget(Place::Body, "", why);
-        if bytes.len() > LONGEST {
-            return Err(over_budget(TOO_LONG));
-        }
-        let compare = |schema: &Schema, mut document: Document<'_>| {
-            schema.check(&mut document, (Place::Body, ""), budget::of_body(bytes.len()))
-        };
-        match &self.check {
-            BodyCheck::Nothing => Ok(()),
-            BodyCheck::Json(schema) => {
-                let document = Document::parse(bytes).map_err(|unread| match unread {
-                    Unread::Malformed(why) => Fault::Malformed(why),
-                    Unread::OverBudget(why) => over_budget(why),
-                })?;
-                schema.as_ref().map_or(Ok(()), |schema| compare(schema, document))
-            }
-            BodyCheck::Form(schema) => match parameter::form(&schema.shape, bytes) {
-                Some(fields) => compare(schema, Document::of(&fields)),
-                None => Err(over_budget(parameter::TOO_MANY)),
-            },
-            BodyCheck::Text(schema) => match std::str::from_utf8(bytes) {
-                Ok(text) => compare(schema, Document::of_text(text)),
-                Err(_) => Err(Fault::Malformed("the text is not UTF-8".to_owned())),
-            },
-        }
-    }
 }
 
 impl Validation {
@@ -378,30 +326,6 @@ impl Validation {
         };
         let responses = responses.iter().map(|answer| answer.contents.as_slice());
         requests.into_iter().chain(responses).flatten().any(Content::reads_body)
-    }
-
-    /// Looks at the parameters of a request.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn check_parameters(&self, parts: &RequestParts<'_>) -> Result<(), Fault> {
-        let mut violations = Vec::new();
-        let checked = budget::within(PARAMETER_STEPS, i64::MAX, || {
-            for parameter in &self.parameters {
-                match parameter.check(parts) {
-                    Ok(()) => {}
-                    Err(Fault::Violations(more)) => violations.extend(more),
-                    Err(other) => return Err(other),
-                }
-                if violations.len() >= MOST {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        checked.unwrap_or_else(|| Err(Fault::over_budget(Place::Query, "", OVER_BUDGET)))?;
-        violations.truncate(MOST);
-        if violations.is_empty() { Ok(()) } else { Err(Fault::Violations(violations)) }
     }
 
     /// What is said of an answer with this status and Content-Type; `None` if that is nothing.

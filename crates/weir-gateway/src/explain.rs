@@ -14,6 +14,7 @@ mod steps;
 pub use explainer::Explainer;
 
 use crate::arrival::Protocol;
+use crate::compiled::Compiled;
 use crate::exchange::Exchange;
 use crate::explanation::{Explanation, Stage, Text, Trace};
 use crate::flow::{self, Authentication, Effects};
@@ -42,10 +43,11 @@ use weir_wire::{Framing, ResponseHead};
 /// The configuration cannot be made ready, or the request not be made.
 pub fn offline(
     config: Arc<Config>,
+    compiled: Compiled,
     request: RequestText,
 ) -> Result<Result<Explanation, RequestTextError>, SiteError> {
     let limiter = Arc::new(Limiter::default());
-    let site = Arc::new(Site::unconnected(config, &limiter, None)?);
+    let site = Arc::new(Site::unconnected(config, compiled, &limiter, None)?);
     let explainer = Explainer::offline(site, limiter)?;
     Ok(explainer.ask(request))
 }

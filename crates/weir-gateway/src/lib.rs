@@ -5,6 +5,7 @@
 
 pub mod arrival;
 pub mod authorization_server;
+mod compiled;
 pub mod configuration;
 pub mod context;
 pub mod decisions;
@@ -30,4 +31,5 @@ mod validate;
 mod validation_budget;
 pub mod worker;
 
+pub use compiled::Compiled;
 pub use site::SiteError;

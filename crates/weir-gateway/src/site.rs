@@ -1,17 +1,20 @@
 //! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
 
+use crate::compiled::Compiled;
 use crate::route::Router;
 use crate::route_runtime::{ApiRuntime, RouteRuntime};
 use crate::script_engine::ScriptPlan;
 use std::io;
 use std::sync::Arc;
+use weir_auth::VerificationKeys;
 use weir_auth::introspect::{self, Introspection};
 use weir_auth::key_set::{self, KeySet};
 use weir_broker::{Broker, PoolHandle};
 use weir_config::Config;
 use weir_limit::{LimitPlan, Limiter};
-use weir_net::tls::{ServerTls, TlsError, UpstreamClients};
+use weir_net::tls::{Certificates, ServerTls, TlsError, UpstreamClients};
 use weir_record::redaction::Redaction;
+use weir_validate::Schemas;
 
 /// Why a Config cannot be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +42,10 @@ pub struct Site {
     pub router: Router,
     /// TLS settings by listener.
     pub tls: Vec<Option<ServerTls>>,
+    /// Certificates of listeners and upstreams.
+    pub certificates: Arc<Certificates>,
     /// TLS settings by upstream.
-    pub upstream_clients: UpstreamClients,
+    pub upstream_clients: Arc<UpstreamClients>,
     /// Rate limits and quotas.
     pub limits: LimitPlan,
     /// API after API.
@@ -48,6 +53,10 @@ pub struct Site {
     /// APIs and their routes.
     pub apis: Box<[ApiRuntime]>,
     pub(crate) scripts: ScriptPlan,
+    /// Keys by auth that the configuration contains.
+    pub(crate) verification_keys: VerificationKeys,
+    /// Schemas that bodies and parameters are compared with.
+    pub(crate) schemas: Schemas,
     /// Keys by auth that are fetched.
     pub key_sets: Vec<Option<Arc<KeySet>>>,
     /// Tokens by auth that are asked about.
@@ -68,6 +77,7 @@ impl Site {
     /// than they may have.
     pub fn new(
         config: Arc<Config>,
+        compiled: Compiled,
         limiter: &Arc<Limiter>,
         broker: &Broker,
         before: Option<&Self>,
@@ -77,11 +87,12 @@ impl Site {
             let before = before.and_then(|site| site.tls.get(index)?.as_ref());
             let settings = listener.tls.as_ref();
             let clients = listener.clients.as_ref();
-            tls.push(
-                settings.map(|s| ServerTls::new(s, clients, &config.data, before)).transpose()?,
-            );
+            let certificates = &compiled.certificates;
+            let server =
+                settings.map(|s| ServerTls::new(s, clients, certificates, &config.data, before));
+            tls.push(server.transpose()?);
         }
-        let mut site = Self::unconnected(config, limiter, before)?;
+        let mut site = Self::unconnected(config, compiled, limiter, before)?;
         site.tls = tls;
         // Last: what fails before has started nothing.
         site.pools = broker.pools(&site.config.pools).map_err(SiteError::Broker)?;
@@ -95,6 +106,7 @@ impl Site {
     /// Scripts need more memory than they may have.
     pub(crate) fn unconnected(
         config: Arc<Config>,
+        compiled: Compiled,
         limiter: &Arc<Limiter>,
         before: Option<&Self>,
     ) -> Result<Self, SiteError> {
@@ -122,9 +134,12 @@ impl Site {
                 &config,
                 before.map(|site| site.introspections.as_slice()),
             ),
+            verification_keys: compiled.verification_keys,
+            schemas: compiled.schemas,
             key_sets: key_set::all(&config, before.map(|site| site.key_sets.as_slice())),
             tls: Vec::new(),
-            upstream_clients: UpstreamClients::new(&config).map_err(TlsError::from)?,
+            certificates: compiled.certificates,
+            upstream_clients: compiled.upstream_clients,
             limits,
             pools: Vec::new(),
             redaction: Redaction::new(&config),

@@ -4,15 +4,14 @@
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
 use weir_config::Segment;
-use weir_config::validation::{
-    Content, Enforcement, Fault, Place, RequestParts, Validation, Violation,
-};
+use weir_config::validation::{Enforcement, Place, Validation, Violation};
 use weir_http::body::RequestBody;
 use weir_http::deadline::Deadline;
 use weir_http::headers::{self, is_encoded};
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_record::client_request::{ClientRequest, StageInput};
+use weir_validate::{Fault, RequestParts, Schemas};
 use weir_wire::{Framing, Known, Method};
 
 /// What validation finds beside its verdict.
@@ -30,7 +29,7 @@ pub(crate) struct Findings {
 pub(crate) async fn request<'a>(
     request: &ClientRequest<'_>,
     deadline: &Deadline,
-    validation: &Validation,
+    (validation, schemas): (&Validation, &Schemas),
     mut body: RequestBody<'a>,
     found: &mut Findings,
 ) -> Result<RequestBody<'a>, Rejection> {
@@ -38,7 +37,7 @@ pub(crate) async fn request<'a>(
         return Ok(body);
     }
     if !validation.parameters.is_empty() {
-        let checked = parameters(request, validation);
+        let checked = parameters(request, validation, schemas);
         settle(found, validation.requests, checked)?;
     }
     let Some(rules) = &validation.body else { return Ok(body) };
@@ -64,11 +63,12 @@ pub(crate) async fn request<'a>(
         return lenient(found, validation.requests, rejection).map(|()| body);
     }
     if let Some(bytes) = body.complete_if_buffered()? {
-        let checked = content.check(bytes);
+        let checked = schemas.check_body(content, bytes);
         settle(found, validation.requests, checked)?;
         return Ok(body);
     }
-    Box::pin(whole(deadline, validation.requests, content, body, found)).await
+    let check = |bytes: &[u8]| schemas.check_body(content, bytes);
+    Box::pin(whole(deadline, validation.requests, check, body, found)).await
 }
 
 /// Rejects a body that does not match, or notes it.
@@ -98,16 +98,20 @@ fn settle(
 async fn whole<'a>(
     deadline: &Deadline,
     mode: Enforcement,
-    content: &Content,
+    check: impl Fn(&[u8]) -> Result<(), Fault>,
     mut body: RequestBody<'a>,
     found: &mut Findings,
 ) -> Result<RequestBody<'a>, Rejection> {
     let bytes = body.read_all(deadline).await?;
-    settle(found, mode, content.check(&bytes))?;
+    settle(found, mode, check(&bytes))?;
     Ok(RequestBody::buffered(bytes))
 }
 
-fn parameters(request: &ClientRequest<'_>, validation: &Validation) -> Result<(), Fault> {
+fn parameters(
+    request: &ClientRequest<'_>,
+    validation: &Validation,
+    schemas: &Schemas,
+) -> Result<(), Fault> {
     let pattern = request.route.into_iter().flat_map(|route| &route.path.segments);
     let path: Vec<(&str, &str)> = pattern
         .zip(request.segments_below_base())
@@ -121,11 +125,9 @@ fn parameters(request: &ClientRequest<'_>, validation: &Validation) -> Result<()
         let named = request.headers.iter().filter(|(_, n, _)| n.eq_ignore_ascii_case(name));
         named.map(|(_, _, value)| headers::text(value).into_owned()).collect()
     };
-    validation.check_parameters(&RequestParts {
-        path: &path,
-        query: request.query().unwrap_or_default(),
-        headers: &fields,
-    })
+    let query = request.query().unwrap_or_default();
+    let parts = RequestParts { path: &path, query, headers: &fields };
+    schemas.check_parameters(&validation.parameters, &parts)
 }
 
 /// What is wrong with a body as a whole.
@@ -173,7 +175,7 @@ fn note(found: &mut Findings, what: &str, rejection: &Rejection) {
 /// where it is only to be noted, passes as far as its body is concerned.
 pub(crate) async fn response<'a>(
     input: StageInput<'_>,
-    validation: &Validation,
+    (validation, schemas): (&Validation, &Schemas),
     limit: u64,
     mut body: ResponseBody<'a>,
     found: &mut Findings,
@@ -206,7 +208,7 @@ pub(crate) async fn response<'a>(
         return Ok(body);
     }
     let bytes = body.read_all(deadline, limit).await?;
-    let violations = match content.check(&bytes) {
+    let violations = match schemas.check_body(content, &bytes) {
         Ok(()) => return Ok(ResponseBody::Whole(Bytes::from(bytes))),
         Err(Fault::Violations(violations)) => violations,
         Err(Fault::Malformed(detail)) => vec![of_body(detail)],

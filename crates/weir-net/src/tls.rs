@@ -3,9 +3,10 @@
 mod compile;
 mod self_signed;
 
-pub use compile::{SystemRoots, UpstreamClients, check};
+pub use compile::{Certificates, UpstreamClients};
 
 use rustls::crypto::aws_lc_rs;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SignatureScheme};
@@ -62,30 +63,33 @@ impl ServerTls {
     pub fn new(
         tls: &Tls,
         clients: Option<&ClientCertificates>,
+        compiled: &Certificates,
         data: &Path,
         previous: Option<&Self>,
     ) -> Result<Self, TlsError> {
         let certificates = match tls {
             Tls::Certificates(identities) => {
-                let keys = identities.iter().map(|identity| compile::certified_key(identity));
+                let keys = identities.iter().map(|identity| compiled.key(identity));
                 keys.collect::<Result<_, _>>()?
             }
             Tls::SelfSigned => vec![self_signed::load_or_make(data, SystemTime::now())?],
         };
-        Self::of(certificates, clients, previous)
+        let verifier = clients.map(|clients| compiled.verifier(clients)).transpose()?;
+        Self::of(certificates, clients.zip(verifier), previous)
     }
 
     fn of(
         certificates: Vec<Arc<CertifiedKey>>,
-        clients: Option<&ClientCertificates>,
+        clients: Option<(&ClientCertificates, Arc<dyn ClientCertVerifier>)>,
         previous: Option<&Self>,
     ) -> Result<Self, TlsError> {
+        let (clients, verifier) = clients.unzip();
         if let Some(previous) = previous
             .filter(|p| same(&p.certificates, &certificates) && p.clients.as_ref() == clients)
         {
             return Ok(previous.clone());
         }
-        let config = server_config(&certificates, clients)?;
+        let config = server_config(&certificates, verifier)?;
         Ok(Self { config: Arc::new(config), certificates, clients: clients.cloned() })
     }
 
@@ -109,13 +113,13 @@ fn same(before: &[Arc<CertifiedKey>], after: &[Arc<CertifiedKey>]) -> bool {
 /// TLS 1.2 and 1.3 with the suites rustls finds safe, HTTP/2 before HTTP/1.1.
 fn server_config(
     certificates: &[Arc<CertifiedKey>],
-    clients: Option<&ClientCertificates>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Result<ServerConfig, TlsError> {
     let resolver = BySni::new(certificates)?;
     let builder = ServerConfig::builder_with_provider(compile::provider())
         .with_safe_default_protocol_versions()?;
     let builder = match clients {
-        Some(clients) => builder.with_client_cert_verifier(compile::client_verifier(clients)?),
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::new(resolver));

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 use weir_auth::AuthCounters;
 use weir_broker::{Broker, Log, PoolSnapshot};
 use weir_config::Config;
+use weir_gateway::Compiled;
 use weir_gateway::explain::Explainer;
 use weir_gateway::explanation::Explanation;
 use weir_http::clock::Wall;
@@ -131,10 +132,11 @@ impl Gateway {
     ///
     /// # Errors
     /// A certificate cannot be used; the Config is unchanged then.
-    pub fn reload(&self, config: Arc<Config>) -> Result<(), GatewayError> {
+    pub fn reload(&self, config: Arc<Config>, compiled: Compiled) -> Result<(), GatewayError> {
         self.shared.log.set_target(&config.access_log.target);
         let before = Arc::clone(&self.control.borrow().site);
-        let site = Site::new(config, &self.shared.limiter, &self.shared.broker, Some(&before))?;
+        let (limiter, broker) = (&self.shared.limiter, &self.shared.broker);
+        let site = Site::new(config, compiled, limiter, broker, Some(&before))?;
         self.control.send_modify(|control| {
             control.site = Arc::new(site);
             control.version += 1;
@@ -185,6 +187,11 @@ impl Gateway {
     pub fn limits(&self) -> LimitStatuses {
         let site = Arc::clone(&self.control.borrow().site);
         site.limits.limit_statuses(&site.config, self.shared.limiter.now())
+    }
+
+    /// The current Site.
+    pub fn site(&self) -> Arc<Site> {
+        Arc::clone(&self.control.borrow().site)
     }
 
     /// The current Config.
@@ -345,7 +352,12 @@ impl Bound {
     ///
     /// # Errors
     /// A certificate cannot be used or made, or a thread cannot be started.
-    pub fn start(self, config: Arc<Config>, lanes: Vec<Lane>) -> Result<Gateway, GatewayError> {
+    pub fn start(
+        self,
+        config: Arc<Config>,
+        compiled: Compiled,
+        lanes: Vec<Lane>,
+    ) -> Result<Gateway, GatewayError> {
         let shared =
             Arc::new(Shared {
                 connections: AtomicUsize::new(0),
@@ -362,7 +374,7 @@ impl Bound {
                 })?),
             });
         let count = config.workers;
-        let site = Arc::new(Site::new(config, &shared.limiter, &shared.broker, None)?);
+        let site = Arc::new(Site::new(config, compiled, &shared.limiter, &shared.broker, None)?);
         let (control, receiver) =
             watch::channel(Control { site: Arc::clone(&site), phase: Phase::Serving, version: 0 });
         let mut sockets: Vec<Vec<TcpListener>> = (0..count).map(|_| Vec::new()).collect();

@@ -27,9 +27,11 @@ use anyhow::Context;
 use control::Control;
 use events::{Events, Listening};
 use messages::Messages;
+use post::Upstreams;
 use recording::Recording;
 use std::sync::Arc;
 use weir_config::Source;
+use weir_gateway::configuration::Configuration;
 use weir_server::Gateway;
 
 /// Serves until stopped.
@@ -39,9 +41,8 @@ use weir_server::Gateway;
 pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
     descriptors::close_inherited();
     let loaded = weir_gateway::configuration::load(&source);
-    let Some((config, warnings)) = findings::accepted(loaded) else {
-        return Ok(Exit::Findings);
-    };
+    let Some(loaded) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
+    let Configuration { config, compiled, findings: warnings } = loaded;
     findings::print(&warnings);
     descriptors::raise_limit();
     if let Some(warning) = descriptors::shortage(weir_net::descriptors::descriptors_needed(&config))
@@ -55,7 +56,7 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         .context("cannot create a runtime")?;
     let _entered = runtime.enter();
 
-    let admin = weir_admin::bind(&config.admin, &config.data)?;
+    let admin = weir_admin::bind(&config.admin, &compiled.certificates, &config.data)?;
     let mut bound = Gateway::bind(&config)?;
     let mut listening = Listening {
         addrs: bound.listen_addrs().to_vec(),
@@ -65,19 +66,22 @@ pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
         first_token: None,
     };
     let config = Arc::new(config);
+    let clients = Arc::clone(&compiled.upstream_clients);
+    let upstreams = Upstreams { config: Arc::clone(&config), clients };
     let journal = journal::open(&config)?;
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
-    let (mut recording, lanes) = Recording::start(&config, journal, bound.limiter(), &messages)?;
-    let gateway = Arc::new(bound.start(Arc::clone(&config), lanes)?);
+    let (mut recording, lanes) = Recording::start(&upstreams, journal, bound.limiter(), &messages)?;
+    let gateway = Arc::new(bound.start(Arc::clone(&config), compiled, lanes)?);
     recording.connect(&config, &gateway, &messages)?;
     let access = access::open(&config.data, &messages).map(|opened| {
         listening.first_token = opened.first_token;
         opened.access
     });
     let events = Events::new(messages.clone(), json);
-    let mut control = Control::new(source, (config, &warnings), gateway, events, messages.clone())
-        .context("cannot handle signals")?;
+    let mut control =
+        Control::new(source, (upstreams, &warnings), gateway, events, messages.clone())
+            .context("cannot handle signals")?;
     control.events().ready(&listening);
     // Clients of the admin listener wait for responses, as those of a worker do. Threads that were
     // started before have longer time slices.

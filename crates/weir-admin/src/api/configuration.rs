@@ -76,7 +76,7 @@ pub(super) async fn check(
     }
     let checked = api.query(&api.permits, UNAVAILABLE, move |_| {
         let (usable, found) = match weir_gateway::configuration::load_text("draft", &draft) {
-            Ok((_, found)) => (true, found),
+            Ok(loaded) => (true, loaded.findings),
             Err(found) => (false, found),
         };
         Some(Ok::<_, TrackerError>(Checked { usable, findings: FindingInfo::all(&found) }))

@@ -14,13 +14,14 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
     let dir = tempfile::tempdir().unwrap();
     let text = "listen: [\"127.0.0.1:0\"]\nworkers: 1\n\
         apis: {a: {base: /, routes: [{get: /, reply: {text: a}}]}}\n";
-    let (config, findings) = weir_config::load_text("weir.yaml", text).finish().unwrap();
-    let config = Arc::new(Config { data: dir.path().to_owned(), ..config });
-    let gateway = Gateway::bind(&config).unwrap().start(config, Vec::new()).unwrap();
+    let loaded = weir_gateway::configuration::load_text("weir.yaml", text).unwrap();
+    let (compiled, findings) = (loaded.compiled, loaded.findings);
+    let config = Arc::new(Config { data: dir.path().to_owned(), ..loaded.config });
+    let gateway = Gateway::bind(&config).unwrap().start(config, compiled, Vec::new()).unwrap();
     let gateway = Arc::new(gateway);
     let hosts = vec!["ops.example.com".to_owned()];
     let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts, tls: None };
-    let bound = bind(&admin, Path::new("")).unwrap();
+    let bound = bind(&admin, &Certificates::default(), Path::new("")).unwrap();
     let addr = bound.addr();
     let sources = Sources {
         gateway: Arc::clone(&gateway),
@@ -132,8 +133,8 @@ async fn connections_are_bounded() {
 #[test]
 fn an_address_in_use_is_named() {
     let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts: Vec::new(), tls: None };
-    let first = bind(&admin, Path::new("")).unwrap();
+    let first = bind(&admin, &Certificates::default(), Path::new("")).unwrap();
     let again = Admin { addr: first.addr(), ..admin };
-    let message = bind(&again, Path::new("")).unwrap_err().to_string();
+    let message = bind(&again, &Certificates::default(), Path::new("")).unwrap_err().to_string();
     assert!(message.contains(&first.addr().to_string()), "{message}");
 }

@@ -1,8 +1,13 @@
 use super::{verify as verify_with, *};
 
-/// With the auth's own keys.
-fn verify(auth: &JwtAuth, token: &[u8], now: u64) -> Result<Verified, FailureKind> {
-    verify_with(auth, &auth.keys, token, now)
+/// An auth with its keys.
+struct Keyed {
+    auth: JwtAuth,
+    keys: Vec<VerificationKey>,
+}
+
+fn verify(keyed: &Keyed, token: &[u8], now: u64) -> Result<Verified, FailureKind> {
+    verify_with(&keyed.auth, &keyed.keys, token, now)
 }
 
 use jsonwebtoken::{DecodingKey, EncodingKey};
@@ -58,16 +63,12 @@ fn key(kid: Option<&str>, algorithms: &[Algorithm]) -> VerificationKey {
     VerificationKey { kid: kid.map(str::to_owned), algorithms: algorithms.to_vec(), key }
 }
 
-fn auth(algorithms: &[Algorithm], keys: Vec<VerificationKey>) -> JwtAuth {
-    JwtAuth {
-        rules: TokenRules { require_exp: true, ..TokenRules::default() },
-        algorithms: algorithms.to_vec(),
-        keys,
-        remote: None,
-    }
+fn auth(algorithms: &[Algorithm], keys: Vec<VerificationKey>) -> Keyed {
+    let rules = TokenRules { require_exp: true, ..TokenRules::default() };
+    Keyed { auth: JwtAuth { rules, algorithms: algorithms.to_vec(), remote: None }, keys }
 }
 
-fn shared() -> JwtAuth {
+fn shared() -> Keyed {
     auth(&[Algorithm::HS256], vec![key(None, &[Algorithm::HS256])])
 }
 
@@ -75,14 +76,17 @@ fn shared() -> JwtAuth {
 fn sign(header: &Value, claims: &Value, algorithm: Algorithm) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let message = format!("{}.{}", part(header), part(claims));
-    let signature =
-        jsonwebtoken::crypto::sign(message.as_bytes(), &signing_key(algorithm), algorithm)
-            .expect("a signature");
+    let signature = jsonwebtoken::crypto::sign(
+        message.as_bytes(),
+        &signing_key(algorithm),
+        <&str>::from(algorithm).parse().expect("an algorithm"),
+    )
+    .expect("a signature");
     format!("{message}.{signature}")
 }
 
 fn outcome(
-    auth: &JwtAuth,
+    auth: &Keyed,
     header: &Value,
     claims: &Value,
     algorithm: Algorithm,
@@ -91,7 +95,7 @@ fn outcome(
 }
 
 /// What becomes of a well signed token with these claims.
-fn claiming(auth: &JwtAuth, claims: &Value) -> Result<Verified, FailureKind> {
+fn claiming(auth: &Keyed, claims: &Value) -> Result<Verified, FailureKind> {
     outcome(auth, &json!({"alg": "HS256"}), claims, Algorithm::HS256)
 }
 
@@ -147,7 +151,8 @@ fn a_public_key_is_no_shared_secret() {
     let message = format!("{header}.{payload}");
     let forger = EncodingKey::from_secret(public.as_bytes());
     let signature =
-        jsonwebtoken::crypto::sign(message.as_bytes(), &forger, Algorithm::HS256).expect("signed");
+        jsonwebtoken::crypto::sign(message.as_bytes(), &forger, jsonwebtoken::Algorithm::HS256)
+            .expect("signed");
     let token = format!("{message}.{signature}");
     let rsa = auth(&[Algorithm::RS256], vec![key(None, &[Algorithm::RS256])]);
     assert_eq!(verify(&rsa, token.as_bytes(), NOW).unwrap_err(), FailureKind::Algorithm);
@@ -169,7 +174,7 @@ fn the_kid_chooses_the_key() {
         ..key(Some("other"), &[Algorithm::HS256])
     };
     let claims = json!({"exp": NOW + 60});
-    let with_kid = |auth: &JwtAuth, kid: &str| {
+    let with_kid = |auth: &Keyed, kid: &str| {
         outcome(auth, &json!({"alg": "HS256", "kid": kid}), &claims, Algorithm::HS256).err()
     };
     let named = auth(&[Algorithm::HS256], vec![other(), key(Some("mine"), &[Algorithm::HS256])]);
@@ -200,13 +205,13 @@ fn exp_is_required_and_holds_up_to_its_second() {
     ] {
         assert_eq!(claiming(&auth, &json!({"exp": exp})).err(), kind, "{exp}");
     }
-    auth.rules.leeway = Duration::from_secs(30);
+    auth.auth.rules.leeway = Duration::from_secs(30);
     assert_eq!(
         claiming(&auth, &json!({"exp": NOW - 29})).expect("within the leeway").expires,
         Some(NOW + 1)
     );
     assert_eq!(claiming(&auth, &json!({"exp": NOW - 30})).unwrap_err(), FailureKind::Expired);
-    auth.rules.require_exp = false;
+    auth.auth.rules.require_exp = false;
     assert_eq!(claiming(&auth, &json!({})).expect("no exp wanted").expires, None);
     assert_eq!(claiming(&auth, &json!({"exp": 1})).unwrap_err(), FailureKind::Expired);
 }
@@ -215,11 +220,11 @@ fn exp_is_required_and_holds_up_to_its_second() {
 fn nbf_holds_from_its_second() {
     let mut auth = shared();
     let nbf =
-        |auth: &JwtAuth, nbf: Value| claiming(auth, &json!({"exp": NOW + 60, "nbf": nbf})).err();
+        |auth: &Keyed, nbf: Value| claiming(auth, &json!({"exp": NOW + 60, "nbf": nbf})).err();
     assert_eq!(nbf(&auth, json!(NOW)), None);
     assert_eq!(nbf(&auth, json!(NOW + 1)), Some(FailureKind::NotYetValid));
     assert_eq!(nbf(&auth, json!("soon")), Some(FailureKind::Malformed));
-    auth.rules.leeway = Duration::from_secs(30);
+    auth.auth.rules.leeway = Duration::from_secs(30);
     assert_eq!(nbf(&auth, json!(NOW + 30)), None);
     assert_eq!(nbf(&auth, json!(NOW + 31)), Some(FailureKind::NotYetValid));
 }
@@ -227,9 +232,9 @@ fn nbf_holds_from_its_second() {
 #[test]
 fn issuer_audience_and_required_claims() {
     let mut auth = shared();
-    auth.rules.issuers = vec!["https://idp/".into()];
-    auth.rules.audiences = vec!["orders".into(), "bills".into()];
-    auth.rules.required_claims = vec!["client_id".into()];
+    auth.auth.rules.issuers = vec!["https://idp/".into()];
+    auth.auth.rules.audiences = vec!["orders".into(), "bills".into()];
+    auth.auth.rules.required_claims = vec!["client_id".into()];
     let good =
         json!({"exp": NOW + 60, "iss": "https://idp/", "aud": ["x", "bills"], "client_id": ""});
     let with = |name: &str, value: Option<Value>| {
@@ -320,7 +325,8 @@ fn deep_nesting_does_not_end_the_process() {
     );
     let key = signing_key(Algorithm::HS256);
     let signature =
-        jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256).expect("signed");
+        jsonwebtoken::crypto::sign(message.as_bytes(), &key, jsonwebtoken::Algorithm::HS256)
+            .expect("signed");
     let token = format!("{message}.{signature}");
     assert_eq!(verify(&shared(), token.as_bytes(), NOW).unwrap_err(), FailureKind::Malformed);
 }

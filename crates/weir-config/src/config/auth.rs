@@ -1,11 +1,10 @@
 //! Authentication methods: plain data.
 
 use super::upstream::Credential;
-use jsonwebtoken::DecodingKey;
+use super::{Algorithm, AuthId};
 use std::time::Duration;
+use weir_document::source_map::Span;
 use weir_model::UpstreamId;
-
-pub use jsonwebtoken::Algorithm;
 
 /// An authentication method.
 #[derive(Debug)]
@@ -98,9 +97,7 @@ pub struct JwtAuth {
     pub rules: TokenRules,
     /// Accepted algorithms; never empty, never `none`.
     pub algorithms: Vec<Algorithm>,
-    /// Keys, from `key` or `jwks`; empty only if they are fetched.
-    pub keys: Vec<VerificationKey>,
-    /// Source of the keys, if they are fetched.
+    /// Source of fetched keys; `None`: the keys are in [`super::Uncompiled::token_keys`].
     pub remote: Option<RemoteKeys>,
 }
 
@@ -120,7 +117,6 @@ pub struct RemoteKeys {
 }
 
 impl std::fmt::Debug for JwtAuth {
-    /// Does not print the keys: some are shared secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JwtAuth")
             .field("rules", &self.rules)
@@ -129,29 +125,34 @@ impl std::fmt::Debug for JwtAuth {
     }
 }
 
-/// A key that verifies tokens.
-pub struct VerificationKey {
-    /// The `kid`, if any: tokens with a `kid` are verified with that key only, tokens without one
-    /// with every key that matches the algorithm.
-    pub kid: Option<String>,
-    /// Algorithms of the auth that match this key's type (and `alg`, if the JWK has one), which
-    /// prevents algorithm confusion. Never empty.
-    pub algorithms: Vec<Algorithm>,
-    /// The key.
-    pub key: DecodingKey,
+/// Keys that verify tokens, as they are written.
+pub struct TokenKeys {
+    /// The auth that they belong to.
+    pub auth: AuthId,
+    /// The keys.
+    pub source: KeySource,
+    /// Location of the keys.
+    pub at: Span,
+    /// Accepted algorithms and their locations: all of HMAC, or none. Never empty.
+    pub algorithms: Vec<(Algorithm, Span)>,
 }
 
-/// Maximum cost of verifying a token, in the units of [`verification_cost`]: matching keys are
-/// tried in order up to this cost.
-pub const VERIFICATION_BUDGET: u32 = 128;
+/// Text of keys.
+pub enum KeySource {
+    /// A shared secret, long enough.
+    Secret(String),
+    /// A public key in PEM.
+    PublicKey(String),
+    /// A key set (RFC 7517).
+    KeySet(String),
+}
 
-/// Approximate cost of verifying a signature, in units of some microseconds.
-#[must_use]
-pub fn verification_cost(algorithm: Algorithm) -> u32 {
-    match algorithm {
-        Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => 1,
-        Algorithm::ES384 => 16,
-        _ => 8,
+impl std::fmt::Debug for TokenKeys {
+    /// Without the keys: some are shared secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { auth, algorithms, .. } = self;
+        let mut shown = f.debug_struct("TokenKeys");
+        shown.field("auth", auth).field("algorithms", algorithms).finish_non_exhaustive()
     }
 }
 

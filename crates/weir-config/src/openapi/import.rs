@@ -3,11 +3,11 @@
 
 use super::operation::{Compiler, Modes, Operation, Unvalidated};
 use super::{Description, ExampleSelection, Schemas, Scheme};
-use crate::validation::Enforcement;
+use crate::validation::{Enforcement, SchemaSource};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::path::Path;
-use weir_document::draft::{self, Draft, Surroundings};
+use weir_document::draft::{self, Described, Draft, Surroundings};
 use weir_document::finding::{Diagnostics, Findings, Severity};
 
 /// Handler of the generated routes.
@@ -31,19 +31,26 @@ pub struct Imported {
     pub left_out: Vec<(String, String)>,
 }
 
+/// Compiles schemas of documents for their findings.
+pub type CompileSchemas = fn(Vec<SchemaSource>, &[Described], &mut Diagnostics);
+
 /// Generates a configuration for the document at `file`, which is also its name in the
 /// configuration.
 ///
 /// # Errors
 /// The document cannot be read, or is not OpenAPI 3.0 or 3.1.
-pub fn import_openapi(file: &Path, handler: &ImportHandler) -> Result<Imported, Findings> {
+pub fn import_openapi(
+    file: &Path,
+    handler: &ImportHandler,
+    compile: CompileSchemas,
+) -> Result<Imported, Findings> {
     let mut report = Diagnostics::default();
     let named = quoted(&file.display().to_string());
     let text = format!("apis: {{imported: {{openapi: {named}}}}}\n");
     let read =
         draft::read(Path::new("import"), Some(&text), &[], Surroundings::Process, &mut report);
     let imported = match &read {
-        Ok(draft) if !report.has_errors() => written(draft, file, handler, &mut report),
+        Ok(draft) if !report.has_errors() => written(draft, file, handler, compile, &mut report),
         _ => None,
     };
     let (texts, files) = match read {
@@ -57,6 +64,7 @@ fn written(
     draft: &Draft,
     file: &Path,
     handler: &ImportHandler,
+    compile: CompileSchemas,
     report: &mut Diagnostics,
 ) -> Option<Imported> {
     let api = draft.table("apis").first()?.value.get("openapi")?;
@@ -65,6 +73,7 @@ fn written(
         draft,
         description,
         schemas: Schemas::new(description),
+        compile,
         schemes: Vec::new(),
         used: BTreeSet::new(),
     };
@@ -90,6 +99,7 @@ struct Writer<'d> {
     draft: &'d Draft,
     description: Description<'d>,
     schemas: Schemas<'d>,
+    compile: CompileSchemas,
     /// Security schemes; `None` for unsupported ones.
     schemes: Vec<(&'d str, Option<Scheme<'d>>)>,
     /// Schemes that routes need.
@@ -137,13 +147,16 @@ impl<'d> Writer<'d> {
             }
         }
         let modes = Modes { requests: Enforcement::Enforce, responses: Enforcement::Off };
+        let mut sources = Vec::new();
         let mut compiler = Compiler {
             description: self.description,
             schemas: &mut self.schemas,
+            sources: &mut sources,
             unvalidated: &mut Unvalidated::default(),
             report: &mut report,
         };
         compiler.validation(operation, modes);
+        (self.compile)(sources, &self.draft.described, &mut report);
         if let Some((place, message)) = self.messages(report).into_iter().next() {
             return Some(format!("{place}: {message}"));
         }

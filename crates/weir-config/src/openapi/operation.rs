@@ -2,10 +2,10 @@
 
 use super::{Cursor, Description, Direction, Schemas, parameter};
 use crate::validation::{
-    Answer, BodyCheck, Content, Enforcement, RequestBody, Schema, Statuses, Validation,
+    Answer, BodyCheck, Content, Enforcement, RequestBody, SchemaId, SchemaSource, Statuses, Types,
+    Validation,
 };
 use std::collections::HashMap;
-use std::sync::Arc;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, codes};
 use weir_document::source_map::Span;
@@ -90,6 +90,7 @@ pub(crate) struct Unvalidated {
 pub(crate) struct Compiler<'d, 'r> {
     pub(crate) description: Description<'d>,
     pub(crate) schemas: &'r mut Schemas<'d>,
+    pub(crate) sources: &'r mut Vec<SchemaSource>,
     pub(crate) unvalidated: &'r mut Unvalidated,
     pub(crate) report: &'r mut Diagnostics,
 }
@@ -169,17 +170,18 @@ impl<'d> Compiler<'d, '_> {
             return if is_json(range) { BodyCheck::Json(None) } else { BodyCheck::Nothing };
         };
         if is_json(range) {
-            let schema = self.schemas.compile(&schema, direction, self.report);
-            return BodyCheck::Json(schema);
+            return BodyCheck::Json(self.add(&schema, direction));
         }
         if range == "application/x-www-form-urlencoded"
-            && let Some(schema) = self.schemas.compile(&schema, direction, self.report)
+            && let Some(schema) = self.add(&schema, direction)
         {
             return BodyCheck::Form(schema);
         }
         if range.starts_with("text/") && !range.ends_with("xml") {
-            match self.schemas.compile(&schema, direction, self.report) {
-                Some(schema) if schema.takes_text() => return BodyCheck::Text(schema),
+            match self.add(&schema, direction) {
+                Some(id) if self.sources[id.0].shape.types.has(Types::STRING) => {
+                    return BodyCheck::Text(id);
+                }
                 _ => {}
             }
         }
@@ -192,9 +194,8 @@ impl<'d> Compiler<'d, '_> {
         BodyCheck::Nothing
     }
 
-    /// Schema of a parameter.
-    pub(super) fn compile(&mut self, at: &Cursor<'d>) -> Option<Arc<Schema>> {
-        self.schemas.compile(at, Direction::Request, self.report)
+    pub(super) fn add(&mut self, at: &Cursor<'d>, direction: Direction) -> Option<SchemaId> {
+        self.schemas.add(at, direction, self.sources, self.report)
     }
 
     pub(super) fn fault(&mut self, node: &Node, message: String) {

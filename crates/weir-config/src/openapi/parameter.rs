@@ -1,7 +1,7 @@
 //! Parameters of operations.
 
 use super::operation::{Compiler, Operation};
-use super::{Cursor, Description};
+use super::{Cursor, Description, Direction};
 use crate::validation::{Parameter, Place, Style};
 use weir_document::finding::{Diagnostics, codes};
 
@@ -83,7 +83,7 @@ impl<'d> Compiler<'d, '_> {
             empty: place == Place::Query && at.is_set("allowEmptyValue"),
             style,
             explode,
-            schema: self.compile(&schema)?,
+            schema: self.add(&schema, Direction::Request)?,
         })
     }
 

@@ -7,13 +7,11 @@
 //! 3.1 as well.
 
 use super::{Cursor, Description, Version};
-use crate::validation::Schema;
-use crate::validation::keywords::validator;
-use crate::validation::pattern::Pattern;
-use crate::validation::weights::{self, LISTS, ONE, TABLES};
+use crate::validation::{
+    Pointer, SCHEMA_LISTS, SCHEMA_MEMBERS, SCHEMA_TABLES, SchemaId, SchemaSource, Shape,
+};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::sync::Arc;
 use weir_document::draft::{Data, Node};
 use weir_document::finding::{Diagnostics, codes};
 use weir_document::source_map::Span;
@@ -30,34 +28,41 @@ pub(crate) enum Direction {
     Response,
 }
 
-/// The compiled schemas of one description, each once.
+/// The schemas of one description, each once.
 pub(crate) struct Schemas<'d> {
     description: Description<'d>,
-    known: HashMap<(Direction, usize, String), Option<Arc<Schema>>>,
-    /// Whether the pattern that stands there is one.
-    patterns: HashMap<Span, bool>,
+    known: HashMap<(Direction, usize, String), Option<SchemaId>>,
 }
 
 impl<'d> Schemas<'d> {
     pub(crate) fn new(description: Description<'d>) -> Self {
-        Self { description, known: HashMap::new(), patterns: HashMap::new() }
+        Self { description, known: HashMap::new() }
     }
 
-    /// The schema at a place, compiled. `None` with a finding, the first time.
-    pub(crate) fn compile(
+    /// Adds the schema at a place to `sources`, once. `None` with a finding, the first time.
+    pub(crate) fn add(
         &mut self,
         at: &Cursor<'d>,
         direction: Direction,
+        sources: &mut Vec<SchemaSource>,
         report: &mut Diagnostics,
-    ) -> Option<Arc<Schema>> {
+    ) -> Option<SchemaId> {
         let at = self.plain(at, report)?;
         let key = (direction, at.document, at.pointer.clone());
         if let Some(known) = self.known.get(&key) {
-            return known.clone();
+            return *known;
         }
-        let compiled = self.build(&at, direction, report).map(Arc::new);
-        self.known.insert(key, compiled.clone());
-        compiled
+        let mut copy = Copy::new(&self.description, direction, report);
+        let value = copy.whole(&at);
+        let Copy { failed, places, patterns, .. } = copy;
+        // Of a schema with a finding only the patterns are compiled, for theirs.
+        let value = if failed { Value::Bool(true) } else { value };
+        let (shape, root) = (Shape::of(&value), at.into());
+        let definitions = places.into_iter().map(Pointer::from).collect();
+        sources.push(SchemaSource { value, shape, patterns, root, definitions });
+        let id = (!failed).then_some(SchemaId(sources.len() - 1));
+        self.known.insert(key, id);
+        id
     }
 
     /// Where a schema that is nothing but a reference leads to, so that it is compiled once.
@@ -70,42 +75,6 @@ impl<'d> Schemas<'d> {
         Some(at.clone())
     }
 
-    fn build(
-        &mut self,
-        at: &Cursor<'d>,
-        direction: Direction,
-        report: &mut Diagnostics,
-    ) -> Option<Schema> {
-        let mut copy = Copy::new(&self.description, direction, report);
-        let mut value = copy.whole(at);
-        let Copy { failed, places, patterns, .. } = copy;
-        let mut are_patterns = true;
-        for (at, pattern) in patterns {
-            are_patterns &=
-                *self.patterns.entry(at).or_insert_with(|| is_pattern(at, &pattern, report));
-        }
-        if failed || !are_patterns {
-            return None;
-        }
-        let plain = value.clone();
-        weights::take_patterns(&mut value);
-        // What is wrong with it is told of the schema as it stands.
-        let mut built = validator(&value);
-        if built.is_ok() && weights::add(&mut value) {
-            built = validator(&value);
-        }
-        match built {
-            Ok(validator) => Some(Schema::new(validator, &plain)),
-            Err(error) => {
-                let path = error.instance_path().to_string();
-                let spot = place(at, &places, &path).at;
-                let message: String = error.to_string().chars().take(200).collect();
-                report.error(codes::BAD_SCHEMA, spot, format!("invalid schema: {message}"));
-                None
-            }
-        }
-    }
-
     /// The schema at a place as a value that stands alone, for examples.
     pub(crate) fn value(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Value> {
         let mut copy = Copy::new(&self.description, Direction::Response, report);
@@ -115,52 +84,10 @@ impl<'d> Schemas<'d> {
     }
 }
 
-/// Whether a pattern is one; otherwise an error. One that may be refused long texts is a warning.
-fn is_pattern(at: Span, pattern: &str, report: &mut Diagnostics) -> bool {
-    let short: String = pattern.chars().take(60).collect();
-    match Pattern::new(pattern) {
-        Err(why) => {
-            report.error(codes::BAD_SCHEMA, at, format!("invalid pattern `{short}`: {why}"));
-            return false;
-        }
-        Ok(pattern) if pattern.backtracks() => {
-            let message = format!(
-                "the pattern `{short}` needs backtracking: texts that exceed the budget of the \
-                 validation are rejected"
-            );
-            report.warning(codes::BACKTRACKING_PATTERN, at, message).help(
-                "place look-ahead directly after `^` (`^(?=.*[0-9])(?!-)[a-z0-9-]+$`), \
-                 look-behind directly before `$`, without back-references, or set `maxLength`",
-            );
-        }
-        Ok(_) => {}
+impl From<Cursor<'_>> for Pointer {
+    fn from(at: Cursor<'_>) -> Self {
+        Self { document: at.document, pointer: at.pointer }
     }
-    true
-}
-
-/// The node that a place in the copy was made of, as far as it can be told.
-fn place<'d>(at: &Cursor<'d>, places: &[Cursor<'d>], path: &str) -> &'d Node {
-    let mut steps = path.split('/').skip(1).peekable();
-    let mut node = at.node;
-    if steps.peek() == Some(&"$defs") {
-        steps.next();
-        let index: Option<usize> = steps.next().and_then(|i| i.parse().ok());
-        if let Some(target) = index.and_then(|i| places.get(i)) {
-            node = target.node;
-        }
-    }
-    for step in steps {
-        let step = step.replace("~1", "/").replace("~0", "~");
-        let next = match &node.data {
-            Data::List(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
-            _ => node.get(&step),
-        };
-        match next {
-            Some(next) => node = next,
-            None => break,
-        }
-    }
-    node
 }
 
 /// Members that say nothing about whether a value is valid.
@@ -281,11 +208,11 @@ impl<'c, 'd> Copy<'c, 'd> {
                 _ if EXAMPLES.contains(&key) || SILENT.contains(&key) || key.starts_with("x-") => {
                     continue;
                 }
-                _ if ONE.contains(&key) => self.schema(&below),
-                _ if LISTS.contains(&key) && below.node.items().is_some() => {
+                _ if SCHEMA_MEMBERS.contains(&key) => self.schema(&below),
+                _ if SCHEMA_LISTS.contains(&key) && below.node.items().is_some() => {
                     below.items().map(|item| self.schema(&item)).collect()
                 }
-                _ if TABLES.contains(&key) && below.node.members().is_some() => {
+                _ if SCHEMA_TABLES.contains(&key) && below.node.members().is_some() => {
                     let named = below.members().map(|(m, at)| (m.key.clone(), self.schema(&at)));
                     Value::Object(named.collect())
                 }

@@ -87,7 +87,7 @@ pub(super) static API_KEY: Shape = Shape {
 const RESERVED: [&str; 2] = ["anonymous", "none"];
 
 impl Resolver<'_> {
-    pub(super) fn auth(&mut self, member: &Member) -> Option<Auth> {
+    pub(super) fn auth(&mut self, id: AuthId, member: &Member) -> Option<Auth> {
         if RESERVED.contains(&member.key.as_str()) {
             self.report
                 .error(
@@ -99,7 +99,7 @@ impl Resolver<'_> {
         }
         let fields = Fields::new(&member.value, &AUTH);
         let kind = if let Some(jwt) = fields.object("jwt", &JWT) {
-            AuthKind::Jwt(Box::new(self.jwt(&jwt)?))
+            AuthKind::Jwt(Box::new(self.jwt(id, &jwt)?))
         } else if let Some(introspect) = fields.object("introspect", &INTROSPECT) {
             AuthKind::Introspect(Box::new(self.introspect(&introspect)?))
         } else if let Some(name) = fields.text("certificate") {

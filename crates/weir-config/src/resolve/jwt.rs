@@ -2,12 +2,9 @@
 
 use super::{Fields, Resolver};
 use crate::config::{
-    Algorithm, JwtAuth, RemoteKeys, TokenRules, VERIFICATION_BUDGET, VerificationKey,
-    verification_cost,
+    Algorithm, AuthId, JwtAuth, KeyFamily, KeySource, RemoteKeys, TokenKeys, TokenRules,
 };
 use crate::formats;
-use crate::key_set::{self, Origin, algorithm};
-use jsonwebtoken::{AlgorithmFamily, DecodingKey};
 use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
@@ -50,36 +47,35 @@ pub(super) static JWT: Shape = Shape {
 /// Maximum clock tolerance.
 const MAX_LEEWAY: Duration = Duration::from_secs(60);
 /// Minimum length of a shared secret in bytes (RFC 7518 section 3.2: the length of the hash).
-const SECRET: usize = key_set::SECRET;
+const SECRET: usize = 32;
 /// How often a key set is fetched, and the timeout of a fetch.
 const REFRESHES: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(24 * 60 * 60);
 const FETCH: Duration = Duration::from_secs(2);
 
 impl Resolver<'_> {
-    pub(super) fn jwt(&mut self, fields: &Fields<'_>) -> Option<JwtAuth> {
+    pub(super) fn jwt(&mut self, auth: AuthId, fields: &Fields<'_>) -> Option<JwtAuth> {
         let rules = self.token_rules(fields, fields.read(&REQUIRE_EXP));
         let algorithms = self.algorithms(fields)?;
         let mut remote = None;
-        let keys = match (fields.get("key"), fields.get("jwks")) {
-            (Some(node), None) => vec![self.single_key(node, &algorithms)?],
+        let source = match (fields.get("key"), fields.get("jwks")) {
+            (Some(node), None) => Some((node.at, self.single_key(node, &algorithms)?)),
             (None, Some(node)) if is_url(node) => {
                 remote = Some(self.remote_keys(node, fields, &algorithms)?);
-                Vec::new()
+                None
             }
-            (None, Some(node)) => self.key_set(node, &algorithms)?,
+            (None, Some(node)) => Some((node.at, KeySource::KeySet(node.text()?.to_owned()))),
             _ => return None,
         };
         if let (Some(node), None) = (fields.get("refresh"), &remote) {
             let message = "`refresh` needs a key set with a URL";
             self.report.error(codes::CONFLICT, node.at, message);
         }
-        Some(JwtAuth {
-            rules,
-            algorithms: algorithms.into_iter().map(|(a, _)| a).collect(),
-            keys,
-            remote,
-        })
+        let accepted = algorithms.iter().map(|(algorithm, _)| *algorithm).collect();
+        if let Some((at, source)) = source {
+            self.uncompiled.token_keys.push(TokenKeys { auth, source, at, algorithms });
+        }
+        Some(JwtAuth { rules, algorithms: accepted, remote })
     }
 
     /// Requirements on the claims of a token.
@@ -105,9 +101,9 @@ impl Resolver<'_> {
         let algorithms: Vec<(Algorithm, Span)> = fields
             .many("algorithms")
             .iter()
-            .filter_map(|n| Some((algorithm(n.text()?).ok()?, n.at)))
+            .filter_map(|n| Some((Algorithm::parse(n.text()?).ok()?, n.at)))
             .collect();
-        let hmac = |a: Algorithm| a.family() == AlgorithmFamily::Hmac;
+        let hmac = |a: Algorithm| a.family() == KeyFamily::Hmac;
         let (first, _) = *algorithms.first()?;
         if let Some((_, at)) = algorithms.iter().find(|(a, _)| hmac(*a) != hmac(first)) {
             self.report
@@ -123,15 +119,11 @@ impl Resolver<'_> {
     }
 
     /// `key`: a secret for HS algorithms, a public key in PEM for the others.
-    fn single_key(
-        &mut self,
-        node: &Node,
-        algorithms: &[(Algorithm, Span)],
-    ) -> Option<VerificationKey> {
+    fn single_key(&mut self, node: &Node, algorithms: &[(Algorithm, Span)]) -> Option<KeySource> {
         let text = node.text()?.trim_end_matches(['\r', '\n']);
         let (first, at) = *algorithms.first()?;
         let pem = text.trim_start().starts_with("-----BEGIN");
-        if first.family() == AlgorithmFamily::Hmac {
+        if first.family() == KeyFamily::Hmac {
             if pem {
                 self.report
                     .error(
@@ -156,11 +148,7 @@ impl Resolver<'_> {
                     .help("for example the output of `openssl rand -base64 48`");
                 return None;
             }
-            return Some(VerificationKey {
-                kid: None,
-                algorithms: algorithms.iter().map(|(a, _)| *a).collect(),
-                key: DecodingKey::from_secret(text.as_bytes()),
-            });
+            return Some(KeySource::Secret(text.to_owned()));
         }
         if !pem {
             self.report
@@ -179,78 +167,7 @@ impl Resolver<'_> {
                 .help("use the public key; the private key belongs to the issuer");
             return None;
         }
-        self.public_key(node, text.as_bytes(), algorithms)
-    }
-
-    fn public_key(
-        &mut self,
-        node: &Node,
-        pem: &[u8],
-        algorithms: &[(Algorithm, Span)],
-    ) -> Option<VerificationKey> {
-        let found = [
-            (AlgorithmFamily::Rsa, DecodingKey::from_rsa_pem(pem)),
-            (AlgorithmFamily::Ec, DecodingKey::from_ec_pem(pem)),
-            (AlgorithmFamily::Ed, DecodingKey::from_ed_pem(pem)),
-        ]
-        .into_iter()
-        .find_map(|(family, key)| Some((family, key.ok()?)));
-        let Some((family, key)) = found else {
-            self.report
-                .error(codes::BAD_KEY, node.at, "unsupported or malformed public key")
-                .help("RSA, EC P-256 or P-384, or Ed25519, in PEM");
-            return None;
-        };
-        if let Some((wrong, at)) = algorithms.iter().find(|(a, _)| a.family() != family) {
-            self.report
-                .error(codes::BAD_KEY, *at, format!("{wrong:?} does not match the key"))
-                .related(node.at, format!("a key of the family {family:?}"));
-            return None;
-        }
-        Some(VerificationKey {
-            kid: None,
-            algorithms: algorithms.iter().map(|(a, _)| *a).collect(),
-            key,
-        })
-    }
-
-    /// `jwks`: the keys of a set that verify signatures of the algorithms.
-    fn key_set(
-        &mut self,
-        node: &Node,
-        algorithms: &[(Algorithm, Span)],
-    ) -> Option<Vec<VerificationKey>> {
-        let algorithms: Vec<Algorithm> = algorithms.iter().map(|(a, _)| *a).collect();
-        match key_set::parse(node.text()?.as_bytes(), &algorithms, Origin::File) {
-            Ok(keys) => {
-                self.warn_of_untried(node, &keys, &algorithms);
-                Some(keys)
-            }
-            Err(fault) => {
-                self.report
-                    .error(fault.code, node.at, fault.message)
-                    .maybe_help(fault.help.map(str::to_owned));
-                None
-            }
-        }
-    }
-
-    /// If many keys match, only some are tried for a token without a `kid`.
-    fn warn_of_untried(&mut self, node: &Node, keys: &[VerificationKey], algorithms: &[Algorithm]) {
-        for algorithm in algorithms {
-            let tried = (VERIFICATION_BUDGET / verification_cost(*algorithm)) as usize;
-            let fitting = keys.iter().filter(|key| key.algorithms.contains(algorithm)).count();
-            if fitting > tried {
-                let message = format!(
-                    "{fitting} keys match {algorithm:?}; tokens without a `kid` are verified only \
-                     with the first {tried}"
-                );
-                self.report
-                    .warning(codes::TOO_MANY, node.at, message)
-                    .help("issue tokens with a `kid`, or remove unused keys");
-                return;
-            }
-        }
+        Some(KeySource::PublicKey(text.to_owned()))
     }
 
     /// `jwks` as a URL.
@@ -261,7 +178,7 @@ impl Resolver<'_> {
         algorithms: &[(Algorithm, Span)],
     ) -> Option<RemoteKeys> {
         let (first, at) = *algorithms.first()?;
-        if first.family() == AlgorithmFamily::Hmac {
+        if first.family() == KeyFamily::Hmac {
             let message = format!("{first:?} needs a shared secret, which cannot come from a URL");
             self.report.error(codes::ALGORITHM_CONFUSION, at, message);
             return None;

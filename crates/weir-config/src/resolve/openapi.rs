@@ -15,7 +15,7 @@ use crate::openapi::{
     Schemas, Scheme, Unvalidated,
 };
 use crate::path_pattern;
-use crate::validation::{Enforcement, LONGEST, Validation};
+use crate::validation::{Enforcement, MAX_BODY_BYTES, Validation};
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
 use weir_document::shape::typed::{Defaulted, choice, text};
@@ -410,16 +410,18 @@ impl<'a> Resolver<'a> {
         let mut compiler = Compiler {
             description: described.description,
             schemas: &mut described.schemas,
+            sources: &mut self.uncompiled.schemas,
             unvalidated: &mut described.unvalidated,
             report: self.report,
         };
         let validation = compiler.validation(operation, modes);
-        if validation.reads_bodies() && body_limit > LONGEST as u64 && !described.over_budget {
+        if validation.reads_bodies() && body_limit > MAX_BODY_BYTES as u64 && !described.over_budget
+        {
             described.over_budget = true;
             let message = format!(
                 "bodies above {} MiB are within `limits.body`, but cannot be validated and are \
                  rejected",
-                LONGEST >> 20
+                MAX_BODY_BYTES >> 20
             );
             self.report.warning(codes::OVER_BUDGET, described.at, message).help(
                 "lower `limits.body`, or turn validation off with `validate: {requests: off, \

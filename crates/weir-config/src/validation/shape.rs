@@ -9,17 +9,24 @@ const SCHEMAS: usize = 500;
 
 /// A set of types of JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Types(u8);
+pub struct Types(u8);
 
 impl Types {
-    pub(super) const NULL: Self = Self(1);
-    pub(super) const BOOLEAN: Self = Self(2);
-    pub(super) const NUMBER: Self = Self(4);
-    pub(super) const STRING: Self = Self(8);
-    pub(super) const ARRAY: Self = Self(16);
-    pub(super) const OBJECT: Self = Self(32);
+    /// `null`.
+    pub const NULL: Self = Self(1);
+    /// `true` and `false`.
+    pub const BOOLEAN: Self = Self(2);
+    /// Numbers, integers among them.
+    pub const NUMBER: Self = Self(4);
+    /// Strings.
+    pub const STRING: Self = Self(8);
+    /// Arrays.
+    pub const ARRAY: Self = Self(16);
+    /// Objects.
+    pub const OBJECT: Self = Self(32);
 
-    pub(super) fn has(self, other: Self) -> bool {
+    /// Whether any of the types of `other` is among them.
+    pub fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
@@ -53,18 +60,18 @@ impl Types {
 
 /// Types of a value and of what is in it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shape {
+pub struct Shape {
     /// Nothing in it: the schema does not say.
-    pub(super) types: Types,
+    pub types: Types,
     /// Of the items.
-    pub(super) items: Option<Box<Shape>>,
+    pub items: Option<Box<Shape>>,
     /// Of named members.
-    pub(super) members: Vec<(String, Shape)>,
+    pub members: Vec<(String, Shape)>,
 }
 
 impl Shape {
     /// Of a schema that stands alone.
-    pub(super) fn of(schema: &Value) -> Self {
+    pub fn of(schema: &Value) -> Self {
         let mut shape = Self::default();
         shape.add(schema, schema, DEPTH, &mut SCHEMAS.clone());
         shape
@@ -111,12 +118,12 @@ impl Shape {
     }
 
     /// Of a member.
-    pub(super) fn member(&self, name: &str) -> Option<&Self> {
+    pub fn member(&self, name: &str) -> Option<&Self> {
         self.members.iter().find(|(known, _)| known == name).map(|(_, shape)| shape)
     }
 
     /// Values that a text may stand for, the likeliest first; never none.
-    pub(super) fn readings(&self, text: &str) -> Vec<Value> {
+    pub fn readings(&self, text: &str) -> Vec<Value> {
         let mut readings = Vec::with_capacity(1);
         if self.types.has(Types::NUMBER)
             && let Ok(number) = serde_json::from_str::<serde_json::Number>(text)
@@ -136,7 +143,7 @@ impl Shape {
     }
 
     /// The likeliest of them.
-    pub(super) fn reading(&self, text: &str) -> Value {
+    pub fn reading(&self, text: &str) -> Value {
         self.readings(text).swap_remove(0)
     }
 }

@@ -21,7 +21,8 @@ pub(super) async fn validate_request<'a>(
     let begun = input.recording.mark().unwrap_or(input.context.arrival.started);
     let mut found = Findings::default();
     let (request, deadline) = (input.view(), input.context.deadline);
-    let checked = validate::request(&request, deadline, validation, body, &mut found).await;
+    let rules = (validation, &input.context.live.site.schemas);
+    let checked = validate::request(&request, deadline, rules, body, &mut found).await;
     note_findings(input, "request", found);
     let body = checked?;
     input.recording.stage_ended(stage::VALIDATE, begun);
@@ -39,7 +40,8 @@ pub(super) async fn validate_response<'a>(
     }
     let mut found = Findings::default();
     let limit = input.context.route.body_limit;
-    let checked = validate::response(input.stage(), validation, limit, body, &mut found);
+    let rules = (validation, &input.context.live.site.schemas);
+    let checked = validate::response(input.stage(), rules, limit, body, &mut found);
     let checked = Box::pin(checked).await;
     note_findings(input, "response", found);
     checked

@@ -64,7 +64,8 @@ impl Live {
         let upstreams = upstreams.collect();
         let remote =
             Remote { key_sets: site.key_sets.clone(), introspections: site.introspections.clone() };
-        let authenticator = Authenticator::new(config, Arc::clone(auth_counters), remote);
+        let (counters, keys) = (Arc::clone(auth_counters), site.verification_keys.clone());
+        let authenticator = Authenticator::new(config, counters, keys, remote);
         let routes = config.apis.iter().flat_map(|api| &api.routes).map(|route| {
             let files = match &route.handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),

@@ -1,9 +1,9 @@
 //! Overrides, includes, watch lists, bounds, secrets: what takes more than one file to show.
 
 use std::path::{Path, PathBuf};
-use weir_config::{Config, Source};
+use weir_config::Source;
 use weir_document::finding::{Findings, Severity};
-use weir_gateway::configuration::{load, load_text};
+use weir_gateway::configuration::{Configuration, load, load_text};
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
@@ -12,7 +12,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn with_sets(path: &Path, sets: &[(&str, &str)]) -> Result<(Config, Findings), Findings> {
+fn with_sets(path: &Path, sets: &[(&str, &str)]) -> Result<Configuration, Findings> {
     let overrides = sets.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
     load(&Source { path: path.to_owned(), overrides })
 }
@@ -33,7 +33,7 @@ fn overrides_change_what_is_written_and_add_what_is_not() {
         ("apis.a.routes.0.reply.text", "y"),
         ("workers", "7"),
     ];
-    let (config, _) = with_sets(folder.path(), &sets).expect("loads");
+    let config = with_sets(folder.path(), &sets).expect("loads").config;
     assert_eq!(config.limits.body, 5 << 20);
     assert_eq!(config.listen[0].addr.port(), 2000);
     assert_eq!(config.listen[1].addr.port(), 3000);
@@ -88,7 +88,7 @@ fn every_file_read_or_looked_for_is_watched() {
     files.sort();
     assert_eq!(files, [more.clone(), nowhere.clone(), main.clone(), text.clone()]);
     write(folder.path(), "nowhere.yaml", "");
-    let (config, _) = with_sets(folder.path(), &[]).expect("loads");
+    let config = with_sets(folder.path(), &[]).expect("loads").config;
     let mut files = config.sources.clone();
     files.sort();
     assert_eq!(files, [more, nowhere, main, text]);
@@ -169,7 +169,7 @@ fn ten_thousand_routes_load() {
             "      - {{get: \"/r{i}/{{id}}/x\", reply: {{json: {{n: {i}}}}}}}\n"
         ));
     }
-    let (config, findings) = load_text("weir.yaml", &text).expect("loads");
+    let Configuration { config, findings, .. } = load_text("weir.yaml", &text).expect("loads");
     assert_eq!(config.apis[0].routes.len(), 10_000);
     assert!(findings.list.is_empty());
 }
@@ -204,7 +204,7 @@ fn hostile_texts_end() {
 
 #[test]
 fn what_needs_a_restart_is_said() {
-    let load = |text| load_text("weir.yaml", text).expect("loads").0;
+    let load = |text| load_text("weir.yaml", text).expect("loads").config;
     let old = load("workers: 2\nlisten: [127.0.0.1:1]\n");
     let same = load("workers: 2\nlisten: [127.0.0.1:1]\nlimits: {body: 1MiB}\n");
     assert!(old.needs_restart(&same).is_empty());
@@ -234,7 +234,7 @@ fn there_are_at_most_sixteen_business_keys() {
         let keys: Vec<String> = (0..count).map(|n| format!("k{n}: $.a")).collect();
         load_text("weir.yaml", &format!("tracker: {{keys: {{{}}}}}\n", keys.join(", ")))
     };
-    assert_eq!(load(16).expect("loads").0.tracker.keys.names().count(), 16);
+    assert_eq!(load(16).expect("loads").config.tracker.keys.names().count(), 16);
     let findings = load(17).expect_err("refused");
     assert_eq!(findings.list.iter().map(|f| f.code).collect::<Vec<_>>(), ["too-many"]);
 }
@@ -246,7 +246,7 @@ fn includes_are_bounded_and_read_once() {
     write(folder.path(), "a/x.yaml", "include: b/y.yaml\nupstreams: {x: {targets: [http://x]}}\n");
     write(folder.path(), "a/b/y.yaml", "upstreams: {y: {targets: [http://y]}}\n");
     write(folder.path(), "a/b/.z.yaml", "never: read\n");
-    let (config, _) = with_sets(folder.path(), &[]).expect("loads");
+    let config = with_sets(folder.path(), &[]).expect("loads").config;
     let mut names: Vec<&str> = config.upstreams.iter().map(|u| u.name.as_str()).collect();
     names.sort();
     assert_eq!(names, ["x", "y"]);
@@ -317,7 +317,7 @@ fn agents_that_run_as_root_without_being_told_to_are_found() {
                 "pools: {{p: {{command: /bin/true{pool}}}}}\napis: {{a: {{base: /, routes: [{{get: /, pool: p}}]}}}}\n"
             ),
         );
-        let (_, findings) = with_sets(&path, &[]).expect("loads");
+        let findings = with_sets(&path, &[]).expect("loads").findings;
         findings.list.iter().map(|finding| finding.code).collect()
     };
     let root = nix::unistd::geteuid().is_root();

@@ -92,14 +92,14 @@ fn good_cases_load_as_their_snapshots_say() {
     let mut wrong = Vec::new();
     for case in cases("good") {
         let source = Source { path: case.clone(), overrides: Vec::new() };
-        let (config, findings) = match load(&source) {
+        let loaded = match load(&source) {
             Ok(loaded) => loaded,
             Err(findings) => {
                 wrong.push(format!("{}:\n{}", case.display(), findings.render(false)));
                 continue;
             }
         };
-        let shown = summary(&config, &findings, &golden().join("good"));
+        let shown = summary(&loaded, &golden().join("good"));
         let snapshot = case.with_extension("snap");
         if std::env::var_os("WEIR_BLESS").is_some() {
             std::fs::write(&snapshot, &shown).expect("writable");
@@ -146,8 +146,8 @@ fn every_code_has_a_case() {
     let mut seen: BTreeSet<String> =
         cases("bad").iter().flat_map(|c| expected(c)).map(|(code, ..)| code).collect();
     for case in cases("good") {
-        if let Ok((_, findings)) = load(&Source { path: case, overrides: Vec::new() }) {
-            seen.extend(findings.list.iter().map(|f| f.code.to_owned()));
+        if let Ok(loaded) = load(&Source { path: case, overrides: Vec::new() }) {
+            seen.extend(loaded.findings.list.iter().map(|f| f.code.to_owned()));
         }
     }
     let missing: Vec<&str> = codes::ALL

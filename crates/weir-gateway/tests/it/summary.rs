@@ -4,10 +4,11 @@ use crate::written::Unwritten;
 use std::fmt::{Debug, Write};
 use std::path::Path;
 use weir_config::*;
-use weir_document::finding::Findings;
+use weir_gateway::configuration::Configuration;
 use weir_model::pool::AgentSource;
 
-pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> String {
+pub(crate) fn summary(loaded: &Configuration, folder: &Path) -> String {
+    let Configuration { config, compiled, findings } = loaded;
     let mut out = String::new();
     let unwritten = Unwritten::new();
     for f in &findings.list {
@@ -61,13 +62,11 @@ pub(crate) fn summary(config: &Config, findings: &Findings, folder: &Path) -> St
             writeln!(out, "  env {:?}", program.env).expect("writes");
         }
     }
-    for a in &config.auths {
+    for (id, a) in config.auths.iter().enumerate() {
         writeln!(out, "{a:?}").expect("writes");
-        if let AuthKind::Jwt(jwt) = &a.kind {
-            for k in &jwt.keys {
-                writeln!(out, "  key {:?} {:?} {:?}", k.kid, k.algorithms, k.key.family())
-                    .expect("writes");
-            }
+        for k in compiled.verification_keys.of(AuthId(id)) {
+            writeln!(out, "  key {:?} {:?} {:?}", k.kid, k.algorithms, k.key.family())
+                .expect("writes");
         }
     }
     for p in &config.plans {

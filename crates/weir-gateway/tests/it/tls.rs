@@ -1,10 +1,9 @@
 //! Certificates, with ones made for the test.
 
 use std::path::Path;
-use weir_config::{AuthKind, Source, Tls};
-use weir_gateway::configuration::load;
+use weir_config::{AuthId, Source, Tls};
+use weir_gateway::configuration::{Configuration, load};
 use weir_model::UpstreamId;
-use weir_net::tls::UpstreamClients;
 
 struct Identity {
     cert: String,
@@ -30,17 +29,15 @@ fn folder(text: &str) -> tempfile::TempDir {
     folder
 }
 
-fn load_folder(text: &str) -> Result<weir_config::Config, Vec<(&'static str, usize)>> {
+fn load_folder(text: &str) -> Result<Configuration, Vec<(&'static str, usize)>> {
     let folder = folder(text);
     let source = Source { path: folder.path().to_owned(), overrides: Vec::new() };
-    load(&source)
-        .map(|(config, _)| config)
-        .map_err(|f| f.list.iter().map(|f| (f.code, f.line)).collect())
+    load(&source).map_err(|f| f.list.iter().map(|f| (f.code, f.line)).collect())
 }
 
 #[test]
 fn certificates_of_listeners_are_parsed_with_their_keys() {
-    let config = load_folder(
+    let Configuration { config, .. } = load_folder(
         "listen:\n  - {addr: '127.0.0.1:0', tls: {cert: 'file:a.crt', key: 'file:a.key'}}\n  - {addr: '127.0.0.1:0', tls: [{cert: 'file:a.crt', key: 'file:a.key'}, {cert: 'file:b.crt', key: 'file:b.key'}]}\n",
     )
     .expect("loads");
@@ -66,12 +63,11 @@ fn a_key_of_another_certificate_is_a_finding() {
 
 #[test]
 fn upstreams_take_their_own_roots_and_a_client_certificate() {
-    let config = load_folder(
+    let Configuration { config, compiled, .. } = load_folder(
         "upstreams:\n  a:\n    targets: ['https://127.0.0.1:1']\n    tls: {ca: 'file:a.crt', cert: 'file:b.crt', key: 'file:b.key', server_name: a.example.com}\napis: {a: {base: /, routes: [{get: /, proxy: a}]}}\n",
     )
     .expect("loads");
-    let clients = UpstreamClients::new(&config).expect("certificates");
-    let client = clients.get(UpstreamId(0)).expect("TLS");
+    let client = compiled.upstream_clients.get(UpstreamId(0)).expect("TLS");
     assert_eq!(client.alpn_protocols, [b"http/1.1".to_vec()]);
     assert!(client.client_auth_cert_resolver.has_certs());
     assert!(config.upstreams[0].tls.as_ref().expect("TLS").server_name.is_some());
@@ -114,18 +110,18 @@ fn keys_of_every_family_verify() {
     }
     std::fs::write(folder.path().join("weir.yaml"), text).expect("writable");
     let source = Source { path: folder.path().to_owned(), overrides: Vec::new() };
-    let (config, _) = load(&source).map_err(|f| f.render(false)).expect("loads");
+    let loaded = load(&source).map_err(|f| f.render(false)).expect("loads");
     let signers = [
         (Algorithm::HS256, EncodingKey::from_secret(secret.as_bytes())),
         (Algorithm::ES256, EncodingKey::from_ec_pem(ec.serialize_pem().as_bytes()).expect("key")),
         (Algorithm::EdDSA, EncodingKey::from_ed_pem(ed.serialize_pem().as_bytes()).expect("key")),
     ];
     let claims = serde_json::json!({"sub": "x", "exp": 4_000_000_000u64});
-    for (auth, (algorithm, signer)) in config.auths.iter().zip(&signers) {
-        let AuthKind::Jwt(jwt) = &auth.kind else { panic!("a JWT auth") };
+    for (auth, (algorithm, signer)) in signers.iter().enumerate() {
+        let keys = loaded.compiled.verification_keys.of(AuthId(auth));
         let token = encode(&Header::new(*algorithm), &claims, signer).expect("token");
         let verified =
-            decode::<serde_json::Value>(&token, &jwt.keys[0].key, &Validation::new(*algorithm));
+            decode::<serde_json::Value>(&token, &keys[0].key, &Validation::new(*algorithm));
         assert!(verified.is_ok(), "{algorithm:?}: {verified:?}");
     }
 }

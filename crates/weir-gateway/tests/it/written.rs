@@ -45,7 +45,7 @@ impl Unwritten {
                 let text =
                     bare.replace("NAME", name).replace("FIRST ", upstream).replace("POOL ", pool);
                 let config = load_text(name, &text).map_err(|f| f.render(false));
-                collect_all(&mut fields, &config.expect("a bare configuration").0);
+                collect_all(&mut fields, &config.expect("a bare configuration").config);
             }
             for (name, fields) in fields {
                 all.entry(name).or_default().extend(fields);

@@ -1,9 +1,9 @@
 //! Certificates and keys of a configuration, compiled for rustls.
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::sign::CertifiedKey;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use weir_config::{
@@ -16,19 +16,131 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// The root certificates of the system, read once if at all.
-#[derive(Default)]
-pub struct SystemRoots(Option<Arc<RootCertStore>>);
+/// Certificates of a configuration, each with what was compiled from it.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    keys: Vec<(Arc<Identity>, Arc<CertifiedKey>)>,
+    roots: Vec<(Authorities, Arc<RootCertStore>)>,
+    verifiers: Vec<(ClientCertificates, Arc<dyn ClientCertVerifier>)>,
+    /// The root certificates of the system, read once if at all.
+    system: Option<Arc<RootCertStore>>,
+}
 
-impl SystemRoots {
-    fn get(&mut self) -> Arc<RootCertStore> {
-        let read = || {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            Arc::new(roots)
-        };
-        Arc::clone(self.0.get_or_insert_with(read))
+impl Certificates {
+    /// Compiles certificates. Those that cannot be used are findings.
+    #[must_use]
+    pub fn compile(sources: Vec<TlsSource>, report: &mut Diagnostics) -> Self {
+        let mut compiled = Self::default();
+        for source in sources {
+            compiled.add(source, report);
+        }
+        compiled
     }
+
+    fn add(&mut self, source: TlsSource, report: &mut Diagnostics) {
+        let code = codes::BAD_CERTIFICATE;
+        match source {
+            TlsSource::Identity(identity) => match certified_key(&identity) {
+                Ok(key) => self.keys.push((identity, key)),
+                Err(rustls::Error::InconsistentKeys(_)) => {
+                    let message = "the private key does not match the certificate";
+                    report.error(code, identity.at, message);
+                }
+                Err(error) => {
+                    let message = format!("certificate and key cannot be used: {error}");
+                    report.error(code, identity.at, message);
+                }
+            },
+            TlsSource::Authorities(authorities) => match roots(&authorities) {
+                Ok(roots) => self.roots.push((authorities, roots)),
+                Err(error) => {
+                    let message = format!("a root certificate cannot be used: {error}");
+                    report.error(code, authorities.at, message);
+                }
+            },
+            TlsSource::SystemRoots(at) => {
+                if self.system.get_or_insert_with(system_roots).is_empty() {
+                    let message = "the system has no root certificates for https targets";
+                    report.error(codes::NO_ROOTS, at, message).help(
+                        "set `tls: {ca: \"file:ca.crt\"}`, or install the package `ca-certificates`",
+                    );
+                }
+            }
+            TlsSource::Clients(clients) => {
+                // Bad authorities are a finding of their own.
+                let Some(roots) = self.roots(&clients.ca) else { return };
+                match verifier(&clients, Arc::clone(roots)) {
+                    Ok(verifier) => self.verifiers.push((clients, verifier)),
+                    Err(error) => {
+                        report.error(code, clients.at, format!("invalid client CA: {error}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A certificate with its key.
+    ///
+    /// # Errors
+    /// The certificate was not compiled.
+    pub(super) fn key(&self, identity: &Identity) -> Result<Arc<CertifiedKey>, rustls::Error> {
+        let found = self.keys.iter().find(|(known, _)| std::ptr::eq(&**known, identity));
+        found.map(|(_, key)| Arc::clone(key)).ok_or_else(missing)
+    }
+
+    /// Verifies certificates of clients.
+    ///
+    /// # Errors
+    /// The authorities were not compiled.
+    pub(super) fn verifier(
+        &self,
+        clients: &ClientCertificates,
+    ) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
+        let found = self.verifiers.iter().find(|(known, _)| known == clients);
+        found.map(|(_, verifier)| Arc::clone(verifier)).ok_or_else(missing)
+    }
+
+    fn roots(&self, authorities: &Authorities) -> Option<&Arc<RootCertStore>> {
+        let is_same = |known: &Authorities| known.certificates == authorities.certificates;
+        self.roots.iter().find(|(known, _)| is_same(known)).map(|(_, roots)| roots)
+    }
+
+    fn client_config(
+        &self,
+        tls: &UpstreamTls,
+        protocol: Protocol,
+    ) -> Result<Arc<ClientConfig>, rustls::Error> {
+        let roots = match &tls.ca {
+            Some(authorities) => self.roots(authorities).ok_or_else(missing)?.clone(),
+            // A text alone, which is never served, reads no files.
+            None => self.system.clone().unwrap_or_else(|| Arc::new(RootCertStore::empty())),
+        };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let mut client = match &tls.identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let key = SingleCertAndKey::from(self.key(identity)?);
+                builder.with_client_cert_resolver(Arc::new(key))
+            }
+        };
+        client.alpn_protocols = match protocol {
+            Protocol::Http1 => vec![b"http/1.1".to_vec()],
+            Protocol::Http2 => vec![b"h2".to_vec()],
+        };
+        Ok(Arc::new(client))
+    }
+}
+
+fn missing() -> rustls::Error {
+    rustls::Error::General("a certificate was not compiled".to_owned())
+}
+
+fn system_roots() -> Arc<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Arc::new(roots)
 }
 
 fn roots(authorities: &Authorities) -> Result<Arc<RootCertStore>, rustls::Error> {
@@ -39,62 +151,21 @@ fn roots(authorities: &Authorities) -> Result<Arc<RootCertStore>, rustls::Error>
     Ok(Arc::new(roots))
 }
 
-/// A certificate with its key.
-///
-/// # Errors
-/// They cannot be used, or do not match.
-pub(super) fn certified_key(identity: &Identity) -> Result<Arc<CertifiedKey>, rustls::Error> {
+fn certified_key(identity: &Identity) -> Result<Arc<CertifiedKey>, rustls::Error> {
     let key = identity.key.clone_key();
     CertifiedKey::from_der(identity.chain.clone(), key, &provider()).map(Arc::new)
 }
 
-/// Verifies certificates of clients. The error is a text.
 fn verifier(
     clients: &ClientCertificates,
     roots: Arc<RootCertStore>,
-) -> Result<Arc<dyn ClientCertVerifier>, String> {
+) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
     let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider())
         .with_crls(clients.revoked.iter().cloned());
     if clients.optional {
         builder = builder.allow_unauthenticated();
     }
-    builder.build().map_err(|error| error.to_string())
-}
-
-/// Verifies certificates of clients.
-///
-/// # Errors
-/// The authorities or revocation lists cannot be used.
-pub(super) fn client_verifier(
-    clients: &ClientCertificates,
-) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
-    verifier(clients, roots(&clients.ca)?).map_err(rustls::Error::General)
-}
-
-fn client_config(
-    tls: &UpstreamTls,
-    protocol: Protocol,
-    system: &mut SystemRoots,
-) -> Result<Arc<ClientConfig>, rustls::Error> {
-    let roots = match &tls.ca {
-        Some(authorities) => roots(authorities)?,
-        None => system.get(),
-    };
-    let builder = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
-    let mut client = match &tls.identity {
-        None => builder.with_no_client_auth(),
-        Some(identity) => {
-            let key = identity.key.clone_key();
-            builder.with_client_auth_cert(identity.chain.clone(), key)?
-        }
-    };
-    client.alpn_protocols = match protocol {
-        Protocol::Http1 => vec![b"http/1.1".to_vec()],
-        Protocol::Http2 => vec![b"h2".to_vec()],
-    };
-    Ok(Arc::new(client))
+    builder.build()
 }
 
 /// TLS towards upstreams: roots, client certificate, ALPN.
@@ -105,12 +176,11 @@ impl UpstreamClients {
     /// Those of all upstreams.
     ///
     /// # Errors
-    /// rustls rejects a certificate.
-    pub fn new(config: &Config) -> Result<Self, rustls::Error> {
-        let mut system = SystemRoots::default();
+    /// A certificate was not compiled.
+    pub fn new(config: &Config, certificates: &Certificates) -> Result<Self, rustls::Error> {
         let clients = config.upstreams.iter().map(|upstream| {
             let tls = upstream.tls.as_ref();
-            tls.map(|tls| client_config(tls, upstream.protocol, &mut system)).transpose()
+            tls.map(|tls| certificates.client_config(tls, upstream.protocol)).transpose()
         });
         clients.collect::<Result<_, _>>().map(Self)
     }
@@ -118,45 +188,5 @@ impl UpstreamClients {
     /// That of an upstream; `None` without TLS.
     pub fn get(&self, id: UpstreamId) -> Option<&Arc<ClientConfig>> {
         self.0.get(id.0)?.as_ref()
-    }
-}
-
-/// Finds out whether certificates can be used.
-pub fn check(source: &TlsSource, system: &mut SystemRoots, report: &mut Diagnostics) {
-    let code = codes::BAD_CERTIFICATE;
-    match source {
-        TlsSource::Identity(identity) => match certified_key(identity) {
-            Ok(_) => {}
-            Err(rustls::Error::InconsistentKeys(_)) => {
-                let message = "the private key does not match the certificate";
-                report.error(code, identity.at, message);
-            }
-            Err(error) => {
-                let message = format!("certificate and key cannot be used: {error}");
-                report.error(code, identity.at, message);
-            }
-        },
-        TlsSource::Authorities(authorities) => {
-            if let Err(error) = roots(authorities) {
-                let message = format!("a root certificate cannot be used: {error}");
-                report.error(code, authorities.at, message);
-            }
-        }
-        TlsSource::SystemRoots(at) => {
-            if system.get().is_empty() {
-                let message = "the system has no root certificates for https targets";
-                report.error(codes::NO_ROOTS, *at, message).help(
-                    "set `tls: {ca: \"file:ca.crt\"}`, or install the package `ca-certificates`",
-                );
-            }
-        }
-        TlsSource::Clients(clients) => {
-            // Bad authorities are a finding of their own.
-            if let Ok(roots) = roots(&clients.ca)
-                && let Err(error) = verifier(clients, roots)
-            {
-                report.error(code, clients.at, format!("invalid client CA: {error}"));
-            }
-        }
     }
 }

@@ -154,18 +154,28 @@ fn a_new_certificate_is_seen_by_everybody() {
 #[test]
 fn a_self_signed_listener_works_on_loopback_addresses() {
     let data = tempfile::tempdir().expect("a folder");
-    let server = ServerTls::new(&Tls::SelfSigned, None, data.path(), None).expect("a server");
+    let server =
+        ServerTls::new(&Tls::SelfSigned, None, &Certificates::default(), data.path(), None)
+            .expect("a server");
     let client = client(&[&server.certificates[0]], &[]);
     for name in ["localhost", "127.0.0.1", "::1"] {
         shake(&client, &server, name).expect("a handshake");
     }
-    let reloaded =
-        ServerTls::new(&Tls::SelfSigned, None, data.path(), Some(&server)).expect("a server");
+    let reloaded = ServerTls::new(
+        &Tls::SelfSigned,
+        None,
+        &Certificates::default(),
+        data.path(),
+        Some(&server),
+    )
+    .expect("a server");
     assert!(Arc::ptr_eq(server.config(), reloaded.config()));
 }
 
 #[test]
 fn no_certificate_is_an_error() {
-    let result = ServerTls::new(&Tls::Certificates(vec![]), None, Path::new("/nowhere"), None);
+    let none = Certificates::default();
+    let result =
+        ServerTls::new(&Tls::Certificates(vec![]), None, &none, Path::new("/nowhere"), None);
     assert!(matches!(result, Err(TlsError::Empty)));
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_config::{Config, Source};
+use weir_gateway::Compiled;
 use weir_gateway::explanation::{Explanation, Kind, Outcome};
 use weir_gateway::request_text::RequestText;
 
@@ -94,7 +95,7 @@ fn hash(key: &str) -> String {
     format!("sha256:{hex}")
 }
 
-fn load(dir: &Path, upstream: SocketAddr) -> Arc<Config> {
+fn load(dir: &Path, upstream: SocketAddr) -> (Arc<Config>, Compiled) {
     std::fs::create_dir_all(dir.join("files")).unwrap();
     for (name, text) in [
         ("weir.yaml", config(upstream, hash).as_str()),
@@ -105,9 +106,9 @@ fn load(dir: &Path, upstream: SocketAddr) -> Arc<Config> {
         std::fs::write(dir.join(name), text).unwrap();
     }
     let source = Source { path: dir.join("weir.yaml"), overrides: vec![] };
-    let (config, _) =
+    let loaded =
         weir_gateway::configuration::load(&source).unwrap_or_else(|found| panic!("{found:?}"));
-    Arc::new(config)
+    (Arc::new(loaded.config), loaded.compiled)
 }
 
 /// An upstream that answers everything with 200; gives its address and what it was sent.
@@ -308,10 +309,10 @@ fn done(status: u16, line: &Value) -> Seen {
 
 fn start(dir: &Path) -> (Gateway, SocketAddr, std::sync::mpsc::Receiver<String>) {
     let (back, heads) = upstream();
-    let config = load(dir, back);
+    let (config, compiled) = load(dir, back);
     let bound = Gateway::bind(&config).unwrap();
     let addr = bound.listen_addrs()[0];
-    (bound.start(config, vec![]).unwrap(), addr, heads)
+    (bound.start(config, compiled, vec![]).unwrap(), addr, heads)
 }
 
 #[test]
@@ -437,7 +438,7 @@ fn nothing_is_sent_counted_or_taken() {
 #[test]
 fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
     let dir = tempfile::tempdir().unwrap();
-    let config = load(dir.path(), "127.0.0.1:9".parse().unwrap());
+    let (config, compiled) = load(dir.path(), "127.0.0.1:9".parse().unwrap());
     let ask = RequestText {
         method: "POST".to_owned(),
         target: "http://shop.local/items/a%20b?q=1".to_owned(),
@@ -451,7 +452,11 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
         body: br#"{"sku": "x", "more": true}"#.to_vec(),
         ..RequestText::default()
     };
-    let told = weir_gateway::explain::offline(Arc::clone(&config), ask.clone()).unwrap().unwrap();
+    let explain = |request| {
+        let (config, compiled) = (Arc::clone(&config), compiled.clone());
+        weir_gateway::explain::offline(config, compiled, request).unwrap().unwrap()
+    };
+    let told = explain(ask.clone());
     assert_eq!(told.host, "shop.local");
     assert_eq!(told.parameters[0].value, "a b");
     let sent = told.sent.as_ref().unwrap();
@@ -466,7 +471,7 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
     let names: Vec<&str> = told.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names[..5], ["head", "route", "clients", "auth", "limit"]);
     let later = RequestText { target: "/guarded/me".to_owned(), method: "GET".to_owned(), ..ask };
-    let told = weir_gateway::explain::offline(config, later).unwrap().unwrap();
+    let told = explain(later);
     assert_eq!(told.steps[3].outcome, Outcome::Refused);
     assert_eq!(told.steps[4].outcome, Outcome::NotReached);
     let ways: Vec<&str> = told.steps[3].parts.iter().map(|part| part.outcome.as_str()).collect();
@@ -476,9 +481,11 @@ fn it_is_told_what_would_be_sent_with_credentials_masked_and_what_came_near() {
 #[test]
 fn what_cannot_be_sent_is_not_explained() {
     let dir = tempfile::tempdir().unwrap();
-    let config = load(dir.path(), "127.0.0.1:9".parse().unwrap());
-    let explain =
-        |ask| weir_gateway::explain::offline(Arc::clone(&config), ask).unwrap().map(|_| ());
+    let (config, compiled) = load(dir.path(), "127.0.0.1:9".parse().unwrap());
+    let explain = |ask| {
+        let (config, compiled) = (Arc::clone(&config), compiled.clone());
+        weir_gateway::explain::offline(config, compiled, ask).unwrap().map(|_| ())
+    };
     let good =
         RequestText { method: "GET".to_owned(), target: "/".to_owned(), ..RequestText::default() };
     assert_eq!(explain(good.clone()), Ok(()));

@@ -22,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let loaded = weir_gateway::configuration::load(&args.source.source());
     let (config, found) = match &loaded {
-        Ok((config, found)) => (Some(config), found),
+        Ok(loaded) => (Some(&loaded.config), &loaded.findings),
         Err(found) => (None, found),
     };
     if args.json {

@@ -146,7 +146,7 @@ impl ServerArgs {
             weir_gateway::configuration::load_text("weir.yaml", "{}")
         };
         let at = || format!("{} has errors; see `weir check`", self.config.display());
-        loaded.map(|(config, _)| config).map_err(|_| anyhow::anyhow!(at()))
+        loaded.map(|loaded| loaded.config).map_err(|_| anyhow::anyhow!(at()))
     }
 
     /// The token. It is never an argument, because other users of the machine could see it.

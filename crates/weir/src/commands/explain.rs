@@ -71,8 +71,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         let path = config.unwrap_or_else(|| args.server.config().to_owned());
         let loaded = weir_gateway::configuration::load(&Source { path, overrides: Vec::new() });
-        let Some((config, _)) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
-        explain::offline(Arc::new(config), request.request_text()?)??
+        let Some(loaded) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
+        explain::offline(Arc::new(loaded.config), loaded.compiled, request.request_text()?)??
     };
     if args.json {
         output::json(&explanation)?;

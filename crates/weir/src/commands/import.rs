@@ -4,7 +4,8 @@ use crate::exit::Exit;
 use crate::{findings, output};
 use anyhow::Context;
 use std::path::PathBuf;
-use weir_config::{ImportHandler, import_openapi};
+use weir_config::{CompileSchemas, ImportHandler, import_openapi};
+use weir_validate::Schemas;
 
 /// Formats to import.
 #[derive(Debug, clap::Subcommand)]
@@ -45,7 +46,10 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     } else {
         ImportHandler::Upstream(args.upstream.clone())
     };
-    let Some(imported) = findings::accepted(import_openapi(&args.file, &handler)) else {
+    // For their findings.
+    let compile: CompileSchemas =
+        |sources, documents, report| drop(Schemas::compile(sources, documents, report));
+    let Some(imported) = findings::accepted(import_openapi(&args.file, &handler, compile)) else {
         return Ok(Exit::Findings);
     };
     match &args.output {

@@ -6,6 +6,7 @@ use crate::table::table;
 use crate::{findings, output};
 use serde_json::{Value, json};
 use weir_config::{Api, Config, Files, Handler, ReplyBody, Route};
+use weir_gateway::configuration::Configuration;
 
 /// Arguments of `weir routes`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let loaded = weir_gateway::configuration::load(&args.source.source());
-    let Some((config, warnings)) = findings::accepted(loaded) else {
+    let Some(Configuration { config, findings: warnings, .. }) = findings::accepted(loaded) else {
         return Ok(Exit::Findings);
     };
     findings::print(&warnings);

@@ -5,6 +5,7 @@ use super::events::{Events, Listening};
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
+use super::post::Upstreams;
 use super::recording::Recording;
 use super::telemetry::{Counters, Families, Telemetry};
 use super::watch::{State, Watch};
@@ -16,8 +17,9 @@ use tokio::sync::mpsc;
 use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
 use weir_admin::lab::Lab;
 use weir_admin::{Access, Sources};
-use weir_config::{Config, Source};
+use weir_config::Source;
 use weir_document::finding::{Finding, Findings};
+use weir_gateway::configuration::Configuration as Loaded;
 use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
 use weir_server::Gateway;
@@ -27,7 +29,8 @@ use weir_tracker::Tracker;
 /// State of the control thread.
 pub(crate) struct Control {
     source: Source,
-    config: Arc<Config>,
+    /// The current Config with its TLS.
+    upstreams: Upstreams,
     gateway: Arc<Gateway>,
     events: Events,
     messages: Messages,
@@ -69,9 +72,9 @@ impl Control {
     ///
     /// # Errors
     /// The system rejects the registration.
-    pub(crate) fn new(
+    pub(super) fn new(
         source: Source,
-        (config, warnings): (Arc<Config>, &Findings),
+        (upstreams, warnings): (Upstreams, &Findings),
         gateway: Arc<Gateway>,
         events: Events,
         messages: Messages,
@@ -82,10 +85,10 @@ impl Control {
         if let Some(problem) = problem {
             events.note(&format!("cannot watch files ({problem}); SIGHUP still reloads"));
         }
-        watch.set(config.sources.clone(), State::default());
+        watch.set(upstreams.config.sources.clone(), State::default());
         Ok(Self {
             source,
-            config,
+            upstreams,
             gateway,
             events,
             messages,
@@ -105,7 +108,7 @@ impl Control {
     pub(crate) fn start_telemetry(&mut self, families: &Families) {
         let from = (Arc::clone(&self.gateway), Arc::clone(families));
         let (counters, messages) = (Arc::clone(&self.exports), self.messages.clone());
-        self.telemetry = Some(Telemetry::start(&self.config, counters, from, messages));
+        self.telemetry = Some(Telemetry::start(&self.upstreams, counters, from, messages));
     }
 
     /// Flushes telemetry at the end.
@@ -134,8 +137,9 @@ impl Control {
         self.counts = counting.map(|one| (one.monitor().clone(), one.prices().clone()));
         self.delivery = recording.delivery.as_ref().map(Delivery::handle);
         // The database has been opened before, so this does not fail.
-        let ledger = resubmitter.as_ref().and_then(|_| Ledger::open(&self.config.data).ok());
-        let has_records = journal.as_ref().filter(|_| self.config.tracker.enabled);
+        let ledger =
+            resubmitter.as_ref().and_then(|_| Ledger::open(&self.upstreams.config.data).ok());
+        let has_records = journal.as_ref().filter(|_| self.upstreams.config.tracker.enabled);
         let tracker = has_records.map(|journal| {
             let (recovery, gaps) = (recording.recovery.clone(), recording.gaps.clone());
             Tracker::new(Arc::clone(journal), index.clone(), recovery, ledger, gaps)
@@ -171,7 +175,7 @@ impl Control {
                 reload: self.commands.0.clone(),
             },
             access,
-            lab: Some(Lab::new(&self.config.data, listeners, &self.gateway)),
+            lab: Some(Lab::new(&self.upstreams.config.data, listeners, &self.gateway)),
             events,
             tracker,
             metering: counting.map(Counting::metering),
@@ -207,21 +211,26 @@ impl Control {
         let loaded =
             tokio::task::spawn_blocking(move || weir_gateway::configuration::load(&source)).await;
         let loaded = match loaded {
-            Ok(loaded) => loaded.and_then(|(config, warnings)| self.allowed(config, warnings)),
+            Ok(loaded) => loaded.and_then(|loaded| self.allowed(loaded)),
             Err(error) => {
                 self.events.note(&format!("the reload failed: {error}"));
                 return self.history.failed(by, error.to_string());
             }
         };
         let files = match &loaded {
-            Ok((config, _)) => config.sources.clone(),
-            Err(found) => {
-                self.config.sources.iter().chain(&found.files).cloned().collect::<Vec<_>>()
-            }
+            Ok(loaded) => loaded.config.sources.clone(),
+            Err(found) => self
+                .upstreams
+                .config
+                .sources
+                .iter()
+                .chain(&found.files)
+                .cloned()
+                .collect::<Vec<_>>(),
         };
         self.watch.set(files, before);
         match loaded {
-            Ok((config, warnings)) => self.take(by, Arc::new(config), &warnings).await,
+            Ok(loaded) => self.take(by, loaded).await,
             Err(found) => {
                 self.reloads.refused();
                 self.events.reload_refused(&found);
@@ -230,23 +239,26 @@ impl Control {
         }
     }
 
-    async fn take(&mut self, by: &str, config: Arc<Config>, warnings: &Findings) -> Reload {
+    async fn take(&mut self, by: &str, loaded: Loaded) -> Reload {
+        let Loaded { config, compiled, findings } = loaded;
+        let (config, clients) = (Arc::new(config), Arc::clone(&compiled.upstream_clients));
         let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
-        let error = match tokio::task::spawn_blocking(move || gateway.reload(new)).await {
+        let reload = move || gateway.reload(new, compiled);
+        let error = match tokio::task::spawn_blocking(reload).await {
             Ok(Ok(())) => {
+                self.upstreams = Upstreams { config: Arc::clone(&config), clients };
                 if let Some(delivery) = &self.delivery {
-                    delivery.reload(&config);
+                    delivery.reload(&self.upstreams);
                 }
                 if let Some(telemetry) = &self.telemetry {
-                    telemetry.reload(&config);
+                    telemetry.reload(&self.upstreams);
                 }
                 if let Some((counts, prices)) = &self.counts {
                     counts.configure(metering_settings(&config, prices));
                 }
-                self.config = config;
                 self.reloads.taken();
-                self.events.reloaded(warnings);
-                return self.history.applied(by, warnings);
+                self.events.reloaded(&findings);
+                return self.history.applied(by, &findings);
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
@@ -257,12 +269,12 @@ impl Control {
     }
 
     /// Whether a Config can be applied without a restart.
-    fn allowed(&self, config: Config, warnings: Findings) -> Result<(Config, Findings), Findings> {
-        let changes = self.config.needs_restart(&config);
+    fn allowed(&self, loaded: Loaded) -> Result<Loaded, Findings> {
+        let changes = self.upstreams.config.needs_restart(&loaded.config);
         if changes.is_empty() {
-            return Ok((config, warnings));
+            return Ok(loaded);
         }
-        let mut found = warnings;
+        let mut found = loaded.findings;
         let here = |change| Finding { file: self.source.path.clone(), ..change };
         found.list.extend(changes.into_iter().map(here));
         Err(found)
@@ -272,7 +284,7 @@ impl Control {
     async fn stop(&mut self) -> Exit {
         self.events.draining();
         self.gateway.start_draining();
-        let drain = self.config.drain;
+        let drain = self.upstreams.config.drain;
         let gateway = Arc::clone(&self.gateway);
         let drained = async move {
             tokio::time::sleep(drain.delay).await;

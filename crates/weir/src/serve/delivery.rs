@@ -15,7 +15,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use weir_config::Config;
 use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, SinkQueues, retry_delay};
 use weir_events::{Triggers, UsageEvents};
 use weir_journal::{Journal, failpoint};
@@ -73,8 +72,8 @@ struct Shared {
 
 impl Handle {
     /// Applies a new Config.
-    pub(crate) fn reload(&self, config: &Arc<Config>) {
-        self.0.settings.reload(config);
+    pub(super) fn reload(&self, upstreams: &Upstreams) {
+        self.0.settings.reload(upstreams);
     }
 
     /// Counters and waiting events.
@@ -94,12 +93,12 @@ impl Handle {
 
 /// Starts the thread for a recording journal.
 pub(super) fn start(
-    config: &Arc<Config>,
+    upstreams: &Upstreams,
     journal: &Arc<Journal>,
     messages: &Messages,
 ) -> anyhow::Result<Delivery> {
-    let queue = Deliveries::open(&config.data).context("cannot open the database")?;
-    let shared = Shared { settings: Settings::new(config), counters: Counters::default() };
+    let queue = Deliveries::open(&upstreams.config.data).context("cannot open the database")?;
+    let shared = Shared { settings: Settings::new(upstreams), counters: Counters::default() };
     let handle = Handle(Arc::new(shared));
     let reported_drops = queue.queues().context("cannot read the database")?;
     let reported_drops =
@@ -109,7 +108,7 @@ pub(super) fn start(
         messages: messages.clone(),
         journal: Arc::clone(journal),
         queue,
-        upstreams: Upstreams::new(Arc::clone(config)),
+        upstreams: upstreams.clone(),
         triggers: None,
         usage: UsageEvents::default(),
         sinks: HashMap::new(),
@@ -118,7 +117,7 @@ pub(super) fn start(
         cleaned: None,
     };
     // Before requests are recorded: triggers evaluate all transactions that end from now on.
-    worker.apply_config(Arc::clone(config)).context("cannot follow the journal")?;
+    worker.apply_config(upstreams.clone()).context("cannot follow the journal")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, shared) = (Arc::clone(&handle.0.settings.stop), Arc::clone(&handle.0));
     let wake = move || shared.settings.changed.notify_one();
@@ -198,7 +197,7 @@ impl Worker {
         self.sinks.clear();
         self.triggers = None;
         // Without its triggers the journal would keep everything for them.
-        while let Err(error) = self.apply_config(Arc::clone(&self.upstreams.config)) {
+        while let Err(error) = self.apply_config(self.upstreams.clone()) {
             self.messages.err(format!("weir: delivery: {error}"));
             if self.shared.settings.stopped() {
                 return;
@@ -209,9 +208,9 @@ impl Worker {
 
     /// Creates events and starts due deliveries.
     fn work(&mut self, sending: &mut JoinSet<sender::Sent>) -> Result<(), EventError> {
-        let config = self.shared.settings.config();
-        if !Arc::ptr_eq(&config, &self.upstreams.config) {
-            self.apply_config(config)?;
+        let upstreams = self.shared.settings.upstreams();
+        if !Arc::ptr_eq(&upstreams.config, &self.upstreams.config) {
+            self.apply_config(upstreams)?;
         }
         self.create_events()?;
         if self.cleaned.is_none_or(|cleaned| cleaned.elapsed() >= CLEANING_INTERVAL) {
@@ -263,7 +262,8 @@ impl Worker {
         Ok(())
     }
 
-    fn apply_config(&mut self, config: Arc<Config>) -> Result<(), EventError> {
+    fn apply_config(&mut self, upstreams: Upstreams) -> Result<(), EventError> {
+        let config = &upstreams.config;
         let rules = &config.tracker.triggers;
         if rules.is_empty() {
             // There may have been some at an earlier start.
@@ -281,7 +281,7 @@ impl Worker {
         let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
         self.usage.configure(events, &monitor.alerts, &mut self.queue, now)?;
         record_prices(self.queue.database(), config.prices(), now)?;
-        self.upstreams = Upstreams::new(config);
+        self.upstreams = upstreams;
         Ok(())
     }
 

@@ -19,15 +19,7 @@ const MAX_RESPONSE_BYTES: usize = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Upstreams {
     pub(super) config: Arc<Config>,
-    clients: Arc<UpstreamClients>,
-}
-
-impl Upstreams {
-    // Settings that rustls rejects are found by the load of a configuration.
-    pub(super) fn new(config: Arc<Config>) -> Self {
-        let clients = Arc::new(UpstreamClients::new(&config).unwrap_or_default());
-        Self { config, clients }
-    }
+    pub(super) clients: Arc<UpstreamClients>,
 }
 
 /// A response of a target.

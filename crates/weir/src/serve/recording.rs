@@ -1,6 +1,7 @@
 //! The journal of a running server, and the threads that follow it.
 
 use super::messages::Messages;
+use super::post::Upstreams;
 use super::thread::Running;
 use super::{delivery, gaps, journal, monitor, resubmit, tracker};
 use anyhow::Context;
@@ -30,12 +31,13 @@ impl Recording {
     /// # Errors
     /// Their data cannot be opened.
     pub(super) fn start(
-        config: &Arc<Config>,
+        upstreams: &Upstreams,
         opened: journal::Opened,
         limiter: &Limiter,
         messages: &Messages,
     ) -> anyhow::Result<(Self, Vec<Lane>)> {
         let journal::Opened { journal, lanes, recovery } = opened;
+        let config = &upstreams.config;
         let mut recording = Self {
             gap_thread: None,
             resubmit: None,
@@ -50,7 +52,7 @@ impl Recording {
             recording.tracker = tracker::start(config, journal, messages)?;
             // Counts first: events of counts include everything that was recorded before.
             let counting = monitor::open(config, journal, limiter)?;
-            recording.delivery = Some(delivery::start(config, journal, messages)?);
+            recording.delivery = Some(delivery::start(upstreams, journal, messages)?);
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
         Ok((recording, lanes))

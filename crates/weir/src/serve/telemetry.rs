@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use weir_admin::metrics::Family;
-use weir_config::Config;
 use weir_http_client::Connection;
 use weir_server::Gateway;
 use weir_store::clock;
@@ -83,27 +82,27 @@ struct Shared {
 
 impl Telemetry {
     /// Starts the thread if the Config has a collector.
-    pub(crate) fn start(
-        config: &Arc<Config>,
+    pub(super) fn start(
+        upstreams: &Upstreams,
         counters: Arc<Counters>,
         (gateway, families): (Arc<Gateway>, Families),
         messages: Messages,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared { settings: Settings::new(config), counters });
+        let shared = Arc::new(Shared { settings: Settings::new(upstreams), counters });
         let (instance, since) =
             (uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()), clock::now());
         let instance = instance.into_uuid().to_string();
         let thread = Mutex::default();
         let telemetry = Self { shared, gateway, families, messages, instance, since, thread };
-        telemetry.reload(config);
+        telemetry.reload(upstreams);
         Arc::new(telemetry)
     }
 
     /// Applies a new Config. Queued spans are exported to its collector.
-    pub(crate) fn reload(&self, config: &Arc<Config>) {
-        self.shared.settings.reload(config);
+    pub(super) fn reload(&self, upstreams: &Upstreams) {
+        self.shared.settings.reload(upstreams);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if config.telemetry.is_some() && thread.is_none() {
+        if upstreams.config.telemetry.is_some() && thread.is_none() {
             match self.spawn() {
                 Ok(spawned) => *thread = Some(spawned),
                 Err(error) => self.messages.err(format!("weir: telemetry: {error}")),
@@ -117,7 +116,7 @@ impl Telemetry {
             gateway: Arc::clone(&self.gateway),
             families: Arc::clone(&self.families),
             messages: self.messages.clone(),
-            upstreams: Upstreams::new(self.shared.settings.config()),
+            upstreams: self.shared.settings.upstreams(),
             instance: self.instance.clone(),
             since: self.since,
             waiting: VecDeque::new(),
@@ -235,9 +234,9 @@ impl Exporter {
 
     /// Collects new spans and starts due requests; `all` of them if weir stops.
     fn work(&mut self, posts: &mut JoinSet<Sent>, all: bool) {
-        let config = self.shared.settings.config();
-        if !Arc::ptr_eq(&config, &self.upstreams.config) {
-            self.upstreams = Upstreams::new(config);
+        let upstreams = self.shared.settings.upstreams();
+        if !Arc::ptr_eq(&upstreams.config, &self.upstreams.config) {
+            self.upstreams = upstreams;
             self.report.due = None;
             self.idle = Default::default();
         }

@@ -4,12 +4,12 @@
 //! Therefore a panic does not end a thread.
 
 use super::messages::Messages;
+use super::post::Upstreams;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::Notify;
-use weir_config::Config;
 
 /// Properties of a thread.
 pub(super) struct Thread {
@@ -85,27 +85,27 @@ fn report_panics(messages: Messages, thread: &'static str) {
     }));
 }
 
-/// The current Config of a thread, and its notifications.
+/// The current Config of a thread with its TLS, and its notifications.
 pub(super) struct Settings {
-    config: Mutex<Arc<Config>>,
+    upstreams: Mutex<Upstreams>,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) changed: Notify,
 }
 
 impl Settings {
-    pub(super) fn new(config: &Arc<Config>) -> Self {
-        let config = Mutex::new(Arc::clone(config));
-        Self { config, stop: Arc::default(), changed: Notify::new() }
+    pub(super) fn new(upstreams: &Upstreams) -> Self {
+        let upstreams = Mutex::new(upstreams.clone());
+        Self { upstreams, stop: Arc::default(), changed: Notify::new() }
     }
 
     /// Applies a new Config.
-    pub(super) fn reload(&self, config: &Arc<Config>) {
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
+    pub(super) fn reload(&self, upstreams: &Upstreams) {
+        *self.upstreams.lock().unwrap_or_else(PoisonError::into_inner) = upstreams.clone();
         self.changed.notify_one();
     }
 
-    pub(super) fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn upstreams(&self) -> Upstreams {
+        self.upstreams.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn stopped(&self) -> bool {

@@ -1,45 +1,32 @@
 //! Key sets (RFC 7517): those keys of a set that verify signatures of certain algorithms.
 
-use crate::config::{Algorithm, VerificationKey};
+use jsonwebtoken::DecodingKey;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
-use jsonwebtoken::{AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use weir_document::finding::{Fault, codes, nearest};
+use weir_config::{Algorithm, KeyFamily};
+use weir_document::finding::codes;
 
 /// Most keys of one set.
 const KEYS: usize = 100;
 /// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
-pub(crate) const SECRET: usize = 32;
+const SECRET: usize = 32;
 
-/// Signature algorithms (RFC 7518 section 3.1, RFC 8037).
-const ALGORITHMS: [&str; 12] = [
-    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
-    "ES384", "EdDSA",
-];
-
-/// The algorithm of a name such as `RS256`.
-pub(crate) fn algorithm(text: &str) -> Result<Algorithm, Fault> {
-    if text.eq_ignore_ascii_case("none") {
-        return Err(Fault::value("tokens without a signature are never accepted")
-            .code(codes::ALGORITHM_NONE)
-            .help("set the algorithm of the issuer, for example `RS256`"));
-    }
-    match ALGORITHMS.contains(&text).then(|| text.parse()) {
-        Some(Ok(algorithm)) => Ok(algorithm),
-        _ => {
-            let near = nearest(text, ALGORITHMS.into_iter());
-            Err(Fault::value(format!("unsupported algorithm `{text}`")).help(match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("one of {}", ALGORITHMS.join(", ")),
-            }))
-        }
-    }
+/// A key that verifies tokens.
+pub struct VerificationKey {
+    /// Its `kid`, if it has one: tokens with a `kid` are verified with that key only, tokens
+    /// without one with every key that fits the algorithm.
+    pub kid: Option<String>,
+    /// Algorithms of the auth that this key's type (and `alg`, when the JWK says it) fits: the
+    /// guard against algorithm confusion. Never empty.
+    pub algorithms: Vec<Algorithm>,
+    /// The key.
+    pub key: DecodingKey,
 }
 
 /// Where a set comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// The configuration: whatever is wrong with it is told.
     File,
     /// A URL: keys that weir cannot read are left out, and so are shared secrets.
@@ -49,7 +36,7 @@ pub enum Origin {
 /// Why there are no keys, without a word of what stands there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct NoKeys {
+pub(crate) struct NoKeys {
     /// Code of a finding.
     pub code: &'static str,
     /// What is wrong.
@@ -72,7 +59,7 @@ fn fault(message: impl Into<String>) -> NoKeys {
 ///
 /// # Errors
 /// It is no key set, none of its keys fits, or, of a file, something is wrong with one.
-pub fn parse(
+pub(crate) fn parse(
     text: &[u8],
     algorithms: &[Algorithm],
     origin: Origin,
@@ -157,10 +144,8 @@ fn fits_key(algorithm: Algorithm, key: &AlgorithmParameters) -> bool {
         (Algorithm::EdDSA, AlgorithmParameters::OctetKeyPair(ed)) => {
             ed.curve == EllipticCurve::Ed25519
         }
-        (algorithm, AlgorithmParameters::RSA(_)) => algorithm.family() == AlgorithmFamily::Rsa,
-        (algorithm, AlgorithmParameters::OctetKey(_)) => {
-            algorithm.family() == AlgorithmFamily::Hmac
-        }
+        (algorithm, AlgorithmParameters::RSA(_)) => algorithm.family() == KeyFamily::Rsa,
+        (algorithm, AlgorithmParameters::OctetKey(_)) => algorithm.family() == KeyFamily::Hmac,
         _ => false,
     }
 }

@@ -100,7 +100,7 @@ impl<'d> Element<'d> {
     }
 
     /// The text, of a text. Takes no step.
-    pub(in super::super) fn text(self) -> Option<&'d str> {
+    pub(crate) fn text(self) -> Option<&'d str> {
         match self.data() {
             Data::String(text) => Some(self.document.text(*text)),
             _ => None,
@@ -109,12 +109,12 @@ impl<'d> Element<'d> {
 
     /// Whether it is a text that stands in the body as it is, and so stays where it is in memory. Texts
     /// of names that are compared by themselves take each other's place.
-    pub(in super::super) fn stands_in_body(self) -> bool {
+    pub(crate) fn stands_in_body(self) -> bool {
         matches!(self.data(), Data::String(text) if (text.at as usize) < self.document.text.len())
     }
 
     /// The names of an object's members. Takes no step.
-    pub(in super::super) fn names(self) -> impl Iterator<Item = &'d str> {
+    pub(crate) fn names(self) -> impl Iterator<Item = &'d str> {
         let members = match *self.data() {
             Data::Object { members, .. } => members,
             _ => 0,
@@ -125,7 +125,7 @@ impl<'d> Element<'d> {
     }
 
     /// Takes the memory of an error about this value; whether there was enough.
-    pub(in super::super) fn charge_error(self) -> bool {
+    pub(crate) fn charge_error(self) -> bool {
         // The path through the schema is longer than the one through the document.
         let paths = self.document.longest_path.saturating_mul(PATHS);
         charge_error(paths + self.document.error_bytes)
@@ -153,7 +153,7 @@ impl<'d> Element<'d> {
     }
 
     /// Bytes of a text, nothing for other values. Takes no step.
-    pub(in super::super) fn text_length(self) -> i64 {
+    pub(crate) fn text_length(self) -> i64 {
         match self.data() {
             Data::String(text) => text.length.into(),
             _ => 0,
@@ -161,19 +161,19 @@ impl<'d> Element<'d> {
     }
 
     /// Bytes of the names of an object's members. Takes no step.
-    pub(in super::super) fn names_length(self) -> i64 {
+    pub(crate) fn names_length(self) -> i64 {
         let Data::Object { members, .. } = *self.data() else { return 0 };
         let inside = Inside::of(&self.document.entries, self.at as usize, members as usize);
         inside.map(|at| 1 + i64::from(self.document.entries[at as usize].name.length)).sum()
     }
 
     /// Whether an error is void: made when the budget was used up.
-    pub(in super::super) fn is_void(error: &jsonschema::ValidationError<'_>) -> bool {
+    pub(crate) fn is_void(error: &jsonschema::ValidationError<'_>) -> bool {
         matches!(error.instance(), Cow::Borrowed(value) if std::ptr::eq(*value, &raw const VOID))
     }
 
     /// Whether a list has more items than are told.
-    pub(in super::super) fn is_long_list(error: &jsonschema::ValidationError<'_>) -> bool {
+    pub(crate) fn is_long_list(error: &jsonschema::ValidationError<'_>) -> bool {
         error.instance().as_array().is_some_and(|items| items.len() >= COUNTED as usize)
     }
 

@@ -1,9 +1,9 @@
 //! Which schemas count steps of their own: those that others refer to, where following references
 //! could multiply the work, and those with work that accesses to a document do not show.
 
-use super::budget::Weight;
-use super::keywords::{NAMES, PATTERN, STEPS};
+use super::keywords::{NAMES, PATTERN, STEPS, Weight};
 use serde_json::{Map, Value, json};
+use weir_config::validation::{SCHEMA_LISTS, SCHEMA_MEMBERS, SCHEMA_TABLES};
 
 /// Schemas that one may stand for, references followed, before the ones referred to are counted.
 const EXPANDED: u64 = 10_000;
@@ -12,30 +12,12 @@ const FEW: usize = 16;
 /// Formats that are costly to check, and steps a byte.
 const FORMATS: [(&str, i64); 3] = [("regex", 24), ("idn-hostname", 24), ("idn-email", 24)];
 
-/// Members with one schema as their value.
-pub(crate) const ONE: [&str; 11] = [
-    "not",
-    "if",
-    "then",
-    "else",
-    "items",
-    "contains",
-    "additionalProperties",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "contentSchema",
-];
-/// Members with a list of schemas.
-pub(crate) const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Members with schemas by name that a value is compared with.
-pub(crate) const TABLES: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 /// Member with schemas by name that others refer to.
 const DEFS: &str = "$defs";
 
 /// Whether a member has schemas by name.
 fn is_table(key: &str) -> bool {
-    key == DEFS || TABLES.contains(&key)
+    key == DEFS || SCHEMA_TABLES.contains(&key)
 }
 
 /// What limits the comparison with a schema.
@@ -89,8 +71,8 @@ fn backtracks(pattern: &str) -> bool {
 fn for_each_below_mut(members: &mut Map<String, Value>, each: &mut dyn FnMut(&mut Value)) {
     for (key, value) in members {
         match (key.as_str(), value) {
-            (key, value) if ONE.contains(&key) => each(value),
-            (key, Value::Array(list)) if LISTS.contains(&key) => {
+            (key, value) if SCHEMA_MEMBERS.contains(&key) => each(value),
+            (key, Value::Array(list)) if SCHEMA_LISTS.contains(&key) => {
                 list.iter_mut().for_each(&mut *each);
             }
             (key, Value::Object(table)) if is_table(key) => {
@@ -104,8 +86,10 @@ fn for_each_below_mut(members: &mut Map<String, Value>, each: &mut dyn FnMut(&mu
 fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
     for (key, value) in members {
         match (key.as_str(), value) {
-            (key, value) if ONE.contains(&key) => each(value),
-            (key, Value::Array(list)) if LISTS.contains(&key) => list.iter().for_each(&mut *each),
+            (key, value) if SCHEMA_MEMBERS.contains(&key) => each(value),
+            (key, Value::Array(list)) if SCHEMA_LISTS.contains(&key) => {
+                list.iter().for_each(&mut *each)
+            }
             (key, Value::Object(table)) if is_table(key) => {
                 table.values().for_each(&mut *each);
             }

@@ -1,20 +1,25 @@
 //! Tests of budgets: what multiplies work or memory is given up, in both passes; all else is
 //! compared as before.
 
-use super::super::*;
+use super::{Body, SCHEMA, compiled, schemas};
+use crate::document::VALUES;
+use crate::{Fault, MAX_VIOLATIONS, RequestParts, keywords, weights};
 use serde_json::{Map, Value, json};
+use weir_config::validation::{
+    BodyCheck, Content, MAX_BODY_BYTES, Parameter, Place, Style, Violation,
+};
 
 /// A body that is compared with this schema.
-fn content(mut schema: Value) -> Content {
+fn content(mut schema: Value) -> Body {
     let plain = schema.clone();
     weights::take_patterns(&mut schema);
     weights::add(&mut schema);
     let validator = keywords::validator(&schema).expect("a schema");
-    let check = BodyCheck::Json(Some(Arc::new(Schema::new(validator, &plain))));
-    Content { range: "application/json".to_owned(), check }
+    let check = BodyCheck::Json(Some(SCHEMA));
+    Body(Content { range: "application/json".to_owned(), check }, compiled(validator, &plain))
 }
 
-fn is_over_budget(content: &Content, body: &str) -> bool {
+fn is_over_budget(content: &Body, body: &str) -> bool {
     match content.check(body.as_bytes()) {
         Err(Fault::OverBudget(_)) => true,
         Err(Fault::Violations(_)) | Ok(()) => false,
@@ -22,7 +27,7 @@ fn is_over_budget(content: &Content, body: &str) -> bool {
     }
 }
 
-fn violations(content: &Content, body: &str) -> Vec<Violation> {
+fn violations(content: &Body, body: &str) -> Vec<Violation> {
     match content.check(body.as_bytes()) {
         Err(Fault::Violations(violations)) => violations,
         other => panic!("{other:?}"),
@@ -58,13 +63,13 @@ fn the_errors_of_branches_are_bounded() {
     let branches: Vec<_> = (0..20).map(|i| json!({"required": [format!("m{i}")]})).collect();
     let list = content(json!({"items": {"oneOf": branches}}));
     let found = violations(&list, &format!("[{}{{}}]", "{},".repeat(100_000)));
-    assert_eq!(found.len(), MOST);
+    assert_eq!(found.len(), MAX_VIOLATIONS);
     assert_eq!((found[3].pointer.as_str(), found[3].place), ("/3", Place::Body));
     // Errors that copy what `not` says.
     let long: Vec<_> = (0..2000).map(|i| json!({"const": format!("{i:0>100}")})).collect();
     let list = content(json!({"items": {"not": {"not": {"anyOf": long}}}}));
     let found = violations(&list, &format!("[{}1]", "1,".repeat(900)));
-    assert!((5..=MOST).contains(&found.len()), "{}", found.len());
+    assert!((5..=MAX_VIOLATIONS).contains(&found.len()), "{}", found.len());
     // Names of which none is expected, by branches.
     let branches: Vec<_> = (0..200)
         .map(|i| json!({"additionalProperties": false, "properties": {format!("p{i}"): true, "q": true}}))
@@ -107,8 +112,8 @@ fn long_bodies_and_many_values_are_over_budget() {
     assert!(is_over_budget(&content, &zeros(VALUES)));
     assert!(is_over_budget(&content, &nested(60, "[", &zeros(VALUES), "]")));
     let text = |length: usize| format!("[\"{}\"]", "x".repeat(length - 4));
-    assert_eq!(content.check(text(LONGEST).as_bytes()), Ok(()));
-    assert!(is_over_budget(&content, &text(LONGEST + 1)));
+    assert_eq!(content.check(text(MAX_BODY_BYTES).as_bytes()), Ok(()));
+    assert!(is_over_budget(&content, &text(MAX_BODY_BYTES + 1)));
 }
 
 #[test]
@@ -179,16 +184,13 @@ fn a_pattern_that_is_given_up_refuses_and_says_so() {
 
 #[test]
 fn forms_and_queries_with_too_many_fields_are_over_budget() {
-    let mut schema = json!({"properties": {"p": {"type": "integer"}}});
-    weights::add(&mut schema);
-    let validator = jsonschema::ValidationOptions::default().build(&schema).expect("a schema");
-    let schema = Arc::new(Schema::new(validator, &schema));
-    let check = BodyCheck::Form(Arc::clone(&schema));
-    let form = Content { range: "application/x-www-form-urlencoded".to_owned(), check };
+    let schemas = schemas(&json!({"properties": {"p": {"type": "integer"}}}));
+    let range = "application/x-www-form-urlencoded".to_owned();
+    let form = Body(Content { range, check: BodyCheck::Form(SCHEMA) }, schemas.clone());
     // Fields behind the last one that is looked at would pass as they are.
     let fields: String = (0..10_000).map(|i| format!("f{i}&")).collect();
     assert!(is_over_budget(&form, &format!("{fields}p=x")));
-    assert!(form.check(&vec![b'x'; LONGEST + 1]).is_err());
+    assert!(form.check(&vec![b'x'; MAX_BODY_BYTES + 1]).is_err());
     let parameter = Parameter {
         name: "p".to_owned(),
         place: Place::Query,
@@ -196,18 +198,11 @@ fn forms_and_queries_with_too_many_fields_are_over_budget() {
         empty: false,
         style: Style::Form,
         explode: true,
-        schema,
+        schema: SCHEMA,
     };
     let query = format!("{}p=x", "f&".repeat(10_000));
     let parts = RequestParts { path: &[], query: &query, headers: &|_| Vec::new() };
-    let validation = Validation {
-        requests: Enforcement::Enforce,
-        responses: Enforcement::Off,
-        parameters: vec![parameter],
-        body: None,
-        answers: Vec::new(),
-    };
-    assert!(matches!(validation.check_parameters(&parts), Err(Fault::OverBudget(_))));
+    assert!(matches!(schemas.check_parameters(&[parameter], &parts), Err(Fault::OverBudget(_))));
 }
 
 #[test]

@@ -15,7 +15,7 @@ impl<'t> Document<'t> {
     ///
     /// # Errors
     /// What is wrong with it and where, without a word of what stands there.
-    pub(in super::super) fn parse(bytes: &'t [u8]) -> Result<Self, Unread> {
+    pub(crate) fn parse(bytes: &'t [u8]) -> Result<Self, Unread> {
         let mut document = Self::default();
         match document.read(bytes) {
             Ok(()) => Ok(document),

@@ -1,52 +1,12 @@
 //! Parameters of a request, read by style (OAS 3.1 section "Style Values", RFC 6570).
 
-use super::document::{Document, Unread};
-use super::shape::{Shape, Types};
-use super::{Fault, OVER_BUDGET, Place, Schema, Violation, budget};
+use crate::budget;
+use crate::document::{Document, Unread};
+use crate::schema::{Fault, OVER_BUDGET, Schema, over_budget};
 use jsonschema_value::Node as _;
 use serde_json::{Map, Value};
-use std::sync::Arc;
-use weir_expr::url_encoding::percent_decode;
-
-/// One parameter.
-#[derive(Debug)]
-pub struct Parameter {
-    /// Its name; of a header in lower case.
-    pub name: String,
-    /// Where it stands.
-    pub place: Place,
-    /// It must be there.
-    pub required: bool,
-    /// It may be there without a value, whatever its schema.
-    pub empty: bool,
-    /// How it is written.
-    pub style: Style,
-    /// Arrays and objects are spread over several fields.
-    pub explode: bool,
-    /// What it must be.
-    pub schema: Arc<Schema>,
-}
-
-/// How a value is written as a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// `a,b` in a path or header.
-    Simple,
-    /// `.a.b` in a path.
-    Label,
-    /// `;name=a` in a path.
-    Matrix,
-    /// `name=a,b` in a query or cookie.
-    Form,
-    /// `name=a%20b`.
-    Space,
-    /// `name=a|b`.
-    Pipe,
-    /// `name[member]=a`.
-    Deep,
-    /// JSON (`content: {application/json: …}`).
-    Json,
-}
+use weir_config::validation::{Parameter, Place, Shape, Style, Types, Violation};
+use weir_expr::url_encoding::{self, percent_decode};
 
 /// A request as far as parameters are concerned.
 #[derive(Clone, Copy)]
@@ -62,7 +22,7 @@ pub struct RequestParts<'a> {
 /// Most items of one parameter, fields of a query or form, and cookies.
 const ITEMS: usize = 10_000;
 /// What is said of more.
-pub(super) const TOO_MANY: &str = "the number of items exceeds the budget of the validation";
+pub(crate) const TOO_MANY: &str = "the number of items exceeds the budget of the validation";
 
 /// What a parameter says.
 enum Written {
@@ -76,44 +36,53 @@ enum Written {
     TooMany,
 }
 
-impl Parameter {
-    /// Looks at the parameter of a request.
-    pub(super) fn check(&self, parts: &RequestParts<'_>) -> Result<(), Fault> {
-        let over_budget = |why| Err(Fault::over_budget(self.place, &self.name, why));
-        let fault = |detail: &str| {
-            Err(Fault::Violations(vec![Violation::new(self.place, &self.name, detail)]))
-        };
+/// A parameter with its schema.
+#[derive(Clone, Copy)]
+pub(crate) struct CompiledParameter<'p> {
+    pub(crate) parameter: &'p Parameter,
+    pub(crate) schema: &'p Schema,
+}
+
+impl CompiledParameter<'_> {
+    /// Checks the parameter of a request.
+    pub(crate) fn check(self, parts: &RequestParts<'_>) -> Result<(), Fault> {
+        let place = (self.parameter.place, self.parameter.name.as_str());
+        let fault =
+            |detail: &str| Err(Fault::Violations(vec![Violation::new(place.0, place.1, detail)]));
         let values = match self.read(parts) {
-            Written::Absent if self.required => return fault("the parameter is required"),
+            Written::Absent if self.parameter.required => {
+                return fault("the parameter is required");
+            }
             Written::Absent => return Ok(()),
             Written::Repeated => return fault("the parameter is repeated"),
             Written::Malformed(why) => return fault(&why),
-            Written::TooMany => return over_budget(TOO_MANY),
+            Written::TooMany => return Err(over_budget(place, TOO_MANY)),
             Written::Values(values) => values,
         };
-        if self.empty && matches!(values.first(), Some(Value::String(text)) if text.is_empty()) {
+        if self.parameter.empty
+            && matches!(values.first(), Some(Value::String(text)) if text.is_empty())
+        {
             return Ok(());
         }
         for value in &values {
             match self.schema.is_valid(value) {
                 Some(true) => return Ok(()),
                 Some(false) => {}
-                None => return over_budget(OVER_BUDGET),
+                None => return Err(over_budget(place, OVER_BUDGET)),
             }
         }
         let Some(value) = values.first() else { return Ok(()) };
-        let place = (self.place, self.name.as_str());
         self.schema.check(&mut Document::of(value), place, budget::BASE_STEPS)
     }
 
-    fn read(&self, parts: &RequestParts<'_>) -> Written {
-        match self.place {
+    fn read(self, parts: &RequestParts<'_>) -> Written {
+        match self.parameter.place {
             Place::Path => {
-                let found = parts.path.iter().find(|(name, _)| *name == self.name);
+                let found = parts.path.iter().find(|(name, _)| *name == self.parameter.name);
                 found.map_or(Written::Absent, |(_, raw)| self.segment(raw))
             }
             Place::Header => {
-                let values = (parts.headers)(&self.name);
+                let values = (parts.headers)(&self.parameter.name);
                 match values.len() {
                     0 => Written::Absent,
                     // Fields of one name are one list (RFC 9110 section 5.3).
@@ -134,16 +103,16 @@ impl Parameter {
                 }
                 let pairs = parts.query.split('&').filter(|p| !p.is_empty()).map(|p| split(p, '='));
                 let pairs: Vec<_> = pairs.collect();
-                self.fields(&pairs, |text| weir_expr::url_encoding::decode(text.as_bytes()))
+                self.fields(&pairs, |text| url_encoding::decode(text.as_bytes()))
             }
             Place::Body | Place::Status => Written::Absent,
         }
     }
 
     /// A whole value without a name in front: of a header, or a path segment of simple style.
-    fn plain(&self, raw: &str, decode: impl Fn(&str) -> String) -> Written {
+    fn plain(self, raw: &str, decode: impl Fn(&str) -> String) -> Written {
         let shape = &self.schema.shape;
-        if self.style == Style::Json {
+        if self.parameter.style == Style::Json {
             return as_json(&decode(raw));
         }
         if has_many(raw, b',') {
@@ -154,7 +123,7 @@ impl Parameter {
             return list(shape, items().map(decode));
         }
         if shape.types.has(Types::OBJECT) {
-            let pairs = if self.explode {
+            let pairs = if self.parameter.explode {
                 items().map(|item| split(item, '=')).map(|(n, v)| (decode(n), decode(v))).collect()
             } else {
                 in_turn(items().map(decode))
@@ -164,14 +133,14 @@ impl Parameter {
         Written::Values(shape.readings(&decode(raw)))
     }
 
-    fn segment(&self, raw: &str) -> Written {
+    fn segment(self, raw: &str) -> Written {
         let shape = &self.schema.shape;
         let malformed =
             |what: &str| Written::Malformed(format!("the value does not begin with `{what}`"));
-        match self.style {
+        match self.parameter.style {
             Style::Label => {
                 let Some(raw) = raw.strip_prefix('.') else { return malformed(".") };
-                let separator = if self.explode { b'.' } else { b',' };
+                let separator = if self.parameter.explode { b'.' } else { b',' };
                 if has_many(raw, separator) {
                     return Written::TooMany;
                 }
@@ -182,7 +151,7 @@ impl Parameter {
                     let spread = || items().map(|item| split(item, '='));
                     object(
                         shape,
-                        match self.explode {
+                        match self.parameter.explode {
                             true => spread()
                                 .map(|(n, v)| (percent_decode(n), percent_decode(v)))
                                 .collect(),
@@ -206,21 +175,27 @@ impl Parameter {
     }
 
     /// Named fields: of a query, cookies or matrix style.
-    fn fields(&self, pairs: &[(&str, &str)], decode: impl Fn(&str) -> String) -> Written {
+    fn fields(self, pairs: &[(&str, &str)], decode: impl Fn(&str) -> String) -> Written {
         let shape = &self.schema.shape;
         let is_object = shape.types.has(Types::OBJECT) && !shape.types.has(Types::ARRAY);
-        if self.style == Style::Deep {
+        if self.parameter.style == Style::Deep {
             return self.deep(pairs, decode);
         }
-        if is_object && self.explode && self.style != Style::Json {
+        if is_object && self.parameter.explode && self.parameter.style != Style::Json {
             let named = pairs.iter().map(|(n, v)| (decode(n), decode(v)));
             let members: Vec<_> = named.filter(|(n, _)| shape.member(n).is_some()).collect();
             return if members.is_empty() { Written::Absent } else { object(shape, members) };
         }
-        let mine: Vec<&str> =
-            pairs.iter().filter(|(n, _)| decode(n) == self.name).map(|(_, v)| *v).collect();
+        let mine: Vec<&str> = pairs
+            .iter()
+            .filter(|(n, _)| decode(n) == self.parameter.name)
+            .map(|(_, v)| *v)
+            .collect();
         let [first, more @ ..] = mine.as_slice() else { return Written::Absent };
-        if shape.types.has(Types::ARRAY) && self.explode && self.style != Style::Json {
+        if shape.types.has(Types::ARRAY)
+            && self.parameter.explode
+            && self.parameter.style != Style::Json
+        {
             let written = list(shape, mine.iter().map(|v| decode(v)));
             return match written {
                 // A text where a list of such may stand as well.
@@ -234,7 +209,7 @@ impl Parameter {
         if !more.is_empty() {
             return Written::Repeated;
         }
-        let separators: &[&str] = match self.style {
+        let separators: &[&str] = match self.parameter.style {
             Style::Space => &["%20", "+"],
             Style::Pipe => &["|", "%7C", "%7c"],
             Style::Json => return as_json(&decode(first)),
@@ -251,9 +226,10 @@ impl Parameter {
         Written::Values(shape.readings(&decode(first)))
     }
 
-    fn deep(&self, pairs: &[(&str, &str)], decode: impl Fn(&str) -> String) -> Written {
+    fn deep(self, pairs: &[(&str, &str)], decode: impl Fn(&str) -> String) -> Written {
         let member = |name: &str| {
-            let inner = name.strip_prefix(&*self.name)?.strip_prefix('[')?.strip_suffix(']')?;
+            let inner =
+                name.strip_prefix(&*self.parameter.name)?.strip_prefix('[')?.strip_suffix(']')?;
             (!inner.contains(['[', ']'])).then(|| inner.to_owned())
         };
         let named = pairs.iter().map(|(n, v)| (decode(n), decode(v)));
@@ -340,7 +316,7 @@ fn members(shape: &Shape, pairs: impl IntoIterator<Item = (String, String)>) -> 
 
 /// The fields of a form as an object. Of fields that repeat where the schema has no list all are
 /// kept, as a list, which no such schema accepts. `None`: too many fields.
-pub(super) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
+pub(crate) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
     let fields = || bytes.split(|&b| b == b'&').filter(|f| !f.is_empty());
     if fields().nth(ITEMS).is_some() {
         return None;
@@ -349,7 +325,7 @@ pub(super) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
         fields().map(|field| {
             let at = field.iter().position(|&b| b == b'=').unwrap_or(field.len());
             let value = field.get(at + 1..).unwrap_or_default();
-            (weir_expr::url_encoding::decode(&field[..at]), weir_expr::url_encoding::decode(value))
+            (url_encoding::decode(&field[..at]), url_encoding::decode(value))
         })
     };
     Some(members(shape, pairs()).unwrap_or_else(|| {

@@ -1,11 +1,12 @@
 //! The library that compares, set up, and the keywords of weir's own by which it takes steps of the
 //! budget. No document can have them: members with `x-` are left out of copies.
 
-use super::budget::{Weight, charge};
+use super::budget::charge;
 use super::document::{Documents, Element};
 use super::pattern::Pattern;
 use jsonschema::paths::Location;
 use jsonschema::{Keyword, ValidationError};
+use jsonschema_value::Node as _;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,8 +18,11 @@ pub(super) const PATTERN: &str = "x-weir-pattern";
 /// Counts the steps of the library's matches of the members' names with these patterns.
 pub(super) const NAMES: &str = "x-weir-names";
 
-/// SourceMap with at least so many bytes are matched once in both passes of a comparison.
+/// Texts of at least so many bytes are matched once in both passes of a comparison.
 const LONG: usize = 4096;
+
+/// Steps of a visit of a counted schema: its result may be kept, and costs more than an access.
+const VISIT: i64 = 32;
 
 thread_local! {
     /// Which long texts match which patterns, by where both stand in memory.
@@ -144,5 +148,50 @@ impl<'i> Keyword<'i, Documents> for Names {
         instance
             .names()
             .all(|name| charge(1) && self.0.iter().all(|pattern| pattern.charge_match(name)))
+    }
+}
+
+/// What the schema behind [`STEPS`] costs that accesses to the document do not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    /// Steps of each visit.
+    pub(super) visit: i64,
+    /// Steps of each byte of a text.
+    pub(super) byte: i64,
+    /// Steps of each byte of the members' names.
+    pub(super) name: i64,
+}
+
+impl Weight {
+    /// As the value of the keyword.
+    pub(super) fn to_value(self) -> Value {
+        Value::from(vec![self.visit, self.byte, self.name])
+    }
+
+    /// Of a value of the keyword.
+    pub(super) fn of(value: &Value) -> Self {
+        let number = |at: usize| value.get(at).and_then(Value::as_i64).unwrap_or_default();
+        Self { visit: number(0), byte: number(1), name: number(2) }
+    }
+}
+
+impl<'i> Keyword<'i, Documents> for Weight {
+    fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(instance) {
+            return Ok(());
+        }
+        Err(ValidationError::custom("the budget of the validation is exhausted"))
+    }
+
+    fn is_valid(&self, instance: Element<'i>) -> bool {
+        let mut steps = VISIT + self.visit;
+        if self.byte > 0 {
+            steps += self.byte.saturating_mul(instance.text_length());
+        }
+        if self.name > 0 && instance.as_object().is_some() {
+            let names = instance.names_length();
+            steps += self.name.saturating_mul(names);
+        }
+        charge(steps)
     }
 }

@@ -5,31 +5,24 @@
 //! documents appear empty and the schemas that others refer to match nothing, so that the comparison
 //! ends soon; its result is then void.
 
-use super::document::{Documents, Element};
-use jsonschema::{Keyword, ValidationError};
-use jsonschema_value::Node as _;
-use serde_json::Value;
 use std::cell::Cell;
 
 /// Steps of any value.
-pub(super) const BASE_STEPS: i64 = 200_000;
+pub(crate) const BASE_STEPS: i64 = 200_000;
 /// Steps of a body for each of its bytes.
 const STEPS_PER_BYTE: i64 = 128;
 /// Most steps of a body, however long. A step takes some 4 ns.
 const MOST_STEPS: i64 = 8_000_000;
 /// Most steps of collecting errors: steps that make errors take longer.
-pub(super) const MOST_ERROR_STEPS: i64 = 3_000_000;
+pub(crate) const MOST_ERROR_STEPS: i64 = 3_000_000;
 /// Most steps of patterns that backtrack, of one comparison.
 const BACKTRACKING_STEPS: i64 = 4_000_000;
 /// Most bytes that the errors and name sets of one comparison take.
-pub(super) const MEMORY: i64 = 8 << 20;
+pub(crate) const MEMORY: i64 = 8 << 20;
 /// Bytes of one error at most, without its path and its copies of the schema.
 const ERROR: i64 = 1024;
 /// Bytes of a name that is kept, without its text.
 const NAME: i64 = 64;
-/// Steps of a visit of a counted schema: its result may be kept, and costs more than an access.
-const VISIT: i64 = 32;
-
 thread_local! {
     /// What is left to the comparison that this thread runs. Outside of one nothing is counted.
     static LEFT: Left = const {
@@ -67,14 +60,14 @@ impl Drop for Outer {
 }
 
 /// Steps of a body of this length in bytes.
-pub(super) fn of_body(bytes: usize) -> i64 {
+pub(crate) fn of_body(bytes: usize) -> i64 {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(BASE_STEPS).min(MOST_STEPS)
 }
 
 /// Runs a comparison within so many steps and bytes, and within what is left of the one around it.
 /// `None`: they were not enough.
-pub(super) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Option<T> {
+pub(crate) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Option<T> {
     let (mut outer, given) = LEFT.with(|left| {
         let outer = Outer {
             steps: left.steps.get(),
@@ -97,13 +90,13 @@ pub(super) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Op
 
 /// Takes steps; whether there were enough.
 #[inline]
-pub(super) fn charge(steps: i64) -> bool {
+pub(crate) fn charge(steps: i64) -> bool {
     LEFT.with(|left| take(&left.steps, steps))
 }
 
 /// Takes a step for a name of this length, and the memory that a copy of it takes.
 #[inline]
-pub(super) fn charge_name(length: u32) -> bool {
+pub(crate) fn charge_name(length: u32) -> bool {
     LEFT.with(|left| {
         if !take(&left.memory, NAME + i64::from(length)) {
             left.steps.set(-1);
@@ -114,7 +107,7 @@ pub(super) fn charge_name(length: u32) -> bool {
 
 /// Takes steps of patterns that backtrack, which have a number of their own: what is charged is the
 /// most that they may take. Whether there were enough.
-pub(super) fn charge_backtracking(steps: i64) -> bool {
+pub(crate) fn charge_backtracking(steps: i64) -> bool {
     LEFT.with(|left| {
         if !take(&left.backtracking, steps) {
             left.steps.set(-1);
@@ -133,7 +126,7 @@ fn take(left: &Cell<i64>, taken: i64) -> bool {
 
 /// Takes the memory of an error with so many bytes of path and copies; whether there was enough. An
 /// error that is made once there is not is void.
-pub(super) fn charge_error(bytes: usize) -> bool {
+pub(crate) fn charge_error(bytes: usize) -> bool {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     LEFT.with(|left| {
         if !take(&left.memory, bytes.saturating_add(ERROR)) {
@@ -142,51 +135,3 @@ pub(super) fn charge_error(bytes: usize) -> bool {
         left.steps.get() >= 0
     })
 }
-
-/// What the schema behind [`super::keywords::STEPS`] costs that accesses to the document do not show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Weight {
-    /// Steps of each visit.
-    pub(super) visit: i64,
-    /// Steps of each byte of a text.
-    pub(super) byte: i64,
-    /// Steps of each byte of the members' names.
-    pub(super) name: i64,
-}
-
-impl Weight {
-    /// As the value of the keyword.
-    pub(super) fn to_value(self) -> Value {
-        Value::from(vec![self.visit, self.byte, self.name])
-    }
-
-    /// Of a value of the keyword.
-    pub(super) fn of(value: &Value) -> Self {
-        let number = |at: usize| value.get(at).and_then(Value::as_i64).unwrap_or_default();
-        Self { visit: number(0), byte: number(1), name: number(2) }
-    }
-}
-
-impl<'i> Keyword<'i, Documents> for Weight {
-    fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
-        if self.is_valid(instance) {
-            return Ok(());
-        }
-        Err(ValidationError::custom("the budget of the validation is exhausted"))
-    }
-
-    fn is_valid(&self, instance: Element<'i>) -> bool {
-        let mut steps = VISIT + self.visit;
-        if self.byte > 0 {
-            steps += self.byte.saturating_mul(instance.text_length());
-        }
-        if self.name > 0 && instance.as_object().is_some() {
-            let names = instance.names_length();
-            steps += self.name.saturating_mul(names);
-        }
-        charge(steps)
-    }
-}
-
-#[cfg(test)]
-mod tests;

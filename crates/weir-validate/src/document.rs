@@ -3,7 +3,7 @@
 //! which a tree does; `jsonschema` compares schemas with it as with any representation of JSON.
 //!
 //! Refused is what nests deeper than [`DEPTH`], and an object in which a member stands twice, since
-//! whoever reads it next might take the other one. What is longer than [`LONGEST`] or has more than
+//! whoever reads it next might take the other one. What is longer than `MAX_BODY_BYTES` or has more than
 //! [`VALUES`] values is over budget.
 
 mod compare;
@@ -18,12 +18,10 @@ use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
 /// Deepest nesting of a body.
-pub const DEPTH: usize = 64;
-/// Longest body that is compared with a schema, in bytes: reading it takes time.
-pub const LONGEST: usize = 16 << 20;
+pub(crate) const DEPTH: usize = 64;
 /// Most values in a body, including lists and objects: each takes 32 bytes, and up to 16 more as a
 /// member.
-pub const VALUES: usize = 1 << 19;
+pub(crate) const VALUES: usize = 1 << 19;
 /// Members of objects with more than these are found by their marks.
 const FEW: usize = 8;
 
@@ -272,9 +270,9 @@ impl<'t> Document<'t> {
     }
 }
 
-/// As it stands in an entry. It fits: see [`LONGEST`].
+/// As it stands in an entry. It fits: see `MAX_BODY_BYTES`.
 fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("what is no longer than LONGEST")
+    u32::try_from(count).expect("what is no longer than MAX_BODY_BYTES")
 }
 
 /// Places of the items of a list or the members of an object.
