@@ -1,4 +1,4 @@
-//! Where a request came from, and when.
+//! Source and time of a request.
 
 use crate::replay::Replay;
 use std::net::SocketAddr;
@@ -9,15 +9,15 @@ use weir_http::forwarded::Client;
 use weir_record::transaction_id::TransactionId;
 use weir_wire::Version;
 
-/// Where a request came from, and when.
+/// Source and time of a request.
 #[derive(Debug)]
 pub struct Arrival {
     /// Transaction id (UUIDv7), as text.
     pub id: TransactionId,
     pub(crate) started: Instant,
-    /// Seconds since 1970 when it started.
+    /// Start, in seconds since 1970.
     pub unix: u64,
-    /// Microseconds since 1970 when it started.
+    /// Start, in microseconds since 1970.
     pub(crate) received_us: u64,
     /// The other end of the connection, or the source that the PROXY protocol names.
     pub peer: SocketAddr,
@@ -28,11 +28,11 @@ pub struct Arrival {
     pub(crate) protocol: Protocol,
     /// Certificate of the client, from the TLS handshake.
     pub certificate: Option<Rc<Certificate>>,
-    /// There if weir itself sends the request again.
+    /// Present if weir itself resubmits the request.
     pub(crate) replay: Option<Box<Replay>>,
 }
 
-/// Protocol a request came by.
+/// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.0 or HTTP/1.1.
@@ -44,7 +44,7 @@ pub enum Protocol {
 }
 
 impl Arrival {
-    /// Of no request yet.
+    /// An arrival before the first request.
     pub(crate) fn new() -> Self {
         let peer = SocketAddr::from(([0; 4], 0));
         Self {
@@ -61,7 +61,7 @@ impl Arrival {
         }
     }
 
-    /// Sets the host of the request, whose head has this authority.
+    /// Sets the host of the request from the authority of its head.
     pub(crate) fn set_host(&mut self, authority: &str) {
         self.host.clear();
         push_host(&mut self.host, self.client.host.as_deref().unwrap_or(authority));

@@ -1,4 +1,4 @@
-//! Requests to authorization servers: key sets (RFC 7517) and introspection of tokens (RFC 7662), on
+//! Requests to authorization servers: key sets (RFC 7517) and token introspection (RFC 7662), on
 //! the worker's own connections.
 
 use crate::fetch;
@@ -20,8 +20,8 @@ pub fn refresh_key_sets(live: &Rc<Live>) {
     }
 }
 
-/// Waits for a fetch of an auth's key set, if one may begin or is under way, at most until
-/// `deadline`. Says whether one has ended.
+/// Waits for a fetch of an auth's key set, if one may start or is in flight, at most until
+/// `deadline`. Returns whether a fetch has ended.
 pub(crate) async fn wait_for_keys(
     live: &Rc<Live>,
     auth: AuthId,
@@ -33,7 +33,7 @@ pub(crate) async fn wait_for_keys(
     }
 }
 
-/// Fetches a set, unless a task does already.
+/// Fetches a key set, unless another task does.
 fn fetch_key_set(live: &Rc<Live>, set: &Arc<KeySet>) {
     let Some(lease) = set.lease() else { return };
     let live = Rc::clone(live);
@@ -58,9 +58,8 @@ fn fetch_key_set(live: &Rc<Live>, set: &Arc<KeySet>) {
     });
 }
 
-/// Has a token introspected, or waits for the introspection that is under way, at most until
-/// `deadline`; says whether there may be a response now. `now` are the seconds since 1970 when the
-/// request came.
+/// Introspects a token, or waits for the introspection in flight, at most until `deadline`; returns
+/// whether a response may be available. `now` is the arrival of the request in seconds since 1970.
 pub(crate) async fn introspect(
     live: &Rc<Live>,
     auth: AuthId,
@@ -77,7 +76,7 @@ pub(crate) async fn introspect(
     source.wait(auth, token, deadline, start).await
 }
 
-/// In a task of its own: a client that leaves takes nothing with it.
+/// A separate task: the introspection continues if the client disconnects.
 async fn request(live: Rc<Live>, in_flight: InFlight, token: Vec<u8>, now: u64) {
     let settings = in_flight.settings();
     let body =

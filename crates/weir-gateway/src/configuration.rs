@@ -1,5 +1,5 @@
-//! Loading a configuration: resolved to plain data, then compiled. What cannot be compiled is a
-//! finding among the others.
+//! Loading a configuration: resolved to plain data, then compiled. Compile errors are reported as
+//! findings.
 
 use crate::compiled::Compiled;
 use weir_config::{Config, Loaded, Source};

@@ -6,10 +6,10 @@ use weir_config::{ConsumerId, Proxy};
 use weir_limit::LimitStatus;
 use weir_model::UpstreamId;
 
-/// The decisions of the stages about one request, as far as it has come.
+/// The decisions of the stages about one request, up to the current stage.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    /// Index of its API.
+    /// Index of the API.
     pub api: Option<usize>,
     /// Indexes of API and route.
     pub route: Option<(usize, usize)>,
@@ -18,16 +18,16 @@ pub struct Decisions {
     /// Status of the tightest limit of the caller.
     pub(crate) limit_status: Option<LimitStatus>,
     pub(crate) selection: Selection,
-    /// It has passed every policy: it may have effects.
+    /// The request has passed every policy and may have effects.
     pub admitted: bool,
 }
 
-/// What the handler of a route has selected for a request.
+/// The selection of a route's handler for a request.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// The upstream of traffic splitting, if one.
+    /// The upstream selected by traffic splitting, if any.
     pub split: Option<UpstreamId>,
-    /// Mirrors of the proxy, by their indexes.
+    /// Indexes of the mirrors of the proxy.
     pub(crate) mirrors: Vec<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Selection {
 }
 
 impl Decisions {
-    /// The consumer who calls, if that is known.
+    /// The consumer of the caller, if known.
     pub(crate) fn consumer(&self) -> Option<ConsumerId> {
         self.principal.as_deref().and_then(Principal::consumer)
     }

@@ -32,11 +32,11 @@ use weir_telemetry::spans::RequestSpan;
 use weir_upstream::Upgraded;
 use weir_wire::{Framing, Method, RequestHead, ResponseHead, Version};
 
-/// One request in flight. Its memory serves request after request, of whatever connection: see
+/// One request in flight. Its memory is reused by later requests, of any connection: see
 /// [`Exchange::take`].
 #[derive(Debug)]
 pub struct Exchange {
-    /// The worker that serves it.
+    /// The worker that serves the request.
     pub worker: &'static Worker,
     /// How the request arrived.
     pub arrival: Arrival,
@@ -44,30 +44,30 @@ pub struct Exchange {
     pub request: RequestHead,
     /// Head of the response.
     pub response: ResponseHead,
-    /// Of its connection.
+    /// Deadline of the connection.
     pub deadline: Rc<Deadline>,
-    /// The Config that it started with; there while it is in flight.
+    /// The Config at the start of the request; present while the request is in flight.
     live: Option<Rc<Live>>,
-    /// What was decided so far.
+    /// Decisions of the stages.
     pub decisions: Decisions,
-    /// Its record.
+    /// The record of the request.
     pub record: RecordBuilder,
-    /// There once an upstream has agreed to another protocol, until that is spoken.
+    /// Present from the 101 of an upstream until the tunnel starts.
     pub upgraded: Option<Box<Upgraded>>,
-    /// Interim responses that the client is still to get, as encoded.
+    /// Encoded interim responses that are to be sent to the client.
     pub interim: Rc<RefCell<Vec<u8>>>,
 }
 
-/// Most exchanges kept for reuse by one worker.
+/// Maximum number of exchanges kept for reuse by one worker.
 const KEPT_EXCHANGES: usize = 256;
 
-/// The exchanges of a worker that have no connection.
+/// The exchanges of a worker without a connection.
 #[derive(Default)]
 struct Pool {
-    /// The last used one last: the one the cache still holds.
+    /// Last in, first out: the last one is still in the CPU cache.
     #[expect(clippy::vec_box, reason = "an exchange is handed out without being copied")]
     free: RefCell<Vec<Box<Exchange>>>,
-    /// Their deadline.
+    /// The deadline of exchanges without a connection.
     no_deadline: Rc<Deadline>,
 }
 
@@ -76,7 +76,7 @@ thread_local! {
 }
 
 impl Exchange {
-    /// One for a connection that has something to say.
+    /// Takes an exchange from the pool for a connection with a request.
     pub fn take(
         worker: &'static Worker,
         peer: SocketAddr,
@@ -91,7 +91,7 @@ impl Exchange {
         exchange
     }
 
-    /// Keeps one that is over for the next request.
+    /// Returns a finished exchange to the pool.
     pub fn give_back(mut self: Box<Self>) {
         POOL.with(|pool| {
             let mut free = pool.free.borrow_mut();
@@ -102,7 +102,7 @@ impl Exchange {
         });
     }
 
-    /// A new one, for no connection yet.
+    /// A new exchange without a connection.
     fn new(worker: &'static Worker, deadline: Rc<Deadline>) -> Self {
         Self {
             worker,
@@ -118,7 +118,7 @@ impl Exchange {
         }
     }
 
-    /// Goes to a connection.
+    /// Assigns the exchange to a connection.
     fn assign(&mut self, peer: SocketAddr, protocol: Protocol, deadline: Rc<Deadline>) {
         self.arrival.peer = peer;
         self.arrival.protocol = protocol;
@@ -126,7 +126,7 @@ impl Exchange {
         self.deadline = deadline;
     }
 
-    /// Starts on the request whose head is in `request`.
+    /// Starts the request whose head is in `request`.
     pub fn begin(&mut self, listener: usize, https: bool) {
         let worker = self.worker;
         let arrival = &mut self.arrival;
@@ -141,7 +141,7 @@ impl Exchange {
         self.start(live, now, None);
     }
 
-    /// Starts on a request that weir itself sends again; its head is in `request`.
+    /// Starts a replay; its head is in `request`.
     pub fn begin_replay(&mut self, id: [u8; 16], client: Client, replay: Replay) {
         let arrival = &mut self.arrival;
         arrival.started = clock::now();
@@ -174,24 +174,24 @@ impl Exchange {
         self.worker.stats.active.add(1);
     }
 
-    /// The Config, and its state of this worker; from `begin` to `complete`.
+    /// The Config and its worker state; from `begin` to `complete`.
     pub fn live(&self) -> &Rc<Live> {
         self.live.as_ref().expect("an exchange in flight has its Config")
     }
 
-    /// The API and the route it goes to, once they are found.
+    /// The matched API and route, if found.
     pub(crate) fn matched(&self) -> Option<(&Api, &Route)> {
         let (api, route) = self.decisions.route?;
         let api = &self.live.as_ref()?.site.config.apis[api];
         Some((api, &api.routes[route]))
     }
 
-    /// The request, to read.
+    /// A read-only view of the request.
     pub(crate) fn view(&self) -> ClientRequest<'_> {
         self.live().view(&self.request, &self.arrival, &self.decisions)
     }
 
-    /// What the handler of the route works on.
+    /// The input of the route's handler.
     pub fn handler_input(&mut self) -> HandlerInput<'_> {
         let live = self.live.as_ref().expect("an exchange in flight has its Config");
         let at = self.decisions.route.expect("a handler has a route");
@@ -214,29 +214,29 @@ impl Exchange {
         HandlerInput { context, request, response: &mut self.response, recording, report, notes }
     }
 
-    /// The record of the request, and what it reads; `None` once the exchange is over.
+    /// The record of the request and its subject; `None` after the end of the exchange.
     fn record(&mut self) -> Option<(&mut RecordBuilder, Subject<'_>)> {
         let Self { worker, arrival, request, response, decisions, record, .. } = self;
         let live = self.live.as_ref()?;
         Some((record, Subject { worker, live, arrival, request, response, decisions }))
     }
 
-    /// When the request came, for limits.
+    /// The arrival of the request, for limits.
     pub(crate) fn moment(&self) -> Moment {
         self.worker.shared.limiter.moment(self.arrival.started, self.arrival.unix)
     }
 
-    /// Limits have admitted the call.
+    /// Counts a call that the limits have admitted.
     pub(crate) fn count_admitted(&mut self) {
         if let Some((record, of)) = self.record() {
             record.admitted(of);
         }
     }
 
-    /// The request is admitted: its durable record begins. `framing` is that of its body.
+    /// The request is admitted: its durable record begins. `framing` is the framing of its body.
     ///
     /// # Errors
-    /// The journal is full, and requests are to be rejected then.
+    /// The journal is full, and requests are rejected in this case.
     pub(crate) fn begin_record(
         &mut self,
         route: &Route,
@@ -248,7 +248,7 @@ impl Exchange {
         }
     }
 
-    /// Bytes of the response's body pass, but for the last ones, which go to
+    /// Records bytes of the response body, except the last ones, which are passed to
     /// [`Exchange::complete`].
     pub fn pass(&mut self, bytes: &[u8]) {
         if let Some((record, of)) = self.record() {
@@ -256,7 +256,7 @@ impl Exchange {
         }
     }
 
-    /// Its connection was upgraded, and has ended.
+    /// The upgraded connection has ended.
     pub fn end_upgrade(&mut self, report: TunnelReport) {
         let TunnelReport { ended, bytes_in, bytes_out, properties, .. } = report;
         if let Some((record, of)) = self.record() {
@@ -271,19 +271,19 @@ impl Exchange {
         }
     }
 
-    /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
+    /// Waits until the record of a completed exchange is durable, if durability is configured.
     pub fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotRecorded>> {
         let worker = self.worker;
         self.record.recording.poll_kept(|| worker.live().site.config.journal.when_full, cx)
     }
 
-    /// Whether it is a call of gRPC, whose client reads answers by gRPC's rules.
+    /// Whether the request is a gRPC call, whose response follows the rules of gRPC.
     pub(crate) fn is_grpc_call(&self) -> bool {
         self.arrival.protocol == Protocol::Http2 && grpc::is_call(&self.request.headers)
     }
 
-    /// The body of an upstream's response is over. Its trailers, without those that the client is
-    /// not to get.
+    /// Ends the body of an upstream's response; returns its trailers, without those that must not
+    /// be forwarded.
     pub fn end_body(&mut self, end: BodyEnd) -> Option<HeaderMap> {
         if let Some(code) = end.grpc_status {
             let RecordBuilder { recording, notes, .. } = &mut self.record;
@@ -295,8 +295,8 @@ impl Exchange {
         Some(trailers).filter(|trailers| !trailers.is_empty())
     }
 
-    /// The status that goes to the client: a call of gRPC that weir refuses is 200, and its outcome
-    /// stands in its headers.
+    /// The status sent to the client: a gRPC call rejected by weir has the status 200, with the
+    /// gRPC status in the headers.
     pub fn wire_status(&self) -> u16 {
         let refused = self.record.problem.is_some() && self.is_grpc_call();
         if refused { 200 } else { self.response.status }
@@ -307,13 +307,13 @@ impl Exchange {
         self.request.method != Method::Head && !matches!(self.response.status, 204 | 304)
     }
 
-    /// Limits the whole request; `None` lifts the limit.
+    /// Limits the entire request; `None` removes the limit.
     pub(crate) fn set_timeout(&self, timeout: Option<Duration>) {
         self.deadline.set_request(timeout.map(|timeout| self.arrival.started + timeout));
     }
 
-    /// The response is complete and its last byte is about to leave: the record ends. `last` are the
-    /// last bytes of its body, which leave with it.
+    /// The response is complete, and its last byte is about to be sent: ends the record. `last` are
+    /// the last bytes of the body, sent with it.
     pub fn complete(&mut self, last: &[u8]) {
         if let Some((record, of)) = self.record() {
             record.complete(of, last);
@@ -329,7 +329,7 @@ impl Exchange {
         }
     }
 
-    /// Ends it without log, record and statistics: it was only explained.
+    /// Ends an explained request, without log, record and statistics.
     pub(crate) fn discard(&mut self) {
         self.live = None;
     }

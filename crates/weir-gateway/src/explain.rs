@@ -1,9 +1,9 @@
-//! What weir would do with a request, and why; nothing is sent, counted, recorded or logged.
+//! Explains the handling of a request; nothing is sent, counted, recorded or logged.
 //!
-//! The request goes through [`crate::flow`] like any other, on a worker of its own whose counters
-//! nobody reads. The differences are in [`Explain`]: limits are peeked at, no key set is fetched, and
-//! the request to an upstream, an agent or a script is described instead of sent. Responses of weir
-//! itself, by `reply` and `files`, are made.
+//! The request passes [`crate::flow`] like any other, on a separate worker whose counters are not
+//! reported. The differences are in [`Explain`]: limits are peeked at, no key set is fetched, and
+//! the request to an upstream, an agent or a script is described instead of sent. Local responses,
+//! by `reply` and `files`, are generated.
 
 mod answer;
 mod explainer;
@@ -37,10 +37,10 @@ use weir_model::UpstreamId;
 use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, ResponseHead};
 
-/// Explains a request by a configuration that nobody serves: every limit is untouched. Blocks.
+/// Explains a request by a configuration that is not in use: every limit is untouched. Blocks.
 ///
 /// # Errors
-/// The configuration cannot be made ready, or the request not be made.
+/// The configuration cannot be compiled, or the request is invalid.
 pub fn offline(
     config: Arc<Config>,
     compiled: Compiled,
@@ -52,7 +52,7 @@ pub fn offline(
     Ok(explainer.ask(request))
 }
 
-/// Explains a request by what `worker` serves now.
+/// Explains a request by the current configuration of `worker`.
 async fn explain(
     worker: &'static Worker,
     request: &RequestText,
@@ -81,7 +81,7 @@ async fn explain(
     Ok(answer::conclude(exchange, explain.trace, request, &arrival, outcome).await)
 }
 
-/// An exchange that leaves no line in the log, however it ends.
+/// An exchange that is never logged.
 struct Unlogged(Box<Exchange>);
 
 impl Drop for Unlogged {
@@ -90,7 +90,7 @@ impl Drop for Unlogged {
     }
 }
 
-/// The effects of explaining: decisions are noted, and nothing is sent, counted or recorded.
+/// The effects of explain: decisions are noted, and nothing is sent, counted or recorded.
 #[derive(Default)]
 struct Explain {
     trace: Trace,
@@ -147,14 +147,14 @@ impl Effects for Explain {
     }
 }
 
-/// The text of a header value or a body, as far as it is text.
+/// The text of a header value or a body, if it is UTF-8.
 fn text_of(bytes: &[u8]) -> Text {
-    /// Most bytes of a body that are shown.
+    /// Maximum number of body bytes shown.
     const SHOWN: usize = 64 << 10;
     let shown = &bytes[..bytes.len().min(SHOWN)];
     let text = match std::str::from_utf8(shown) {
         Ok(text) => Some(text.to_owned()),
-        // Cut in the middle of a character.
+        // Truncated within a character.
         Err(error) if error.error_len().is_none() && shown.len() < bytes.len() => {
             String::from_utf8(shown[..error.valid_up_to()].to_vec()).ok()
         }
@@ -163,7 +163,7 @@ fn text_of(bytes: &[u8]) -> Text {
     Text { text, bytes: bytes.len() as u64, cut: shown.len() < bytes.len() }
 }
 
-/// A request that has been through the stages, and their decisions.
+/// A request that has passed the stages, and their decisions.
 #[derive(Clone, Copy)]
 struct Explained<'x> {
     request: ClientRequest<'x>,
@@ -173,11 +173,11 @@ struct Explained<'x> {
     started: Instant,
     now: Moment,
     problem: Option<Problem>,
-    /// Lines that stages logged.
+    /// Log lines of the stages.
     logs: &'x [String],
     /// The upstream that traffic splitting selected.
     upstream: Option<UpstreamId>,
-    /// The mirrors of the proxy that the request is copied to.
+    /// The mirrors of the proxy selected for the request.
     mirrors: &'x [usize],
     capture: Capture,
 }
@@ -199,7 +199,7 @@ impl<'x> Explained<'x> {
         }
     }
 
-    /// The API and the route, once both are found.
+    /// The API and the route, if both were found.
     fn matched(&self) -> Option<(&'x Api, &'x Route)> {
         self.request.api.zip(self.request.route)
     }

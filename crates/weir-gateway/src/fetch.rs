@@ -1,5 +1,5 @@
-//! Requests of weir's own: those of scripts and composed calls, for key sets and tokens, and mirrored
-//! ones. They are complete when they are sent.
+//! Requests of weir itself: those of scripts and composed calls, fetches of key sets and tokens,
+//! and mirrored requests. They are complete before they are sent.
 
 use crate::response_body::ResponseBody;
 use std::rc::Rc;
@@ -18,19 +18,19 @@ use weir_upstream::{
 };
 use weir_wire::{Headers, Known, Method, ResponseHead};
 
-/// A request of weir's own.
+/// A request of weir itself.
 pub(crate) struct OwnRequest {
     pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
     /// The host, if it is not that of the target.
     pub(crate) host: Option<String>,
-    /// All headers but those that frame the body.
+    /// All headers except those that frame the body.
     pub(crate) headers: Headers,
     pub(crate) body: RequestBody<'static>,
 }
 
-/// The response to one. Its body is still to be read.
+/// The response to a request of weir itself, with an unread body.
 pub(crate) struct OwnResponse {
     head: ResponseHead,
     body: UpstreamBody<'static>,
@@ -39,9 +39,9 @@ pub(crate) struct OwnResponse {
     deadline: Deadline,
 }
 
-/// Sends a request to an upstream over the worker's connections. The body of the response has at most
-/// `limit` bytes. The caller has removed headers with an underscore. `span` is that of the transaction
-/// that it belongs to, if that is traced.
+/// Sends a request to an upstream over the worker's connections. The response body is limited to
+/// `limit` bytes. The caller has removed headers with an underscore. `span` is the span of the
+/// transaction, if that is traced.
 pub(crate) async fn fetch(
     upstream: &Upstream,
     fetch: Fetch,
@@ -68,7 +68,7 @@ pub(crate) async fn fetch(
     send_own(upstream, own, fetch.timeout, span.as_ref()).await?.read(limit).await
 }
 
-/// Sends a request and waits for the head of the response. `timeout` is for the response as a whole.
+/// Sends a request and waits for the head of the response. `timeout` limits the entire response.
 pub(crate) async fn send_own(
     upstream: &Upstream,
     own: OwnRequest,
@@ -124,7 +124,7 @@ impl OwnResponse {
         Ok(fetched(head, read?))
     }
 
-    /// Reads the body for nothing, up to about `most` bytes.
+    /// Reads and discards the body, up to about `most` bytes.
     pub(crate) async fn discard(mut self, most: u64) -> Result<(), Rejection> {
         let read = self.body.discard(&self.deadline, most).await.map_err(Rejection::from);
         end(self.attempt, self.method, &read);

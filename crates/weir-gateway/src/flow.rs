@@ -1,8 +1,8 @@
 //! The life of a request, in order: route → clients → auth → limit → validate → record → map →
 //! handler → map → validate → compress → client.
 //!
-//! Stages take what they need and return what they found; [`stages`] puts that into the Exchange.
-//! Serving a request and explaining it differ in their [`Effects`].
+//! Stages take what they need and return their results; [`stages`] stores these in the Exchange.
+//! Serving and explaining a request differ in their [`Effects`].
 
 mod authentication;
 mod content;
@@ -40,11 +40,11 @@ use weir_model::stage;
 use weir_telemetry::stats::WorkerStats;
 use weir_wire::{Headers, Method, RequestHead, ResponseHead};
 
-/// The client went away before there was a response.
+/// The client has disconnected before the response.
 pub struct ClientClosed;
 
-/// Responds to a request. Whatever happens, there is a response for the client, with its head in
-/// `exchange.response`; unless the client is gone.
+/// Responds to a request. In every case there is a response, with its head in `exchange.response`,
+/// unless the client has disconnected.
 pub async fn flow<'a>(
     exchange: &mut Exchange,
     body: RequestBody<'a>,
@@ -58,24 +58,24 @@ pub async fn flow<'a>(
     Ok(body)
 }
 
-/// What serving a request and explaining it do differently.
+/// The differences between serving and explaining a request.
 pub(crate) trait Effects {
-    /// Scripts that map are called.
+    /// Scripts of transformations are called.
     const CALLS_SCRIPTS: bool;
 
-    /// The request comes to a stage.
+    /// The request reaches a stage.
     fn reach(&mut self, stage: Stage);
 
-    /// Fetches what a credential needs from an authorization server. Says whether to try again.
+    /// Fetches data for a credential from an authorization server; returns whether to try again.
     async fn fetch_missing(&mut self, of: &Authentication<'_>, missing: Missing) -> bool;
 
     /// Counts a failed authentication of the client.
     ///
     /// # Errors
-    /// Too many have failed; the seconds until another may be tried, at least 1.
+    /// Too many have failed; the seconds until the next one is allowed, at least 1.
     fn count_failure(&mut self, of: &Authentication<'_>) -> Result<(), u64>;
 
-    /// Decides by the plan of the caller and the limits of the route.
+    /// Checks the plan of the caller and the limits of the route.
     ///
     /// # Errors
     /// The limit that rejects the request.
@@ -91,7 +91,7 @@ pub(crate) trait Effects {
     /// The request has passed every policy: its record begins, or is described.
     ///
     /// # Errors
-    /// The journal is full, and requests are to be rejected then.
+    /// The journal is full, and requests are rejected in this case.
     fn admit(
         &mut self,
         exchange: &mut Exchange,
@@ -99,7 +99,7 @@ pub(crate) trait Effects {
         body: &mut RequestBody<'_>,
     ) -> Result<(), Problem>;
 
-    /// Has the handler of the route respond; `None` if its request is only described.
+    /// Calls the handler of the route; `None` if its request is only described.
     async fn handle<'a>(
         &mut self,
         input: &mut HandlerInput<'_>,
@@ -107,7 +107,8 @@ pub(crate) trait Effects {
     ) -> Result<Option<Served<'a>>, Rejection>;
 }
 
-/// Brings a request from its route to its response; `fx` says whether it is served or explained.
+/// Passes a request from the route to the response; `fx` determines whether it is served or
+/// explained.
 pub(crate) async fn stages<'a, E: Effects>(
     exchange: &mut Exchange,
     mut body: RequestBody<'a>,
@@ -181,7 +182,7 @@ pub(crate) async fn stages<'a, E: Effects>(
     Ok(finish(input, body))
 }
 
-/// 417 for what cannot be expected of weir.
+/// Rejects unsupported expectations with 417.
 fn check_expectation(request: &RequestHead) -> Result<(), Rejection> {
     match request.expects_continue() {
         Some(false) => Err(Problem::ExpectationFailed.into()),
@@ -189,7 +190,7 @@ fn check_expectation(request: &RequestHead) -> Result<(), Rejection> {
     }
 }
 
-/// 403 for a client whose address the route does not admit.
+/// Rejects a client whose address is not allowed by the route with 403.
 fn check_client(route: &Route, address: IpAddr) -> Result<(), Rejection> {
     match route.clients.iter().all(|clients| clients.admits(address)) {
         true => Ok(()),
@@ -206,7 +207,7 @@ async fn authenticate<E: Effects>(
     fx: &mut E,
 ) -> Result<Rc<Principal>, Rejection> {
     if let Some(replay) = &exchange.arrival.replay {
-        // Verified when it was recorded. That the route admits it now was checked.
+        // Verified when the request was recorded; the route's access rules were checked.
         return Ok(Rc::clone(&replay.principal));
     }
     let authentication = Authentication {
@@ -225,7 +226,7 @@ async fn authenticate<E: Effects>(
     Ok(principal)
 }
 
-/// Admits the request by the consumer's plan and the limits of API and route.
+/// Checks the consumer's plan and the limits of API and route.
 fn limit<E: Effects>(
     exchange: &mut Exchange,
     site: &Site,
@@ -254,7 +255,7 @@ fn limit<E: Effects>(
     Ok(())
 }
 
-/// 429 for a request beyond a limit.
+/// The 429 response to a request over a limit.
 fn beyond_limit(plan: &LimitPlan, rejection: LimitRejection, stats: &WorkerStats) -> Rejection {
     let LimitRejection { problem, limit_status } = rejection;
     let over_quota = problem == Problem::QuotaExhausted;
@@ -266,7 +267,7 @@ fn beyond_limit(plan: &LimitPlan, rejection: LimitRejection, stats: &WorkerStats
     Rejection::new(problem).recorded(why)
 }
 
-/// Applied to every response of a route: header edits, compression, limit headers, CORS.
+/// Policies of every response of a route: header edits, compression, limit headers, CORS.
 fn finish<'a>(input: &mut HandlerInput<'_>, body: ResponseBody<'a>) -> ResponseBody<'a> {
     let Context { live, route, decisions, .. } = input.context;
     let (site, request, response) = (&live.site, &*input.request, &mut *input.response);
@@ -301,14 +302,14 @@ fn compress<'a>(
     body
 }
 
-/// Writes the status of the caller's limits.
+/// Writes the limit status of the caller.
 fn write_limits(plan: &LimitPlan, limit_status: Option<LimitStatus>, response: &mut ResponseHead) {
     if let Some(limit_status) = limit_status {
         plan.write_headers(&limit_status, &mut Vec::new(), &mut response.headers);
     }
 }
 
-/// Writes which origins may read the response, by the rules of the API.
+/// Writes the CORS headers by the rules of the API.
 fn allow_origin(site: &Site, api: Option<usize>, request: &Headers, response: &mut Headers) {
     if let Some(settings) = api.and_then(|api| site.config.apis[api].cors.as_ref()) {
         cors::respond(settings, request, response);

@@ -1,5 +1,5 @@
-//! Handlers: what responds to a request that has passed every policy. One module each: how it
-//! selects, what it would send, how it serves.
+//! Handlers respond to requests that have passed every policy. Each handler has a module, which
+//! defines its selection, its outgoing request and its response.
 
 mod calls;
 mod files;
@@ -23,29 +23,29 @@ use weir_script::Fetch;
 use weir_upstream::{SendReport, Upgraded};
 use weir_wire::{RequestHead, ResponseHead};
 
-/// What a handler works on.
+/// The input of a handler.
 pub struct HandlerInput<'x> {
-    /// What is known of the request.
+    /// Facts about the request.
     pub context: Context<'x>,
     /// Head of the request.
     pub request: &'x mut RequestHead,
-    /// The head of the response, to write.
+    /// Head of the response, to be written.
     pub response: &'x mut ResponseHead,
-    /// Its record.
+    /// The record of the request.
     pub recording: &'x mut Recording,
-    /// What sending to an upstream comes to.
+    /// Statistics of the attempts at an upstream.
     pub(crate) report: &'x mut SendReport,
-    /// What is noted of the transaction.
+    /// Annotations of the transaction.
     pub notes: &'x mut Option<Box<Annotations>>,
 }
 
 impl<'x> HandlerInput<'x> {
-    /// The request, to read.
+    /// A read-only view of the request.
     pub(crate) fn view(&self) -> ClientRequest<'_> {
         self.context.view(self.request)
     }
 
-    /// What needs no more than the request and the head of the response.
+    /// The input of code that needs only the request and the head of the response.
     pub(crate) fn stage(&mut self) -> StageInput<'_> {
         let Context { deadline, arrival, .. } = self.context;
         let (started, unix) = (arrival.started, arrival.unix);
@@ -59,7 +59,7 @@ impl<'x> HandlerInput<'x> {
     }
 }
 
-/// What has come of a handler.
+/// The result of a handler.
 pub enum Served<'a> {
     /// The body of a response; its head is in [`HandlerInput::response`].
     Response(ResponseBody<'a>),
@@ -68,20 +68,20 @@ pub enum Served<'a> {
     Upgraded(Box<Upgraded>),
 }
 
-/// What a handler would send.
+/// The outgoing request of a handler.
 pub(crate) enum Outline {
-    /// Nothing: weir itself responds.
+    /// None: weir itself responds.
     Local,
     /// A request to this upstream: its head as HTTP/1.1, and the name of the target of the first
-    /// attempt; both are empty if there is no target.
+    /// attempt; both are empty without a target.
     Upstream(UpstreamId, Vec<u8>, String),
-    /// The request with its headers as they are then, to the `pool` or `script` of this name.
+    /// The request with its prepared headers, to the `pool` or `script` of this name.
     Whole(&'static str, String),
     /// The requests of composed calls.
     Calls(Vec<Fetch>),
 }
 
-/// Selects what depends on the request as the client sent it.
+/// Selects by the request as received from the client.
 pub fn select<'r>(
     handler: &Handler,
     request: impl FnOnce() -> ClientRequest<'r>,
@@ -95,7 +95,7 @@ pub fn select<'r>(
     }
 }
 
-/// The name of the upstream or pool that a handler sends to; empty if there is none.
+/// The name of the upstream or pool of a handler; empty for other handlers.
 pub fn destination<'c>(
     handler: &Handler,
     config: &'c Config,
@@ -108,8 +108,8 @@ pub fn destination<'c>(
     }
 }
 
-/// The settings of a handler in one line, for this request: the upstream of traffic splitting, if one,
-/// and the mirrors.
+/// The settings of a handler for this request in one line: the upstream selected by traffic
+/// splitting, if any, and the mirrors.
 pub(crate) fn describe(
     handler: &Handler,
     config: &Config,
@@ -129,7 +129,7 @@ pub(crate) fn describe(
     }
 }
 
-/// Has the handler of the route respond.
+/// Calls the handler of the route.
 pub async fn serve<'a>(
     input: &mut HandlerInput<'_>,
     body: RequestBody<'a>,
@@ -145,10 +145,10 @@ pub async fn serve<'a>(
     Ok(Served::Response(response))
 }
 
-/// Makes what the handler of the route would send; nothing is sent.
+/// Builds the outgoing request of the route's handler; nothing is sent.
 ///
 /// # Errors
-/// What the handler rejects before it sends anything.
+/// The handler rejects the request before it sends anything.
 pub(crate) async fn outline(
     input: &mut HandlerInput<'_>,
     body: RequestBody<'_>,

@@ -1,7 +1,7 @@
-//! The flow of a request: stages, handlers, explain; and the workers that it runs on.
+//! The flow of a request: stages, handlers and explain, and the workers that run it.
 //!
-//! The way of a request: `weir-server` → `flow` (route → auth → limit → validate →
-//! map → handler → map → compress) → client. `worker` is the thread all of it runs on.
+//! Path of a request: `weir-server` → `flow` (route → auth → limit → validate → map → handler → map
+//! → compress) → client. `worker` is the state of the thread that runs it.
 
 pub mod arrival;
 pub mod authorization_server;

@@ -1,4 +1,4 @@
-//! What is recorded, logged, traced and counted of one request.
+//! Recording, logging, tracing and counting of one request.
 
 use crate::arrival::Arrival;
 use crate::decisions::Decisions;
@@ -18,26 +18,26 @@ use weir_telemetry::spans::RequestSpan;
 use weir_upstream::SendReport;
 use weir_wire::{Framing, RequestHead, ResponseHead};
 
-/// What is recorded, logged, traced and counted of one request, until it is over.
+/// Recording, logging, tracing and counting of one request, until its end.
 #[derive(Debug)]
 pub struct RecordBuilder {
     /// The record in the journal.
     pub recording: Recording,
-    /// What sending it to an upstream has come to.
+    /// Statistics of the attempts at an upstream.
     pub(crate) report: SendReport,
-    /// There if it is traced.
+    /// Present if the request is traced.
     pub(crate) span: Option<Rc<RequestSpan>>,
-    /// Notes of scripts and stages.
+    /// Annotations of scripts and stages.
     pub notes: Option<Box<Annotations>>,
-    /// The error that weir itself responded with.
+    /// The error of a local reply.
     pub problem: Option<Problem>,
-    /// The reason, as it is recorded.
+    /// The recorded reason.
     pub(crate) reason: Option<String>,
     /// Bytes of the response's body that were sent.
     pub sent: u64,
 }
 
-/// A request in flight, as its record reads it.
+/// The request in flight, as input of its record.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'x> {
     pub worker: &'static Worker,
@@ -61,8 +61,8 @@ impl RecordBuilder {
         }
     }
 
-    /// Begins a new transaction; `shown` if the Tracker is on. Field by field: a new value would be
-    /// copied over this one.
+    /// Begins a new transaction; `shown` if the Tracker is enabled. Fields are set one by one: a
+    /// new value would be copied over this one.
     pub(crate) fn start(&mut self, shown: bool, span: Option<Rc<RequestSpan>>) {
         self.recording.start(shown);
         self.report = SendReport::default();
@@ -73,7 +73,7 @@ impl RecordBuilder {
         self.sent = 0;
     }
 
-    /// Gives the recording the transaction as it is now.
+    /// Passes the current state of the transaction to the recording.
     fn record<T>(
         &mut self,
         of: Subject<'_>,
@@ -103,16 +103,16 @@ impl RecordBuilder {
         act(&mut self.recording, &transaction)
     }
 
-    /// Limits have admitted the call.
+    /// Counts a call that the limits have admitted.
     pub(crate) fn admitted(&mut self, of: Subject<'_>) {
         let request = of.live.view(of.request, of.arrival, of.decisions);
         self.recording.admitted(&request, of.arrival.replay.is_some());
     }
 
-    /// The request is admitted: its durable record begins. `framing` is that of its body.
+    /// The request is admitted: its durable record begins. `framing` is the framing of its body.
     ///
     /// # Errors
-    /// The journal is full, and requests are to be rejected then.
+    /// The journal is full, and requests are rejected in this case.
     pub(crate) fn begin(
         &mut self,
         of: Subject<'_>,
@@ -126,18 +126,18 @@ impl RecordBuilder {
         self.record(of, |recording, transaction| recording.begin(transaction, framing))
     }
 
-    /// Bytes of the response's body pass, but for the last ones, which go to
+    /// Records bytes of the response body, except the last ones, which are passed to
     /// [`RecordBuilder::complete`].
     pub(crate) fn pass(&mut self, of: Subject<'_>, bytes: &[u8]) {
         self.record(of, |recording, transaction| recording.pass(transaction, bytes));
     }
 
-    /// So many bytes have passed each way of an upgraded connection.
+    /// Records the bytes copied in each direction of an upgraded connection.
     pub(crate) fn tunnelled(&mut self, of: Subject<'_>, up: u64, down: u64) {
         self.record(of, |recording, transaction| recording.tunnelled(transaction, up, down));
     }
 
-    /// The response is complete but for `last`, the last bytes of its body.
+    /// The response is complete except for `last`, the last bytes of its body.
     pub(crate) fn complete(&mut self, of: Subject<'_>, last: &[u8]) {
         let (stats, problem, now) = (&of.worker.stats, self.problem, clock::now());
         let duration = now.saturating_duration_since(of.arrival.started);
@@ -157,7 +157,7 @@ impl RecordBuilder {
                 stats.timeouts.add(1);
             }
             if let Some(open) = open {
-                // The upstream is not to blame for what happens to a good response.
+                // Faults after a complete response of the upstream are not the upstream's.
                 let is_own = |p: &Problem| !open.has_response() || p.fault() == Fault::Upstream;
                 let error = problem.filter(is_own).map_or("", Problem::slug);
                 open.end(request.head.method, error, now);
@@ -177,7 +177,7 @@ impl RecordBuilder {
             stats.timeouts.add(1);
         }
         let duration = now.saturating_duration_since(of.arrival.started);
-        // A failure of weir itself is not the client's doing either.
+        // Not the fault of the client, either.
         let failed = matches!(why, Some(ResponseError::File));
         let upstream = failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
         let error = why.map_or("cancelled", |why| why.problem().slug());
@@ -195,7 +195,7 @@ impl RecordBuilder {
     }
 }
 
-/// Logs a request that is over.
+/// Logs a completed request.
 fn log(worker: &Worker, transaction: &Transaction<'_>, duration: Duration, aborted: bool) {
     if let Some(format) = transaction.request.config.access_log.format {
         let line = Line { transaction, duration, aborted };

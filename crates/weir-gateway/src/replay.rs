@@ -6,27 +6,27 @@ use weir_config::Resubmit;
 use weir_http::headers::apply_edits;
 use weir_wire::Headers;
 
-/// What is known of a request that is made again, beside what is known of every request.
+/// Additional facts about a replayed request.
 #[derive(Debug)]
 pub struct Replay {
-    /// The transaction that is sent again.
+    /// The original transaction.
     pub of: [u8; 16],
     /// The recorded principal.
     pub principal: Rc<Principal>,
-    /// The operation of the other route that it goes to.
+    /// The operation of the other route, if the request is sent to another one.
     pub to: Option<String>,
-    /// It is not as it was.
+    /// The request was edited.
     pub edited: bool,
 }
 
 impl Replay {
-    /// Marks the request for the upstream; `id` is that of this attempt.
+    /// Marks the request for the upstream; `id` is the id of this attempt.
     pub(crate) fn mark(&self, settings: &Resubmit, id: &str, headers: &mut Headers) {
         let of = uuid::Uuid::from_bytes(self.of).to_string();
         if settings.idempotency_key && headers.get("idempotency-key").is_none() {
-            // Another request under the same key would be refused, so what was edited has its own,
-            // and what goes elsewhere one for that route. A string of RFC 9651, as
-            // draft-ietf-httpapi-idempotency-key-header has it.
+            // Servers reject another request with the same key, so an edited request has its own
+            // key, and a request to another route a key for that route. The value is a string of
+            // RFC 9651, as in draft-ietf-httpapi-idempotency-key-header.
             let mut key = format!("\"{}", if self.edited { id } else { &of });
             if let Some(to) = &self.to {
                 key.push('/');

@@ -1,4 +1,4 @@
-//! A request as an operator writes it: the listener it comes to, and its head.
+//! A request written by an operator: its listener and its head.
 
 use std::net::{IpAddr, SocketAddr};
 use weir_config::{Config, Listener};
@@ -6,20 +6,20 @@ use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_wire::{HeadLimits, RequestHead, Scan};
 
-/// A request as a client would send it by HTTP/1.1.
+/// A request as a client would send it over HTTP/1.1.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RequestText {
     /// Method.
     pub method: String,
-    /// Path and query, or a whole URL, which says host and listener as well.
+    /// Path and query, or a URL, which also determines host and listener.
     pub target: String,
-    /// Header lines. What frames a body among them goes by the body that is there.
+    /// Header lines. Framing headers are replaced by those of the given body.
     pub headers: Vec<(String, String)>,
-    /// The whole body; empty: none.
+    /// The entire body; empty: none.
     pub body: Vec<u8>,
-    /// Address or port of the listener it comes to; without one that fits the URL, else the first.
+    /// Address or port of the listener; default: by the URL, else the first listener.
     pub listener: Option<String>,
-    /// Address it comes from; this machine without.
+    /// Address of the client; default: this machine.
     pub client: Option<IpAddr>,
 }
 
@@ -30,52 +30,52 @@ impl std::fmt::Debug for RequestText {
     }
 }
 
-/// Why there is no explanation.
+/// Reason why a request cannot be explained or tested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestTextError {
-    /// A method, target or header has a character that ends it, so it cannot be sent.
+    /// A method, target or header contains a line break or NUL, so it cannot be sent.
     #[error("{0} contains a line break or NUL")]
     Unwritable(String),
     /// The target is neither a path nor a URL with http or https.
     #[error("the target must be a path that begins with / or an http or https URL")]
     Target,
-    /// There is no such listener.
+    /// The listener does not exist.
     #[error("no listener has the address or port {asked}; listeners: {known}")]
     Listener {
-        /// The one that was asked for.
+        /// The requested listener.
         asked: String,
-        /// Those there are.
+        /// The configured listeners.
         known: String,
     },
-    /// Nothing is listened on.
+    /// No listener is configured.
     #[error("the configuration has no listener")]
     NoListener,
-    /// Too many ask at once.
+    /// Too many concurrent requests.
     #[error("too many concurrent explain requests")]
     Busy,
-    /// It took too long, or weir is stopping.
+    /// The request timed out, or weir is stopping.
     #[error("explain timed out")]
     Late,
 }
 
-/// Where a request comes in.
+/// The listener and the head of a request.
 pub struct Ingress {
     /// Index of the listener.
     pub listener: usize,
     /// Whether the request arrives over TLS.
     pub https: bool,
-    /// What its client would connect to.
+    /// The authority that the client would connect to.
     authority: String,
     /// Path and query.
     target: String,
     /// Address of the listener.
     pub address: SocketAddr,
-    /// Why it is this listener.
+    /// Reason for this listener.
     pub why: &'static str,
 }
 
 impl Ingress {
-    /// By what is asked, else by the URL, else the first listener.
+    /// By `listener`, else by the URL, else the first listener.
     pub fn of(config: &Config, ask: &RequestText) -> Result<Self, RequestTextError> {
         let url = Url::of(&ask.target)?;
         let (listener, why) = choose(config, ask, &url)?;
@@ -86,7 +86,7 @@ impl Ingress {
         Ok(Self { listener, https, authority, target, address, why })
     }
 
-    /// The head as it stands on the wire.
+    /// The head in HTTP/1.1 syntax.
     pub fn head(&self, ask: &RequestText) -> Result<Vec<u8>, RequestTextError> {
         let mut head = String::new();
         head.push_str(written("the method", &ask.method)?);
@@ -112,7 +112,7 @@ impl Ingress {
     }
 }
 
-/// Reads a head. Why it is refused, if it cannot be read; the request is empty then.
+/// Parses a head. Returns the rejection if it is invalid; the request is empty in this case.
 pub fn read_head(request: &mut RequestHead, head: &[u8], limits: &HeadLimits) -> Option<Rejection> {
     let rejection = match request.parse(head, &mut Scan::new(), limits) {
         Ok(Some(_)) => return None,
@@ -124,7 +124,7 @@ pub fn read_head(request: &mut RequestHead, head: &[u8], limits: &HeadLimits) ->
     Some(rejection)
 }
 
-/// Text that does not end what it is part of.
+/// Checks that a text contains no line break or NUL.
 fn written<'t>(what: &str, text: &'t str) -> Result<&'t str, RequestTextError> {
     if text.contains(['\r', '\n', '\0']) {
         return Err(RequestTextError::Unwritable(what.to_owned()));
@@ -132,7 +132,7 @@ fn written<'t>(what: &str, text: &'t str) -> Result<&'t str, RequestTextError> {
     Ok(text)
 }
 
-/// What a target says of where it goes.
+/// The parts of a target.
 struct Url<'u> {
     /// `None` for a path.
     https: Option<bool>,
@@ -142,7 +142,7 @@ struct Url<'u> {
 
 impl<'u> Url<'u> {
     fn of(text: &'u str) -> Result<Self, RequestTextError> {
-        // Without its fragment, which no client sends.
+        // Clients send no fragment.
         let text = text.split('#').next().unwrap_or_default();
         let (https, rest) = match (text.get(..7), text.get(..8)) {
             (Some(scheme), _) if scheme.eq_ignore_ascii_case("http://") => (false, &text[7..]),
@@ -154,7 +154,7 @@ impl<'u> Url<'u> {
         };
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
-        // A user in it is sent as a header, by those that send it at all.
+        // User information is not part of `Host`.
         let authority = authority.rsplit('@').next().unwrap_or_default();
         if authority.is_empty() || target.starts_with('?') {
             return Err(RequestTextError::Target);

@@ -1,4 +1,4 @@
-//! The body of a response, on its way to the client.
+//! The body of a response, sent to the client.
 
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
@@ -13,28 +13,28 @@ use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_upstream::UpstreamBody;
 
-/// Where a response's bytes come from.
+/// The source of a response body.
 #[derive(Default)]
 pub enum ResponseBody<'a> {
-    /// There is none.
+    /// No body.
     #[default]
     Empty,
-    /// All of it, in memory.
+    /// Buffered in memory.
     Whole(Bytes),
-    /// That of an upstream or an agent, as it comes.
+    /// Streamed from an upstream or an agent.
     Upstream(UpstreamBody<'a>),
-    /// A file, as it is read.
+    /// Streamed from a file.
     File(Box<FileBody>),
-    /// Another body that may not be longer than it may.
+    /// Another body with a size limit.
     Limited(Box<Limited<'a>>),
-    /// Another body that somebody wants to have, too.
+    /// Another body, copied for a consumer.
     Capture(Box<CaptureBody<'a>>),
-    /// Another body, compressed on the way.
+    /// Another body, compressed while it is sent.
     Encoded(Box<EncodedBody<'a>>),
 }
 
 impl<'a> ResponseBody<'a> {
-    /// Bytes of the whole, where that is known.
+    /// Length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
@@ -46,10 +46,10 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Sees to it that there are at most so many bytes.
+    /// Limits the body to this number of bytes.
     ///
     /// # Errors
-    /// It is known to have more.
+    /// The known length exceeds the limit.
     pub(crate) fn within(self, limit: u64) -> Result<Self, Rejection> {
         match self.length() {
             Some(length) if length > limit => Err(Problem::ResponseTooLarge.into()),
@@ -58,8 +58,8 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// The length to declare, where the answer does not do so itself. An upstream's answer to a HEAD
-    /// has no bytes, which says nothing about the body that a GET would get.
+    /// The length to declare, unless the response declares it itself. An upstream's response to
+    /// HEAD has no bytes, which does not determine the length of the body for GET.
     pub fn length_to_declare(&self, head: bool) -> Option<u64> {
         match self {
             Self::Upstream(_) if head => None,
@@ -67,8 +67,8 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Lets go of the request, if nothing of it is left to send: the connection it came by may
-    /// then be looked at while the answer is sent.
+    /// Detaches the body from the request, if the request was sent completely: the client
+    /// connection can then be watched while the response is sent.
     pub fn detach(self) -> Result<ResponseBody<'static>, Self> {
         match self {
             Self::Empty => Ok(ResponseBody::Empty),
@@ -115,7 +115,7 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Hands all of it, unless it has more than so many bytes or breaks off, to `whole` in the end.
+    /// Passes the entire body to `whole` at its end, unless it exceeds the limit or is aborted.
     pub fn capture(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
         let whole: Box<dyn FnOnce(Bytes)> = Box::new(whole);
         Self::Capture(Box::new(CaptureBody {
@@ -126,10 +126,10 @@ impl<'a> ResponseBody<'a> {
         }))
     }
 
-    /// Compresses it on the way.
+    /// Compresses the body while it is sent.
     ///
     /// # Errors
-    /// The body as it is: there is no memory for an encoder.
+    /// The unchanged body: there is no memory for an encoder.
     pub fn encode(self, coding: ContentCoding, level: u32) -> Result<Self, Self> {
         let Ok(encoder) = PooledEncoder::take(coding, level) else { return Err(self) };
         Ok(Self::Encoded(Box::new(EncodedBody {
@@ -140,7 +140,7 @@ impl<'a> ResponseBody<'a> {
         })))
     }
 
-    /// The bytes at hand.
+    /// The buffered bytes.
     pub fn data(&self) -> &[u8] {
         match self {
             Self::Empty => b"",
@@ -153,7 +153,7 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Takes up to so many of the bytes at hand.
+    /// Takes up to `most` of the buffered bytes.
     pub fn take(&mut self, most: usize) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes.split_to(bytes.len().min(most)),
@@ -166,7 +166,7 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// It is over: what follows it.
+    /// Ends the body; returns its trailers and status.
     pub fn end(&mut self) -> BodyEnd {
         match self {
             Self::Upstream(body) => body.end(),
@@ -177,7 +177,7 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Drops bytes at hand that are dealt with.
+    /// Drops processed bytes from the buffer.
     pub fn consume(&mut self, count: usize) {
         match self {
             Self::Empty => {}
@@ -193,7 +193,7 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// What is at hand is known to be the rest of it.
+    /// Whether the buffered bytes are known to be the rest of the body.
     pub fn is_last(&self) -> bool {
         match self {
             Self::Empty | Self::Whole(_) => true,
@@ -205,7 +205,7 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Waits until bytes are at hand (`true`) or the body is over (`false`).
+    /// Waits until bytes are buffered (`true`) or the body ends (`false`).
     pub fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -236,10 +236,10 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Reads all of it, of at most `limit` bytes, for what needs the whole.
+    /// Buffers the entire body, at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Problem::UpstreamUnmappable`] if it is longer; or it broke off.
+    /// [`Problem::UpstreamUnmappable`] if the body is longer; or the body was aborted.
     pub(crate) async fn read_all(
         &mut self,
         deadline: &Deadline,
@@ -266,8 +266,8 @@ impl<'a> ResponseBody<'a> {
         Ok(bytes)
     }
 
-    /// Goes on sending the request while the client is slow to take the answer: a client that
-    /// sends all before it reads would otherwise wait for ever.
+    /// Continues to send the request while the client does not read the response: a client that
+    /// sends its entire request before it reads would otherwise wait for ever.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) {
         match self {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
@@ -279,18 +279,18 @@ impl<'a> ResponseBody<'a> {
     }
 }
 
-/// A body of unknown length, and how much it may still have.
+/// A body of unknown length, and the number of bytes still allowed.
 pub struct Limited<'a> {
     inner: ResponseBody<'a>,
     left: u64,
 }
 
-/// A body that somebody wants to have whole when it is over.
+/// A body that is passed to a consumer at its end.
 pub struct CaptureBody<'a> {
     inner: ResponseBody<'a>,
     bytes: Vec<u8>,
     limit: u64,
-    /// Gone once it is over, or too long.
+    /// `None` after the end, or if the body is too long.
     whole: Option<Box<dyn FnOnce(Bytes)>>,
 }
 
@@ -317,14 +317,14 @@ impl CaptureBody<'_> {
     }
 }
 
-/// Encoders kept for reuse by one worker: each holds a quarter of a MiB to a few.
+/// Maximum number of encoders kept for reuse by one worker: each takes 0.25 MiB to a few MiB.
 const ENCODERS: usize = 16;
 
 thread_local! {
     static FREE: RefCell<Vec<PooledEncoder>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An encoder and what it was made for.
+/// An encoder, and its coding and level.
 struct PooledEncoder {
     encoder: Encoder,
     coding: ContentCoding,
@@ -341,7 +341,7 @@ impl PooledEncoder {
         found.map_or_else(|| Ok(Self { encoder: Encoder::new(coding, level)?, coding, level }), Ok)
     }
 
-    /// Keeps it for the next answer; one that broke off is dropped instead.
+    /// Returns the encoder to the pool; one that was aborted is dropped.
     fn give_back(self) {
         let Some(encoder) = self.encoder.reset() else { return };
         FREE.with_borrow_mut(|free| {
@@ -352,12 +352,12 @@ impl PooledEncoder {
     }
 }
 
-/// A body compressed as it passes.
+/// A body compressed while it is sent.
 pub struct EncodedBody<'a> {
     inner: ResponseBody<'a>,
-    /// Gone once the end has been written.
+    /// `None` once the end has been written.
     encoder: Option<PooledEncoder>,
-    /// The encoder holds something back.
+    /// The encoder has buffered input.
     holding: bool,
     out: Bytes,
 }
@@ -375,7 +375,7 @@ impl EncodedBody<'_> {
             let polled = self.inner.poll_data(cx, deadline);
             let encoded = match polled {
                 Poll::Pending if self.holding => {
-                    // The source pauses: what has come so far must not wait for the rest.
+                    // The source pauses: the received bytes must not wait for the rest.
                     self.holding = false;
                     encoder.flush(&mut out)
                 }

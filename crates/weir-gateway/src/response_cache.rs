@@ -1,10 +1,10 @@
 //! The response cache of a route: the response of a handler to a GET is served from memory while it
 //! is fresh (a subset of RFC 9111).
 //!
-//! The cache is the last stage before the handler, behind every policy: a request with a cache hit has
-//! been authenticated, limited and recorded like any other, and maps and compression run for each
-//! request. Concurrent misses of one resource are collapsed: the others wait for the first, once.
-//! `Cache-Status` (RFC 9211) names the outcome.
+//! The cache is the last stage before the handler, behind every policy: a request with a cache hit
+//! has been authenticated, limited and recorded like any other, and maps and compression run for
+//! each request. Concurrent misses of one resource are collapsed: the others wait for the first,
+//! once. `Cache-Status` (RFC 9211) names the outcome.
 
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use weir_wire::{Framing, Headers, Known, Method, ResponseHead};
 /// Longest wait for the fill of another request.
 const COLLAPSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The cache of a route, and what a lookup depends on beside the request.
+/// The cache of a route, and the inputs of a lookup apart from the request.
 pub(crate) struct RouteCache<'x> {
     pub(crate) store: &'x Arc<Store>,
     pub(crate) settings: &'x Cache,
@@ -47,7 +47,7 @@ pub(crate) struct CacheFill {
     store: Arc<Store>,
     key: Vec<u8>,
     tag: Vec<u8>,
-    /// The headers of the request, with the validators of the client.
+    /// The headers of the request, including the validators of the client.
     request: Headers,
     /// The validators of the client.
     conditions: Headers,
@@ -112,7 +112,7 @@ impl RouteCache<'_> {
         }))
     }
 
-    /// Tag of the stored responses that fit the caller; `None` if the request bypasses the cache.
+    /// The tag of stored responses for this caller; `None` if the request bypasses the cache.
     fn tag(&self, request: &ClientRequest<'_>, body: &RequestBody<'_>) -> Option<Vec<u8>> {
         let headers = &request.head.headers;
         let partial = ["range", "if-match", "if-unmodified-since", "if-range"];
@@ -146,8 +146,8 @@ impl RouteCache<'_> {
     }
 }
 
-/// What tells resources apart: everything of a request's address that backends may put into their
-/// responses, the port and the scheme as well.
+/// The cache key: all parts of a request's address that backends may put into their responses,
+/// including port and scheme.
 fn key_of(request: &ClientRequest<'_>) -> Vec<u8> {
     let scheme: &[u8] = if request.client.https { b"https" } else { b"http" };
     let head = request.head;
@@ -156,7 +156,7 @@ fn key_of(request: &ClientRequest<'_>) -> Vec<u8> {
     parts.join(&0)
 }
 
-/// Serves a stored response, or 304 if the client has it.
+/// Serves a stored response, or 304 if the client has the same one.
 fn serve_hit(
     request: &Headers,
     response: &mut ResponseHead,
@@ -180,7 +180,7 @@ fn serve_hit(
 
 impl CacheFill {
     /// Removes the validators of the client from the request, so that the response is complete, and
-    /// sets those of a stale stored response instead.
+    /// sets those of a stale stored response.
     pub(crate) fn take_conditions(&mut self, headers: &mut Headers) {
         for name in ["if-none-match", "if-modified-since"] {
             headers.get_all(name).for_each(|value| self.conditions.push(name, value));
@@ -196,7 +196,7 @@ impl CacheFill {
         }
     }
 
-    /// Takes the response of the handler; a cacheable one is stored as it passes.
+    /// Takes the response of the handler; a cacheable one is stored while it is sent.
     pub(crate) fn store<'a>(
         self: Box<Self>,
         response: &mut ResponseHead,
@@ -281,7 +281,7 @@ impl CacheFill {
 }
 
 /// Invalidates the stored responses of a resource after an unsafe request (RFC 9111 section 4.4).
-/// `caches` are those of the API, `status` is that of the response.
+/// `caches` are those of the API, `status` is the status of the response.
 pub(crate) fn invalidate(caches: &[Arc<Store>], request: &ClientRequest<'_>, status: u16) {
     let safe =
         matches!(request.head.method, Method::Get | Method::Head | Method::Options | Method::Trace);

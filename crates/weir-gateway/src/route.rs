@@ -1,8 +1,8 @@
 //! Routing: host, then the longest base, then segment by segment, literal before template
 //! before wildcard.
 //!
-//! Pure: a host, a path and a method in, the best match out. Look-ups are by hash at every
-//! segment, so ten thousand routes cost what ten cost.
+//! A pure function of host, path and method. Every segment is found by hash, so the cost does not
+//! depend on the number of routes.
 
 mod ambiguous;
 mod tree;
@@ -32,34 +32,34 @@ struct ApiRoutes {
     depth: usize,
 }
 
-/// Where a request goes.
+/// Result of routing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// This route, by its place in the API.
+    /// A matching route, by its indexes.
     Route {
         /// Index in [`Config::apis`].
         api: usize,
         /// Index in the API's routes.
         route: usize,
     },
-    /// The path is there, the method is not.
+    /// The path matches, the method does not.
     OtherMethods {
         /// Index in [`Config::apis`].
         api: usize,
-        /// Methods that would do, for `Allow`: sorted, `HEAD` and `OPTIONS` included.
+        /// Allowed methods, for `Allow`: sorted, including `HEAD` and `OPTIONS`.
         allow: Vec<String>,
     },
-    /// An API answers under this base, but has no such path.
+    /// An API has this base, but no route matches the path.
     NoRoute {
         /// Index in [`Config::apis`].
         api: usize,
     },
-    /// No API answers to this host and path.
+    /// No API has this host and path.
     NoApi,
 }
 
 impl Router {
-    /// Builds the look-up of every API and route.
+    /// Builds the tree of all APIs and routes.
     pub fn new(config: &Config) -> Self {
         let mut router = Self::empty();
         for api in &config.apis {
@@ -69,7 +69,7 @@ impl Router {
         router
     }
 
-    /// The look-up of one route only, to tell why it does not match.
+    /// Builds the tree of one route only, to find the reason for a mismatch.
     pub(crate) fn of_one(api: &Api, route: &Route) -> Self {
         let mut router = Self::empty();
         router.add(api, std::iter::once(route));
@@ -108,7 +108,7 @@ impl Router {
         &mut self.wildcards[at].1
     }
 
-    /// Finds where a request for this normalised path goes. `host` is lower case, without port.
+    /// Finds the route of a request with this normalized path. `host` is lower case, without port.
     pub fn find(&self, host: &str, path: &str, method: &str) -> Found {
         let Some(Under { api, below, .. }) = self.api(host, path) else { return Found::NoApi };
         if let Some(route) = self.apis[api].routes.find(below, method) {
@@ -118,19 +118,19 @@ impl Router {
         if allow.is_empty() { Found::NoRoute { api } } else { Found::OtherMethods { api, allow } }
     }
 
-    /// Segments of a path below the base of the API that answers to it, still escaped.
+    /// Segments of a path below the base of its API, percent-encoded.
     pub(crate) fn below<'p>(&self, host: &str, path: &'p str) -> Option<Vec<&'p str>> {
         self.api(host, path).map(|under| under.below.collect())
     }
 
-    /// Methods that the routes of this path name, sorted, `HEAD` and `OPTIONS` included; none
-    /// when no route matches, or only such as take every method.
+    /// Methods of the routes with this path, sorted, including `HEAD` and `OPTIONS`; empty if no
+    /// route matches, or only routes for every method.
     pub fn methods(&self, api: usize, path: &str) -> Vec<String> {
         let ApiRoutes { routes, depth } = &self.apis[api];
         routes.methods(path::segments(path).skip(*depth))
     }
 
-    /// Whether any API answers to this host.
+    /// Whether an API is configured for this host.
     pub fn knows_host(&self, host: &str) -> bool {
         self.any.is_some() || self.exact.contains_key(host) || self.wild(host).next().is_some()
     }
@@ -147,8 +147,8 @@ impl Router {
         self.apis[api].depth
     }
 
-    /// The API with the longest base among those that answer to the host; of equal ones that
-    /// with the more specific host.
+    /// The API of this host with the longest base; of equal bases the one with the more specific
+    /// host.
     fn api<'p>(&self, host: &str, path: &'p str) -> Option<Under<'p>> {
         let exact = if self.exact.is_empty() { None } else { self.exact.get(host) };
         let mut best: Option<Under<'p>> = None;

@@ -1,4 +1,4 @@
-//! A route and an API of a Config, compiled: what all workers share of them.
+//! A compiled route and a compiled API of a Config, shared by all workers.
 
 use crate::script_engine::RouteScripts;
 use bytes::Bytes;
@@ -13,9 +13,9 @@ pub struct RouteRuntime {
     pub(crate) limits: RouteLimits,
     /// The representations of a static response; `None` for another handler.
     pub(crate) reply: Option<Representations>,
-    /// Stored responses, if they are cached.
+    /// The response cache, if configured.
     pub cache: Option<Arc<Store>>,
-    /// Where its scripts run.
+    /// Placement of its scripts.
     pub(crate) scripts: RouteScripts,
 }
 
@@ -33,13 +33,13 @@ impl RouteRuntime {
 /// A compiled API.
 #[derive(Debug)]
 pub struct ApiRuntime {
-    /// Index of its first route among those of all APIs.
+    /// Index of its first route in the list of all routes.
     pub(crate) first_route: usize,
     /// The caches of its routes.
     pub(crate) caches: Vec<Arc<Store>>,
 }
 
-/// A reply's constant representations, held so that sending one copies nothing.
+/// The representations of a static response, buffered so that sending copies nothing.
 #[derive(Debug)]
 pub(crate) struct Representations {
     /// Content type and bytes of each.

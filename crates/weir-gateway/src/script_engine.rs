@@ -1,5 +1,5 @@
-//! Engines that run scripts: which script runs where, the engine of a worker, engines on threads of
-//! their own, and the circuit breaker of a route.
+//! Script engines: placement of scripts, the engine of a worker, engines on separate threads, and
+//! the circuit breaker of a route.
 
 mod circuit_breaker;
 mod plan;

@@ -1,4 +1,5 @@
-//! From the path of a request to the program file, `SCRIPT_NAME` and `PATH_INFO` (RFC 3875 section 4.1).
+//! Resolves the path of a request to the program file, `SCRIPT_NAME` and `PATH_INFO` (RFC 3875
+//! section 4.1).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,23 +12,23 @@ use weir_http::path;
 use weir_http::problem::Problem;
 use weir_model::pool::ScriptRoot;
 
-/// How long the file of a path is cached.
+/// Time to cache the file of a path.
 const CACHE_TIME: Duration = Duration::from_secs(1);
-/// Most paths that a worker caches.
+/// Maximum number of paths cached by a worker.
 const MAX_CACHED: usize = 1024;
 
 /// The program of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Its file, if that is not the agent itself.
+    /// The program file, unless it is the agent itself.
     pub(crate) file: Option<PathBuf>,
     /// The folder that was searched.
     pub(crate) root: Option<PathBuf>,
     /// The part of the path that names the program, decoded.
     pub(crate) name: String,
-    /// The rest of the path, decoded; empty or with a slash in front.
+    /// The rest of the path, decoded; empty or with a leading slash.
     pub(crate) info: String,
-    /// Its own path, still escaped, if another one was requested.
+    /// The path of the program, percent-encoded, if another path was requested.
     pub(crate) own_path: Option<String>,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct ScriptPaths(RefCell<HashMap<Key, (Instant, Rc<Found>)>>);
 type Key = (usize, String);
 
 impl ScriptPaths {
-    /// The file below a folder for the path `before` + `rest`; `rest` is below the route.
+    /// The file in a folder for the path `before` + `rest`; `rest` is below the route.
     pub(crate) async fn below(
         &self,
         pool: usize,
@@ -68,7 +69,7 @@ impl ScriptPaths {
     }
 }
 
-/// Follows the path down the folder until a file is found; the rest of the path is `PATH_INFO`.
+/// Descends the folder along the path until a file is found; the rest of the path is `PATH_INFO`.
 fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
     let (mut file, mut taken) = (root.folder.clone(), 0);
     let mut found: Option<Metadata> = None;
@@ -113,8 +114,8 @@ fn resolve(root: &ScriptRoot, before: &str, rest: &str) -> Option<Found> {
     (fits && !found.info.contains('\0')).then_some(found)
 }
 
-/// A decoded path for variables. Slashes and backslashes within segments stay escaped: decoded, they
-/// would be separators, and `PATH_TRANSLATED` could leave its folder.
+/// A decoded path for variables. Slashes and backslashes within segments stay escaped: decoded,
+/// they would be separators, and `PATH_TRANSLATED` could leave its folder.
 pub(crate) fn decoded(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut from = 0;

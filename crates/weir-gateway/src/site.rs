@@ -1,4 +1,4 @@
-//! A Config made ready to serve: what all workers share of it. Built whole, then never changed.
+//! A compiled Config, shared by all workers and immutable.
 
 use crate::compiled::Compiled;
 use crate::route::Router;
@@ -16,24 +16,24 @@ use weir_net::tls::{Certificates, ServerTls, TlsError, UpstreamClients};
 use weir_record::redaction::Redaction;
 use weir_validate::Schemas;
 
-/// Why a Config cannot be made ready.
+/// Reason why a Config cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// A certificate cannot be used or made.
+    /// A certificate cannot be loaded or created.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Scripts need more memory than they may have.
+    /// Scripts exceed their memory limit.
     #[error(transparent)]
     Scripts(#[from] weir_script::EngineError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
-    /// The folder for the sockets of agents cannot be made.
+    /// The folder for the sockets of agents cannot be created.
     #[error("cannot start pools: {0}")]
     Broker(io::Error),
 }
 
-/// What all workers share of one Config.
+/// The state of one Config that all workers share.
 #[derive(Debug)]
 pub struct Site {
     /// The Config.
@@ -48,9 +48,9 @@ pub struct Site {
     pub upstream_clients: Arc<UpstreamClients>,
     /// Rate limits and quotas.
     pub limits: LimitPlan,
-    /// API after API.
+    /// Compiled routes, API after API.
     pub routes: Box<[RouteRuntime]>,
-    /// APIs and their routes.
+    /// Compiled APIs.
     pub apis: Box<[ApiRuntime]>,
     pub(crate) scripts: ScriptPlan,
     /// Keys by auth that the configuration contains.
@@ -59,22 +59,22 @@ pub struct Site {
     pub(crate) schemas: Schemas,
     /// Keys by auth that are fetched.
     pub key_sets: Vec<Option<Arc<KeySet>>>,
-    /// Tokens by auth that are asked about.
+    /// Token introspection, by auth.
     pub introspections: Vec<Option<Arc<Introspection>>>,
     /// Limits of request heads.
     pub wire_limits: weir_wire::HeadLimits,
-    /// Pools, addressed by their ids.
+    /// Pools, by id.
     pub(crate) pools: Vec<Arc<PoolHandle>>,
-    /// What must not be recorded.
+    /// Redaction rules for recording.
     pub(crate) redaction: Redaction,
 }
 
 impl Site {
-    /// Makes a Config ready; TLS sessions of `before` go on where certificates are the same.
+    /// Compiles a Config; TLS sessions of `before` are kept if the certificates are unchanged.
     ///
     /// # Errors
-    /// A certificate cannot be used or made, or the folder of pools, or scripts need more memory
-    /// than they may have.
+    /// A certificate cannot be loaded or created, the folder of pools cannot be created, or scripts
+    /// exceed their memory limit.
     pub fn new(
         config: Arc<Config>,
         compiled: Compiled,
@@ -94,16 +94,16 @@ impl Site {
         }
         let mut site = Self::unconnected(config, compiled, limiter, before)?;
         site.tls = tls;
-        // Last: what fails before has started nothing.
+        // Last: earlier errors have started nothing.
         site.pools = broker.pools(&site.config.pools).map_err(SiteError::Broker)?;
         Ok(site)
     }
 
-    /// Ready to explain requests, not to serve them: without TLS and pools, so no certificate is
-    /// made and no agent started.
+    /// A Site for explain, not for serving: without TLS and pools, so no certificate is created and
+    /// no agent is started.
     ///
     /// # Errors
-    /// Scripts need more memory than they may have.
+    /// Scripts exceed their memory limit.
     pub(crate) fn unconnected(
         config: Arc<Config>,
         compiled: Compiled,
@@ -157,7 +157,7 @@ impl Site {
         &self.routes[self.route_index((api, route))]
     }
 
-    /// The index of a route among those of all APIs.
+    /// The index of a route in the list of all routes.
     pub(crate) fn route_index(&self, (api, route): (usize, usize)) -> usize {
         self.apis[api].first_route + route
     }

@@ -1,4 +1,4 @@
-//! Maps of structures with paths, applied to bodies, which are held whole and read as JSON for that.
+//! Transformation of bodies by structures with paths; bodies are buffered and parsed as JSON.
 
 mod source;
 
@@ -20,7 +20,8 @@ use weir_http::rejection::Rejection;
 use weir_record::client_request::{ClientRequest, StageInput};
 use weir_wire::{Headers, Known};
 
-/// What a structure makes of the request, in one of its formats, and its content type.
+/// Builds the body of a structure from the request, in one of its formats; returns its content
+/// type.
 pub(crate) async fn build<'s>(
     request: &ClientRequest<'_>,
     deadline: &Deadline,
@@ -39,7 +40,7 @@ pub(crate) async fn build<'s>(
     Ok((render(format, out)?, format.content_type()))
 }
 
-/// Reads a JSON request body whole.
+/// Buffers a JSON request body.
 pub(crate) async fn read_json(
     headers: &Headers,
     deadline: &Deadline,
@@ -48,7 +49,7 @@ pub(crate) async fn read_json(
     read(headers, deadline, &Sources { json: true, xml: None }, body).await
 }
 
-/// Reads a request body whole, as JSON.
+/// Buffers a request body and converts it to JSON.
 async fn read(
     headers: &Headers,
     deadline: &Deadline,
@@ -67,7 +68,7 @@ async fn read(
     source.json(body).map_err(|error| malformed(error.to_string()))
 }
 
-/// Maps a request body that is in memory, and is JSON.
+/// Applies a map to a buffered JSON request body.
 pub(crate) fn apply(
     request: &ClientRequest<'_>,
     map: &JsonMap,
@@ -84,7 +85,7 @@ fn scope_for(request: &ClientRequest<'_>, map: &JsonMap) -> Scope {
     if map.reads_request() { request.scope() } else { Scope::default() }
 }
 
-/// What a map has written, in a format.
+/// Encodes the output of a map in a format.
 fn render(format: &Format, json: Vec<u8>) -> Result<Vec<u8>, Rejection> {
     match format {
         Format::Json { indent: 0 } => Ok(json),
@@ -92,8 +93,8 @@ fn render(format: &Format, json: Vec<u8>) -> Result<Vec<u8>, Rejection> {
     }
 }
 
-/// Maps the answer of a handler, of at most `limit` bytes, if it is a success in what the structure
-/// reads. Anything else passes as it is, an upstream's own error documents above all.
+/// Transforms the response of a handler, at most `limit` bytes, if it is a success in a readable
+/// format. Other responses pass unchanged, such as error documents of the upstream.
 pub(crate) async fn response<'a>(
     input: StageInput<'_>,
     structure: &Structure,
@@ -108,7 +109,7 @@ pub(crate) async fn response<'a>(
     }
     let content_type = response.headers.known(Known::ContentType);
     let Some(source) = Source::of(from, content_type) else { return Ok(body) };
-    // Who accepts none of the formats gets the preferred one: the work is done.
+    // If the client accepts no format, it receives the preferred one: the request was processed.
     let offered = formats.iter().map(Format::content_type);
     let chosen = negotiate::content_type(&request.head.headers, offered).unwrap_or(0);
     let format = &formats[chosen];
@@ -131,7 +132,7 @@ pub(crate) async fn response<'a>(
         forget_length(&mut response.headers);
     }
     let headers = &mut response.headers;
-    // JSON that stays JSON stays what it was: `application/vnd.shop+json`.
+    // JSON keeps its media type, such as `application/vnd.shop+json`.
     if !(was_json && matches!(format, Format::Json { .. })) {
         headers.set("content-type", format.content_type().as_bytes());
     }
@@ -141,25 +142,24 @@ pub(crate) async fn response<'a>(
     Ok(body)
 }
 
-/// A request whose body cannot be mapped as it is.
+/// The rejection of a request body that is compressed.
 pub(crate) fn compressed() -> Rejection {
     let rejection = Rejection::new(Problem::UnsupportedMediaType);
     rejection.detail("compressed bodies cannot be mapped")
 }
 
-/// An answer whose body cannot be mapped as it is.
+/// The rejection of a response body that is compressed.
 pub(crate) fn unreadable() -> Rejection {
     Rejection::new(Problem::UpstreamUnmappable).detail("the upstream's response is compressed")
 }
 
-/// Of an answer to HEAD: what is said about a body is true of the mapped one, whose length nobody
-/// knows.
+/// Removes length and validators from a response to HEAD: those of the mapped body are unknown.
 pub(crate) fn forget_length(headers: &mut Headers) {
     headers.remove("content-length");
     remove_stale(headers);
 }
 
-/// Removes what was said about the body before it was mapped.
+/// Removes headers that describe the body before the transformation.
 pub(crate) fn remove_stale(headers: &mut Headers) {
     for stale in
         ["etag", "last-modified", "content-digest", "digest", "content-md5", "accept-ranges"]

@@ -3,7 +3,8 @@
 //! connection (RFC 9110 section 7.8, RFC 6455).
 //!
 //! The request passes every stage like any other. Bytes after the 101 pass no policy and are not
-//! recorded: one transaction records their number, the messages, the duration and the side that ended.
+//! recorded: one transaction records their number, the messages, the duration and the side that
+//! ended the connection.
 
 mod frames;
 mod tunnel;
@@ -18,10 +19,10 @@ use weir_http::rejection::Rejection;
 use weir_upstream::{Connection, Upgraded};
 use weir_wire::{Headers, Known, Method, RequestHead, ResponseHead, has_token};
 
-/// The protocol whose frames weir reads, to count messages and to find ends.
+/// The protocol whose frames weir parses, to count messages and to detect ends.
 const WEBSOCKET: &str = "websocket";
 
-/// The protocol of an allowed upgrade request; `None` if there is no such request, or if the upgrade can
+/// The protocol of an allowed upgrade request; `None` without such a request, or if the upgrade can
 /// be ignored, as RFC 9110 section 7.8 permits.
 ///
 /// # Errors
@@ -95,7 +96,7 @@ fn is_same_host(origin: &str, authority: &str) -> bool {
     !host.is_empty() && bare(host) == bare(authority)
 }
 
-/// Protocols of the Upgrade header, lower case, in their order.
+/// Protocols of the Upgrade header, lower case, in order.
 fn offered(headers: &Headers) -> impl Iterator<Item = String> {
     let values = headers.known_all(Known::Upgrade).flat_map(|value| value.split(|&b| b == b','));
     values.map(|one| String::from_utf8_lossy(one.trim_ascii()).to_ascii_lowercase())

@@ -1,5 +1,5 @@
-//! Requests and answers against what the API's description says. A body that is looked into is held
-//! whole, within the route's limit; one that came with its head stays where it lies.
+//! Validation of requests and responses by the OpenAPI document. A validated body is buffered,
+//! within the route's limit; one that arrived with the head stays in its buffer.
 
 use crate::response_body::ResponseBody;
 use bytes::Bytes;
@@ -14,18 +14,18 @@ use weir_record::client_request::{ClientRequest, StageInput};
 use weir_validate::{Fault, RequestParts, Schemas};
 use weir_wire::{Framing, Known, Method};
 
-/// What validation finds beside its verdict.
+/// Findings of validation, besides its verdict.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// How often something did not match.
+    /// Number of mismatches.
     pub(crate) invalid: u64,
-    /// What was not checked to its end.
+    /// Validations that exceeded their budget.
     pub(crate) over_budget: Vec<Violation>,
     /// Lines for the log of the transaction.
     pub(crate) notes: Vec<String>,
 }
 
-/// Checks parameters and body of a request; gives the body on, perhaps out of memory.
+/// Validates parameters and body of a request; returns the body, buffered if it was read.
 pub(crate) async fn request<'a>(
     request: &ClientRequest<'_>,
     deadline: &Deadline,
@@ -71,7 +71,7 @@ pub(crate) async fn request<'a>(
     Box::pin(whole(deadline, validation.requests, check, body, found)).await
 }
 
-/// Rejects a body that does not match, or notes it.
+/// Rejects a body that does not match, or logs it.
 fn settle(
     found: &mut Findings,
     mode: Enforcement,
@@ -94,7 +94,7 @@ fn settle(
     }
 }
 
-/// Reads a body whole and checks it.
+/// Buffers a body and validates it.
 async fn whole<'a>(
     deadline: &Deadline,
     mode: Enforcement,
@@ -130,12 +130,12 @@ fn parameters(
     schemas.check_parameters(&validation.parameters, &parts)
 }
 
-/// What is wrong with a body as a whole.
+/// A violation of the body as a whole.
 fn of_body(detail: String) -> Violation {
     Violation { place: Place::Body, name: String::new(), pointer: String::new(), detail }
 }
 
-/// Refuses what does not match, or notes it.
+/// Rejects violations, or logs them.
 fn judge(
     found: &mut Findings,
     mode: Enforcement,
@@ -147,7 +147,7 @@ fn judge(
     lenient(found, mode, Rejection::new(Problem::InvalidRequest).violations(violations))
 }
 
-/// A refusal that is one only if requests are held to the description.
+/// Rejects only with `enforce`; otherwise the rejection is logged.
 fn lenient(found: &mut Findings, mode: Enforcement, rejection: Rejection) -> Result<(), Rejection> {
     found.invalid += 1;
     if mode == Enforcement::Enforce {
@@ -157,7 +157,7 @@ fn lenient(found: &mut Findings, mode: Enforcement, rejection: Rejection) -> Res
     Ok(())
 }
 
-/// Notes in the transaction's log what does not match.
+/// Adds a mismatch to the transaction's log.
 fn note(found: &mut Findings, what: &str, rejection: &Rejection) {
     let (logs, details) = (&mut found.notes, rejection.details());
     if let Some(detail) = &details.detail {
@@ -171,8 +171,8 @@ fn note(found: &mut Findings, what: &str, rejection: &Rejection) {
     }
 }
 
-/// Checks an answer of at most `limit` bytes. One that is longer, or whose length is not known
-/// where it is only to be noted, passes as far as its body is concerned.
+/// Validates a response of at most `limit` bytes. With `enforce`, a longer one is rejected;
+/// otherwise the body is not validated if it is longer, or its length unknown.
 pub(crate) async fn response<'a>(
     input: StageInput<'_>,
     (validation, schemas): (&Validation, &Schemas),
@@ -221,8 +221,8 @@ pub(crate) async fn response<'a>(
     Ok(ResponseBody::Whole(Bytes::from(bytes)))
 }
 
-/// Notes what does not match, and refuses it if answers are held to the description. What is wrong
-/// is for the operator: the client is told only that it is.
+/// Records the violations, and rejects the response with `enforce`. The details go to the record,
+/// not to the client.
 fn verdict(
     found: &mut Findings,
     validation: &Validation,

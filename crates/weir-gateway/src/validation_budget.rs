@@ -1,5 +1,5 @@
-//! Validations that took more than their budget: now and then a line for the operator, with the route
-//! of the last one.
+//! Validations that exceeded their budget: an occasional line for the operator, with the route of
+//! the last one.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use weir_config::validation::Violation;
 use weir_net::throttle::Throttle;
 use weir_record::client_request::ClientRequest;
 
-/// Those of one worker since the last line.
+/// The validations over budget of one worker since the last line.
 #[derive(Debug, Default)]
 pub struct OverBudget(RefCell<Throttle<Last>>);
 
@@ -15,13 +15,13 @@ pub struct OverBudget(RefCell<Throttle<Last>>);
 struct Last {
     /// `request` or `response`.
     side: &'static str,
-    /// The names of the API and of the operation.
+    /// The names of API and operation.
     route: String,
     detail: String,
 }
 
 impl OverBudget {
-    /// Accounts for one, of a `request` or a `response`.
+    /// Counts a validation of a `request` or a `response`.
     pub(crate) fn add(
         &self,
         request: &ClientRequest<'_>,
@@ -35,7 +35,7 @@ impl OverBudget {
         self.0.borrow_mut().add(1, last);
     }
 
-    /// The line that is due, if there were any since the one before.
+    /// The line that is due, if validations were counted since the last one.
     pub fn due(&self, worker: usize, now: Instant) -> Option<String> {
         let (count, Last { side, route, detail }) = self.0.borrow_mut().due(now)?;
         Some(format!(

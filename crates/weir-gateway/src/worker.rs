@@ -28,39 +28,39 @@ use weir_telemetry::stats::WorkerStats;
 use weir_upstream::Healths;
 use weir_upstream::agent_connections::AgentConnections;
 
-/// How far a stop has gone.
+/// Phase of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// No stop.
+    /// No drain.
     Serving,
-    /// Connections are still accepted; every answer ends its connection.
+    /// Connections are still accepted; every response ends its connection.
     Draining,
-    /// Nothing is accepted any more; connections without a request are closed.
+    /// Connections are not accepted any more; those without a request are closed.
     Closing,
-    /// What is left is cut off.
+    /// The remaining connections are aborted.
     Over,
 }
 
-/// What every worker is to serve.
+/// The current Site and phase, for all workers.
 #[derive(Clone, Debug)]
 pub struct Control {
     /// The current Site.
     pub site: Arc<Site>,
     /// The current phase.
     pub phase: Phase,
-    /// Counts the sites there have been; a worker says which one it serves.
+    /// Number of Sites so far; each worker reports the one it serves.
     pub version: u64,
 }
 
-/// What workers share, whatever the Config.
+/// State shared by all workers, independent of the Config.
 pub struct Shared {
-    /// Client connections open, all workers together.
+    /// Open client connections of all workers.
     pub connections: AtomicUsize,
-    /// Requests that weir makes again, taken and not over, all workers together.
+    /// Resubmissions in flight of all workers.
     pub resubmissions: AtomicUsize,
     /// File descriptors of the process.
     pub descriptors: Descriptors,
-    /// Lines for the operator. It does not block.
+    /// Messages for the operator. Does not block.
     pub messages: Log,
     /// Health of the targets.
     pub healths: Healths,
@@ -82,10 +82,10 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// One thread's world. It lives as long as its thread, which is as long as the process: leaked
-/// once, so that connections can hold it without counting references.
+/// The state of one worker thread. It lives as long as the process: leaked once, so that
+/// connections can refer to it without reference counting.
 pub struct Worker {
-    /// Its number among them.
+    /// Index of the worker.
     pub index: usize,
     /// Counters of this worker.
     pub stats: Arc<WorkerStats>,
@@ -95,17 +95,17 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Connections to agents.
     pub agents: AgentConnections,
-    /// Files that have answered paths.
+    /// Cached program files of paths.
     pub(crate) scripts: ScriptPaths,
     pub(crate) sampler: TraceSampler,
     /// Failed TLS handshakes.
     pub handshakes: handshake::Failures,
-    /// Validations that took more than their budget.
+    /// Validations that exceeded their budget.
     pub over_budget: OverBudget,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
-    /// Who to wake when the phase changes: one place a connection.
+    /// Tasks to wake when the phase changes: one slot for each connection.
     wakers: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<usize>>,
     /// The wall clock.
@@ -121,7 +121,7 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// A worker without connections.
+    /// Creates a worker without connections.
     pub fn new(
         index: usize,
         site: Arc<Site>,
@@ -155,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// The Config of this moment; a request holds on to the one it starts with.
+    /// The current Config; a request keeps the one it starts with.
     pub fn live(&self) -> Rc<Live> {
         Rc::clone(&self.live.borrow())
     }
@@ -175,7 +175,7 @@ impl Worker {
         self.wake_connections();
     }
 
-    /// Whether this is what a request would start with now.
+    /// Whether this is the Config of a request that starts now.
     pub(crate) fn serves(&self, live: &Rc<Live>) -> bool {
         Rc::ptr_eq(&self.live.borrow(), live)
     }
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Notes whom to wake when the phase or the Config changes.
+    /// Registers a task to wake when the phase or the Config changes.
     pub fn watch_phase(&'static self, waker: Waker) -> PhaseWatch {
         let mut wakers = self.wakers.borrow_mut();
         let place = self.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -204,7 +204,7 @@ impl Worker {
     }
 }
 
-/// A connection's place among those woken when the phase changes.
+/// A connection's registration, removed on drop.
 pub struct PhaseWatch {
     worker: &'static Worker,
     place: usize,

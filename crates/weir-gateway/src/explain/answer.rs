@@ -1,4 +1,4 @@
-//! The explanation of a request that has gone through.
+//! The explanation of a request after all stages.
 
 use super::{Explained, route, sent, steps, text_of};
 use crate::exchange::Exchange;
@@ -36,7 +36,7 @@ pub(super) async fn conclude(
     let answer = answer(&explained, &exchange.deadline, body).await;
     let (request, matched) = (explained.request, explained.matched());
     let (host, path) = (request.host.to_owned(), request.head.path().to_owned());
-    // Asked for what was matched: the normal form.
+    // Matching uses the normal form of the path.
     let (config, method) = (request.config, request.head.method_name());
     Explanation {
         decision: decision(&explained, refused.as_ref(), sent.is_some()),
@@ -86,7 +86,7 @@ fn decision(of: &Explained<'_>, refused: Option<&steps::Refused>, sent: bool) ->
     Decision { kind: Kind::Answered, status, problem: None, why: why.to_owned() }
 }
 
-/// The response, with its body unless that is a file or compressed.
+/// The response, with its body unless it is a file or compressed.
 async fn answer(of: &Explained<'_>, deadline: &Deadline, mut body: ResponseBody<'_>) -> Answer {
     let headers = of.response.headers.iter();
     let headers = headers.map(|(_, name, value)| Pair {
@@ -134,7 +134,7 @@ fn principal(request: &ClientRequest<'_>) -> Option<Who> {
     })
 }
 
-/// What would be recorded; of a request that is not admitted metadata only.
+/// The content of the record; metadata only if the request is not admitted.
 fn captured(of: &Explained<'_>) -> Captured {
     let Explained { request, trace, capture, live, .. } = of;
     let tracker = &request.config.tracker;
@@ -143,7 +143,7 @@ fn captured(of: &Explained<'_>) -> Captured {
     let level = match (tracker.enabled, of.matched(), admitted) {
         (false, ..) => CaptureLevel::None,
         (true, Some(_), true) => capture.level,
-        // One record, without headers or body.
+        // A rejected request: one record, without headers or body.
         (true, Some(_), false) => capture.level.min(CaptureLevel::Meta),
         (true, None, _) => CaptureLevel::Meta,
     };
@@ -177,7 +177,7 @@ fn captured(of: &Explained<'_>) -> Captured {
     Captured { recorded, level: word.to_owned(), why, target, headers }
 }
 
-/// Headers of the request where its record would begin.
+/// Headers of the request at the start of its record.
 fn recorded_headers(trace: &Trace) -> Vec<Pair> {
     let text = headers::text(&trace.recorded);
     let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));

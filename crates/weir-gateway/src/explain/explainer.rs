@@ -22,9 +22,9 @@ use weir_record::access_log::AccessLog;
 use weir_telemetry::stats::WorkerStats;
 use weir_upstream::Healths;
 
-/// Most requests in the queue.
+/// Maximum number of requests in the queue.
 const MAX_QUEUED: usize = 16;
-/// Longest time for one request: only a file can make it wait.
+/// Time limit of one request: only a file can delay it.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 type ExplainResult = Result<Explanation, RequestTextError>;
@@ -33,12 +33,12 @@ type ExplainResult = Result<Explanation, RequestTextError>;
 #[derive(Debug)]
 pub struct Explainer {
     requests: mpsc::Sender<(RequestText, SyncSender<ExplainResult>)>,
-    /// Keeps the thread of an offline one alive.
+    /// Keeps the thread of an offline explainer running.
     _control: Option<watch::Sender<Control>>,
 }
 
 impl Explainer {
-    /// Starts the thread; it follows `control` to the end of a stop.
+    /// Starts the thread; it follows `control` until the end of the drain.
     pub fn start(shared: Arc<Shared>, control: watch::Receiver<Control>) -> io::Result<Self> {
         let (requests, receiver) = mpsc::channel(MAX_QUEUED);
         std::thread::Builder::new().name("explain".to_owned()).spawn(move || {
@@ -60,7 +60,7 @@ impl Explainer {
         Ok(Self { requests, _control: None })
     }
 
-    /// For a configuration that nobody serves.
+    /// An explainer for a configuration that is not in use.
     pub(super) fn offline(site: Arc<Site>, limiter: Arc<Limiter>) -> Result<Self, SiteError> {
         let config = &site.config;
         let shared = Shared {
@@ -91,7 +91,7 @@ impl Explainer {
     }
 }
 
-/// Explains one request after the other, each by the current configuration.
+/// Explains requests one after the other, each by the current configuration.
 async fn serve(
     worker: &'static Worker,
     mut requests: mpsc::Receiver<(RequestText, SyncSender<ExplainResult>)>,
@@ -100,7 +100,7 @@ async fn serve(
     loop {
         let Control { site, phase, .. } = control.borrow_and_update().clone();
         if !Arc::ptr_eq(&site, &worker.live().site) {
-            // At once, not with the next question: pools of a configuration live as long as it.
+            // At once, not at the next request: it ends the pools of the previous Config.
             worker.switch(site);
         }
         if phase == Phase::Over {
@@ -115,7 +115,7 @@ async fn serve(
         };
         let Some((ask, told)) = order else { return };
         let explained = tokio::time::timeout(TIMEOUT, explain(worker, &ask)).await;
-        // The caller may have stopped waiting.
+        // The caller may have timed out.
         let _ = told.try_send(explained.unwrap_or(Err(RequestTextError::Late)));
     }
 }

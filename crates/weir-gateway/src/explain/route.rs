@@ -1,13 +1,13 @@
-//! The routes that came nearest, and why they are not it. Each is asked by the matcher that serves.
+//! The nearest routes and the reasons for the mismatch, evaluated by the router that serves.
 
 use crate::explanation::Other;
 use crate::route::{Found, Router};
 use weir_config::{Api, Config, Route, Segment};
 
-/// Most routes that are told of.
+/// Maximum number of routes reported.
 const MOST: usize = 5;
 
-/// The routes nearest to a request, but for the one it goes to.
+/// The routes nearest to a request, except the matched one.
 pub(super) fn others(
     config: &Config,
     host: &str,
@@ -36,7 +36,7 @@ pub(super) fn others(
     told.collect()
 }
 
-/// How near a route is: host, base, path, method, and segments in common.
+/// Similarity of a route: host, base, path, method, and number of common segments.
 type Nearness = (bool, bool, bool, bool, usize);
 
 fn compare(
@@ -80,7 +80,7 @@ fn compare(
     ((knows_host, below.is_some(), takes_path, takes_method, shared), why)
 }
 
-/// Whether a segment of a pattern takes one of a path.
+/// Whether a segment of a pattern matches a segment of a path.
 fn takes(pattern: &Segment, segment: &str) -> bool {
     match pattern {
         Segment::Literal(text) => *text == weir_http::path::decode(segment),

@@ -14,13 +14,13 @@ use weir_http::rejection::Rejection;
 use weir_script::Fetch;
 use weir_wire::{Framing, RequestHead};
 
-/// Replaces a value that is not shown.
+/// Replaces a redacted value.
 const MASKED: &str = "***";
 
 /// Notes the request that the handler of a route would send; `false` if weir itself responds.
 ///
 /// # Errors
-/// What the handler rejects before it sends anything.
+/// The handler rejects the request before it sends anything.
 pub(super) async fn outline(
     input: &mut HandlerInput<'_>,
     body: &RequestBody<'_>,
@@ -62,7 +62,7 @@ pub(super) async fn outline(
     Ok(is_outlined)
 }
 
-/// The request as it is now.
+/// The request as it would be sent.
 fn whole(site: &Site, request: &RequestHead, route: &Route, to: &str, name: String) -> Sent {
     let target = shown_target(site, None, request.target());
     let headers = request
@@ -78,7 +78,7 @@ fn whole(site: &Site, request: &RequestHead, route: &Route, to: &str, name: Stri
     }
 }
 
-/// The request line and the header lines of a head that would go out.
+/// The request line and the header lines of a head that would be sent.
 fn of_head(
     site: &Site,
     route: &Route,
@@ -97,7 +97,7 @@ fn of_head(
     (line, headers.collect())
 }
 
-/// A header line as it may be shown.
+/// A header line after redaction.
 fn shown(site: &Site, route: &Route, name: &str, value: &str, credential: Option<&str>) -> Pair {
     let config = &site.config;
     let is = |other: &str| name.eq_ignore_ascii_case(other);
@@ -118,7 +118,7 @@ pub(super) fn masked_urls(site: &Site, value: &str) -> String {
     String::from_utf8_lossy(&value).into_owned()
 }
 
-/// Whether the configuration sets this header, to what by its name is a secret.
+/// Whether the configuration sets this header, and the name suggests a secret.
 fn is_set_secret(route: &Route, name: &str) -> bool {
     let mut edits = vec![&route.request_headers];
     if let Handler::Proxy(proxy) = &route.handler {
@@ -128,8 +128,8 @@ fn is_set_secret(route: &Route, name: &str) -> bool {
         && names_credential(name)
 }
 
-/// A target as it may be shown: without what is masked, what the configuration puts into its
-/// query, and what by its name is a credential or a signature.
+/// A target after redaction: without masked parameters, parameters set by the configuration, and
+/// parameters whose name suggests a credential or a signature.
 fn shown_target(site: &Site, handler: Option<&Handler>, target: &str) -> String {
     let target = site.redaction.target(target);
     let Some((path, query)) = target.split_once('?') else { return target.into_owned() };
@@ -158,7 +158,7 @@ fn shown_target(site: &Site, handler: Option<&Handler>, target: &str) -> String 
     shown
 }
 
-/// Each call, without making it.
+/// A description of each call, which is not sent.
 fn of_calls(site: &Site, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
     let part = |(call, fetch): (&Call, &Fetch)| {
         let target = shown_target(site, None, &fetch.target);

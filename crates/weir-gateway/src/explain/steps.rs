@@ -1,4 +1,4 @@
-//! Every policy of a request in its order: its setting, its decision, and the reason.
+//! All policies of a request in order: setting, decision and reason.
 
 use super::Explained;
 use crate::explanation::{Outcome, Part, Stage, Step};
@@ -15,7 +15,7 @@ use weir_limit::{LimitKind, Peek};
 use weir_model::UpstreamId;
 use weir_upstream::Target;
 
-/// Why a request was rejected.
+/// The reason of a rejection.
 pub(super) struct Refused {
     pub(super) detail: Option<String>,
     violations: Vec<Part>,
@@ -36,13 +36,13 @@ impl Refused {
     }
 }
 
-/// The way of a request through the stages.
+/// The policies of an explained request.
 struct Policies<'a> {
     of: &'a Explained<'a>,
     refused: Option<&'a Refused>,
 }
 
-/// Every policy in its order.
+/// Every policy in order.
 pub(super) fn all(of: &Explained<'_>, refused: Option<&Refused>) -> Vec<Step> {
     let policies = Policies { of, refused };
     let mut steps =
@@ -119,7 +119,7 @@ impl Policies<'_> {
         Step { name: name.to_owned(), outcome: Outcome::Off, ..Step::default() }
     }
 
-    /// The problem, and this occurrence of it.
+    /// The title of the problem, and the detail of this occurrence.
     fn why(&self) -> String {
         let title = self.of.problem.map_or("", weir_http::problem::Problem::title);
         match self.refused.and_then(|refused| refused.detail.as_deref()) {
@@ -143,7 +143,7 @@ impl Policies<'_> {
         step
     }
 
-    /// Allowed and denied client addresses.
+    /// The IP allow and deny lists.
     fn clients(&self, route: &Route) -> Step {
         if route.clients.is_empty() {
             return Self::off("clients");
@@ -168,7 +168,7 @@ impl Policies<'_> {
         step
     }
 
-    /// A policy of responses.
+    /// A policy that applies to responses.
     fn later(&self, name: &str, on: bool, stage: Stage, setting: &str) -> Step {
         if !on {
             return Self::off(name);
@@ -252,7 +252,7 @@ impl Policies<'_> {
         step
     }
 
-    /// The name of a limit, and how it is set.
+    /// The name and the setting of a limit.
     fn named(&self, kind: LimitKind, route: &Route, number: &mut usize) -> (String, String) {
         let plan = self.of.request.plan();
         let plan_name = plan.map(|plan| plan.name.clone()).unwrap_or_default();
@@ -329,7 +329,7 @@ impl Policies<'_> {
         step
     }
 
-    /// Stored answers are for real requests only.
+    /// The cache is not used by explained requests.
     fn cache(&self, route: &Route) -> Step {
         let Some(cache) = &route.cache else { return Self::off("cache") };
         let credentials = match cache.credentials {
@@ -393,7 +393,7 @@ fn targets(of: &Explained<'_>, upstream: UpstreamId) -> Vec<Part> {
     upstream.targets.iter().map(part).collect()
 }
 
-/// Tries one auth, as serving does.
+/// Tries one auth, as for a served request.
 fn method(config: &Config, rule: &AccessRule, authentication: &Authentication<'_>) -> Part {
     let auth = &config.auths[rule.auth.0];
     let tried = authentication.try_method(rule);

@@ -1,4 +1,4 @@
-//! The decisions about a request that is explained.
+//! The trace of an explained request: decisions of the stages.
 
 use super::{Part, Sent};
 use weir_limit::Peek;
@@ -9,7 +9,7 @@ pub(crate) enum Stage {
     /// Reading the head.
     #[default]
     Head,
-    /// Finding the route; preflights are answered here.
+    /// Finding the route; responding to preflights.
     Route,
     /// Allowed and denied client addresses.
     Clients,
@@ -19,30 +19,30 @@ pub(crate) enum Stage {
     Limit,
     /// The declared length of the body.
     BodySize,
-    /// The request against the description of the API.
+    /// Validation of the request by the OpenAPI document.
     Validation,
-    /// The map of the request.
+    /// The transformation of the request.
     RequestMap,
     /// The handler.
     Handler,
-    /// The map of the response.
+    /// The transformation of the response.
     ResponseMap,
-    /// The response against the description of the API.
+    /// Validation of the response by the OpenAPI document.
     ResponseValidation,
-    /// There is a response.
+    /// The response is complete.
     Over,
 }
 
-/// The decisions about a request that is explained.
+/// The trace of an explained request: decisions of the stages.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// The stage that it has reached.
+    /// The last stage reached.
     pub(crate) stage: Stage,
     /// The decision of each limit, up to the first that rejects.
     pub limits: Vec<Peek>,
-    /// The body that goes to the handler, after the map.
+    /// The body for the handler, after the transformation.
     pub body: Vec<u8>,
-    /// Header lines of the request as they would be recorded.
+    /// Header lines of the request as recorded.
     pub(crate) recorded: Vec<u8>,
     /// The requests of a `calls` handler.
     pub calls: Vec<Part>,

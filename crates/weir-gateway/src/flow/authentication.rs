@@ -1,4 +1,4 @@
-//! Authentication: the principal of a request, by what is known and by what authorization servers say.
+//! Authentication: the principal of a request, by known keys and by authorization servers.
 
 use super::Effects;
 use crate::authorization_server;
@@ -25,18 +25,18 @@ pub(crate) struct Authentication<'x> {
     pub route: &'x Route,
     /// Head of the request.
     pub request: &'x RequestHead,
-    /// Of the client, from the TLS handshake.
+    /// The client certificate, from the TLS handshake.
     pub certificate: Option<&'x Certificate>,
     /// Address of the client.
     pub address: IpAddr,
-    /// When the request came.
+    /// Monotonic time of arrival.
     pub started: Instant,
-    /// When the request arrived.
+    /// Wall-clock time of arrival.
     pub now: Moment,
 }
 
 impl Authentication<'_> {
-    /// The principal. `throttled` counts failures beyond the limit of their address.
+    /// Determines the principal. `throttled` counts failures beyond the limit of their address.
     pub(super) async fn run<E: Effects>(
         &self,
         fx: &mut E,
@@ -46,7 +46,7 @@ impl Authentication<'_> {
             Ok(principal) => return Ok(principal),
             Err(failure) => failure,
         };
-        // Each auth may miss something, once.
+        // Data may be missing once for each auth.
         for _ in 0..=self.route.access.any_of.len() {
             let Some(missing) = failure.missing() else { break };
             if !fx.fetch_missing(self, missing).await {
@@ -61,7 +61,7 @@ impl Authentication<'_> {
         Err(self.reject(failure, fx, throttled))
     }
 
-    /// Authenticates with the keys and tokens that are known.
+    /// Authenticates with the known keys and tokens.
     fn authenticate(&self) -> Result<Rc<Principal>, AuthFailure> {
         let Self { live, route, now, .. } = self;
         let config = &live.site.config;
@@ -89,7 +89,7 @@ impl Authentication<'_> {
         })
     }
 
-    /// Whether a credential of the client may be verified, which costs something.
+    /// Whether the address may verify another credential, which is expensive.
     fn may_verify(&self) -> Result<(), u64> {
         self.live.site.limits.may_authenticate(self.address, self.now)
     }
@@ -97,12 +97,12 @@ impl Authentication<'_> {
     /// Counts a failed authentication of the client.
     ///
     /// # Errors
-    /// Too many have failed; the seconds until another may be tried, at least 1.
+    /// Too many have failed; the seconds until the next one is allowed, at least 1.
     pub(super) fn count_failure(&self) -> Result<(), u64> {
         self.live.site.limits.authentication_failed(self.address, self.now)
     }
 
-    /// Fetches the key set, or has the token introspected. Says whether to try again.
+    /// Fetches the key set or introspects the token; returns whether to try again.
     pub(super) async fn fetch(&self, missing: Missing) -> bool {
         let latest = self.route.timeout.map(|timeout| self.started + timeout);
         match missing {
@@ -146,7 +146,7 @@ impl Authentication<'_> {
     }
 }
 
-/// Which auth did not let the request in, and why.
+/// The auth that rejected the request, and the reason.
 fn rejected_by(failure: AuthFailure, config: &Config, route: &Route) -> String {
     let name = |auth: AuthId| config.auths[auth.0].name.as_str();
     let Some(auth) = failure.auth() else {

@@ -1,4 +1,4 @@
-//! Validation and maps of what a request and its response contain.
+//! Validation and transformation of the content of requests and responses.
 
 use super::Effects;
 use crate::handler::HandlerInput;
@@ -12,7 +12,7 @@ use weir_http::body::RequestBody;
 use weir_http::rejection::Rejection;
 use weir_model::stage;
 
-/// Checks a request against the description of its API.
+/// Validates a request by the OpenAPI document.
 pub(super) async fn validate_request<'a>(
     input: &mut HandlerInput<'_>,
     validation: &Validation,
@@ -29,7 +29,7 @@ pub(super) async fn validate_request<'a>(
     Ok(body)
 }
 
-/// Checks a response against the description of its API.
+/// Validates a response by the OpenAPI document.
 pub(super) async fn validate_response<'a>(
     input: &mut HandlerInput<'_>,
     validation: &Validation,
@@ -47,7 +47,7 @@ pub(super) async fn validate_response<'a>(
     checked
 }
 
-/// Counts and notes what validation found of a `request` or a `response`.
+/// Counts and logs the findings about a `request` or a `response`.
 fn note_findings(input: &mut HandlerInput<'_>, side: &'static str, found: Findings) {
     let (worker, count) = (input.context.worker, found.over_budget.len() as u64);
     let stats = &worker.stats;
@@ -65,7 +65,7 @@ fn note_findings(input: &mut HandlerInput<'_>, side: &'static str, found: Findin
     }
 }
 
-/// Maps a request on its way to the handler.
+/// Transforms a request before the handler.
 pub(super) async fn map_request<'a, E: Effects>(
     input: &mut HandlerInput<'_>,
     map: &BodyMap,
@@ -80,7 +80,7 @@ pub(super) async fn map_request<'a, E: Effects>(
             input.request.headers.set("content-type", content_type.as_bytes());
             Mapped::Request(RequestBody::buffered(mapped))
         }
-        // It may send requests to upstreams.
+        // The script may send requests to upstreams.
         BodyMap::Script(_) if !E::CALLS_SCRIPTS => Mapped::Request(body),
         BodyMap::Script(script) => Box::pin(script::map_request(input, script, body)).await?,
     };
@@ -88,7 +88,7 @@ pub(super) async fn map_request<'a, E: Effects>(
     Ok(mapped)
 }
 
-/// Maps the response of the handler.
+/// Transforms the response of the handler.
 pub(super) async fn map_response<'a, E: Effects>(
     input: &mut HandlerInput<'_>,
     map: &BodyMap,

@@ -1,4 +1,4 @@
-//! The response of weir itself to a request that it rejects.
+//! The local reply to a rejected request.
 
 use super::{allow_origin, write_limits};
 use crate::exchange::Exchange;
@@ -10,7 +10,7 @@ use weir_http::problem::{Detail, Problem, ProblemFormat};
 use weir_http::rejection::{Rejection, RejectionDetails};
 use weir_wire::Known;
 
-/// Responds with a problem document; to a call of gRPC with its status code.
+/// Responds with a problem document, or to a gRPC call with its status code.
 pub fn reject<'a>(exchange: &mut Exchange, rejection: Rejection) -> ResponseBody<'a> {
     let (problem, details) = (rejection.problem, rejection.details());
     exchange.record.reason = details.reason().filter(|_| exchange.record.recording.is_shown());

@@ -1,4 +1,4 @@
-//! Routing: from host, path and method to a route, or to what is answered without one.
+//! Routing: from host, path and method to a route, or to a response without a route.
 
 use super::allow_origin;
 use crate::route::Found;
@@ -10,17 +10,17 @@ use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_wire::{Method, RequestHead, ResponseHead};
 
-/// Where a request goes.
+/// The destination of a request.
 pub(super) enum Destination {
-    /// The indexes of its API and of its route.
+    /// The indexes of API and route.
     Route((usize, usize)),
-    /// Nowhere: it is a preflight, or OPTIONS where no route says otherwise. The head of the response
-    /// is written.
+    /// No route: a preflight, or OPTIONS without a matching route. The head of the response is
+    /// written.
     Options,
 }
 
-/// Finds the API, which is there for some rejected requests, too, and where the request goes. The path
-/// of the request is in its normal form then: that is matched, and forwarded.
+/// Finds the destination, and the API, also for some rejected requests. Normalizes the path of the
+/// request: the normal form is matched and forwarded.
 pub(super) fn find(
     site: &Site,
     host: &str,
@@ -28,7 +28,7 @@ pub(super) fn find(
     response: &mut ResponseHead,
 ) -> (Option<usize>, Result<Destination, Rejection>) {
     if request.method == Method::Options && request.path() == "*" {
-        // About the server as a whole (RFC 9110 section 9.3.7).
+        // OPTIONS for the server as a whole (RFC 9110 section 9.3.7).
         response.status = 204;
         return (None, Ok(Destination::Options));
     }
@@ -46,22 +46,22 @@ pub(super) fn find(
     (api, destination(site, host, (request, path), response, found))
 }
 
-/// 501 for methods that no route has.
+/// Rejects unsupported methods with 501.
 fn check_method(request: &RequestHead) -> Result<(), Rejection> {
     let method = request.method;
     if matches!(method, Method::Connect) {
         return Err(Problem::NotImplemented.into());
     }
     if method == Method::Other && request.method_name().contains(char::is_lowercase) {
-        // Methods are case-sensitive (RFC 9110 section 9.1), but not every server keeps to it:
-        // what is no method here must not pass by a route for the method that it looks like.
+        // Methods are case-sensitive (RFC 9110 section 9.1), but not for every server: a method in
+        // lower case must not bypass the route of its upper-case form.
         let detail = "methods are case-sensitive and have no lower-case letters";
         return Err(Rejection::new(Problem::NotImplemented).detail(detail));
     }
     Ok(())
 }
 
-/// Brings the path into its normal form. Gives what servers read in more than one way in it.
+/// Normalizes the path; returns its ambiguities.
 fn normalise(request: &mut RequestHead) -> Result<Ambiguity, Rejection> {
     let Normal { path, ambiguity } = path::normalise(request.path())?;
     if let Cow::Owned(normal) = path {

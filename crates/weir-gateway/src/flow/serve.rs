@@ -41,8 +41,8 @@ impl Effects for Serve {
         plan.admit(limits, caller, scope, now)
     }
 
-    /// Where there is no room for the record of a request that must not be served without one, nothing
-    /// is counted of it, so its place in the quota is given back.
+    /// If the record has no room in the journal and the request must not be served without one,
+    /// nothing is counted, so its quota is refunded.
     fn admit(
         &mut self,
         exchange: &mut Exchange,

@@ -1,7 +1,7 @@
 //! The `calls` handler: concurrent requests to several upstreams, composed into one response.
 //!
-//! Each call is a request of weir's own, as those of scripts are: complete when it is sent, its response
-//! complete when it is used. Calls are polled in the task of the client's request, so they end with it.
+//! Each call is a request of weir itself, like those of scripts: complete before it is sent, with a
+//! buffered response. Calls are polled in the task of the client's request, so they end with it.
 
 use super::HandlerInput;
 use super::head::fill;
@@ -31,7 +31,7 @@ const FALLBACK: &str = "weir-fallback";
 
 type PendingCall<'c> = Pin<Box<dyn Future<Output = Result<FetchedResponse, Rejection>> + 'c>>;
 
-/// What has come of a call.
+/// The result of a call.
 enum CallOutcome {
     /// The JSON value of its member.
     Value(Vec<u8>),
@@ -66,7 +66,7 @@ pub(super) async fn serve<'a>(
     Ok(ResponseBody::Whole(compose(calls, &values)))
 }
 
-/// The requests of all calls, made from the client's.
+/// The requests of all calls, derived from the client's request.
 pub(super) async fn prepare(
     input: &mut HandlerInput<'_>,
     calls: &[Call],
@@ -140,7 +140,7 @@ fn fetch_of(request: &ClientRequest<'_>, call: &Call, input: &[u8]) -> Result<Fe
     })
 }
 
-/// The first call that ends; `None` if none is pending.
+/// Waits for the first call that ends; `None` if no call is pending.
 async fn next(
     deadline: &Deadline,
     pending: &mut [Option<PendingCall<'_>>],
@@ -163,7 +163,7 @@ async fn next(
     .await
 }
 
-/// Reads the response to a call: its value, the fallback, or the end of the request.
+/// Evaluates the response to a call: its value, the fallback, or the end of the request.
 fn evaluate(
     input: &mut HandlerInput<'_>,
     call: &Call,
@@ -192,7 +192,7 @@ fn evaluate(
     let names = headers.get(FALLBACK).map(|value| text(value).into_owned());
     let names = names.map_or(call.name.clone(), |before| format!("{before}, {}", call.name));
     headers.set(FALLBACK, names.as_bytes());
-    // The call may succeed the next time.
+    // The call may succeed next time.
     headers.set("cache-control", b"no-store");
     let title = rejection.problem.title();
     let why = format!("{title}: {}", rejection.details().detail.as_deref().unwrap_or_default());
@@ -200,7 +200,7 @@ fn evaluate(
     Ok(CallOutcome::Value(fallback.clone().into_bytes()))
 }
 
-/// The JSON value of a response; null if it has no body.
+/// The JSON value of a response; null without a body.
 fn value(call: &Call, response: FetchedResponse) -> Result<Vec<u8>, String> {
     if response.body.is_empty() {
         return Ok(b"null".to_vec());
@@ -251,7 +251,7 @@ fn compose(calls: &[Call], values: &[Vec<u8>]) -> Bytes {
         if at > 0 {
             out.push(b',');
         }
-        // Names are of the configuration: nothing in them needs an escape.
+        // Names are validated by the configuration: no escapes are needed.
         out.extend_from_slice(format!("\"{}\":", call.name).as_bytes());
         out.extend_from_slice(value);
     }

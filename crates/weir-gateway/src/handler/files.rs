@@ -1,7 +1,7 @@
-//! The `files` handler: files of a folder, as they are there now.
+//! The `files` handler: static files of a folder, in their current state.
 //!
-//! A file is found by [`weir_files`], chosen among its forms, checked against what the client
-//! has (`condition`), and cut to what it asks for (`range`).
+//! A file is found by [`weir_files`]; the handler selects its form, checks the conditions of the
+//! request (`condition`), and sends the requested ranges (`range`).
 
 mod condition;
 mod range;
@@ -32,7 +32,7 @@ use weir_net::descriptors::is_exhausted;
 use weir_record::client_request::{ClientRequest, StageInput};
 use weir_wire::{Known, Method};
 
-/// Larger files are compressed anew each time, as they are sent.
+/// Larger files are compressed while they are sent, each time.
 const COMPRESSED_AT_ONCE: u64 = 1 << 20;
 
 /// Responds with a file.
@@ -48,7 +48,7 @@ pub(super) async fn serve<'a>(
         .try_for_each(|path| context.admit_name(input.request, &path))?;
     let input = &mut input.stage();
     let key = key_of(&input.request, root);
-    // The folder of the route itself, requested as a file.
+    // The folder of the route itself, requested without a trailing slash.
     let bare = key.is_empty() && !input.request.head.path().ends_with('/');
     let (resource, fallback) = match root.recent(key, input.started) {
         Some(_) if bare => return Ok(redirect(input)),
@@ -66,27 +66,27 @@ pub(super) async fn serve<'a>(
         && root.has_room(resource.plain.length())
         && let Some(right) = Compressing::claim(&resource.plain)
     {
-        // If it does not work, sending the file will tell why.
+        // Errors are ignored: sending the file reports them.
         let _ = Box::pin(within_time(input, make_gzip(right, route.compress.level))).await;
         root.grown(fallback.unwrap_or(key));
     }
     deliver(input, &resource, form)
 }
 
-/// The paths of a folder's indexes, if the path is one of a folder: a route of their own may demand
-/// more.
+/// The index paths of a folder, if the path is one of a folder: another route may protect an index
+/// more strictly.
 fn index_paths<'r>(path: &'r str, root: &'r Root) -> impl Iterator<Item = String> {
     let is_folder = root.files.file.is_none() && path.ends_with('/');
     let indexes = root.files.index.iter().filter(move |_| is_folder);
     indexes.map(move |index| format!("{path}{index}"))
 }
 
-/// The cache key of a file: the path of the request, still escaped.
+/// The cache key of a file: the path of the request, percent-encoded.
 fn key_of<'k>(request: &ClientRequest<'k>, root: &'k Root) -> &'k str {
     root.files.file.as_deref().unwrap_or_else(|| request.below_pattern())
 }
 
-/// The file or folder of a path; if there is none, the fallback, with its key.
+/// The file or folder of a path; if missing, the fallback and its key.
 async fn find<'r>(
     input: &StageInput<'_>,
     root: &'r Root,
@@ -115,7 +115,7 @@ async fn find<'r>(
     Ok((found, Some(key)))
 }
 
-/// Waits for a disk, as long as the request may take.
+/// Waits for disk I/O, within the deadline of the request.
 async fn within_time<T>(
     input: &StageInput<'_>,
     work: impl Future<Output = Result<T, ReadError>>,
@@ -139,7 +139,7 @@ async fn within_time<T>(
     })
 }
 
-/// Sends the client to the folder's own path, from which relative links lead where they should.
+/// Redirects to the path of the folder with a trailing slash, so that relative links work.
 fn redirect<'a>(input: &mut StageInput<'_>) -> ResponseBody<'a> {
     let request = input.request.head;
     let query = request.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -153,15 +153,15 @@ fn redirect<'a>(input: &mut StageInput<'_>) -> ResponseBody<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Plain,
-    /// The sibling at this place.
+    /// The precompressed sibling with this index.
     Sibling(usize),
-    /// Compressed by weir, now or before.
+    /// Compressed by weir, now or earlier.
     Gzip,
-    /// As the map of the route reads it: whole, and sent as something else.
+    /// Input of the route's transformation, sent in another format.
     Mapped,
 }
 
-/// Chooses the form by what the client accepts, and writes what the headers say of it.
+/// Selects the form by `Accept-Encoding`, and writes its headers.
 fn choose(
     input: &mut StageInput<'_>,
     route: &Route,
@@ -173,7 +173,7 @@ fn choose(
     input.response.status = 200;
     headers.push_known(Known::ContentType, resource.content_type.as_bytes());
     if fallback {
-        // What is missing today may be there tomorrow.
+        // A missing file may exist later.
         headers.push("cache-control", b"no-cache");
     } else if let Some(value) = &root.files.cache_control {
         headers.push("cache-control", value.as_bytes());
@@ -202,7 +202,7 @@ fn choose(
         length: Some(resource.plain.length()),
         head: false,
     };
-    // What is kept of a file is its gzip; other codings are made as it passes.
+    // Only gzip is cached; other codings are applied while the file is sent.
     let gzip =
         Some(ContentCoding::Gzip).filter(|gzip| route.compress.codings.contains(&Some(*gzip)));
     let kept = Compression { codings: [gzip, None, None], ..route.compress };
@@ -210,23 +210,23 @@ fn choose(
         Decision::Plain => Form::Plain,
         decision => {
             add_vary(headers, "accept-encoding");
-            // Part of what was compressed on the way means nothing to anybody.
+            // A range of a body that is compressed while it is sent is useless to clients.
             let part = request.known(Known::Range).is_some();
             if matches!(decision, Decision::Encode(_)) && !part { Form::Gzip } else { Form::Plain }
         }
     }
 }
 
-/// The place of the sibling that the client wants most, if it wants one at least as much as none.
+/// Index of the sibling that the client prefers, if its weight is at least that of `identity`.
 fn sibling(resource: &Resource, codings: Codings) -> Option<usize> {
     let weights = [codings.br, codings.zstd, codings.gzip];
     let there = (0..CODINGS.len()).filter(|&place| resource.coded[place].is_some());
-    // Of equal ones the first.
+    // Of equal weights the first.
     let best = there.rev().max_by_key(|&place| weights[place])?;
     (weights[best] > 0 && weights[best] >= codings.identity).then_some(best)
 }
 
-/// Sends a form of a file, or what of it the client asks for and does not have.
+/// Sends a form of a file, subject to the conditions and ranges of the request.
 fn deliver<'a>(
     input: &mut StageInput<'_>,
     resource: &Resource,
@@ -237,7 +237,7 @@ fn deliver<'a>(
         Form::Plain | Form::Gzip => &resource.plain,
         Form::Mapped => return Ok(bytes_of(&resource.plain, 0..resource.plain.length())),
     };
-    // What was changed this very second may change again and have the same time.
+    // A file changed within the current second may change again with the same time.
     let settled = i64::try_from(input.unix).is_ok_and(|now| file.modified < now);
     let weak = form == Form::Gzip || !settled;
     let validators = Validators {
@@ -266,7 +266,7 @@ fn deliver<'a>(
         return Ok(compressed(input, file));
     }
     headers.push("accept-ranges", b"bytes");
-    // Other methods know no ranges (RFC 9110 section 14.2).
+    // Ranges are defined for GET only (RFC 9110 section 14.2).
     let requested = match range_of(&input.request) {
         Some(value)
             if condition::range_holds(&input.request.head.headers, &validators, settled) =>
@@ -285,7 +285,7 @@ fn deliver<'a>(
     }
 }
 
-/// The Range header of a GET, if there is one and no other.
+/// The Range header of a GET, if exactly one is present.
 fn range_of<'k>(request: &ClientRequest<'k>) -> Option<&'k [u8]> {
     if request.head.method != Method::Get {
         return None;
@@ -297,7 +297,7 @@ fn range_of<'k>(request: &ClientRequest<'k>) -> Option<&'k [u8]> {
 fn bytes_of<'a>(file: &Arc<Stored>, range: Range<u64>) -> ResponseBody<'a> {
     match file.in_memory() {
         _ if range.is_empty() => ResponseBody::Empty,
-        // Indexes into what is in memory.
+        // Indexes into the memory of the file.
         Some(bytes) => ResponseBody::Whole(bytes.slice(range.start as usize..range.end as usize)),
         None => ResponseBody::File(Box::new(FileBody::new(
             Arc::clone(file),
@@ -306,7 +306,7 @@ fn bytes_of<'a>(file: &Arc<Stored>, range: Range<u64>) -> ResponseBody<'a> {
     }
 }
 
-/// A part of a file, or several (RFC 9110 sections 14.4 and 14.6).
+/// One range of a file, or several (RFC 9110 sections 14.4 and 14.6).
 fn cut<'a>(
     input: &mut StageInput<'_>,
     file: &Arc<Stored>,
@@ -351,8 +351,8 @@ fn cut<'a>(
     ResponseBody::Whole(Bytes::from(whole))
 }
 
-/// A file compressed by weir: as it is kept, or as it is sent, which the stage behind the handler
-/// does.
+/// A file compressed by weir: the cached gzip, or the plain file, which the stage after the handler
+/// compresses while it is sent.
 fn compressed<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>) -> ResponseBody<'a> {
     match file.gzip() {
         Some(gzip) => {
@@ -363,7 +363,7 @@ fn compressed<'a>(input: &mut StageInput<'_>, file: &Arc<Stored>) -> ResponseBod
     }
 }
 
-/// Compresses a small file at once, a larger one on a thread.
+/// Compresses a small file immediately, a larger one on a thread.
 async fn make_gzip(right: Compressing, level: u32) -> Result<(), ReadError> {
     if let Some(bytes) = right.file().in_memory() {
         right.compress(bytes, level);

@@ -1,4 +1,4 @@
-//! The request head that an upstream or an agent gets.
+//! The request head for an upstream or an agent.
 
 use crate::context::Context;
 use weir_config::{HeaderEdits, PathPart};
@@ -7,9 +7,9 @@ use weir_http::headers::{apply_edits, drop_underscored, strip_hop_by_hop};
 use weir_record::client_request::ClientRequest;
 use weir_wire::{Known, RequestHead};
 
-/// Turns the client's headers into the upstream's, in place: removes hop-by-hop headers and those with an
-/// underscore or a dot that are not in `passed`, applies the edits of route and handler, and adds
-/// forwarding headers. Only the credential is missing: `headers::sign`.
+/// Converts the client's headers to the upstream's, in place: removes hop-by-hop headers and those
+/// with an underscore or a dot that are not in `passed`, applies the edits of route and handler,
+/// and adds forwarding headers. The credential is added later by `headers::sign`.
 pub(super) fn prepare(
     context: &Context<'_>,
     request: &mut RequestHead,
@@ -35,7 +35,7 @@ pub(super) fn prepare(
     forwarded::announce(headers, &hop, &context.arrival.client);
     context.announce_trace(headers);
     if context.route.response_map.is_some() {
-        // A body that is transformed must not be encoded.
+        // Transformed bodies must not be encoded.
         headers.remove("accept-encoding");
     }
     apply_edits(headers, &context.route.request_headers);
@@ -48,7 +48,7 @@ pub(super) fn prepare(
     headers.push_known(Known::WeirTransactionId, context.arrival.id.as_bytes());
 }
 
-/// A path with the parameters of the request.
+/// Builds a path from the parameters of the request.
 pub(super) fn fill(request: &ClientRequest<'_>, parts: &[PathPart]) -> String {
     let mut filled = String::new();
     for part in parts {

@@ -1,4 +1,5 @@
-//! The `pool` handler: a request goes to an agent of a pool, over FastCGI, HTTP/1.1 or as a CGI program.
+//! The `pool` handler: sends a request to an agent of a pool, over FastCGI, HTTP/1.1 or as a CGI
+//! program.
 
 mod call;
 mod fastcgi;
@@ -22,7 +23,7 @@ use weir_model::pool::AgentProtocol;
 use weir_upstream::{AgentOutcome, Agents, Timeouts, UpstreamBody};
 use weir_wire::{Framing, Headers, Known, RequestHead, ResponseHead};
 
-/// Most local redirects that one request follows.
+/// Maximum number of local redirects of one request.
 const MAX_REDIRECTS: usize = 10;
 
 /// Sends a request to an agent.
@@ -74,13 +75,13 @@ pub(super) async fn serve<'a>(
     };
     let result = responded.await;
     if result.is_err() {
-        // No agent gets the request. What has come of its body is recorded all the same.
+        // No agent receives the request. Buffered bytes of its body are recorded nevertheless.
         let _ = body.discard_buffered();
     }
     result
 }
 
-/// The agents of a pool for a request, and where the head of the response goes.
+/// The agents of a pool for a request, and the response head to write.
 fn agents<'e>(
     input: &'e mut HandlerInput<'_>,
     pool: &'e Arc<Pool>,
@@ -91,14 +92,14 @@ fn agents<'e>(
     (Agents { pool, worker, connections, deadline, times, report }, response)
 }
 
-/// Makes the headers that an agent would get.
+/// Builds the headers for an agent.
 pub(super) fn outline(input: &mut HandlerInput<'_>, handler: &PoolHandler) -> Outline {
     let settings = &input.context.config().pools[handler.pool.0];
     prepare(&input.context, input.request, &settings.headers);
     Outline::Whole("pool", settings.name.clone())
 }
 
-/// Redirects the client to the location of a local redirect that this route does not serve.
+/// Redirects the client to a location that another route serves.
 fn redirect<'a>(response: &mut ResponseHead, location: &str) -> ResponseBody<'a> {
     response.clear();
     response.status = 302;
@@ -106,7 +107,7 @@ fn redirect<'a>(response: &mut ResponseHead, location: &str) -> ResponseBody<'a>
     ResponseBody::Whole(Bytes::new())
 }
 
-/// Programs get the length of a body, and read no more: one of unknown length is buffered first.
+/// Programs read as many bytes as declared: a body of unknown length is buffered first.
 async fn with_length<'a>(
     deadline: &Deadline,
     mut body: RequestBody<'a>,
@@ -119,7 +120,7 @@ async fn with_length<'a>(
     }
 }
 
-/// Turns the client's headers into the agent's, in place.
+/// Converts the client's headers to the agent's, in place.
 fn prepare(context: &Context<'_>, request: &mut RequestHead, passed: &[String]) {
     withhold(&mut request.headers, passed, |known, name| {
         context.live.site.redaction.is_masked(known, name)
@@ -127,9 +128,9 @@ fn prepare(context: &Context<'_>, request: &mut RequestHead, passed: &[String]) 
     head::prepare(context, request, None, passed);
 }
 
-/// Removes credentials, which programs get only if they are listed. (Names with an underscore are removed
-/// as for every upstream.) `Proxy` would become `HTTP_PROXY`, which many programs take for the address
-/// of a proxy to use.
+/// Removes credentials, which programs receive only if listed. (Names with an underscore are
+/// removed as for every upstream.) `Proxy` would become `HTTP_PROXY`, which many programs use as
+/// the address of a proxy.
 fn withhold(headers: &mut Headers, passed: &[String], secret: impl Fn(Known, &str) -> bool) {
     headers.retain(|known, name, _| {
         if name.eq_ignore_ascii_case("proxy") {

@@ -1,4 +1,4 @@
-//! The `proxy` handler: a request goes to an upstream, and its response to the client, both as they come.
+//! The `proxy` handler: forwards a request to an upstream, and streams its response to the client.
 
 mod description;
 mod mirror;
@@ -25,13 +25,12 @@ use weir_upstream::{
 };
 use weir_wire::{Framing, Headers, Known, Method, RequestHead, has_token};
 
-/// What decides how a request is forwarded, read from the client's headers. They become those of the
-/// upstream then.
+/// Forward rules, read from the client's headers before these are converted to the upstream's.
 struct Forward<'x> {
     id: UpstreamId,
     upstream: &'x Upstream,
     settings: &'x weir_config::Upstream,
-    /// The hash that keeps requests together.
+    /// The hash for sticky sessions.
     key: Option<u64>,
     /// Protocol that the connection may be upgraded to.
     upgrade: Option<String>,
@@ -42,7 +41,7 @@ struct Forward<'x> {
 
 impl<'x> Forward<'x> {
     /// # Errors
-    /// The request asks for an upgrade that it does not get.
+    /// The request has an upgrade that is not allowed.
     fn new(
         context: &Context<'x>,
         request: &RequestHead,
@@ -69,7 +68,7 @@ impl<'x> Forward<'x> {
         })
     }
 
-    /// The request, whose headers are the upstream's by now.
+    /// The outbound request, whose headers are converted already.
     fn outbound<'r>(
         &'r self,
         request: &'r RequestHead,
@@ -140,8 +139,7 @@ pub(super) async fn serve<'a>(
     }
 }
 
-/// Makes the head that a request would be forwarded with, and the name of the target of the first
-/// attempt.
+/// Builds the head of a forwarded request, and the name of the target of the first attempt.
 pub(super) fn outline(
     input: &mut HandlerInput<'_>,
     proxy: &Proxy,
@@ -159,8 +157,8 @@ pub(super) fn outline(
     Ok(Outline::Upstream(forward.id, head, first.name.clone()))
 }
 
-/// Turns the client's headers into the upstream's. Mirrored requests start from them, with the `body`
-/// of the request, if that is sent.
+/// Converts the client's headers to the upstream's. Mirrored requests start with these headers, and
+/// the `body` if it is mirrored.
 fn prepare(
     input: &mut HandlerInput<'_>,
     proxy: &Proxy,
@@ -179,7 +177,7 @@ fn prepare(
     sign(&mut input.request.headers, forward.settings.credential.as_ref());
 }
 
-/// Turns the response of the upstream into the client's.
+/// Converts the response of the upstream to the client's.
 fn receive<'a>(
     input: &mut HandlerInput<'_>,
     body: UpstreamBody<'a>,
@@ -194,7 +192,7 @@ fn receive<'a>(
     }
     strip_response(response, request.method);
     if body.is_empty() && request.method != Method::Head {
-        // The head has to end the client's stream, too: clients of gRPC demand that.
+        // The head must end the stream: gRPC clients require that.
         return ResponseBody::Empty;
     }
     ResponseBody::Upstream(body)
@@ -205,8 +203,8 @@ fn accepts_trailers(headers: &Headers) -> bool {
     has_token(headers.known_all(Known::Te), "trailers")
 }
 
-/// Makes what removes trailers of a request: those of headers that edits remove or replace, that carry
-/// weir's own credential, or that have an underscore in their name.
+/// Creates the filter of request trailers: removes those of headers that edits remove or replace,
+/// that carry weir's own credential, or that have an underscore in their name.
 fn trailer_filter(
     context: &Context<'_>,
     upstream: UpstreamId,
@@ -228,22 +226,22 @@ fn trailer_filter(
     }
 }
 
-/// Whether a proxy selects anything.
+/// Whether a proxy has selection rules.
 pub(super) fn selects(proxy: &Proxy) -> bool {
     !proxy.instead.is_empty() || !proxy.mirrors.is_empty()
 }
 
-/// Selects the upstream by the rules of traffic splitting, and the mirrors.
+/// Selects the upstream by traffic splitting, and the mirrors.
 pub(super) fn select(proxy: &Proxy, request: &ClientRequest<'_>, is_replay: bool) -> Selection {
     let mirrors = match is_replay {
-        // The request was mirrored, or not, when its client sent it.
+        // A replay is not mirrored: the original request was, or was not.
         true => Vec::new(),
         false => mirror::select(proxy, request),
     };
     Selection { split: split(proxy, request), mirrors }
 }
 
-/// The upstream that traffic splitting selects, if one.
+/// The upstream selected by traffic splitting, if any.
 fn split(proxy: &Proxy, request: &ClientRequest<'_>) -> Option<UpstreamId> {
     if proxy.instead.is_empty() {
         return None;
@@ -258,7 +256,7 @@ fn split(proxy: &Proxy, request: &ClientRequest<'_>) -> Option<UpstreamId> {
     proxy.instead.iter().find(takes).map(|other| other.upstream)
 }
 
-/// The hash of what keeps requests together; `None` if the request has nothing of the kind.
+/// The hash for sticky sessions; `None` if the request does not have the hashed property.
 fn hash_key(request: &ClientRequest<'_>, by: &HashKey) -> Option<u64> {
     match by {
         HashKey::Address => Some(hash::of(request.client.address.to_string().as_bytes())),

@@ -13,7 +13,7 @@ use weir_http::rejection::Rejection;
 use weir_record::client_request::StageInput;
 use weir_wire::{Headers, Known};
 
-/// Responds with what is declared.
+/// Responds with the configured representation.
 pub(super) async fn serve<'a>(
     input: &mut HandlerInput<'_>,
     reply: &Reply,
@@ -64,10 +64,10 @@ pub(super) async fn serve<'a>(
     Ok(if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) })
 }
 
-/// Which of the content types that are offered a request with these headers gets.
+/// Chooses a content type by the headers of a request.
 ///
 /// # Errors
-/// The client accepts none.
+/// None is acceptable to the client.
 pub(super) fn choose<'o>(
     request: &Headers,
     offered: impl Iterator<Item = &'o str> + Clone,

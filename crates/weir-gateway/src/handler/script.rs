@@ -1,9 +1,9 @@
-//! Scripts: a JavaScript module responds (the `script` handler), or maps requests to or responses of
-//! another handler.
+//! Scripts: a JavaScript module responds (the `script` handler), or transforms requests to or
+//! responses of another handler.
 //!
-//! The engine belongs to a worker and does no I/O: a call runs in the task of the request until it has a
-//! result or waits. Its operations (a fetch, a timer) are polled in that task, too. Meanwhile other
-//! calls have the engine.
+//! The engine belongs to a worker and does no I/O: a call runs in the task of the request until it
+//! has a result or waits. Its operations (a fetch, a timer) are polled in that task, too. While a
+//! call waits, the engine runs other calls.
 
 mod event_loop;
 mod map;
@@ -24,7 +24,7 @@ use weir_http::rejection::Rejection;
 use weir_script::{End, Principal, Request, Role, Step};
 use weir_wire::RequestHead;
 
-/// Responds by a script.
+/// Responds with the result of a script.
 pub(super) async fn serve<'a>(
     input: &mut HandlerInput<'_>,
     script: &Script,
@@ -33,7 +33,7 @@ pub(super) async fn serve<'a>(
     let place = match place(&input.context, Part::Handler) {
         Ok(place) => place,
         Err(rejection) => {
-            // What has come of its body is recorded all the same.
+            // Buffered bytes of the body are recorded nevertheless.
             let _ = body.discard_buffered();
             return Err(rejection);
         }
@@ -52,7 +52,7 @@ pub(super) async fn serve<'a>(
     }
 }
 
-/// Makes the headers that the script would get.
+/// Builds the headers for the script.
 pub(super) fn outline(input: &mut HandlerInput<'_>, script: &Script) -> Result<Outline, Rejection> {
     let function = &script.program.exports()[export(input.request, script)?];
     let name = format!("{} ({function})", script.program.name());
@@ -60,7 +60,7 @@ pub(super) fn outline(input: &mut HandlerInput<'_>, script: &Script) -> Result<O
     Ok(Outline::Whole("script", name))
 }
 
-/// Makes the headers that a script gets: edited as for any handler.
+/// Converts the headers for a script: edited as for any handler.
 fn prepare(context: &Context<'_>, request: &mut RequestHead) {
     apply_edits(&mut request.headers, &context.route.request_headers);
     if let Some(replay) = &context.arrival.replay {
@@ -68,7 +68,7 @@ fn prepare(context: &Context<'_>, request: &mut RequestHead) {
     }
 }
 
-/// Where a script of the route runs.
+/// The placement of a script of the route.
 ///
 /// # Errors
 /// Its circuit breaker is open.
@@ -84,7 +84,7 @@ fn place<'x>(context: &Context<'x>, part: Part) -> Result<&'x Place, Rejection> 
     }
 }
 
-/// Calls a script, where it runs, until it ends.
+/// Calls a script on its engine, until it ends.
 async fn call(
     input: &mut HandlerInput<'_>,
     script: &Script,
@@ -108,7 +108,7 @@ async fn call(
     }
 }
 
-/// The function of the script that responds to this method.
+/// The export of the script for this method.
 fn export(request: &RequestHead, script: &Script) -> Result<usize, Rejection> {
     script.program.export_for(request.method_name()).ok_or_else(|| {
         let allowed = script.program.exports().join(", ");
@@ -116,11 +116,11 @@ fn export(request: &RequestHead, script: &Script) -> Result<usize, Rejection> {
     })
 }
 
-/// Takes the output of a last step.
+/// Takes the output of the last step.
 fn finish(input: &mut HandlerInput<'_>, script: &Script, step: Step) -> End {
     log_console(&input.context, script, &step);
     let notes = &mut *input.notes;
-    // What was noted before the script was called comes first.
+    // Annotations from before the call precede those of the script.
     match (notes.as_mut(), step.annotations) {
         (Some(before), Some(mut own)) => {
             own.logs.splice(0..0, std::mem::take(&mut before.logs));
@@ -178,7 +178,7 @@ fn report(input: &mut HandlerInput<'_>, script: &Script, problem: Problem, why: 
     problem.into()
 }
 
-/// The request that a script gets.
+/// The request object for a script.
 fn request(context: &Context<'_>, head: &RequestHead, script: &Script, body: Vec<u8>) -> Request {
     let view = context.view(head);
     let mut lines = Vec::with_capacity(256);

@@ -1,14 +1,14 @@
-//! Whether a route may serve a path that servers read in more than one way.
+//! Whether a route may serve a path that servers interpret in more than one way.
 //!
-//! The route must accept such paths, and no other reading of the path may lead to a route that
-//! demands more of its clients: the server behind weir could take that reading.
+//! The route must accept such paths, and no other interpretation may match a route with stricter
+//! requirements: the server behind weir could use that interpretation.
 
 use super::{Found, Router};
 use weir_config::{AmbiguousPath, Config, PathNormalization, Route};
 use weir_http::path::{AmbiguityKind, Normal, PathError};
 
 impl Router {
-    /// Whether the route that was found for a path (API, route) may serve it.
+    /// Checks whether the matched route (API, route) may serve a path.
     ///
     /// # Errors
     /// The path is ambiguous, and the route must not serve it.
@@ -45,11 +45,11 @@ impl Router {
         Ok(())
     }
 
-    /// Whether a route (API, route) may serve what its path leads to under another name: a script
-    /// before the rest of the path, the index of a folder.
+    /// Checks whether a route (API, route) may serve a resource under another name: a script before
+    /// the rest of the path, the index of a folder.
     ///
     /// # Errors
-    /// That name has a route that demands more.
+    /// That name matches a route with stricter requirements.
     pub(crate) fn admit_name(
         &self,
         config: &Config,
@@ -78,8 +78,7 @@ fn setting(settings: PathNormalization, kind: AmbiguityKind) -> AmbiguousPath {
     }
 }
 
-/// Whether every request that `route` admits would be admitted by `other`, too, as far as
-/// credentials and addresses decide.
+/// Whether `other` admits every request that `route` admits, by credentials and addresses.
 fn demands_no_more(other: &Route, route: &Route) -> bool {
     let (theirs, ours) = (&other.access, &route.access);
     let access = theirs.any_of.is_empty()

@@ -109,7 +109,7 @@ fn a_route_that_says_head_wins_over_one_of_the_same_path_that_says_get() {
 
 #[test]
 fn a_base_is_decoded_once() {
-    // As written: /50%25 and /a%252Fb.
+    // Spellings in the request: /50%25 and /a%252Fb.
     let routes = || vec![route(&["GET"], "/x")];
     let router = router(vec![api(&[], "/50%", routes()), api(&[], "/a%2Fb", routes())]);
     assert_eq!(router.find("h", "/50%25/x", "GET"), Found::Route { api: 0, route: 0 });
@@ -163,7 +163,7 @@ fn the_longest_base_wins_and_nothing_falls_through() {
 }
 
 proptest! {
-    /// The tree finds what a plain comparison with every route finds.
+    /// The tree finds the same route as a comparison with every route.
     #[test]
     fn the_tree_agrees_with_a_list(
         patterns in proptest::collection::vec("(/([ab]|\\{x\\})){1,4}(/\\*)?", 1..12),

@@ -21,7 +21,7 @@ impl Bases {
         node.api = Some(api);
     }
 
-    /// The API with the longest base that `path` starts with.
+    /// The API with the longest base that is a prefix of `path`.
     pub(super) fn longest<'p>(&self, path: &'p str) -> Option<Under<'p>> {
         let mut node = self;
         let mut below = path::segments(path);
@@ -47,7 +47,7 @@ pub(super) struct Under<'p> {
     pub(super) api: usize,
     /// Segments of the base.
     pub(super) depth: usize,
-    /// Segments behind it.
+    /// Segments after the base.
     pub(super) below: Segments<'p>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Routes {
     template: Option<Box<Routes>>,
     /// Routes that end here.
     here: Vec<Entry>,
-    /// Routes that take whatever follows.
+    /// Routes with a wildcard at this node.
     rest: Vec<Entry>,
 }
 
@@ -88,9 +88,9 @@ impl Routes {
         entries.push(Entry { methods: methods.to_vec(), route });
     }
 
-    /// The first route in order of preference that matches the path and admits the method. Of
-    /// routes with the same path, one that names the method goes before one for every method.
-    /// HEAD goes where GET does, unless a route of the same path names HEAD itself.
+    /// The best route that matches path and method. Of routes with the same path, one that names
+    /// the method precedes one for every method. HEAD matches routes for GET, unless a route of the
+    /// same path names HEAD.
     pub(super) fn find<'a>(
         &self,
         segments: impl Iterator<Item = &'a str> + Clone,
@@ -105,7 +105,7 @@ impl Routes {
         })
     }
 
-    /// Methods of every route that matches the path; empty when none does.
+    /// Methods of all routes that match the path; empty if none matches.
     pub(super) fn methods<'a>(
         &self,
         segments: impl Iterator<Item = &'a str> + Clone,
@@ -127,8 +127,8 @@ impl Routes {
         methods
     }
 
-    /// Visits the entries of every match, the most specific first, until `visit` gives something.
-    /// The work is bounded by the number of nodes, however the path is made.
+    /// Visits the entries of all matches, the most specific first, until `visit` returns a value.
+    /// The work is bounded by the number of nodes, for every path.
     fn visit<'a, T>(
         &self,
         mut segments: impl Iterator<Item = &'a str> + Clone,

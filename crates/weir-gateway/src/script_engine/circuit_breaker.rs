@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many stops within `WINDOW` open the breaker for `OPEN_TIME`.
+/// This many stops within `WINDOW` open the breaker for `OPEN_TIME`.
 const MAX_STOPS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(60);
 const OPEN_TIME: Duration = Duration::from_secs(30);
 
-/// The circuit breaker of a script. All workers share it.
+/// The circuit breaker of a script, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct CircuitBreaker {
     made: Instant,
@@ -25,7 +25,7 @@ impl Default for CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    /// Seconds until the script is called again, at least 1; `None` if it is called now.
+    /// Seconds until the breaker closes, at least 1; `None` if it is closed.
     pub(crate) fn suspended(&self) -> Option<u64> {
         let until = self.until.load(Relaxed);
         if until == 0 {
@@ -35,7 +35,7 @@ impl CircuitBreaker {
         Some(left.as_secs() + 1)
     }
 
-    /// A call was stopped.
+    /// Counts a stopped call.
     pub(crate) fn stopped(&self) {
         self.stopped_at(Instant::now());
     }

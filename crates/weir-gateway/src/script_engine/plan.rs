@@ -1,5 +1,5 @@
-//! Placement of scripts, shared by all workers of a Config. Scripts are compiled when it is loaded, so
-//! requests have no cold start.
+//! Placement of scripts, shared by all workers of a Config. Scripts are compiled when it is loaded,
+//! so requests have no cold start.
 
 use super::circuit_breaker::CircuitBreaker;
 use super::slot::Thread;
@@ -11,14 +11,14 @@ use weir_script::{Engine, EngineError, Limits};
 /// The scripts of a Config.
 #[derive(Debug)]
 pub(crate) struct ScriptPlan {
-    /// Those that every worker has.
+    /// Scripts in the engines of all workers.
     pub(crate) programs: Vec<Arc<Program>>,
     pub(crate) limits: Limits,
-    /// Those that scripts have to themselves.
+    /// Engines on separate threads.
     threads: Vec<Arc<Thread>>,
 }
 
-/// Where the scripts of a route run.
+/// Placement of the scripts of a route.
 #[derive(Debug, Default)]
 pub(crate) struct RouteScripts {
     handler: Option<Place>,
@@ -26,7 +26,7 @@ pub(crate) struct RouteScripts {
     response_map: Option<Place>,
 }
 
-/// Which of a route's scripts.
+/// A script of a route.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     Handler,
@@ -34,7 +34,7 @@ pub(crate) enum Part {
     ResponseMap,
 }
 
-/// Where the script of a route runs.
+/// Placement of a script of a route.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) placement: Placement,
@@ -43,18 +43,18 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 pub(crate) enum Placement {
-    /// In the worker's engine, by this number.
+    /// In the worker's engine, with this number.
     Here(usize),
-    /// On a thread of its own.
+    /// On a separate thread.
     Thread(Arc<Thread>),
 }
 
 impl ScriptPlan {
-    /// Compiles every script once, and starts threads for those that have one. What is the same in
-    /// `before` goes on. Beside the plan where the scripts of each route run, API after API.
+    /// Compiles every script once, and starts threads for isolated ones. Unchanged engines of
+    /// `before` continue. Returns the plan and the placements of each route, API after API.
     ///
     /// # Errors
-    /// The memory of an engine is too little for them, or a thread cannot be started.
+    /// The memory limit of an engine is too small, or a thread cannot be started.
     pub(crate) fn new(
         config: &Config,
         before: Option<&Self>,
@@ -83,7 +83,7 @@ impl ScriptPlan {
         Ok((plan, routes))
     }
 
-    /// Whether an engine made for the one serves the other.
+    /// Whether both plans can use the same engine.
     pub(crate) fn same_programs(&self, other: &Self) -> bool {
         self.programs == other.programs && self.limits == other.limits
     }
@@ -110,7 +110,7 @@ impl ScriptPlan {
 }
 
 impl RouteScripts {
-    /// Where one of them runs, if there is this one.
+    /// The placement of a script, if configured.
     pub(crate) fn place(&self, part: Part) -> Option<&Place> {
         match part {
             Part::Handler => self.handler.as_ref(),
@@ -120,7 +120,7 @@ impl RouteScripts {
     }
 }
 
-/// The script that maps, if one does.
+/// The script of a transformation, if it is one.
 fn mapping(map: Option<&BodyMap>) -> Option<&Script> {
     match map {
         Some(BodyMap::Script(script)) => Some(script),

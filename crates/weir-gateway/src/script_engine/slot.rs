@@ -1,4 +1,4 @@
-//! Where engines are: in a worker, or on a thread of their own. Both replace one that has died.
+//! Holders of engines: a worker, or a separate thread. Both replace an engine that has died.
 
 use super::plan::ScriptPlan;
 use std::cell::{Cell, RefCell};
@@ -13,18 +13,18 @@ use weir_script::{CallId, Engine, EngineError, Limits, OpId, Outcome, Request, S
 /// The engine of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct EngineSlot {
-    /// `None` as long as there is nothing to run, or none could be made.
+    /// `None` without scripts, or if no engine could be created.
     engine: RefCell<Option<Engine>>,
     programs: Vec<Arc<Program>>,
     limits: Limits,
-    /// Counts the engines there have been.
+    /// Number of engines created.
     generation: Cell<u64>,
     /// Notified when an engine has died.
     died: Notify,
 }
 
 impl EngineSlot {
-    /// An engine for the scripts of a plan.
+    /// Creates an engine for the scripts of a plan.
     pub(crate) fn new(plan: &ScriptPlan) -> Self {
         let slot = Self {
             programs: plan.programs.clone(),
@@ -35,7 +35,7 @@ impl EngineSlot {
         slot
     }
 
-    /// Whether it serves this plan, too.
+    /// Whether the engine can be used for this plan.
     pub(crate) fn serves(&self, plan: &ScriptPlan) -> bool {
         self.programs == plan.programs && self.limits == plan.limits
     }
@@ -64,7 +64,7 @@ impl EngineSlot {
         Ok((generation, step))
     }
 
-    /// `None` if the call has ended, also with its engine.
+    /// `None` if the call has ended, or its engine has died.
     pub(crate) fn resume(
         &self,
         generation: u64,
@@ -93,14 +93,14 @@ impl EngineSlot {
         self.generation.get() != generation
     }
 
-    /// Ready when an engine dies from now on.
+    /// Ready at the next death of an engine.
     pub(crate) fn death(&self) -> tokio::sync::futures::Notified<'_> {
         self.died.notified()
     }
 
     fn replace_dead(&self) {
         if self.engine.borrow().as_ref().is_some_and(Engine::is_dead) {
-            // The memory of the old one first.
+            // Frees the memory of the old engine first.
             *self.engine.borrow_mut() = None;
             self.make();
             self.generation.set(self.generation.get() + 1);
@@ -109,7 +109,7 @@ impl EngineSlot {
     }
 }
 
-/// Most concurrent calls on a thread; more are rejected.
+/// Maximum number of concurrent calls on a thread; further ones are rejected.
 const MAX_CALLS: usize = 64;
 
 /// A thread with an engine for one script.
@@ -127,7 +127,7 @@ pub(crate) enum Command {
         request: Box<Request>,
         reply: oneshot::Sender<(u64, Step)>,
     },
-    /// The reply is dropped if the call is over.
+    /// The reply is dropped after the end of the call.
     Resume {
         generation: u64,
         call: CallId,
@@ -185,14 +185,14 @@ impl Thread {
         *self.program == *program && self.limits == *limits
     }
 
-    /// A permit for a call, if fewer than the maximum run.
+    /// A permit for a call, if the maximum is not reached.
     pub(crate) fn permit(&self) -> Option<CallPermit<'_>> {
         let before = self.calls.fetch_add(1, Relaxed);
         let permit = CallPermit(self);
         (before < MAX_CALLS).then_some(permit)
     }
 
-    /// Sends a command; the queue has room for those of all calls.
+    /// Sends a command; the queue has room for the commands of all calls.
     pub(crate) fn send(&self, command: Command) -> bool {
         self.commands.try_send(command).is_ok()
     }

@@ -1,19 +1,19 @@
-//! Bodies that are read as JSON, by their content type.
+//! Bodies that are parsed as JSON, by content type.
 
 use weir_config::Sources;
 use weir_expr::xml::{XmlError, XmlReading, is_xml};
 use weir_http::headers::is_json;
 
-/// How a body is read.
+/// Format of a body.
 pub(crate) enum Source<'s> {
-    /// As it is.
+    /// JSON, unchanged.
     Json,
-    /// By the convention, from the charset that its content type says.
+    /// XML, converted by the convention, with the charset of its content type.
     Xml(&'s XmlReading, Option<String>),
 }
 
 impl<'s> Source<'s> {
-    /// How a body of this content type is read, if it is one of those.
+    /// The format for a content type, if it is accepted.
     pub(crate) fn of(sources: &'s Sources, content_type: Option<&[u8]>) -> Option<Self> {
         let content_type = content_type?;
         if sources.json && is_json(content_type) {
@@ -28,7 +28,7 @@ impl<'s> Source<'s> {
         matches!(self, Self::Json)
     }
 
-    /// The body as JSON. What is JSON already is not looked at.
+    /// The body as JSON. JSON is not validated here.
     pub(crate) fn json(self, body: Vec<u8>) -> Result<Vec<u8>, XmlError> {
         match self {
             Self::Json => Ok(body),
@@ -41,7 +41,7 @@ impl<'s> Source<'s> {
     }
 }
 
-/// What is taken, for those who sent something else.
+/// The accepted formats, for the detail of a rejection.
 pub(super) fn described(sources: &Sources) -> &'static str {
     match (sources.json, &sources.xml) {
         (true, Some(_)) => "the body must be application/json or application/xml",

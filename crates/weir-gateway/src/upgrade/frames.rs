@@ -1,22 +1,23 @@
-//! Frame boundaries of a WebSocket (RFC 6455 section 5.2): they count messages, give the status of the
-//! close frame, and show where weir can insert a frame.
+//! Frame boundaries of a WebSocket (RFC 6455 section 5.2), used to count messages, to find the
+//! status of the close frame, and to insert frames between others.
 //!
-//! Frames are not validated: the receiver does that. After a malformed frame, boundaries are unknown.
+//! Frames are not validated, except by the receiver. After a malformed frame, boundaries are
+//! unknown.
 
-/// Longest head of a frame in bytes: two, eight of length, four of mask.
+/// Maximum length of a frame head in bytes: two, eight of length, four of mask.
 const HEAD: usize = 14;
-/// A frame that ends the connection.
+/// Opcode of a close frame.
 const CLOSE: u8 = 8;
 
 /// One direction.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; HEAD],
-    /// Bytes of the head that have come.
+    /// Number of received bytes of the head.
     have: u8,
-    /// Bytes of the payload that are still to come.
+    /// Remaining bytes of the payload.
     left: u64,
-    /// The part of the status of a close frame that has come.
+    /// The received part of the status of a close frame.
     status: Vec<u8>,
     messages: u64,
     closed: bool,
@@ -25,7 +26,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Messages that have begun their last frame.
+    /// Number of messages whose last frame has begun.
     pub(super) fn messages(&self) -> u64 {
         self.messages
     }
@@ -43,17 +44,17 @@ impl Frames {
         self.closed.then(|| u16::from_be_bytes([high ^ mask[0], low ^ mask[1]]))
     }
 
-    /// The last byte that passed was the last one of a frame, and another one may follow.
+    /// The last byte was the end of a frame, and another frame may follow.
     pub(super) fn is_between(&self) -> bool {
         self.have == 0 && self.left == 0 && !self.lost && !self.closed
     }
 
-    /// Nothing more is looked at.
+    /// Further bytes are not parsed.
     fn is_over(&self) -> bool {
         self.lost || (self.closed && self.left == 0)
     }
 
-    /// These bytes pass.
+    /// Parses bytes that are copied.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.is_over() {
             if self.left > 0 {
@@ -84,7 +85,7 @@ impl Frames {
         2 + length + if self.head[1] & 0x80 != 0 { 4 } else { 0 }
     }
 
-    /// A head is whole.
+    /// Starts a frame after its complete head.
     fn begin(&mut self) {
         let length = match self.head[1] & 0x7f {
             126 => u64::from(u16::from_be_bytes([self.head[2], self.head[3]])),
@@ -105,7 +106,7 @@ impl Frames {
     }
 }
 
-/// A close frame with this status; with this mask if a server gets it.
+/// A close frame with this status, masked for a server.
 pub(super) fn close(status: u16, mask: Option<[u8; 4]>) -> Vec<u8> {
     let [high, low] = status.to_be_bytes();
     match mask {

@@ -1,8 +1,8 @@
 //! Copies bytes in both directions between a client and an upstream that have switched to another
 //! protocol.
 //!
-//! Each direction has one buffer, and only while it holds bytes: if one side does not read, the other
-//! one waits. One timer limits both.
+//! Each direction has one buffer, allocated only while it holds bytes: if one side does not read,
+//! the other one waits. One timer limits both.
 
 use super::WEBSOCKET;
 use super::frames::{self, Frames};
@@ -21,14 +21,15 @@ use weir_telemetry::labels::UpgradeEnd;
 use weir_upstream::Upgraded;
 use weir_wire::{Known, ResponseHead, encode};
 
-/// Idle timeout of a WebSocket after one side has closed: the other one sends its close frame at once.
+/// Idle timeout of a WebSocket after one side has closed: the other one is expected to respond with
+/// its close frame at once.
 const HALF_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Status of the close frames of weir: going away (RFC 6455 section 7.4.1).
 const GOING_AWAY: u16 = 1001;
 
-/// How an upgraded connection ended.
+/// The end of an upgraded connection.
 pub struct TunnelReport {
-    /// Why.
+    /// The reason.
     pub ended: UpgradeEnd,
     /// Bytes from the client.
     pub bytes_in: u64,
@@ -36,11 +37,11 @@ pub struct TunnelReport {
     pub bytes_out: u64,
     /// Properties of the transaction.
     pub properties: Vec<(String, String)>,
-    /// weir has ended it: the client is still to be waited for.
+    /// weir has closed the connection: it lingers for the client.
     pub lingers: bool,
 }
 
-/// Serves an upgraded connection until it ends. `out` may hold bytes that are sent before the
+/// Serves an upgraded connection until it ends. `out` may hold bytes to be sent before the
 /// `response`.
 pub async fn run(
     (stream, buffer, out): (&Stream, &mut Buffer, &mut WriteBuffer),
@@ -70,7 +71,7 @@ pub async fn run(
         tunnel.send_close_frames();
     }
     match ended {
-        // An aborted connection must not look as if it had ended.
+        // An aborted connection must not look as if it had ended in order.
         UpgradeEnd::UpstreamReset => stream.reset_on_drop(),
         UpgradeEnd::ClientReset => tunnel.upgraded.connection.stream.reset_on_drop(),
         _ => {}
@@ -92,7 +93,7 @@ fn write_head(out: &mut WriteBuffer, response: &ResponseHead, id: &[u8]) {
     head.extend_from_slice(b"\r\n");
 }
 
-/// Sends the head to the client; `false` if the client is gone.
+/// Sends the head to the client; `false` if the client has disconnected.
 async fn send_head(
     stream: &Stream,
     out: &mut WriteBuffer,
@@ -113,7 +114,7 @@ async fn send_head(
     .await
 }
 
-/// An upgraded connection that is counted as open, until dropped.
+/// Counts an open upgraded connection, until dropped.
 struct Open(&'static Worker);
 
 impl Open {
@@ -135,7 +136,7 @@ struct Tunnel<'c> {
     live: &'c Rc<Live>,
     deadline: &'c Deadline,
     client: &'c Stream,
-    /// Bytes from the client that are still to be sent.
+    /// Bytes from the client that are not sent yet.
     buffer: &'c mut Buffer,
     upgraded: Upgraded,
     is_websocket: bool,
@@ -143,7 +144,7 @@ struct Tunnel<'c> {
     down: Direction,
     /// The configuration was reloaded.
     reloaded: bool,
-    /// When its time is over, and why.
+    /// Deadline, and the reason for it.
     end: Option<(Instant, UpgradeEnd)>,
     /// The side that ended first.
     first: Option<UpgradeEnd>,
@@ -154,9 +155,9 @@ struct Tunnel<'c> {
 struct Direction {
     bytes: u64,
     frames: Frames,
-    /// There was more to read than a small buffer takes.
+    /// More bytes were available than fit a small buffer.
     large: bool,
-    /// Something was written that may not have left: TLS keeps records back.
+    /// Written bytes may be buffered: TLS keeps records back.
     unflushed: bool,
     /// The source has ended.
     ended: bool,
@@ -166,7 +167,7 @@ struct Direction {
     moved: bool,
 }
 
-/// Which side was aborted.
+/// The aborted side.
 enum Aborted {
     From,
     To,
@@ -182,7 +183,7 @@ impl<'c> Tunnel<'c> {
         let context::Context { worker, live, deadline, .. } = *context;
         let is_websocket = upgraded.protocol == WEBSOCKET;
         let (mut up, mut down) = (Direction::default(), Direction::default());
-        // Bytes that came with the heads.
+        // Bytes that arrived with the heads.
         up.count(buffer.filled(), is_websocket);
         down.count(upgraded.connection.buffer.filled(), is_websocket);
         worker.stats.request_bytes.add(up.bytes);
@@ -261,13 +262,13 @@ impl<'c> Tunnel<'c> {
         }
     }
 
-    /// The side that is to blame for a reset. After the close frames of both sides it is no fault.
+    /// The side at fault for a reset. After the close frames of both sides it is no fault.
     fn aborted_by(&self, side: UpgradeEnd) -> UpgradeEnd {
         let closed = self.up.frames.is_closed() && self.down.frames.is_closed();
         self.first.filter(|_| closed).unwrap_or(side)
     }
 
-    /// The streams are at the end of a frame, where weir can send its own.
+    /// Both streams are at the end of a frame, where weir can insert its own.
     fn may_send_close_frames(&self) -> bool {
         let upstream = &self.upgraded.connection.buffer;
         self.is_websocket
@@ -276,8 +277,8 @@ impl<'c> Tunnel<'c> {
             && upstream.is_empty()
     }
 
-    /// Sends close frames to both sides, where a frame may begin. Bytes that cannot be written at once
-    /// are dropped.
+    /// Sends close frames to both sides, where a frame may begin. Bytes that cannot be written at
+    /// once are dropped.
     fn send_close_frames(&mut self) {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut send = |stream: &Stream, frame: &[u8]| {

@@ -1,4 +1,4 @@
-//! A Config as one worker serves it: what is shared, and beside it what only this worker has.
+//! A Config as served by one worker: the shared Site, and the state of this worker.
 
 use crate::arrival::Arrival;
 use crate::decisions::Decisions;
@@ -21,7 +21,7 @@ use weir_wire::RequestHead;
 /// Durations by method and status, for one operation.
 type Series = RefCell<Vec<(&'static str, u16, Arc<Durations>)>>;
 
-/// What one worker keeps of a route.
+/// State of a route in one worker.
 #[derive(Debug)]
 pub struct RouteState {
     series: Series,
@@ -29,7 +29,7 @@ pub struct RouteState {
     pub(crate) files: Option<Root>,
 }
 
-/// A Config as one worker serves it.
+/// A Config as served by one worker.
 #[derive(Debug)]
 pub struct Live {
     /// The Site.
@@ -40,14 +40,15 @@ pub struct Live {
     /// This worker's script engine.
     pub(crate) scripts: Rc<EngineSlot>,
     pub(crate) bodies: Rc<BodySettings>,
-    /// API after API.
+    /// State of the routes, API after API.
     routes: Box<[RouteState]>,
-    /// Of requests without a route, by API; the last one of those without an API.
+    /// Durations of requests without a route, by API; the last entry is for requests without an
+    /// API.
     unrouted: Box<[Series]>,
 }
 
 impl Live {
-    /// The Site for one worker; connections of `before` are kept.
+    /// Builds the state of a Site for one worker; connections of `before` are kept.
     pub fn new(
         site: Arc<Site>,
         stats: &WorkerStats,
@@ -84,7 +85,7 @@ impl Live {
         Self { authenticator, upstreams, scripts, bodies, routes, unrouted, site }
     }
 
-    /// Which requests are traced, if any are.
+    /// Sampling of traces, if configured.
     pub(crate) fn traces(&self) -> Option<&Traces> {
         self.site.config.telemetry.as_ref()?.traces.as_ref()
     }
@@ -94,7 +95,7 @@ impl Live {
         Some(&self.upstreams[at])
     }
 
-    /// Closes what idle connections `next` has not taken over.
+    /// Closes idle connections of targets that `next` does not have.
     pub(crate) fn retire_all_but(&self, next: &Self) {
         let kept = |target| {
             next.upstreams.iter().flat_map(|u| &u.targets).any(|other| Rc::ptr_eq(target, other))
@@ -104,19 +105,19 @@ impl Live {
         }
     }
 
-    /// Drops idle upstream connections that are of no more use.
+    /// Evicts idle upstream connections.
     pub fn sweep(&self) {
         for target in self.upstreams.iter().flat_map(|upstream| &upstream.targets) {
             target.tick();
         }
     }
 
-    /// What this worker keeps of a route, by the indexes of its API and of itself.
+    /// State of a route in this worker, by the indexes of API and route.
     pub fn route(&self, route: (usize, usize)) -> &RouteState {
         &self.routes[self.site.route_index(route)]
     }
 
-    /// A request, to read.
+    /// A read-only view of a request.
     #[inline]
     pub(crate) fn view<'a>(
         &'a self,
@@ -148,7 +149,7 @@ impl Live {
         let method = method_label(request.head.method);
         let mut series = series.borrow_mut();
         let own = series.iter().find(|(m, s, _)| (*m, *s) == (method, status));
-        // Once there is one for all others, there is none of its own for what is not there yet.
+        // Once the overflow series exists, no series is added.
         if let Some((_, _, found)) = own.or_else(|| series.iter().find(|(m, ..)| m.is_empty())) {
             return record(found);
         }

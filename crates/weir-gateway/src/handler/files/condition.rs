@@ -1,29 +1,29 @@
-//! Conditional requests (RFC 9110 section 13): whether a client has what it asks for already.
+//! Conditional requests (RFC 9110 section 13): whether the client has the current representation.
 
 use jiff::fmt::{rfc2822, strtime};
 use weir_wire::{Headers, Known};
 
-/// What tells one state of a representation from another.
+/// The validators of a representation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validators<'a> {
-    /// Its tag, with quotes, without `W/`.
+    /// The entity tag, with quotes, without `W/`.
     pub(super) tag: &'a str,
-    /// Other bytes may have the same tag.
+    /// The tag is weak: other bytes may have the same tag.
     pub(super) weak: bool,
-    /// Last-Modified as it is sent.
+    /// `Last-Modified` as sent.
     pub(super) last_modified: &'a str,
-    /// The same in seconds since 1970.
+    /// The same time in seconds since 1970.
     pub(super) modified: i64,
 }
 
-/// What is to be done.
+/// Result of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Answer as without conditions.
+    /// Respond as without conditions.
     Proceed,
-    /// 304: the client has it.
+    /// 304: the client has the current representation.
     NotModified,
-    /// 412: it is not what the client means.
+    /// 412: a precondition failed.
     Failed,
 }
 
@@ -55,8 +55,8 @@ pub(super) fn evaluate(request: &Headers, validators: &Validators<'_>) -> Verdic
     Verdict::Proceed
 }
 
-/// Whether a Range header holds, as far as If-Range says (RFC 9110 section 13.1.5). `settled` says
-/// that the time of the last change stands for one state only.
+/// Whether a Range header applies, by If-Range (RFC 9110 section 13.1.5). `settled`: the time of
+/// the last change identifies one state only.
 pub(super) fn range_holds(request: &Headers, validators: &Validators<'_>, settled: bool) -> bool {
     let mut values = request.get_all("if-range");
     match (values.next(), values.next()) {
@@ -69,14 +69,14 @@ pub(super) fn range_holds(request: &Headers, validators: &Validators<'_>, settle
     }
 }
 
-/// How tags are compared (RFC 9110 section 8.8.3.2).
+/// Comparison of entity tags (RFC 9110 section 8.8.3.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Strong,
     Weak,
 }
 
-/// Whether any of the tags in the fields of this name is the one at hand.
+/// Whether any tag in the fields of this name matches the current tag.
 fn matches_any(
     request: &Headers,
     name: &str,
@@ -90,7 +90,7 @@ fn matches_any(
     request.get_all(name).any(|value| value == b"*" || tags(value).any(is_it))
 }
 
-/// The tags of a list, and whether they are weak. What is no tag ends it.
+/// The tags of a list, and whether they are weak. An invalid tag ends the list.
 fn tags(value: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     let mut rest = value;
     std::iter::from_fn(move || {

@@ -1,25 +1,25 @@
-//! The Range header (RFC 9110 section 14.2): which bytes of a file are requested.
+//! The Range header (RFC 9110 section 14.2): the requested bytes of a file.
 
 use std::ops::Range;
 
-/// Most ranges of one request. More are a sign of an attack (RFC 9110 section 17.15).
+/// Maximum number of ranges of one request. More indicate an attack (RFC 9110 section 17.15).
 const MAX_RANGES: usize = 64;
 
 /// The ranges of a Range header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Requested {
-    /// All of it: the header is to be ignored.
+    /// The entire file: the header is ignored.
     Whole,
-    /// These bytes, in this order; none of them empty. Never empty.
+    /// These byte ranges, in this order. Neither the list nor a range is empty.
     Parts(Vec<Range<u64>>),
     /// No byte of the file.
     Unsatisfiable,
 }
 
-/// Reads a Range header about `length` bytes.
+/// Parses the Range header of a file of `length` bytes.
 ///
-/// Other units, malformed ranges, too many of them, and ranges of more bytes in total than the file
-/// has are ignored. Ranges beyond the end are left out, unless all of them are.
+/// The header is ignored if it has another unit, a malformed range, too many ranges, or ranges of
+/// more bytes in total than the file has. Ranges beyond the end are omitted, unless all are.
 pub(super) fn parse(value: &[u8], length: u64) -> Requested {
     let Some(set) = value
         .split_at_checked(b"bytes=".len())
@@ -44,7 +44,7 @@ pub(super) fn parse(value: &[u8], length: u64) -> Requested {
     }
     match (seen, parts.len()) {
         (0, _) => Requested::Whole,
-        // The last bytes of nothing are all there is of it.
+        // A suffix range of an empty file is the entire file.
         (_, 0) if length == 0 && set.starts_with(b"-") => Requested::Whole,
         (_, 0) => Requested::Unsatisfiable,
         (_, 1) => Requested::Parts(parts),
@@ -53,7 +53,7 @@ pub(super) fn parse(value: &[u8], length: u64) -> Requested {
     }
 }
 
-/// One range, cut to what is there; an empty one if nothing is. `None` if it is malformed.
+/// Parses one range, limited to the file; empty if beyond its end. `None` if malformed.
 fn one(text: &[u8], length: u64) -> Option<Range<u64>> {
     let dash = memchr::memchr(b'-', text)?;
     let (first, last) = (text[..dash].trim_ascii(), text[dash + 1..].trim_ascii());
@@ -75,7 +75,7 @@ fn one(text: &[u8], length: u64) -> Option<Range<u64>> {
     Some(first.min(end)..end)
 }
 
-/// A position; one that is too large for a number is beyond every end.
+/// Parses a position; a number too large is beyond every end.
 fn position(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;

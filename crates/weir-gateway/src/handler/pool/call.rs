@@ -1,4 +1,4 @@
-//! The request that a program gets: the client's, or that of a local redirect.
+//! The request for a program: the client's, or that of a local redirect.
 
 use crate::context::Context;
 use crate::route::Found;
@@ -6,26 +6,26 @@ use weir_http::path;
 use weir_record::client_request::ClientRequest;
 use weir_wire::{Method, RequestHead};
 
-/// The request that a program gets.
+/// The request for a program.
 #[derive(Debug, Default)]
 pub(super) struct Call {
-    /// Of a local redirect (RFC 3875 section 6.2.2): it is a GET without a body.
+    /// Set by a local redirect (RFC 3875 section 6.2.2), which is a GET without a body.
     redirected: Option<Redirected>,
 }
 
 #[derive(Debug)]
 struct Redirected {
-    /// Path in its normal form, and query.
+    /// Normalized path, and query.
     target: String,
     /// Length of the path.
     path: usize,
-    /// Length of what led to the route.
+    /// Length of the part before the wildcard.
     led: usize,
 }
 
 impl Call {
-    /// A redirect that is followed at once: one to the route of the request. Other routes may have
-    /// other policies: the client is redirected to them.
+    /// A local redirect within the route of the request. Other routes may have other policies: for
+    /// them the client is redirected.
     pub(super) fn to(context: &Context<'_>, request: &RequestHead, location: &str) -> Option<Self> {
         let location = location.split('#').next().unwrap_or_default();
         let (path, query) = location.split_once('?').unwrap_or((location, ""));
@@ -35,7 +35,7 @@ impl Call {
         }
         let router = &context.live.site.router;
         if !path.ambiguity.is_empty() {
-            // The client requests it, and gets the reason.
+            // The client requests the path, and receives the reason.
             return None;
         }
         let path = path.path;
@@ -46,7 +46,7 @@ impl Call {
         }
         let rest = context.view(request).raw_parameter("*").len();
         let before = request.path().len().saturating_sub(rest);
-        // The same route has as many segments before what its wildcard takes.
+        // The same route has the same number of segments before its wildcard.
         let slashes = request.path()[..before].matches('/').count();
         let led = path.match_indices('/').nth(slashes.saturating_sub(1)).map(|(at, _)| at + 1);
         let led = led.filter(|_| context.route.path.wildcard).unwrap_or(path.len());
@@ -90,7 +90,7 @@ impl Call {
         self.redirected.as_ref().map_or(request.query(), of).unwrap_or_default()
     }
 
-    /// Length of the part of the path that led to the route: where what its wildcard took begins.
+    /// Length of the part of the path before the wildcard.
     pub(super) fn led(&self, request: &ClientRequest<'_>) -> usize {
         let path = request.head.path();
         let of_request = || path.len().saturating_sub(request.raw_parameter("*").len());

@@ -1,4 +1,4 @@
-//! A request to an agent that speaks FastCGI, or to a CGI program.
+//! A request to a FastCGI agent, or to a CGI program.
 
 use super::call::Call;
 use super::{agents, variables};
@@ -21,7 +21,7 @@ use weir_upstream::{AgentOutcome, Connection, FastCgiUpload, Scope, Timeouts};
 use weir_wire::Framing;
 use weir_wire::fastcgi::{ParamsWriter, request};
 
-/// Sends it. The head of the response is then in `input.response`.
+/// Sends the request. The head of the response is in `input.response` afterwards.
 pub(super) async fn send<'a>(
     input: &mut HandlerInput<'_>,
     (pool, settings): (&Arc<Pool>, &weir_model::pool::Pool),
@@ -65,7 +65,7 @@ pub(super) async fn send<'a>(
     Ok(outcome)
 }
 
-/// Starts a program for this request.
+/// Starts a CGI program for this request.
 async fn start(
     input: &mut HandlerInput<'_>,
     pool: &Arc<Pool>,
@@ -82,7 +82,7 @@ async fn start(
     let mut lease = agents(input, pool).0.lease().await?;
     lease.mark_sent();
     let (file, broker) = (program.0.file.clone(), Arc::clone(pool));
-    // Loading a program takes longer than other requests of this worker may have to wait.
+    // Loading a program takes longer than other requests of this worker may be delayed.
     let started =
         tokio::task::spawn_blocking(move || CgiStarted::start(&broker, file.as_deref(), &all));
     let started = match started.await {

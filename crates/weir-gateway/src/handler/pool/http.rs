@@ -1,4 +1,4 @@
-//! A request to an agent that speaks HTTP/1.1.
+//! A request to an HTTP/1.1 agent.
 
 use super::agents;
 use crate::handler::HandlerInput;
@@ -11,7 +11,7 @@ use weir_http::headers::strip_response;
 use weir_http::rejection::Rejection;
 use weir_upstream::{Http1Response, Http1Upload, OutboundRequest, Scope, Timeouts, UpstreamBody};
 
-/// Sends it. The head of the response is then in `input.response`.
+/// Sends the request. The head of the response is in `input.response` afterwards.
 pub(super) async fn send<'a>(
     input: &mut HandlerInput<'_>,
     pool: &Arc<Pool>,

@@ -10,7 +10,7 @@ use weir_http::rejection::Rejection;
 use weir_model::pool::{AgentScript, Pool};
 use weir_wire::RequestHead;
 
-/// Finds it.
+/// Finds the program of a request.
 pub(super) async fn find(
     context: &Context<'_>,
     request: &RequestHead,

@@ -16,7 +16,7 @@ fn left(headers: &[&str], passed: &[&str]) -> Vec<String> {
 #[test]
 fn programs_see_no_credentials() {
     let all = ["Accept", "Authorization", "Cookie", "X-User", "X_User", "x-api-key", "Proxy"];
-    // Names with an underscore are dropped before.
+    // Names with an underscore were removed earlier.
     assert_eq!(left(&all, &[]), ["Accept", "X-User", "X_User"]);
     let listed = ["cookie", "x_user", "x-api-key", "authorization"];
     let passed = ["Accept", "Authorization", "Cookie", "X-User", "X_User", "x-api-key"];

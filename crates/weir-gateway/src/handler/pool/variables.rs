@@ -1,4 +1,4 @@
-//! The variables that a program gets (RFC 3875 section 4.1).
+//! The variables for a program (RFC 3875 section 4.1).
 
 use super::call::Call;
 use crate::context::Context;
@@ -11,7 +11,7 @@ use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, Headers, Known, RequestHead, encode};
 
 const SOFTWARE: &[u8] = concat!("weir/", env!("CARGO_PKG_VERSION")).as_bytes();
-/// Longest name of a header that becomes a variable.
+/// Maximum length of a header name that becomes a variable.
 const MAX_NAME_BYTES: usize = 256;
 
 /// Passes every variable to `push`.
@@ -32,7 +32,7 @@ pub(super) fn each(
     push("PATH_INFO", script.info.as_bytes());
     if let Some(file) = &script.file {
         push("SCRIPT_FILENAME", file.as_os_str().as_bytes());
-        // Without it PHP refuses to run: it assumes that its server was bypassed.
+        // PHP requires it: otherwise it assumes that the server was bypassed.
         push("REDIRECT_STATUS", b"200");
     }
     if let Some(root) = &script.root {
@@ -84,7 +84,8 @@ fn peers(request: &ClientRequest<'_>, peer: &SocketAddr, push: &mut impl FnMut(&
     }
 }
 
-/// `HTTP_` and the name in capitals; lines of the same name in one (section 4.1.18).
+/// Variables of headers: `HTTP_` and the upper-case name; lines of the same name are joined
+/// (section 4.1.18).
 fn headers(headers: &Headers, push: &mut impl FnMut(&str, &[u8])) {
     let mut repeated: Vec<&str> = Vec::new();
     for (at, (known, name, value)) in headers.iter().enumerate() {

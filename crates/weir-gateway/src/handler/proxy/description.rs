@@ -1,9 +1,9 @@
-//! The description of a proxy: how it forwards a request.
+//! The description of a proxy: its forwarding settings.
 
 use weir_config::{Config, Protocol, Proxy, RetriedMethods, Upstream};
 use weir_model::UpstreamId;
 
-/// How requests are forwarded: the upstream, its policies, and the mirrors of this request.
+/// Forwarding settings: the upstream, its policies, and the mirrors of this request.
 pub(in crate::handler) fn describe(
     proxy: &Proxy,
     config: &Config,
@@ -61,7 +61,7 @@ fn push_policies(text: &mut String, upstream: &Upstream) {
         text.push_str(&format!("; ejection at {} % of 5xx", f64::from(errors.share) / 100.0));
     }
     if let Some(check) = &health.check {
-        // Its query may have a credential.
+        // The query may contain a credential.
         let path = check.path.split('?').next().unwrap_or_default();
         text.push_str(&format!("; health check GET {path} every {:?}", check.every));
     }

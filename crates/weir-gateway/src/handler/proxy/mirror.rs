@@ -1,11 +1,11 @@
-//! Mirroring: copies of requests for other upstreams, whose responses are discarded.
+//! Mirroring: copies of requests for other upstreams, with discarded responses.
 //!
 //! ```text
 //! when → sampling → permit → head, bytes of the body as they pass → body complete → sent
 //! ```
 //!
-//! A copy is sent by a task of its own once the request is complete, so the request itself never waits
-//! for it. Memory for copies is bounded by their permits and the size of their bodies.
+//! A copy is sent by a separate task once the request is complete, so mirroring never delays the
+//! request. The memory of copies is bounded by permits and body sizes.
 
 use super::target;
 use crate::context::Context;
@@ -25,10 +25,10 @@ use weir_wire::{Framing, Headers};
 
 /// Header of a mirrored request.
 const HEADER: &str = "weir-mirrored";
-/// Most bytes of a response that are read.
+/// Maximum number of response bytes read.
 const MAX_BODY_BYTES: u64 = 1024 * 1024;
 
-/// The mirrors of a proxy that a request is eligible for. Sampling comes later.
+/// The mirrors of a proxy that match a request. Sampling follows later.
 pub(super) fn select(proxy: &Proxy, request: &ClientRequest<'_>) -> Vec<usize> {
     let is_eligible = |index: &usize| match &proxy.mirrors[*index].when {
         Some(when) => when.holds(&request.scope()),
@@ -37,8 +37,8 @@ pub(super) fn select(proxy: &Proxy, request: &ClientRequest<'_>) -> Vec<usize> {
     (0..proxy.mirrors.len()).filter(is_eligible).collect()
 }
 
-/// Starts copies of a request whose headers are the upstream's, but for the credential that goes with
-/// them.
+/// Starts copies of a request whose headers are converted to the upstream's, without the
+/// credential.
 pub(super) fn start(
     input: &mut HandlerInput<'_>,
     proxy: &Proxy,
@@ -70,7 +70,7 @@ struct Permit {
 }
 
 impl Permit {
-    /// `None`, which is counted, if there is none or the body is known to be too long.
+    /// `None`, which is counted, without a free permit or if the body is too long.
     fn take(context: &Context<'_>, mirror: &Mirror, framing: Framing) -> Option<Self> {
         let taken = &context.live.upstreams[mirror.upstream.0].mirrored;
         let not = if framing.length().is_some_and(|length| length > mirror.body as u64) {
@@ -97,12 +97,12 @@ impl Drop for Permit {
     }
 }
 
-/// A mirrored request. Its body is still to come.
+/// A mirrored request without its body.
 struct MirroredRequest {
     permit: Permit,
     live: Rc<Live>,
     upstream: UpstreamId,
-    /// Most bytes of its body.
+    /// Maximum number of body bytes.
     max_bytes: usize,
     timeout: Duration,
     request: OwnRequest,
@@ -123,7 +123,7 @@ impl MirroredRequest {
             notes.properties.push(("mirrored_to".to_owned(), settings.name.clone()));
         }
         let mut headers: Headers = request.headers.clone();
-        // What goes to the upstream itself need not go here.
+        // Headers allowed for the upstream are not necessarily allowed for the mirror.
         let dropped = drop_underscored(&mut headers, &settings.underscores_in_headers);
         context.worker.stats.dropped_headers.add(dropped);
         sign(&mut headers, settings.credential.as_ref());
@@ -149,7 +149,7 @@ impl MirroredRequest {
         }
     }
 
-    /// Sends it, and discards the response.
+    /// Sends the request, and discards the response.
     async fn send(self) {
         let Self { mut permit, live, upstream, timeout, request, .. } = self;
         permit.outcome = Mirrored::Failed;
@@ -162,17 +162,17 @@ impl MirroredRequest {
     }
 }
 
-/// Copies whose body is on its way, until it is complete.
+/// Mirrored requests whose body is incomplete.
 struct MirrorTap(RefCell<Option<Pending>>);
 
 struct Pending {
-    /// What has passed of the body; `None` if there is none.
+    /// Received bytes of the body; `None` without a body.
     bytes: Option<Vec<u8>>,
     copies: Vec<MirroredRequest>,
 }
 
 impl BodyTap for MirrorTap {
-    /// Drops copies for which the body is too long now.
+    /// Drops copies whose body has become too long.
     fn pass(&self, data: &[u8]) {
         let mut pending = self.0.borrow_mut();
         let Some(Pending { bytes: Some(bytes), copies }) = pending.as_mut() else { return };
@@ -191,7 +191,7 @@ impl BodyTap for MirrorTap {
         }
     }
 
-    /// The body is complete: the copies are sent.
+    /// The body is complete: sends the copies.
     fn end(&self) {
         let Some(Pending { bytes, copies }) = self.0.take() else { return };
         for mut copy in copies {

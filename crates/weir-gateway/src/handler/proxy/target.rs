@@ -1,12 +1,12 @@
-//! Host and target of the request that an upstream gets.
+//! Host and target of the request to an upstream.
 
 use crate::handler::head::fill;
 use weir_config::{HostMode, PathMode, Proxy, QueryMode};
 use weir_http::path;
 use weir_record::client_request::ClientRequest;
 
-/// The host that every target gets, if not its own authority. `client` is the authority that the client
-/// has sent.
+/// The host for every target, unless it is the target's own authority. `client` is the authority of
+/// the client's request.
 pub(super) fn host<'e>(client: &'e str, proxy: &'e Proxy) -> Option<&'e str> {
     match &proxy.host {
         HostMode::Upstream => None,

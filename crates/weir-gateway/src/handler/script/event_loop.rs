@@ -23,7 +23,7 @@ type Operation = Pin<Box<dyn Future<Output = Outcome>>>;
 struct Operations(Vec<(OpId, Operation)>);
 
 impl Operations {
-    /// Starts the operations of a step, and drops those that it does not await any more.
+    /// Starts the operations of a step, and drops those that the step does not await any more.
     fn start(&mut self, context: &Context<'_>, script: &Script, step: &mut Step) {
         self.0.retain(|(id, _)| !step.dropped.contains(id));
         for Op { id, kind } in std::mem::take(&mut step.ops) {
@@ -38,7 +38,8 @@ impl Operations {
         }
     }
 
-    /// The first that ends. An error when the time of the request is over, or `lost` is ready.
+    /// Waits for the first operation that ends. An error if the deadline of the request expires, or
+    /// `lost` is ready.
     async fn next(
         &mut self,
         deadline: &Deadline,
@@ -87,7 +88,7 @@ fn start_fetch(context: &Context<'_>, script: &Script, mut fetch: Fetch) -> Oper
     })
 }
 
-/// A call in the worker's engine; cancelled when dropped.
+/// A call in the worker's engine; cancelled on drop.
 struct EngineCall<'s> {
     slot: &'s EngineSlot,
     generation: u64,
@@ -100,7 +101,7 @@ impl Drop for EngineCall<'_> {
     }
 }
 
-/// Runs a call that waits in the worker's engine to its end.
+/// Runs a waiting call in the worker's engine to its end.
 pub(super) async fn run_here(
     input: &mut HandlerInput<'_>,
     script: &Script,
@@ -113,7 +114,7 @@ pub(super) async fn run_here(
     while step.end.is_none() {
         log_console(&input.context, script, &step);
         operations.start(&input.context, script, &mut step);
-        // Nothing else runs on this thread between this check and the wait.
+        // No other code runs on this thread between this check and the wait.
         if slot.is_dead(generation) {
             return Err(Problem::ScriptMemory.into());
         }
@@ -124,7 +125,7 @@ pub(super) async fn run_here(
     Ok(finish(input, script, step))
 }
 
-/// A call on a thread of its own; cancelled when dropped, unless it has ended.
+/// A call on a script thread; cancelled on drop, unless it has ended.
 struct ThreadCall<'t> {
     thread: &'t Thread,
     generation: u64,
@@ -139,7 +140,7 @@ impl Drop for ThreadCall<'_> {
     }
 }
 
-/// Runs a call on a thread of its own.
+/// Runs a call on a script thread.
 pub(super) async fn run_on(
     thread: &Thread,
     input: &mut HandlerInput<'_>,
@@ -172,8 +173,8 @@ pub(super) async fn run_on(
     Ok(finish(input, script, step))
 }
 
-/// Waits for the thread, as long as the request may take. If there is no result, the engine with
-/// this call has died.
+/// Waits for the thread, within the deadline of the request. Without a result, the engine with this
+/// call has died.
 async fn in_time<T>(deadline: &Deadline, result: oneshot::Receiver<T>) -> Result<T, Rejection> {
     let mut result = pin!(result);
     deadline.progress();

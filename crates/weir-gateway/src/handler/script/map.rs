@@ -1,4 +1,4 @@
-//! A script as a map: of a request on its way to the handler, or of the response of the handler.
+//! Transformation by a script: of a request before the handler, or of the response of the handler.
 
 use super::response::{self, InvalidResult};
 use super::{call, failed, place};
@@ -16,18 +16,18 @@ use weir_http::rejection::Rejection;
 use weir_script::{Changes, End, FetchedResponse, Role};
 use weir_wire::Headers;
 
-/// The export that maps; the configuration has no script here without one.
+/// The export that transforms; the configuration requires it.
 const EXPORT: &str = "default";
 
-/// A mapped request.
+/// Result of a request transformation.
 pub(crate) enum Mapped<'a> {
-    /// It goes on, with this body.
+    /// The request continues, with this body.
     Request(RequestBody<'a>),
-    /// The map responds.
+    /// The script responds.
     Response(ResponseBody<'a>),
 }
 
-/// Has a script map a request.
+/// Transforms a request with a script.
 pub(crate) async fn request<'a>(
     input: &mut HandlerInput<'_>,
     script: &Script,
@@ -52,8 +52,8 @@ pub(crate) async fn request<'a>(
     }
 }
 
-/// Has a script map the response of a handler, of at most `route.body_limit` bytes. Partial and
-/// unmodified responses pass as they are.
+/// Transforms the response of a handler with a script, at most `route.body_limit` bytes. Partial
+/// and 304 responses are not transformed.
 pub(crate) async fn response<'a>(
     input: &mut HandlerInput<'_>,
     script: &Script,
@@ -97,7 +97,7 @@ enum MapResult<'a> {
     Changes(Changes),
 }
 
-/// Calls the script. The head of a response is in `input.response` then.
+/// Calls the script. The head of a response is in `input.response` afterwards.
 async fn run<'a>(
     input: &mut HandlerInput<'_>,
     script: &Script,
@@ -120,8 +120,8 @@ async fn run<'a>(
     }
 }
 
-/// Removes and sets headers of the request. Its new body, if there is one; a value is in the script's
-/// first format.
+/// Removes and sets headers of the request; returns its new body, if any. A value is encoded in the
+/// script's first format.
 fn change(
     headers: &mut Headers,
     script: &Script,

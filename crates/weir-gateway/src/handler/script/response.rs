@@ -1,4 +1,4 @@
-//! From the result of a script to a response.
+//! Converts the result of a script to a response.
 
 use super::report;
 use crate::handler::{HandlerInput, reply};
@@ -11,11 +11,11 @@ use weir_http::rejection::Rejection;
 use weir_script::{ScriptBody, ScriptResponse};
 use weir_wire::{Headers, Known, ResponseHead};
 
-/// Why the result of a script is not sent.
+/// Reason why the result of a script is not sent.
 pub(super) enum InvalidResult {
-    /// The client accepts none of the formats.
+    /// No format is acceptable to the client.
     Rejected(Rejection),
-    /// It cannot be written as HTTP.
+    /// The result cannot be written as HTTP.
     Malformed(String),
 }
 
@@ -59,7 +59,7 @@ fn write_to<'a>(
         }
     }
     response.status = status;
-    // Those that never have one (RFC 9110 section 15).
+    // Statuses that never have a body (RFC 9110 section 15).
     let bodiless = matches!(status, 204 | 205 | 304);
     let body = if bodiless { ScriptBody::Empty } else { body };
     let headers = &mut response.headers;
@@ -72,7 +72,7 @@ fn write_to<'a>(
     Ok(if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) })
 }
 
-/// A body as it is sent, and its content type; a value in the format of `format`.
+/// An encoded body and its content type; a value is encoded as `format`.
 pub(super) fn encode<'s>(
     body: ScriptBody,
     format: impl FnOnce() -> Result<&'s Format, InvalidResult>,
@@ -84,7 +84,7 @@ pub(super) fn encode<'s>(
         ScriptBody::Value(json) => {
             let format = format()?;
             let bytes = match format {
-                // As the engine writes it, which knows the indentation.
+                // Encoded by the engine, which has the indentation.
                 Format::Json { .. } => json,
                 Format::Xml(_) => format
                     .render(&json)
@@ -121,7 +121,7 @@ pub(super) fn preferred<'s>(
     Ok(&formats[index])
 }
 
-/// Whether weir itself manages a header. Responses of upstreams that a script returns have them.
+/// Whether weir itself manages a header. Upstream responses returned by a script have such headers.
 pub(super) fn is_managed(name: &str) -> bool {
     const MANAGED: [&str; 10] = [
         "connection",
