@@ -22,7 +22,7 @@ use weir_http::stream::Stream;
 use weir_net::descriptors::RESERVE_LIFETIME;
 use weir_net::proxy_protocol::{self, Parsed};
 
-/// A connection that is counted as open, until dropped.
+/// Counts an open connection, until dropped.
 struct Open(&'static Worker);
 
 impl Open {
@@ -42,7 +42,7 @@ impl Drop for Open {
     }
 }
 
-/// Serves an accepted connection in a task of its own.
+/// Serves an accepted connection in a separate task.
 pub(crate) fn start(worker: &'static Worker, listener: usize, tcp: TcpStream, peer: SocketAddr) {
     let limit = worker.live().site.config.limits.connections;
     let Some(open) = Open::new(worker, limit) else {

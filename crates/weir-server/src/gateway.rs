@@ -131,7 +131,7 @@ impl Gateway {
     /// Blocks until every worker has adopted the Config, or for 2 s if one is stuck.
     ///
     /// # Errors
-    /// A certificate cannot be used; the Config is unchanged then.
+    /// A certificate cannot be loaded; the Config remains unchanged.
     pub fn reload(&self, config: Arc<Config>, compiled: Compiled) -> Result<(), GatewayError> {
         self.shared.log.set_target(&config.access_log.target);
         let before = Arc::clone(&self.control.borrow().site);
@@ -208,12 +208,12 @@ impl Gateway {
         injection::check(&site, request)
     }
 
-    /// Sends a recorded request again; `on_done` is called once with the outcome, on any thread, and
+    /// Resubmits a recorded request; `on_done` is called once with the outcome, on any thread, and
     /// must not block.
     ///
     /// # Errors
-    /// The queues of all workers are full, or weir is stopping: nothing was sent, and both arguments
-    /// are returned.
+    /// The queues of all workers are full, or weir is stopping: nothing was sent, and both
+    /// arguments are returned.
     pub fn resubmit(
         &self,
         request: Box<ReplayRequest>,
@@ -238,8 +238,8 @@ impl Gateway {
         (0..self.injectors.len()).find_map(|one| at(one).try_reserve().ok())
     }
 
-    /// Serves a test request of an operator, as if it came from this machine through a listener. Blocks
-    /// until the response, a minute at most; the request continues then.
+    /// Serves a test request of an operator, as if it had arrived from this machine through a
+    /// listener. Blocks until the response, for at most a minute; the request continues afterwards.
     ///
     /// # Errors
     /// The request is invalid, the queues are full, or the outcome is unknown.
@@ -347,11 +347,11 @@ impl Bound {
         self.log = log;
     }
 
-    /// Starts serving. Each worker records transactions in a lane of its own, as far as there are
+    /// Starts serving. Each worker records transactions in its own lane, up to the number of
     /// `lanes`.
     ///
     /// # Errors
-    /// A certificate cannot be used or made, or a thread cannot be started.
+    /// A certificate cannot be loaded or created, or a thread cannot be started.
     pub fn start(
         self,
         config: Arc<Config>,

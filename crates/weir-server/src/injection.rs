@@ -1,9 +1,10 @@
-//! Injection of requests without a socket: replays of recorded requests and test requests of operators
-//! go to a worker over a bounded channel, and are served by [`flow`] like any other.
+//! Injection of requests without a socket: replays of recorded requests and test requests of
+//! operators are passed to a worker over a bounded channel, and are served by [`flow`] like any
+//! other.
 //!
-//! A replay has its recorded principal instead of a credential; plan, limits, validation and scopes are
-//! the current ones. It is journaled like any request, under an id that is chosen before it is sent.
-//! Its sender gets the status of the response; the response itself is in the journal.
+//! A replay has its recorded principal instead of a credential; plan, limits, validation and scopes
+//! are the current ones. It is journaled like any request, under an id that is chosen before it is
+//! sent. Its sender receives the status of the response; the response itself is in the journal.
 
 mod plan;
 mod serve;

@@ -1,7 +1,7 @@
 //! The server around the gateway: listeners of workers, connections of clients, injected requests,
 //! start, reload and drain.
 //!
-//! It is above the gateway, so that no stage of a request sees a listener or a connection.
+//! The gateway does not depend on it: no stage of a request sees a listener or a connection.
 
 mod connection;
 mod gateway;

@@ -16,7 +16,7 @@ use weir_upstream::{HealthSeries, Healths};
 /// Sums over all workers at one moment. Counters only grow, except current numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Workers.
+    /// Number of workers.
     pub workers: usize,
     /// Counters of all workers.
     pub totals: Totals,
@@ -42,7 +42,7 @@ pub struct Snapshot {
     pub spans_dropped: u64,
     /// Mirrored requests, by [`Mirrored`].
     pub mirrored: [u64; Mirrored::VARIANTS.len()],
-    /// How often the wall clock was set back.
+    /// Number of times the wall clock was set back.
     pub clock_backwards: u64,
     /// Keys of rate limits.
     pub limit_keys: u64,
@@ -63,13 +63,14 @@ pub struct Snapshot {
 pub struct Distribution {
     /// Requests up to each bound of [`BUCKETS`], cumulative.
     pub buckets: [u64; BUCKETS.len()],
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
     /// Sum of their durations in seconds.
     pub sum: f64,
-    /// The same in microseconds; empty for requests to targets.
+    /// The same durations in microseconds; empty for requests to targets.
     pub sketch: Sketch,
-    /// The last traced request of each bucket that has one, by number of the bucket; infinity is the last.
+    /// The last traced request of each bucket that has one, by number of the bucket; infinity is
+    /// the last.
     pub exemplars: Vec<(usize, Exemplar)>,
 }
 
@@ -94,7 +95,7 @@ pub struct TargetSeries {
     pub resolutions: [u64; 2],
     /// Ended gRPC calls, by status.
     pub grpc: [u64; grpc::CODES],
-    /// Requests rejected because every connection was in use.
+    /// Requests rejected because all connections were in use.
     pub busy: u64,
     /// Open connections, the idle ones included.
     pub open: u64,
@@ -105,7 +106,7 @@ pub struct TargetSeries {
 }
 
 impl Snapshot {
-    /// Sums up.
+    /// Sums the statistics of all workers.
     pub(crate) fn of<'a>(
         workers: impl Iterator<Item = &'a WorkerStats>,
         healths: &Healths,

@@ -17,7 +17,7 @@ use weir_http::body::RequestBody;
 use weir_http::stream::{PeerEvent, Stream};
 use weir_http::write_buffer::WriteBuffer;
 
-/// Limit on a client that sends no more: some clients close their direction after the request.
+/// Limit on a half-closed client: some clients close their direction after the request.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a request, unless the client disconnects before the response.
@@ -71,9 +71,9 @@ fn send_interim(interim: &mut Vec<u8>, stream: &Stream, cx: &mut Context<'_>) ->
 enum DisconnectWatch {
     /// No event.
     Quiet,
-    /// It sends no more.
+    /// The client has closed its direction.
     HalfClosed(Pin<Box<Sleep>>),
-    /// It has sent more: the next request, which hides the end of the connection.
+    /// The client has sent further bytes: the next request, which hides the end of the connection.
     Busy,
 }
 

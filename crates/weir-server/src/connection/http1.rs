@@ -27,7 +27,7 @@ const MAX_DISCARDED_BYTES: u64 = 64 * 1024;
 /// How long a closing connection is read, so that the client receives the response: closing with
 /// unread bytes would reset the connection (RFC 9112 section 9.6).
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Most bytes that are read meanwhile.
+/// Maximum number of bytes read while lingering.
 const LINGER_BYTES: usize = 1024 * 1024;
 /// Limit on a connection without a request in [`Phase::Closing`]: a request may be on its way.
 const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
@@ -203,7 +203,7 @@ impl Connection {
             owned.give_back();
             return if lingers { After::Close } else { After::Drop };
         }
-        // The rest of a request that was too slow is not awaited again.
+        // A request body that timed out is not awaited again.
         let close = !exchange.request.keep_alive
             || worker.phase() >= Phase::Draining
             || start.reserve
@@ -285,8 +285,8 @@ fn is_http2(bytes: &[u8]) -> bool {
     bytes.len() >= 16 && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
 }
 
-/// More of the request is unread than is read to keep the connection; or the client still waits for
-/// `100 (Continue)` and may not send it at all.
+/// Too many bytes of the request are unread to keep the connection; or the client still waits for
+/// `100 (Continue)` and may never send the body.
 fn unread_is_long(incoming: &Incoming) -> bool {
     !incoming.body.is_done()
         && (incoming.expects_continue

@@ -28,7 +28,7 @@ const FRAME: u32 = 16 * 1024;
 /// Receive windows of a stream and of a connection, in bytes.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// Most bytes of one response that wait for the socket.
+/// Maximum number of bytes of one response that wait for the socket.
 const SEND_BUFFER: usize = 128 * 1024;
 /// Limit on a client without open streams after GOAWAY.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -104,7 +104,7 @@ async fn run(start: Start, front: Buffer, stream: Stream) {
 struct Served {
     worker: &'static Worker,
     limits: Limits,
-    /// Streams open.
+    /// Number of open streams.
     open: Rc<Cell<usize>>,
     idle: Deadline,
     keep_alive: KeepAlive,

@@ -1,4 +1,4 @@
-//! What is explained is what is done.
+//! Explain and serving have the same results.
 
 use crate::gateway::Gateway;
 use fastrand::Rng;
@@ -13,7 +13,7 @@ use weir_gateway::Compiled;
 use weir_gateway::explanation::{Explanation, Kind, Outcome};
 use weir_gateway::request_text::RequestText;
 
-/// Compared in an ordinary run; `WEIR_EXPLAIN_REQUESTS=10000` compares more.
+/// Number of requests in an ordinary run; `WEIR_EXPLAIN_REQUESTS=10000` compares more.
 const REQUESTS: usize = 3000;
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -111,7 +111,7 @@ fn load(dir: &Path, upstream: SocketAddr) -> (Arc<Config>, Compiled) {
     (Arc::new(loaded.config), loaded.compiled)
 }
 
-/// An upstream that answers everything with 200; gives its address and what it was sent.
+/// An upstream that responds to every request with 200; returns its address and the received heads.
 fn upstream() -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -153,7 +153,7 @@ fn token(sub: &str, scope: &str, expires: i64) -> String {
     format!("Bearer {}", jsonwebtoken::encode(&header, &claims, &key).unwrap())
 }
 
-/// A request that means something to one of the APIs, more often than not.
+/// A random request that mostly matches one of the APIs.
 fn generated(random: &mut Rng, tokens: &[String]) -> RequestText {
     let mut pick = |from: &[&str]| from[random.usize(..from.len())].to_owned();
     let method = pick(&["GET", "GET", "GET", "POST", "POST", "PUT", "HEAD", "OPTIONS", "PATCH"]);
@@ -253,7 +253,7 @@ fn generated(random: &mut Rng, tokens: &[String]) -> RequestText {
     RequestText { method, target, headers, body: body.into_bytes(), ..RequestText::default() }
 }
 
-/// The status it is answered with.
+/// The status of the response to a request.
 fn sent(addr: SocketAddr, ask: &RequestText) -> u16 {
     let mut text = format!("{} {} HTTP/1.1\r\n", ask.method, ask.target);
     for (name, value) in &ask.headers {
@@ -285,12 +285,12 @@ fn logged(dir: &Path, count: usize) -> Vec<Value> {
     panic!("the access log has fewer than {count} lines");
 }
 
-/// What can be told from outside: status, problem, API, operation, consumer.
+/// Observable results: status, problem, API, operation, consumer.
 type Seen = (u16, Option<String>, Option<String>, Option<String>, Option<String>);
 
 fn explained(explanation: &Explanation) -> Seen {
     let decision = &explanation.decision;
-    // The upstream's.
+    // The status of the upstream.
     let handed_on = decision.kind == Kind::HandedOn;
     (
         if handed_on { 200 } else { decision.status.unwrap() },
@@ -344,7 +344,7 @@ fn what_is_explained_is_what_is_done() {
         assert_eq!(*explained, done, "{} {} {:?}", ask.method, ask.target, ask.headers);
         *kinds.entry(done.1.unwrap_or_else(|| done.0.to_string())).or_default() += 1;
     }
-    // Every policy has had its say.
+    // Every policy has rejected or responded at least once.
     for kind in [
         "200",
         "204",
@@ -374,7 +374,7 @@ fn what_is_explained_is_what_is_done() {
     gateway.finish_draining(Duration::from_secs(5));
 }
 
-/// What a request is counted in.
+/// The counters of requests.
 fn counted(gateway: &Gateway) -> Vec<u64> {
     let stats = gateway.stats();
     let requests = stats.requests.values().map(|durations| durations.count).sum();
@@ -410,7 +410,7 @@ fn nothing_is_sent_counted_or_taken() {
         200
     );
     assert!(heads.recv().unwrap().contains("x-inner: upstream-s3cret"));
-    // Without the seconds to the end of the quota, which pass meanwhile.
+    // Without the seconds until the end of the quota period, which change meanwhile.
     let limits = || {
         let mut limits = gateway.limits();
         let quotas = limits.consumers.iter_mut().filter_map(|plan| plan.quota.as_mut());

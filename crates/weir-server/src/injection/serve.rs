@@ -87,8 +87,8 @@ async fn take(exchange: &mut Exchange, body: ResponseBody<'_>) -> ReplayOutcome 
     }
 }
 
-/// Reads a response to its end, and ends the exchange; `pass` gets the bytes. The record is as durable
-/// then as that of any other response.
+/// Reads a response to its end, and ends the exchange; `pass` receives the bytes. The record is
+/// then as durable as that of any other response.
 pub(super) async fn read(
     exchange: &mut Exchange,
     mut body: ResponseBody<'_>,
@@ -126,7 +126,7 @@ fn poll_read(
         }
         body.consume(length);
     }
-    // Once: the last bytes may have completed it.
+    // No effect if the loop has completed the exchange with the last bytes.
     exchange.complete(b"");
     Poll::Ready(Ok(()))
 }

@@ -1,6 +1,6 @@
-//! Test requests of operators: injected instead of read from a socket, and otherwise served like any
-//! other. A test request needs a credential, counts for limits and invoices, and is recorded; a property
-//! of the transaction names the operator.
+//! Test requests of operators: injected instead of read from a socket, and otherwise served like
+//! any other. A test request needs a credential, counts for limits and invoices, and is recorded; a
+//! property of the transaction names the operator.
 
 use super::serve::read;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,27 +22,27 @@ use weir_wire::Framing;
 
 /// Property of the transaction of a test request: the name of the operator.
 pub const TRIED_BY: &str = "tried-by";
-/// Most bytes of the response's body that are returned.
+/// Maximum number of bytes of the response body that are returned.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// The outcome of a test request.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TestOutcome {
-    /// Its transaction id.
+    /// Transaction id.
     pub id: String,
     /// Status of the response.
     pub status: u16,
-    /// The last part of the type, if weir itself rejected the request.
+    /// Slug of the problem, if weir itself rejected the request.
     pub problem: Option<&'static str>,
     /// Header lines of the response.
     pub headers: Vec<(String, String)>,
-    /// Its body, at most a MiB.
+    /// Body of the response, at most 1 MiB.
     pub body: Vec<u8>,
     /// Length of the body in bytes.
     pub bytes: u64,
     /// The response was aborted.
     pub broken: bool,
-    /// Microseconds until its end.
+    /// Microseconds until the end of the response.
     pub duration_us: u64,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for TestOutcome {
     }
 }
 
-/// The outcome, or why the request was not served.
+/// The outcome, or the reason why the request was not served.
 pub(crate) type TestResult = Result<TestOutcome, RequestTextError>;
 
 /// A test request on its way to a worker. Its result is reported, or the channel is closed.
@@ -93,7 +93,7 @@ pub(super) async fn receive(
     tokio::task::spawn_local(async move {
         let _permit = permit;
         let result = serve(worker, &test_request).await;
-        // The caller may have stopped waiting.
+        // The caller may have timed out.
         let _ = test_request.result.try_send(result);
     });
 }
@@ -103,12 +103,12 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
     let live = worker.live();
     let arrival = Ingress::of(&live.site.config, &test_request.text)?;
     let head = arrival.head(&test_request.text)?;
-    // The peer is this machine, whatever the headers contain.
+    // The peer is this machine, independent of the headers.
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut exchange = Exchange::take(worker, peer, Protocol::InProcess, &Rc::default());
     let unreadable = read_head(&mut exchange.request, &head, &live.site.wire_limits);
     drop(live);
-    // Even if a listener trusts this machine.
+    // Applies even if a listener trusts this machine.
     weir_http::forwarded::strip(&mut exchange.request.headers, &[]);
     exchange.begin(arrival.listener, arrival.https);
     let notes = exchange.record.notes.get_or_insert_default();

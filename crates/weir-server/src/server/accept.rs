@@ -27,7 +27,7 @@ const HANDSHAKES: Duration = Duration::from_millis(250);
 pub(crate) struct Accepting(Arc<AtomicUsize>);
 
 impl Accepting {
-    /// Counts one.
+    /// Counts a listening socket.
     pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Relaxed);
         Self(Arc::clone(count))
@@ -75,7 +75,7 @@ impl Listener {
             }
         }
         let Self { worker, index, socket, .. } = self;
-        // Without the runtime, which may not know of the connection yet, or may have used up the
+        // Without the runtime, which may not have seen the connection yet, or may have used up the
         // budget of this task.
         if let Ok(socket) = socket.into_std() {
             accept_rest(worker, index, &socket);
@@ -166,7 +166,7 @@ fn no_new_connections() -> [SockFilter; 5] {
 }
 
 async fn closing(control: &mut watch::Receiver<Control>) {
-    // An error means that the gateway was dropped, which is a stop, too.
+    // An error means that the gateway was dropped, which ends accepting, too.
     let _ = control.wait_for(|control| control.phase >= Phase::Closing).await;
 }
 

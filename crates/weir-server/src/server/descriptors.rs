@@ -1,13 +1,13 @@
-//! A table of file descriptors of its own for each worker.
+//! A separate table of file descriptors for each worker.
 //!
 //! Threads of a process share one table. Every system call on a descriptor then acquires and
 //! releases a reference to its file with atomic operations, as another thread may close the file
 //! meanwhile. A worker with its own table saves this: 4 to 6 % less CPU for a proxied request.
 //!
-//! The price: a descriptor that another thread opens later is not valid in a worker, and the other
-//! way round. No such descriptor is passed between threads. The event descriptors by which threads
-//! wake each other exist in all tables, because no thread unshares its table before all have created
-//! theirs. If Linux does not allow it, or `/proc` is not mounted, the table stays shared.
+//! The price: a descriptor opened later by another thread is not valid in a worker, and vice versa.
+//! No such descriptor is passed between threads. The event descriptors by which threads wake each
+//! other exist in all tables, because no thread unshares its table before all have created theirs.
+//! If Linux does not allow it, or `/proc` is not mounted, the table stays shared.
 
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
@@ -67,7 +67,7 @@ pub(crate) struct UnsharedListeners {
     unshared: mpsc::Receiver<Vec<RawFd>>,
 }
 
-/// One for each worker, by the listeners of each.
+/// Creates a [`TableUnshare`] for each worker, from the listeners of each.
 pub(crate) fn unshares(listeners: &[Vec<TcpListener>]) -> (Vec<TableUnshare>, UnsharedListeners) {
     let (unshared, receiver) = mpsc::channel();
     let all: Arc<[RawFd]> = listeners.iter().flatten().map(TcpListener::as_raw_fd).collect();
@@ -81,8 +81,8 @@ pub(crate) fn unshares(listeners: &[Vec<TcpListener>]) -> (Vec<TableUnshare>, Un
 }
 
 impl TableUnshare {
-    /// Gives the calling thread a table of its own, without the listeners of other workers and
-    /// without files. Waits until every other worker calls it.
+    /// Unshares the table of the calling thread, and closes in it the listeners of other workers
+    /// and all files. Waits until every other worker calls it.
     pub(crate) fn run(mut self, own: &[TcpListener]) {
         self.ready.wait_for_all();
         let own: Vec<RawFd> = own.iter().map(TcpListener::as_raw_fd).collect();
@@ -93,13 +93,13 @@ impl TableUnshare {
         for descriptor in others.chain(files()) {
             let _ = nix::unistd::close(descriptor);
         }
-        // The receiver is gone if the start of another worker has failed.
+        // The receiver no longer exists if the start of another worker has failed.
         let _ = self.unshared.send(own);
     }
 }
 
-/// Files in the table of this thread: logs, the lock of the data folder. They would stay open here
-/// after their owner closes them.
+/// Files in the table of this thread: logs, the lock of the data folder. Unless closed, they would
+/// stay open here after their owner closes them.
 fn files() -> Vec<RawFd> {
     let entries = fs::read_dir(TABLE).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| {
@@ -143,7 +143,7 @@ mod tests {
                 let file = fs::File::open("/etc/passwd").unwrap().into_raw_fd();
                 unshare_table.run(&own);
                 assert!(!files().contains(&file));
-                // Still good after the other side has closed its copy.
+                // Still valid after the other side has closed its copy.
                 own[0].accept().unwrap();
                 left.recv().unwrap();
             });

@@ -1,5 +1,5 @@
-//! Heads of HTTP/2: requests in the form that the stages work on, responses as the library takes
-//! them.
+//! Heads of HTTP/2: converts requests to the form of the stages, and responses to the types of
+//! `h2`.
 
 use http::header::{self, HeaderMap, HeaderValue};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use weir_wire::{Framing, HeadError, Known, Method};
 /// Converts a head; returns the declared framing of the body.
 ///
 /// # Errors
-/// HTTP/1.1 would refuse the head, or it is over a limit.
+/// The head would be invalid in HTTP/1.1, or exceeds a limit.
 pub(super) fn read(
     exchange: &mut Exchange,
     parts: &http::request::Parts,
@@ -54,7 +54,7 @@ pub(super) fn read(
     Ok(request.declared_framing()?)
 }
 
-/// Without the white space around, which is no part of a value over HTTP/1.1 either.
+/// Removes surrounding white space, which is not part of a value over HTTP/1.1 either.
 fn trim(value: &[u8]) -> &[u8] {
     match value {
         [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => value.trim_ascii(),
@@ -77,7 +77,7 @@ pub(super) fn write(
         }
     }
     if exchange.response.headers.known(Known::Date).is_none() {
-        // A map that is full has none, which is allowed.
+        // A full map has no date, which is allowed.
         let _ = out.try_insert(header::DATE, date(exchange.worker, exchange.arrival.unix));
     }
     let declared = exchange.response.headers.known(Known::ContentLength).is_some();
@@ -90,7 +90,7 @@ pub(super) fn write(
     }
 }
 
-/// A field that HTTP/2 does not have (RFC 9113 section 8.2.2): a response with one cannot be sent.
+/// A connection-specific field, which HTTP/2 excludes (RFC 9113 section 8.2.2).
 fn concerns_connection(known: Known) -> bool {
     matches!(
         known,

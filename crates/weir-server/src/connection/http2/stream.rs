@@ -23,7 +23,7 @@ use weir_http::deadline::{Expired, Wait};
 use weir_record::capture::NotRecorded;
 use weir_wire::Known;
 
-/// Most bytes that are passed to `h2` at once.
+/// Maximum number of bytes passed to `h2` at once.
 const MAX_DATA_BYTES: usize = 16 * 1024;
 
 /// A request whose head has arrived.
