@@ -1,5 +1,5 @@
-//! Streamed request bodies with backpressure: the client is read only as fast as the body is consumed;
-//! and the end of response bodies.
+//! Streamed request bodies with backpressure: the client is read only as fast as the body is
+//! consumed; and the end of response bodies.
 
 mod end;
 mod http1;

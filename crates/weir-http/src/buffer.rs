@@ -9,7 +9,7 @@ use std::cell::RefCell;
 const SMALL: usize = 8 * 1024;
 /// Size for bodies that do not fit a small one, in bytes.
 const LARGE: usize = 64 * 1024;
-/// Most buffers of each size kept for reuse by one worker (at most 9 MiB).
+/// Maximum number of buffers of each size kept for reuse by one worker (at most 9 MiB).
 const MAX_POOLED: usize = 128;
 
 thread_local! {
@@ -54,12 +54,12 @@ impl Buffer {
         &self.memory[self.start..self.end]
     }
 
-    /// How many bytes.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// No bytes?
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }

@@ -1,6 +1,6 @@
 //! Readings of the clock, shared within one turn of the event loop of a worker.
 //!
-//! A limit of seconds needs no reading of its own: an earlier one of the same turn is exact enough.
+//! A limit in seconds needs no separate reading: an earlier one of the same turn is exact enough.
 //! [`Wall`] counts how often the wall clock was set back.
 
 use std::cell::Cell;
@@ -40,8 +40,7 @@ pub fn turn() {
 
 /// Smallest change of the wall clock against the monotonic one that counts as a step.
 const STEP_US: i64 = 10_000;
-/// Longest time between readings of both clocks that are compared: the thread may be preempted in
-/// between.
+/// Maximum time between compared readings of both clocks: the thread may be preempted in between.
 const MAX_READ_GAP: Duration = Duration::from_millis(1);
 
 /// The wall clock, for all workers.
@@ -54,7 +53,7 @@ pub struct Wall {
 }
 
 impl Wall {
-    /// Starts with the present time.
+    /// Starts with the current time.
     pub fn start() -> Self {
         let ahead_us = AtomicI64::new(micros(unix_time()));
         Self { started: Instant::now(), ahead_us, backwards: AtomicU64::new(0) }
@@ -72,7 +71,7 @@ impl Wall {
         unix
     }
 
-    /// How often it was set back.
+    /// Number of times the wall clock was set back.
     pub fn backwards(&self) -> u64 {
         self.backwards.load(Ordering::Relaxed)
     }
@@ -108,7 +107,7 @@ pub struct WallReader {
 }
 
 impl WallReader {
-    /// Starts with the present time.
+    /// Starts with the current time.
     pub fn new(wall: &Arc<Wall>) -> Self {
         Self { wall: Arc::clone(wall), last: Cell::new((Instant::now(), wall.read())) }
     }
@@ -139,7 +138,7 @@ mod tests {
         wall.compare(start, start + hour);
         assert_eq!(wall.backwards(), 0, "forward, or hardly at all");
         wall.compare(start + hour, start);
-        // Another worker that had started to look before.
+        // Another worker that had started its reading before.
         wall.compare(start + hour, start);
         wall.compare(start, start);
         assert_eq!(wall.backwards(), 1);

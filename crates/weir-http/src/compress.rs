@@ -68,7 +68,7 @@ fn forbids_transformation(value: &[u8]) -> bool {
     value.split(|&b| b == b',').any(|d| d.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// Types that compress well; `text/event-stream` does, but must not wait in an encoder.
+/// Types that compress well; not `text/event-stream`, which must not wait in an encoder.
 fn is_worth_it(content_type: &[u8]) -> bool {
     const WORTH: [&str; 12] = [
         "application/json",
@@ -104,8 +104,8 @@ fn is_worth_it(content_type: &[u8]) -> bool {
 /// Applies a decision to the headers of a response.
 ///
 /// Compressed: `Content-Encoding`, `Vary`, a weak `ETag` (the bytes differ, the content does not,
-/// RFC 9110 section 8.8.1), and neither `Content-Length` nor `Accept-Ranges`, which spoke of the
-/// plain bytes.
+/// RFC 9110 section 8.8.1), and neither `Content-Length` nor `Accept-Ranges`, which apply to the
+/// uncompressed bytes.
 pub fn mark(decision: Decision, headers: &mut Headers) {
     match decision {
         Decision::Plain => {}

@@ -1,14 +1,14 @@
-//! The session cookie of weir's own console, which belongs to no upstream.
+//! The session cookie of weir's own console, which is not sent to upstreams.
 //!
-//! Browsers send a cookie to every port of a host (RFC 6265 section 8.5), so that a page of the gateway
-//! on the host of the admin listener brings the console's session along. Whoever gets the cookie
-//! has half of what a session needs, so requests lose the cookie before anything looks at their
-//! heads, and no response sets one.
+//! Browsers send a cookie to every port of a host (RFC 6265 section 8.5), so a page of the gateway
+//! on the host of the admin listener sends the console's session cookie. The cookie is half of the
+//! credentials of a session, so it is removed from requests before their heads are used, and no
+//! response sets one.
 
 use std::borrow::Cow;
 use weir_wire::{Headers, Known};
 
-/// How the name of the console's session cookie begins; the port of the admin listener follows.
+/// Prefix of the name of the console's session cookie; the port of the admin listener follows.
 pub const PREFIX: &str = "weir-session-";
 
 /// Removes session cookies from a request; other cookies stay, in one field line.
@@ -45,9 +45,9 @@ pub fn strip_response(headers: &mut Headers) {
     }
 }
 
-/// Whether a cookie pair, or a Set-Cookie line, is of a session. Browsers send a cookie without a
-/// name as its value alone, so that `=weir-session-1=x` comes back as `weir-session-1=x`. Browsers
-/// compare names byte by byte; frameworks may not, and may decode names.
+/// Whether a cookie pair, or a Set-Cookie line, belongs to a session. Browsers send a cookie
+/// without a name as its value alone, so `=weir-session-1=x` is returned as `weir-session-1=x`.
+/// Browsers compare names byte by byte; frameworks may not, and may decode names.
 fn is_session(pair: &[u8]) -> bool {
     let start = pair.iter().position(|b| !matches!(b, b' ' | b'\t' | b'=')).unwrap_or(pair.len());
     let (pair, prefix) = (&pair[start..], PREFIX.as_bytes());

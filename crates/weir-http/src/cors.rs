@@ -7,10 +7,10 @@
 use weir_config::{Cors, Origins};
 use weir_wire::{Headers, Known};
 
-/// Longest `Access-Control-Request-Headers` that is returned in the response.
+/// Maximum length of `Access-Control-Request-Headers` that is returned in the response.
 const MAX_REQUESTED_BYTES: usize = 1024;
 
-/// Whether a request is a preflight: OPTIONS with an origin and the method it asks for.
+/// Whether a request is a preflight: OPTIONS with `Origin` and `Access-Control-Request-Method`.
 pub fn is_preflight(method: &str, request: &Headers) -> bool {
     method == "OPTIONS"
         && request.known(Known::Origin).is_some()
@@ -19,8 +19,8 @@ pub fn is_preflight(method: &str, request: &Headers) -> bool {
 
 /// Writes the headers of the response to a preflight (status 204, no body) into `out`.
 ///
-/// `methods` are those of the matched path, in upper case; empty stands for every method, and the
-/// response names the requested one. An origin that is not admitted gets none of the permissions.
+/// `methods` are those of the matched path, in upper case; empty: every method, and the response
+/// names the requested one. An origin that is not allowed receives none of the permissions.
 pub fn preflight<'m, M>(cors: &Cors, request: &Headers, methods: M, out: &mut Headers)
 where
     M: IntoIterator<Item = &'m str>,
@@ -48,7 +48,7 @@ where
     } else if let Some(requested) =
         request.known(Known::AccessControlRequestHeaders).filter(|h| is_list(h))
     {
-        // Named one by one rather than by `*`, which does not cover Authorization.
+        // Listed one by one instead of `*`, which does not cover Authorization.
         out.set("access-control-allow-headers", requested);
     }
     let age = cors.max_age.as_secs();
@@ -70,7 +70,7 @@ pub fn respond(cors: &Cors, request: &Headers, out: &mut Headers) {
     }
 }
 
-/// Adds a name to `Vary` unless it, or `*`, is there already.
+/// Adds a name to `Vary` unless the name, or `*`, is present.
 pub fn add_vary(headers: &mut Headers, name: &str) {
     let listed = headers.known_all(Known::Vary).any(|value| {
         value
@@ -83,14 +83,14 @@ pub fn add_vary(headers: &mut Headers, name: &str) {
     }
 }
 
-/// Whether the origin of the request is admitted; sets `Access-Control-Allow-Origin` and `Vary`.
+/// Whether the origin of the request is allowed; sets `Access-Control-Allow-Origin` and `Vary`.
 fn allow_origin(cors: &Cors, request: &Headers, out: &mut Headers) -> bool {
     match &cors.origins {
         Origins::Any => {
             if request.known(Known::Origin).is_none() {
                 return false;
             }
-            // Never together with credentials: that would let every page act as its visitor.
+            // Never with credentials: every page could then act with those of its visitor.
             out.set("access-control-allow-origin", b"*");
             true
         }
@@ -98,7 +98,7 @@ fn allow_origin(cors: &Cors, request: &Headers, out: &mut Headers) -> bool {
             add_vary(out, "origin");
             let mut sent = request.known_all(Known::Origin);
             let (Some(origin), None) = (sent.next(), sent.next()) else { return false };
-            // Exactly, as the standard compares them; `null` is one only if it is written there.
+            // Exact comparison, as in the standard; `null` is allowed only if configured.
             if !origins.iter().any(|admitted| admitted.as_bytes() == origin) {
                 return false;
             }

@@ -1,8 +1,8 @@
 //! Time limits at almost no cost.
 //!
-//! A request has a handful of limits (head, first byte, progress, the entire request) and nearly
-//! always keeps them. One timer per connection is enough: a later limit is only stored, and the
-//! timer is set again when it fires too early.
+//! A request has a few limits (head, first byte, progress, the entire request), which are rarely
+//! exceeded. One timer per connection is sufficient: a later limit is only stored, and the timer is
+//! set again when it fires too early.
 
 use crate::clock;
 use std::cell::{Cell, RefCell};
@@ -184,7 +184,7 @@ mod tests {
     fn progress_and_another_wait_start_afresh() {
         run(async {
             let deadline = Deadline::default();
-            // Much longer than a pause: a busy machine may stretch those.
+            // Much longer than a pause: a busy machine may extend pauses.
             let limit = Duration::from_secs(1);
             let start = Instant::now();
             for wait in [Wait::Head, Wait::RequestBody, Wait::FirstByte, Wait::Client] {

@@ -1,7 +1,7 @@
 //! The client behind trusted proxies, and the forwarding headers for the next hop.
 //!
-//! `X-Forwarded-For` is preferred to `Forwarded` (RFC 7239) where a trusted peer sends both: proxies
-//! that append to the first commonly pass the second on as the client wrote it.
+//! `X-Forwarded-For` is preferred to `Forwarded` (RFC 7239) if a trusted peer sends both: proxies
+//! that append to the first commonly pass the second on unchanged from the client.
 
 use ipnet::IpNet;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_config::Listener;
 use weir_wire::{Headers, Known, is_token};
 
-/// Longest host name with port that is accepted.
+/// Maximum length of an accepted host name with port.
 const MAX_HOST_BYTES: usize = 262;
 
 /// The client, as far as all hops before it are trusted.
@@ -58,9 +58,9 @@ impl Client {
         client
     }
 
-    /// The client of a recorded request: address and scheme were found out then. The host is believed
-    /// only where the `listeners` of now take one from trusted peers: what is recorded of such headers
-    /// was sent by a trusted peer, which may have passed on what its client wrote.
+    /// The client of a recorded request: address and scheme are in the record. The host is used
+    /// only if the current `listeners` accept one from trusted peers: recorded headers of this kind
+    /// were sent by a trusted peer, which may have passed on those of its client.
     pub fn recorded(
         address: IpAddr,
         https: bool,
@@ -73,7 +73,7 @@ impl Client {
                 && is_listed(&listener.trust_headers, known.name().as_bytes())
         };
         let host = |listener: &&Listener| believes(listener, Known::XForwardedHost);
-        // Listeners that do not list it remove the one header, and leave the other as it is.
+        // Listeners that do not trust `X-Forwarded-Host` remove it, but not `Forwarded`.
         let in_line = listeners.iter().any(|listener| host(&listener));
         let mut in_element = listeners.iter().filter(|one| believes(one, Known::Forwarded));
         if in_line
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Uses an element of a trusted hop about the hop before it, from right to left.
+    /// Uses an element of a trusted hop about the previous hop, from right to left.
     fn believe_element(&mut self, element: &[u8]) {
         if let Some(proto) = parameter(element, "proto") {
             self.believe_proto(proto);
@@ -167,7 +167,7 @@ impl Client {
 pub fn strip(headers: &mut Headers, believed: &[String]) {
     let is_removed =
         |known: Known, name: &[u8]| is_proxy_field(known, name) && !is_listed(believed, name);
-    // Most requests have none of them, and a check is cheaper than a new list.
+    // Few requests have such headers, and a check is cheaper than a new list.
     if headers.names().any(|(known, name)| is_removed(known, name)) {
         headers.retain(|known, name, _| !is_removed(known, name.as_bytes()));
     }
@@ -204,7 +204,7 @@ fn is_proxy_field(known: Known, name: &[u8]) -> bool {
 /// The hop of a request, for the forwarding headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
-    /// The connection's other end.
+    /// The peer of the connection.
     pub peer: IpAddr,
     /// The `Host` of the request; empty without one.
     pub host: &'a [u8],
@@ -228,7 +228,7 @@ pub fn announce(headers: &mut Headers, hop: &Hop<'_>, client: &Client) {
         replace(headers, Known::XForwardedHost, host);
     }
     chain(headers, Known::Forwarded, |out| {
-        // An IPv6 address stands in brackets and quotes (RFC 7239 section 6).
+        // An IPv6 address is written in brackets and quotes (RFC 7239 section 6).
         if peer.is_ipv6() {
             out.extend_from_slice(b"for=\"[");
             out.extend_from_slice(address);
@@ -265,7 +265,7 @@ fn chain(headers: &mut Headers, name: Known, append: impl FnOnce(&mut Vec<u8>)) 
     replace(headers, name, &value);
 }
 
-/// Sets a header that is mostly absent.
+/// Sets a header that is absent from most requests.
 fn replace(headers: &mut Headers, name: Known, value: &[u8]) {
     if headers.may_have(name) {
         headers.remove(name.name());
@@ -273,7 +273,7 @@ fn replace(headers: &mut Headers, name: Known, value: &[u8]) {
     headers.push_known(name, value);
 }
 
-/// Longest text of an address: eight groups of four digits and their colons.
+/// Maximum length of an address as text: eight groups of four digits and their colons.
 pub const MAX_ADDRESS_BYTES: usize = 39;
 
 /// The text of an address.
@@ -281,7 +281,7 @@ pub fn display(address: IpAddr, buffer: &mut [u8; MAX_ADDRESS_BYTES]) -> &[u8] {
     let mut rest = &mut buffer[..];
     // An address without scope or mapping always fits.
     let _ = match address {
-        // Most requests: formatting would cost more than everything else.
+        // Most requests: formatting would be the largest cost of this function.
         IpAddr::V4(address) => write_ipv4(address, &mut rest),
         IpAddr::V6(address) => write!(rest, "{address}"),
     };
@@ -292,13 +292,13 @@ pub fn display(address: IpAddr, buffer: &mut [u8; MAX_ADDRESS_BYTES]) -> &[u8] {
 fn write_ipv4(address: Ipv4Addr, out: &mut &mut [u8]) -> std::io::Result<()> {
     for (index, octet) in address.octets().into_iter().enumerate() {
         let (text, length) = OCTETS[usize::from(octet)];
-        // All but the first begin with their dot.
+        // All octets but the first start with the dot.
         out.write_all(&text[usize::from(index == 0)..length])?;
     }
     Ok(())
 }
 
-/// Each number of an IPv4 address behind a dot, and the length of both.
+/// Each octet of an IPv4 address with a leading dot, and the length of both.
 const OCTETS: [([u8; 4], usize); 256] = {
     let mut octets = [(*b".000", 0); 256];
     let mut octet = 0;
@@ -322,8 +322,8 @@ const OCTETS: [([u8; 4], usize); 256] = {
     octets
 };
 
-/// A token as it is, anything else in quotes (RFC 7239 section 4): a host with a port, because `:`
-/// may not be in a token.
+/// Appends a token unchanged, other values in quotes (RFC 7239 section 4): such as a host with a
+/// port, because `:` is not allowed in a token.
 fn push_value(out: &mut Vec<u8>, value: &[u8]) {
     if value.iter().all(|&b| is_token(b)) {
         out.extend_from_slice(value);
@@ -349,8 +349,8 @@ fn is_trusted(address: IpAddr, trust: &[IpNet]) -> bool {
 
 /// Elements of a list header from the last to the first, over all of its lines.
 ///
-/// Read from the right, because that is the side trusted hops write to: a quote the client left
-/// open then garbles its own words only. Only `Forwarded` knows quotes.
+/// Parsed from the right, because trusted hops append there: a quote that the client left open then
+/// damages its own part only. Only `Forwarded` has quotes.
 fn rightmost_first(headers: &Headers, name: Known) -> impl Iterator<Item = &[u8]> {
     let lines: Vec<&[u8]> = headers.known_all(name).collect();
     lines.into_iter().rev().flat_map(move |line| {
@@ -364,7 +364,7 @@ fn rightmost_first(headers: &Headers, name: Known) -> impl Iterator<Item = &[u8]
     })
 }
 
-/// Where the last comma is, outside of quotes if there are any.
+/// Position of the last comma, outside of quotes if `quotes` is set.
 fn last_comma(text: &[u8], quotes: bool) -> Option<usize> {
     if !quotes {
         return memchr::memrchr(b',', text);
@@ -383,7 +383,7 @@ fn last_comma(text: &[u8], quotes: bool) -> Option<usize> {
     })
 }
 
-/// Where `separator` stands outside of quotes.
+/// Position of `separator` outside of quotes.
 fn unquoted(text: &[u8], separator: u8) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     text.iter().position(|&byte| {
@@ -398,7 +398,7 @@ fn unquoted(text: &[u8], separator: u8) -> Option<usize> {
 }
 
 /// The value of a parameter of a `Forwarded` element, without its quotes. Values with escapes are
-/// left alone: nothing weir believes has any.
+/// not decoded: no value that weir uses has any.
 fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut rest = element;
     loop {
@@ -415,7 +415,7 @@ fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     }
 }
 
-/// An address as proxies write it: bare, with a port, or IPv6 in brackets with or without one.
+/// An address as written by proxies: bare, with a port, or IPv6 in brackets with or without a port.
 fn parse_node(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();

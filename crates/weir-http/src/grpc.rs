@@ -1,4 +1,4 @@
-//! What weir knows of gRPC: calls are HTTP/2 requests whose outcome stands in a trailer.
+//! gRPC: calls are HTTP/2 requests whose status is in a trailer.
 //!
 //! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 
@@ -6,15 +6,15 @@ use crate::problem::Problem;
 use std::time::Duration;
 use weir_wire::{Headers, Known, ResponseHead};
 
-/// Status codes there are; what is none of them counts as `UNKNOWN`.
+/// Number of status codes; unknown codes count as `UNKNOWN`.
 pub const CODES: usize = 17;
 const UNKNOWN: usize = 2;
 const UNAVAILABLE: usize = 14;
-/// Codes that say that the server failed, as 5xx do: `UNKNOWN`, `DEADLINE_EXCEEDED`, `INTERNAL`,
-/// `UNAVAILABLE`, `DATA_LOSS`.
+/// Codes of a server failure, like 5xx: `UNKNOWN`, `DEADLINE_EXCEEDED`, `INTERNAL`, `UNAVAILABLE`,
+/// `DATA_LOSS`.
 const FAILURES: [usize; 5] = [UNKNOWN, 4, 13, UNAVAILABLE, 15];
 
-/// Whether a request is a call.
+/// Whether a request is a gRPC call.
 pub fn is_call(headers: &Headers) -> bool {
     const TYPE: &[u8] = b"application/grpc";
     headers.known(Known::ContentType).is_some_and(|value| {
@@ -41,21 +41,21 @@ pub fn timeout(headers: &Headers) -> Option<Duration> {
     })
 }
 
-/// The status code of a call that is over, by `grpc-status` of its trailers, or of the headers of a
+/// The status code of a completed call, by `grpc-status` of its trailers, or of the headers of a
 /// response without a body.
 pub fn code(status: Option<&[u8]>) -> Option<usize> {
     let code = std::str::from_utf8(status?).ok()?.parse().ok();
     Some(code.filter(|code| *code < CODES).unwrap_or(UNKNOWN))
 }
 
-/// Whether a status code says that the server failed.
+/// Whether a status code is a server failure.
 pub fn is_failure(code: usize) -> bool {
     FAILURES.contains(&code)
 }
 
-/// Turns the response to a call that weir rejects into one that clients of gRPC read: a head that
-/// is the end of the stream, too, with the status code in it, which is given back. The HTTP status
-/// stays that of the problem, which is counted, logged and recorded; the client gets 200.
+/// Converts the response to a rejected call to a trailers-only response of gRPC: a head that ends
+/// the stream, with the status code, which is returned. The HTTP status of the problem is counted,
+/// logged and recorded; the client receives 200.
 pub fn reject(headers: &mut Headers, problem: Problem, detail: Option<&str>) -> usize {
     let code = code_of(problem);
     headers.push_known(Known::ContentType, b"application/grpc");
@@ -64,19 +64,19 @@ pub fn reject(headers: &mut Headers, problem: Problem, detail: Option<&str>) -> 
     code
 }
 
-/// Says after how many milliseconds a call may be sent again, if `Retry-After` is known.
+/// Sets the delay before a retry in milliseconds, if `Retry-After` is present.
 pub fn push_back(headers: &mut Headers) {
     let seconds = headers.get("retry-after").and_then(|value| std::str::from_utf8(value).ok());
     if let Some(seconds) = seconds.and_then(|seconds| seconds.parse::<u32>().ok()) {
-        // Clients read it as 32 bits with a sign.
+        // Clients parse the value as a signed 32-bit number.
         let millis = u64::from(seconds).saturating_mul(1000).min(i32::MAX as u64);
         headers.push("grpc-retry-pushback-ms", millis.to_string().as_bytes());
     }
 }
 
 /// The status code of a problem: by
-/// <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>, and closer than that
-/// where weir knows more than a status says.
+/// <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>, and more precise if
+/// the problem is more specific than its HTTP status.
 fn code_of(problem: Problem) -> usize {
     const INVALID_ARGUMENT: usize = 3;
     const DEADLINE_EXCEEDED: usize = 4;
@@ -88,9 +88,9 @@ fn code_of(problem: Problem) -> usize {
     const INTERNAL: usize = 13;
     const UNAUTHENTICATED: usize = 16;
     match problem {
-        // A malformed message is not the same as HTTP 400.
+        // A malformed message is not mapped like HTTP 400.
         Problem::BadRequest | Problem::BadBody => INTERNAL,
-        // The upstream has processed the call, and would again: a retry is pointless.
+        // The upstream has processed the call, and would do so again: a retry is pointless.
         Problem::UpstreamProtocolError
         | Problem::UpstreamUnmappable
         | Problem::ResponseTooLarge
@@ -111,7 +111,7 @@ fn code_of(problem: Problem) -> usize {
     }
 }
 
-/// What went wrong, in the coding of `grpc-message`: printable ASCII but `%`, the rest percent-encoded.
+/// The text of `grpc-message`: printable ASCII except `%`, the rest percent-encoded.
 fn message(title: &str, detail: Option<&str>) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let (colon, detail) = detail.map_or(("", ""), |detail| (": ", detail));
@@ -129,7 +129,7 @@ fn message(title: &str, detail: Option<&str>) -> String {
     out
 }
 
-/// The status of a response as far as its head has it: that of a call that is `UNAVAILABLE` is 503.
+/// The status of a response by its head: 503 for a call that is `UNAVAILABLE`.
 pub fn status_of(response: &ResponseHead) -> u16 {
     match code(response.headers.get("grpc-status")) {
         Some(UNAVAILABLE) => 503,

@@ -1,11 +1,11 @@
-//! What happens to header lists on their way through.
+//! Rules for header fields of forwarded messages.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, MaxSizeReached};
 use std::borrow::Cow;
 use weir_config::{Credential, HeaderEdits};
 use weir_wire::{Headers, Known, Method, ResponseHead};
 
-/// Removes what concerns one connection only (RFC 9110 section 7.6.1), and what `also` names.
+/// Removes connection-specific fields (RFC 9110 section 7.6.1), and those selected by `also`.
 pub fn strip_hop_by_hop(headers: &mut Headers, also: impl Fn(Known) -> bool) {
     let nominated = nominated(headers);
     headers.retain_known(|known| !is_hop_by_hop(known) && !also(known));
@@ -14,9 +14,9 @@ pub fn strip_hop_by_hop(headers: &mut Headers, also: impl Fn(Known) -> bool) {
     }
 }
 
-/// Turns the headers of an upstream's response into the client's.
+/// Converts the headers of an upstream's response to the client's.
 pub fn strip_response(response: &mut ResponseHead, method: Method) {
-    // The length of a body that is not sent is known from its declaration only.
+    // The length of a body that is not sent is known only from its declaration.
     let bodiless = method == Method::Head || response.status == 304;
     strip_hop_by_hop(&mut response.headers, |known| {
         known == Known::WeirTransactionId || (known == Known::ContentLength && !bodiless)
@@ -38,7 +38,7 @@ fn is_hop_by_hop(known: Known) -> bool {
     )
 }
 
-/// Names that `Connection` lists. Fields that end a connection or a message cannot be listed: the
+/// Names listed in `Connection`. Fields that end a connection or a message cannot be listed: the
 /// list is for extensions.
 fn nominated(headers: &Headers) -> Vec<String> {
     headers
@@ -53,11 +53,12 @@ fn nominated(headers: &Headers) -> Vec<String> {
         .collect()
 }
 
-/// Removes request headers with an underscore or a dot in their name, but those in `passed` (in lower
-/// case; `*` is all of them), and gives how many. To programs that see headers as variables `X_User` is
-/// `X-User`, and to PHP `X.User` too, so that it would bypass edits and pass for what proxies say.
+/// Removes request headers with an underscore or a dot in their name, except those in `passed` (in
+/// lower case; `*`: all), and returns their number. For programs that receive headers as variables,
+/// `X_User` is the same as `X-User`, for PHP `X.User` too, so it would bypass edits and could forge
+/// headers of proxies.
 pub fn drop_underscored(headers: &mut Headers, passed: &[String]) -> u64 {
-    // Few requests have any, and looking is cheaper than rebuilding the list.
+    // Few requests have any, and a check is cheaper than a new list.
     let is_removed =
         |known: Known, name: &[u8]| known == Known::Other && is_underscored(name, passed);
     if !headers.names().any(|(known, name)| is_removed(known, name)) {
@@ -74,14 +75,14 @@ pub fn is_underscored(name: &[u8], passed: &[String]) -> bool {
         && !passed.iter().any(|p| p == "*" || name.eq_ignore_ascii_case(p.as_bytes()))
 }
 
-/// Sets weir's own credential, instead of what the client sent.
+/// Sets weir's own credential, instead of the client's.
 pub fn sign(headers: &mut Headers, credential: Option<&Credential>) {
     if let Some(credential) = credential {
         headers.set(&credential.header, credential.value.as_bytes());
     }
 }
 
-/// Removes, then sets.
+/// Removes headers, then sets others.
 pub fn apply_edits(headers: &mut Headers, edits: &HeaderEdits) {
     for name in &edits.remove {
         headers.remove(name);
@@ -91,8 +92,8 @@ pub fn apply_edits(headers: &mut Headers, edits: &HeaderEdits) {
     }
 }
 
-/// Removes what may not stand in trailers, and what `edited` names: a trailer that a recipient merges
-/// with the header would undo the edit.
+/// Removes fields that are not permitted in trailers, and those selected by `edited`: a trailer
+/// that a recipient merges with the header would undo the edit.
 pub fn filter_trailers(trailers: &mut HeaderMap, edited: impl Fn(&str) -> bool) {
     let is_removed = |name: &&HeaderName| !may_be_trailer(name.as_str()) || edited(name.as_str());
     let removed: Vec<HeaderName> = trailers.keys().filter(is_removed).cloned().collect();
@@ -112,7 +113,8 @@ pub fn is_edited(edits: &HeaderEdits, name: &str) -> bool {
 /// set by proxies. `name` is in lower case.
 fn may_be_trailer(name: &str) -> bool {
     const PREFIXES: [&str; 5] = ["access-control-", "if-", "proxy-", "weir-", "x-forwarded-"];
-    // In alphabetical order. `Content-Digest` and `ETag` may well be known at the end only.
+    // In alphabetical order. `Content-Digest` and `ETag` are permitted: they may be known at the
+    // end only.
     const NAMES: [&str; 40] = [
         "age",
         "authorization",
@@ -158,10 +160,10 @@ fn may_be_trailer(name: &str) -> bool {
     NAMES.binary_search(&name).is_err() && !PREFIXES.iter().any(|start| name.starts_with(start))
 }
 
-/// Adds a field to those of HTTP/2. One whose name or value HTTP/2 does not have is left out.
+/// Adds a field to an HTTP/2 head. A field that is invalid in HTTP/2 is omitted.
 ///
 /// # Errors
-/// There are more than it has room for.
+/// The maximum number of fields is exceeded.
 pub fn put_http2(
     headers: &mut HeaderMap,
     (known, name, value): (Known, &str, &[u8]),
@@ -169,15 +171,15 @@ pub fn put_http2(
     if let (Ok(name), Ok(mut value)) =
         (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
     {
-        // Each request has another: in the table that compresses heads they would push out what
-        // comes again, and putting them there was a fifth of what writing a head took.
+        // These values differ in every request: in the compression table they would evict fields
+        // that recur, and inserting them took a fifth of the time to write a head.
         value.set_sensitive(matches!(known, Known::Traceparent | Known::WeirTransactionId));
         headers.try_append(name, value)?;
     }
     Ok(())
 }
 
-/// Whether a body is encoded (RFC 9110 section 8.4), as a compressed one is.
+/// Whether a body has a content coding (RFC 9110 section 8.4), such as compression.
 pub fn is_encoded(headers: &Headers) -> bool {
     let coding = headers.known(Known::ContentEncoding);
     coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity"))
@@ -193,7 +195,7 @@ pub fn is_json(content_type: &[u8]) -> bool {
             .is_some_and(|at| essence[at..].eq_ignore_ascii_case(b"+json"))
 }
 
-/// A value as text; bytes that are no UTF-8 become U+FFFD.
+/// A value as text; invalid UTF-8 becomes U+FFFD.
 pub fn text(value: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(value)
 }

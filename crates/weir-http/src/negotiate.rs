@@ -9,10 +9,10 @@ type Weight = u16;
 /// Chooses among content types offered in order of preference; returns the index.
 ///
 /// Without an `Accept` header the first is chosen. Of equal weights the first wins. A browser,
-/// detected by ranking `text/html` above everything that is offered, gets the first: otherwise it
-/// would get XML, which it ranks above `*/*`. `None` means 406.
+/// detected by ranking `text/html` above every offered type, gets the first: otherwise it would get
+/// XML, which it ranks above `*/*`. `None` means 406.
 ///
-/// The more specific range decides a type's weight, whatever the order (RFC 9110 section 12.5.1).
+/// The most specific range determines the weight of a type, in any order (RFC 9110 section 12.5.1).
 /// A malformed range is ignored. `charset` is not compared: clients send `application/json;
 /// charset=utf-8` and mean JSON.
 pub fn content_type<'o, I>(headers: &Headers, offered: I) -> Option<usize>
@@ -36,7 +36,7 @@ where
     (weight > 0).then_some(index)
 }
 
-/// Whether the header is that of most programs, without parsing it.
+/// Whether the header is the one of most programs, without parsing it.
 fn accepts_anything(headers: &Headers) -> bool {
     let mut values = headers.known_all(Known::Accept);
     match (values.next(), values.next()) {
@@ -49,8 +49,8 @@ fn accepts_anything(headers: &Headers) -> bool {
 /// The offered coding that the client prefers, if its weight is at least that of `identity`; of
 /// equal weights the first.
 ///
-/// Without `Accept-Encoding` there is no coding. `*` stands for every coding that is not named, but
-/// not for `identity`.
+/// Without `Accept-Encoding` there is no coding. `*` matches every coding that is not named, but
+/// not `identity`.
 pub fn coding(headers: &Headers, offered: &[Option<ContentCoding>]) -> Option<ContentCoding> {
     let weights = Codings::of(headers);
     let best = offered.iter().rev().flatten().max_by_key(|coding| weights.weight(**coding))?;
@@ -72,7 +72,7 @@ pub struct Codings {
 }
 
 impl Codings {
-    /// From the request.
+    /// Parses the weights of a request.
     pub fn of(headers: &Headers) -> Self {
         let (mut br, mut zstd, mut gzip, mut identity, mut any) = (None, None, None, None, None);
         for value in headers.known_all(Known::AcceptEncoding) {
@@ -101,7 +101,7 @@ impl Codings {
         }
     }
 
-    /// Of one coding.
+    /// The weight of a coding.
     fn weight(self, coding: ContentCoding) -> u16 {
         match coding {
             ContentCoding::Zstd => self.zstd,
@@ -111,7 +111,7 @@ impl Codings {
     }
 }
 
-/// The media ranges of every Accept line, each with its parameters, empty elements left out.
+/// The media ranges of all Accept lines, each with its parameters; empty elements are omitted.
 fn ranges(headers: &Headers) -> impl Iterator<Item = &[u8]> {
     headers.known_all(Known::Accept).flat_map(|value| Split::new(value, b','))
 }
@@ -121,7 +121,7 @@ fn weight_of(headers: &Headers, offered: &str) -> Weight {
     let mut best = (0u32, 0);
     for range in ranges(headers) {
         let Some((specificity, weight)) = matching(range, offered) else { continue };
-        // Of two equally specific ranges the one that comes first counts.
+        // Of two equally specific ranges the first counts.
         if specificity > best.0 {
             best = (specificity, weight);
         }
@@ -129,8 +129,8 @@ fn weight_of(headers: &Headers, offered: &str) -> Weight {
     best.1
 }
 
-/// How specifically a range matches an offered type (1 `*/*`, 2 `type/*`, 3 and more `type/subtype`
-/// with its parameters), and its weight; `None` when it does not match or is malformed.
+/// The specificity of a range for an offered type (1 `*/*`, 2 `type/*`, 3 and more `type/subtype`
+/// with its parameters), and its weight; `None` if the range does not match or is malformed.
 fn matching(range: &[u8], offered: &str) -> Option<(u32, Weight)> {
     let mut parts = Split::new(range, b';');
     let name = parts.next()?;
@@ -166,12 +166,12 @@ fn matching(range: &[u8], offered: &str) -> Option<(u32, Weight)> {
     Some((specificity, weight))
 }
 
-/// Whether the offered type carries this parameter.
+/// Whether the offered type has this parameter.
 fn offers(offered: &str, parameter: &[u8]) -> bool {
     Split::new(offered.as_bytes(), b';').skip(1).any(|p| p.eq_ignore_ascii_case(parameter))
 }
 
-/// The weight of `text/html` if it is named: the mark of a browser.
+/// The weight of `text/html` if it is named: the sign of a browser.
 fn html_weight(headers: &Headers) -> Option<Weight> {
     ranges(headers).find_map(|range| {
         let mut parts = Split::new(range, b';');
@@ -180,7 +180,7 @@ fn html_weight(headers: &Headers) -> Option<Weight> {
     })
 }
 
-/// The `q` among parameters, 1000 without one, `None` when it is malformed.
+/// The `q` parameter; 1000 if absent, `None` if malformed.
 fn weight_parameter(parameters: Split<'_>) -> Option<Weight> {
     for parameter in parameters {
         let (name, value) = split_parameter(parameter)?;
@@ -222,7 +222,7 @@ fn is(text: &[u8], name: &str) -> bool {
     text.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// Elements of a list, separated outside quoted strings, white space cut off, empty ones left out.
+/// Elements of a list, separated outside quoted strings, trimmed; empty ones are omitted.
 #[derive(Clone)]
 struct Split<'a> {
     rest: &'a [u8],
@@ -342,7 +342,7 @@ mod tests {
                       image/webp,*/*;q=0.8";
         assert_eq!(chosen(chrome), Some(0));
         assert_eq!(chosen("text/html;q=0.5,application/xml"), Some(1));
-        // Where HTML is offered, it is simply the best.
+        // If HTML is offered, it has the highest weight.
         assert_eq!(content_type(&accept(chrome), ["application/json", "text/html"]), Some(1));
     }
 

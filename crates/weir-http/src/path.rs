@@ -24,19 +24,19 @@ pub enum PathError {
     /// Not in origin form.
     #[error("the path does not start with a slash")]
     Relative,
-    /// Dot segments in a path that servers read in more than one way (`/..;/`, `/..%2f`).
+    /// Dot segments in a path that servers interpret in more than one way (`/..;/`, `/..%2f`).
     #[error("the path has dot segments and is ambiguous")]
     AmbiguousDotSegments,
-    /// The route does not take paths with this.
+    /// The route does not accept paths with this ambiguity.
     #[error("the path has {0}, which servers interpret differently")]
     Ambiguous(&'static str),
-    /// Another reading of the path leads to a route that demands more, or to none.
+    /// Another interpretation of the path matches a route with stricter requirements, or none.
     #[error("the path is ambiguous: another interpretation matches another route")]
     StricterReading,
 }
 
 impl PathError {
-    /// Whether the path is well formed, but not to be trusted.
+    /// Whether the path is well formed, but ambiguous.
     pub fn is_ambiguous(self) -> bool {
         matches!(self, Self::AmbiguousDotSegments | Self::Ambiguous(_) | Self::StricterReading)
     }
@@ -45,13 +45,13 @@ impl PathError {
 /// A path in its normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Normal<'p> {
-    /// What is matched and forwarded.
+    /// The path that is matched and forwarded.
     pub path: Cow<'p, str>,
-    /// What servers read in more than one way in it.
+    /// Ambiguities of the path.
     pub ambiguity: Ambiguity,
 }
 
-/// Normalises a path in origin form. Borrowed when it was normal already, as nearly every path
+/// Normalizes a path in origin form. Borrowed if the path is normal already, as nearly every path
 /// is.
 ///
 /// # Errors
@@ -72,9 +72,9 @@ pub fn normalise(path: &str) -> Result<Normal<'_>, PathError> {
     Ok(Normal { path, ambiguity })
 }
 
-/// No escapes at all, no segment that starts with a dot, and nothing ambiguous.
+/// Whether a path has no escapes, no segment that starts with a dot, and no ambiguity.
 fn is_normal(path: &[u8]) -> bool {
-    // Without a way out in between, both loops look at many bytes at a time.
+    // Without an early exit, both loops are vectorized.
     let byte = path.iter().fold(false, |odd, b| odd | matches!(b, b'%' | b';' | b'\\'));
     let pairs = path.iter().zip(path.iter().skip(1));
     let pair = pairs.fold(false, |odd, (a, b)| odd | ((*a == b'/') & matches!(b, b'/' | b'.')));
@@ -100,7 +100,7 @@ fn decode_unreserved(path: &str) -> Result<String, PathError> {
     Ok(out)
 }
 
-/// The byte that the escape at `at` stands for.
+/// The decoded byte of the escape at `at`.
 fn escape(text: &[u8], at: usize) -> Option<u8> {
     let digit = |i: usize| text.get(i).and_then(|&b| char::from(b).to_digit(16));
     Some((digit(at + 1)? << 4 | digit(at + 2)?) as u8)
@@ -137,7 +137,7 @@ fn remove_dot_segments(path: &str) -> Result<String, PathError> {
     Ok(out)
 }
 
-/// Segments of a normalised path, still escaped; none for `/`.
+/// Segments of a normalized path, percent-encoded; none for `/`.
 pub fn segments(path: &str) -> Segments<'_> {
     let rest = path.strip_prefix('/').unwrap_or(path);
     // `/` has no segments, but `/a/` has an empty second one.
@@ -151,7 +151,7 @@ pub struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// What has not been given yet, with its slashes; `None` behind the last segment.
+    /// The remaining path, with its slashes; `None` after the last segment.
     pub fn rest(&self) -> Option<&'a str> {
         self.rest
     }
@@ -169,7 +169,7 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// Decodes every escape of a segment or a query part; bytes that are no UTF-8 become U+FFFD.
+/// Decodes every escape of a segment or a query part; invalid UTF-8 becomes U+FFFD.
 pub fn decode(text: &str) -> Cow<'_, str> {
     if memchr::memchr(b'%', text.as_bytes()).is_some() {
         percent_encoding::percent_decode_str(text).decode_utf8_lossy()
@@ -195,7 +195,7 @@ pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, s
     })
 }
 
-/// Escapes everything in `text` but unreserved characters, as one segment or query part.
+/// Escapes everything in `text` except unreserved characters, as one segment or query part.
 pub fn encode(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {

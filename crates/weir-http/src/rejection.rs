@@ -1,5 +1,5 @@
-//! A request that weir itself answers with an error: the problem, this occurrence of it, and the
-//! headers that belong to it.
+//! A request that weir itself rejects: the problem, the details of this occurrence, and the headers
+//! of the response.
 
 use crate::deadline::{Expired, Wait};
 use crate::path::PathError;
@@ -11,10 +11,10 @@ use weir_wire::HeadError;
 /// Maximum characters of a recorded reason.
 const MAX_REASON_CHARS: usize = 1000;
 
-/// Why a request is rejected. Small, as the result of every stage may be one.
+/// The reason of a rejection. Small, because every stage may return one.
 #[derive(Debug)]
 pub struct Rejection {
-    /// The error that the client gets.
+    /// The error for the client.
     pub problem: Problem,
     /// The client has disconnected: no response can be sent.
     pub client_closed: bool,
@@ -24,18 +24,19 @@ pub struct Rejection {
 /// Details of a rejection.
 #[derive(Debug, Default)]
 pub struct RejectionDetails {
-    /// Detail of this occurrence for the client; never a credential, never a body.
+    /// Detail for the client; must not contain credentials or bodies.
     pub detail: Option<Cow<'static, str>>,
-    /// The reason for the record and not for the client: which auth, which limit.
+    /// The reason for the record, not for the client: the auth or the limit that rejected the
+    /// request.
     pub recorded: Option<String>,
-    /// `WWW-Authenticate`, `Retry-After`, `Allow` and the like.
+    /// `WWW-Authenticate`, `Retry-After`, `Allow` and similar headers.
     pub headers: Vec<(&'static str, String)>,
     /// Violations of the OpenAPI document.
     pub violations: Vec<Violation>,
 }
 
 impl Rejection {
-    /// Without details.
+    /// A rejection without details.
     pub fn new(problem: Problem) -> Self {
         Self { problem, client_closed: false, details: None }
     }
@@ -51,7 +52,7 @@ impl Rejection {
         self
     }
 
-    /// Adds the reason for the record. Like the detail: never a credential, never a body.
+    /// Adds the reason for the record, which must not contain credentials or bodies either.
     pub fn recorded(mut self, reason: String) -> Self {
         self.details.get_or_insert_default().recorded = Some(reason);
         self
@@ -69,13 +70,13 @@ impl Rejection {
         self
     }
 
-    /// Details; empty ones if there are none.
+    /// The details, which may be empty.
     pub fn details(&self) -> &RejectionDetails {
         static NONE: RejectionDetails = RejectionDetails::none();
         self.details.as_deref().unwrap_or(&NONE)
     }
 
-    /// Replaces the detail of this occurrence by what `edit` makes of it.
+    /// Replaces the detail of this occurrence by the result of `edit`.
     pub fn map_detail(mut self, edit: impl FnOnce(Option<&str>) -> String) -> Self {
         let details = self.details.get_or_insert_default();
         details.detail = Some(edit(details.detail.as_deref()).into());
@@ -88,7 +89,7 @@ impl RejectionDetails {
         Self { detail: None, recorded: None, headers: Vec::new(), violations: Vec::new() }
     }
 
-    /// This occurrence in words, as it is recorded; `None` if the problem is sufficient.
+    /// The reason of this occurrence for the record; `None` if the problem is sufficient.
     pub fn reason(&self) -> Option<String> {
         let violations = self.violations.iter().map(|one| {
             let place = format!("{} {}{}", one.place.as_str(), one.name, one.pointer);

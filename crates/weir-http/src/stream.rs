@@ -13,7 +13,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{client, server};
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub struct Stream {
     io: RefCell<Io>,
@@ -32,22 +32,22 @@ enum Io {
 #[derive(Debug)]
 struct Pipes {
     output: Receiver,
-    /// `None` once it is closed.
+    /// `None` once closed.
     input: Option<Sender>,
 }
 
 /// An event of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// It has sent bytes.
+    /// The peer has sent bytes.
     Data,
-    /// It sends no more.
+    /// The peer has closed its direction.
     End,
-    /// It has reset the connection.
+    /// The peer has reset the connection.
     Reset,
 }
 
-/// Whether the peer has closed its direction, read or not.
+/// Whether the peer has closed its direction, even if bytes are unread.
 fn has_ended(tcp: &TcpStream) -> bool {
     let mut sockets = [PollFd::new(tcp, PollFlags::RDHUP)];
     let now = rustix::event::Timespec::default();
@@ -155,7 +155,7 @@ impl Stream {
         }
     }
 
-    /// The protocol that was negotiated with a server over TLS (RFC 7301).
+    /// The protocol negotiated with a server over TLS (RFC 7301).
     pub fn protocol(&self) -> Option<Vec<u8>> {
         match &*self.io.borrow() {
             Io::Client(tls) => tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
@@ -241,14 +241,14 @@ impl Stream {
     }
 }
 
-/// A stream with bytes in front that were read from it already, for libraries that read themselves.
+/// A stream with prepended bytes that were read already, for libraries that read themselves.
 pub struct PrefixedStream {
     front: crate::buffer::Buffer,
     stream: Stream,
 }
 
 impl PrefixedStream {
-    /// `stream`, with the bytes of `front` before it.
+    /// Prepends the bytes of `front` to `stream`.
     pub fn new(front: crate::buffer::Buffer, stream: Stream) -> Self {
         Self { front, stream }
     }

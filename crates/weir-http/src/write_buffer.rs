@@ -9,7 +9,7 @@ use weir_wire::encode;
 /// Data up to this many bytes is copied behind the buffered bytes, so that one write sends both;
 /// more is written directly from the source.
 const MAX_COPIED_BYTES: usize = 4 * 1024;
-/// From so many buffered bytes on they are written before more is taken.
+/// From this number of buffered bytes on they are written before more data is taken.
 const FULL_BYTES: usize = 16 * 1024;
 
 /// One direction of one connection.
@@ -22,7 +22,7 @@ pub struct WriteBuffer {
     /// Bytes of the source's data that follow `bytes` directly.
     direct: usize,
     chunked: bool,
-    /// Written bytes are kept, so that all can be sent again.
+    /// Written bytes are kept, so that all bytes can be sent again.
     kept: bool,
     /// Everything up to the flush has been written.
     flushed: bool,
@@ -58,7 +58,7 @@ impl WriteBuffer {
         !self.started
     }
 
-    /// Whether more may be taken before writing.
+    /// Whether more data may be taken before writing.
     pub fn has_room(&self) -> bool {
         self.direct == 0 && self.bytes.len() - self.written < FULL_BYTES
     }

@@ -118,10 +118,10 @@ impl Http2Body {
         loop {
             match ready!(incoming.poll_data(cx)) {
                 None => break,
-                // Whatever the reason of a reset: the body is not complete.
+                // For every reason of a reset the body is incomplete.
                 Some(Err(_)) => return Poll::Ready(Err(RequestBodyError::ClientClosed)),
                 Some(Ok(data)) => {
-                    // Fails only for more bytes than have arrived.
+                    // Fails only for more bytes than were received.
                     let _ = incoming.flow_control().release_capacity(data.len());
                     if !data.is_empty() {
                         self.fresh += data.len() as u64;

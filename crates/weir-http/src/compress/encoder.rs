@@ -1,5 +1,5 @@
-//! Encoders that are pushed input and append output: gzip by zlib-rs, brotli by its Rust port, zstd by
-//! its reference library. Windows are bounded, and with them the memory of an encoder.
+//! Encoders with pushed input and appended output: gzip by zlib-rs, brotli by its Rust port, zstd
+//! by its reference library. Their windows are bounded, and therefore their memory.
 
 use brotli::CompressorWriter;
 use flate2::{Compress, FlushCompress, Status};
@@ -7,7 +7,7 @@ use std::io::Write as _;
 use weir_config::ContentCoding;
 use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
 
-/// An encoder of any coding, for one body after the other where it can be used again.
+/// An encoder of any coding, reused for further bodies if the coding supports it.
 pub enum Encoder {
     /// gzip (RFC 1952).
     Gzip(Gzip),
@@ -17,15 +17,15 @@ pub enum Encoder {
     Zstd(Box<Zstd>),
 }
 
-/// Largest window of brotli and zstd, as the power of two: 512 KiB. Every decoder has more (RFC 7932
-/// section 9.1: 16 MiB, RFC 9659: 8 MiB); an encoder holds a few times as much.
+/// Maximum window of brotli and zstd, as a power of two: 512 KiB. Every decoder supports more (RFC
+/// 7932 section 9.1: 16 MiB, RFC 9659: 8 MiB); an encoder takes a few times as much.
 const WINDOW_LOG: u32 = 19;
 
 impl Encoder {
-    /// For bodies of this level, 1 to 9.
+    /// Creates an encoder with this level, 1 to 9.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn new(coding: ContentCoding, level: u32) -> Result<Self, EncoderError> {
         let level = level.clamp(1, 9);
         Ok(match coding {
@@ -38,7 +38,7 @@ impl Encoder {
         })
     }
 
-    /// Ready for another body; `None` if it serves one only.
+    /// Prepares the encoder for another body; `None` if it cannot be reused.
     pub fn reset(mut self) -> Option<Self> {
         match &mut self {
             Self::Gzip(gzip) => gzip.reset(),
@@ -48,7 +48,7 @@ impl Encoder {
         Some(self)
     }
 
-    /// Takes all of `input`; appends what is ready, which may be nothing.
+    /// Consumes all of `input`; appends the output that is ready, which may be empty.
     ///
     /// # Errors
     /// Used after its end.
@@ -64,7 +64,7 @@ impl Encoder {
         }
     }
 
-    /// Appends everything taken so far, so that the client can read it now.
+    /// Appends the output of all input up to now, so that the client can decode it.
     ///
     /// # Errors
     /// Used after its end.
@@ -80,7 +80,7 @@ impl Encoder {
         }
     }
 
-    /// Appends the rest and what ends it.
+    /// Appends the remaining output and the trailer.
     ///
     /// # Errors
     /// Used after its end.
@@ -103,7 +103,7 @@ pub struct Zstd {
 }
 
 impl Zstd {
-    /// Output room made at a time, in bytes.
+    /// Output space reserved at a time, in bytes.
     const STEP: usize = 8 * 1024;
 
     fn new(level: u32) -> Result<Self, EncoderError> {
@@ -124,7 +124,7 @@ impl Zstd {
         Ok(())
     }
 
-    /// Runs until nothing is left inside.
+    /// Runs until the encoder has no more output.
     fn drain(
         &mut self,
         out: &mut Vec<u8>,
@@ -144,37 +144,37 @@ impl Zstd {
     }
 }
 
-/// A gzip encoder that is pushed input and appends output.
+/// A gzip encoder with pushed input and appended output.
 ///
-/// It holds about 256 KiB, so a worker keeps a few and [`Gzip::reset`]s them.
+/// It takes about 256 KiB, so a worker keeps a few and [`Gzip::reset`]s them.
 #[derive(Debug)]
 pub struct Gzip {
     deflate: Compress,
 }
 
-/// The encoder's state was lost; cannot happen unless it is used after its end, or memory is short.
+/// The state of the encoder is lost: it was used after its end, or memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the encoder is finished or out of memory")]
 pub struct EncoderError;
 
 impl Gzip {
-    /// Output room made at a time, in bytes.
+    /// Output space reserved at a time, in bytes.
     const STEP: usize = 8 * 1024;
-    /// 32 KiB, the largest window and the one every decoder has.
+    /// 32 KiB, the largest window, which every decoder supports.
     const WINDOW_BITS: u8 = 15;
 
-    /// An encoder for one body, level 1 to 9.
+    /// Creates an encoder with this level, 1 to 9.
     pub fn new(level: u32) -> Self {
         let level = flate2::Compression::new(level.clamp(1, 9));
         Self { deflate: Compress::new_gzip(level, Self::WINDOW_BITS) }
     }
 
-    /// Ready for another body, with the memory it has.
+    /// Prepares the encoder for another body, with the same memory.
     pub fn reset(&mut self) {
         self.deflate.reset();
     }
 
-    /// Takes all of `input`; appends what is ready, which may be nothing.
+    /// Consumes all of `input`; appends the output that is ready, which may be empty.
     ///
     /// # Errors
     /// Used after [`Gzip::finish`].
@@ -189,7 +189,7 @@ impl Gzip {
         Ok(())
     }
 
-    /// Appends everything taken so far, so that the client can read it now.
+    /// Appends the output of all input up to now, so that the client can decode it.
     ///
     /// # Errors
     /// Used after [`Gzip::finish`].
@@ -197,15 +197,15 @@ impl Gzip {
         self.drain(out, FlushCompress::Sync)
     }
 
-    /// Appends the rest and the trailer.
+    /// Appends the remaining output and the trailer.
     ///
     /// # Errors
-    /// Finished already.
+    /// The encoder is finished already.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), EncoderError> {
         self.drain(out, FlushCompress::Finish)
     }
 
-    /// Runs until the output no longer fills the room it is given: then nothing is left inside.
+    /// Runs until the output no longer fills the given space: then the encoder has no more output.
     fn drain(&mut self, out: &mut Vec<u8>, flush: FlushCompress) -> Result<(), EncoderError> {
         loop {
             let status = self.run(&[], out, flush)?;

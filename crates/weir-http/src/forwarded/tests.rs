@@ -17,7 +17,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// All that trusted peers can be believed.
+/// All headers that trusted peers may set.
 fn all() -> Vec<String> {
     ["forwarded", "x-forwarded-*", "weir-*"].map(str::to_owned).to_vec()
 }
@@ -88,7 +88,7 @@ fn a_recorded_client_is_the_one_that_was_found_then() {
     let open = [listener(Vec::new(), &believed), listener(trust(), &believed)];
     let usual = || listener(trust(), &["forwarded", "x-forwarded-for", "x-forwarded-proto"]);
     for fields in [
-        // What the client itself wrote stands left, or before, of what a trusted hop added.
+        // The values of the client are left of, or before, those of a trusted hop.
         &[("x-forwarded-host", "evil, a.example"), ("x-forwarded-proto", "http, https")][..],
         &[("x-forwarded-host", "evil"), ("x-forwarded-host", "A.example")],
         &[("forwarded", "for=1.1.1.1;host=evil, for=192.0.2.1;host=a.example;proto=https")],
@@ -107,7 +107,7 @@ fn a_recorded_client_is_the_one_that_was_found_then() {
             assert_eq!(seen(https, &[usual()]), expected(https, None), "{fields:?}");
             assert_eq!(seen(https, &open[..1]), expected(https, None), "{fields:?}");
         }
-        // It may have come to a listener that does not believe the host of `Forwarded`.
+        // The request may have arrived at a listener that does not trust the host of `Forwarded`.
         let mixed = [usual(), listener(trust(), &believed)];
         let is_line = fields[0].0 != "forwarded";
         assert_eq!(seen(true, &mixed).host.is_some(), is_line, "{fields:?}");
@@ -273,7 +273,7 @@ proptest! {
         garbage in "[ -~]{0,60}", which in prop::sample::select(vec!["x-forwarded-for", "forwarded"])
     ) {
         let real = if which == "forwarded" { "for=192.0.2.9" } else { "192.0.2.9" };
-        // Not even a quote left open may swallow what the trusted hop appended.
+        // Not even an unclosed quote may hide the element of the trusted hop.
         let seen = client("10.0.0.1", &[(which, &format!("{garbage}, {real}"))]);
         prop_assert_eq!(seen.address, ip("192.0.2.9"));
     }

@@ -1,10 +1,10 @@
-//! Paths that servers read in more than one way, and the other ways to read them.
+//! Paths that servers interpret in more than one way, and the other interpretations.
 //!
 //! RFC 3986 defines paths; servers deviate. They decode escaped slashes before they split a path
-//! into segments, take a backslash for a slash, merge empty segments, and drop everything after a
-//! semicolon. Each reading may lead to a resource that another route protects.
+//! into segments, treat a backslash as a slash, merge empty segments, and drop everything after a
+//! semicolon. Each interpretation may match a resource that another route protects.
 
-/// What makes a path ambiguous.
+/// A cause of an ambiguity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `%2F`.
@@ -21,7 +21,7 @@ impl Kind {
     const ALL: [Self; 4] =
         [Self::EscapedSlash, Self::Backslash, Self::EmptySegment, Self::PathParameter];
 
-    /// In words, with its article.
+    /// The description, with its article.
     pub fn words(self) -> &'static str {
         match self {
             Self::EscapedSlash => "an escaped slash (%2F)",
@@ -45,27 +45,27 @@ impl Kind {
     }
 }
 
-/// Everything that makes a path ambiguous.
+/// All ambiguities of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ambiguity(u8);
 
 impl Ambiguity {
-    /// Of a path whose escapes have upper-case digits.
+    /// Finds the ambiguities of a path whose escapes have upper-case digits.
     pub fn of(path: &str) -> Self {
         Self(Kind::ALL.iter().filter(|kind| kind.is_in(path)).map(|kind| kind.bit()).sum())
     }
 
-    /// None at all?
+    /// Whether the path is unambiguous.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Its kinds.
+    /// The kinds of ambiguity.
     pub fn kinds(self) -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(move |kind| self.0 & kind.bit() != 0)
     }
 
-    /// The other ways to read a path that has it: at most 16.
+    /// The other interpretations of an ambiguous path: at most 16.
     pub fn readings(self, path: &str) -> impl Iterator<Item = Reading> + '_ {
         let readable = self.0 & !Kind::EmptySegment.bit();
         (0..=readable).filter(move |chosen| chosen & !readable == 0).flat_map(move |chosen| {
@@ -81,16 +81,16 @@ impl Ambiguity {
     }
 }
 
-/// One way to read a path.
+/// An interpretation of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// What is read.
+    /// The interpreted path.
     pub path: String,
-    /// Only path parameters were cut off, and empty segments merged.
+    /// Only path parameters were removed, and empty segments merged.
     pub only_parameters: bool,
 }
 
-/// Whether a segment of any reading is `.` or `..`.
+/// Whether a segment of any interpretation is `.` or `..`.
 pub(super) fn has_dot_segments(path: &str) -> bool {
     let all = Ambiguity(Kind::ALL.iter().map(|kind| kind.bit()).sum());
     read(path, all).split('/').any(|segment| matches!(segment, "." | ".."))

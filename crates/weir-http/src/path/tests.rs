@@ -81,7 +81,7 @@ fn queries_are_decoded_as_forms() {
 }
 
 proptest! {
-    /// Normalising twice gives what normalising once gave, and no dot segment is left.
+    /// Normalizing again changes nothing, and no dot segment remains.
     #[test]
     fn normalising_is_idempotent(path in "/([a-c./%25]|%2[eEfF]|%61|%00){0,24}") {
         if let Ok(once) = normalise(&path) {

@@ -20,7 +20,7 @@ fn rendered(format: ProblemFormat, detail: Option<&str>) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// The text of every element of an XML problem, by name.
+/// The text of all elements of an XML problem, by name.
 fn elements(xml: &str) -> Vec<(String, String)> {
     let mut reader = quick_xml::Reader::from_str(xml.trim_end());
     let (mut name, mut found) = (String::new(), Vec::new());
