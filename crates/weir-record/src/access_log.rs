@@ -1,4 +1,4 @@
-//! Access log: one line a request, written by a thread of its own, never waited for.
+//! Access log: one line per request, written by a separate thread. Requests never wait for it.
 
 use crate::transaction::Transaction;
 use serde::Serialize;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use weir_config::{LogFormat, LogTarget};
 use weir_http::problem::Problem;
 
-/// Lines that wait to be written, at most; more are dropped and counted.
+/// Maximum number of lines in the queue; further lines are dropped and counted.
 const WAITING: usize = 16 * 1024;
-/// Mode of a log that is made; one that is there keeps its own.
+/// Mode of a new log file; an existing file keeps its mode.
 const MODE: u32 = 0o640;
-/// Longest time a line waits in the writer's buffer.
+/// Maximum time that a line stays in the writer's buffer.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Where lines are handed in.
+/// Sender of log lines to the writer thread.
 #[derive(Debug)]
 pub struct AccessLog {
     lines: SyncSender<Vec<u8>>,
@@ -28,13 +28,13 @@ pub struct AccessLog {
     reopen: Arc<AtomicBool>,
 }
 
-/// What a line tells.
+/// Content of a log line.
 pub struct Line<'a> {
     /// The transaction.
     pub transaction: &'a Transaction<'a>,
     /// Time from the end of the request head to the last byte of the response.
     pub duration: Duration,
-    /// The answer was not sent whole.
+    /// The response was not sent completely.
     pub aborted: bool,
 }
 
@@ -55,7 +55,7 @@ impl AccessLog {
         Ok(Self { lines, target, reopen })
     }
 
-    /// Writes to another target from now on, if it is another.
+    /// Switches to another target, if `target` differs from the current one.
     pub fn set_target(&self, target: &LogTarget) {
         let mut current = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         if *current != *target {
@@ -64,18 +64,18 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again before the next line: it may have been renamed.
+    /// Reopens the file before the next line: the file may have been renamed.
     pub fn reopen(&self) {
         self.reopen.store(true, Relaxed);
     }
 
-    /// Hands a line in; `false` when there is no room for it.
+    /// Queues a line; `false` if the queue is full.
     pub fn write(&self, line: &Line<'_>, format: LogFormat) -> bool {
         self.lines.try_send(line.render(format)).is_ok()
     }
 }
 
-/// A line of a script, as JSON.
+/// A log line of a script, as JSON.
 #[derive(Serialize)]
 struct Said<'a> {
     time: String,
@@ -86,14 +86,15 @@ struct Said<'a> {
 }
 
 impl AccessLog {
-    /// Hands in a line of a script; `false` when there is no room for it.
+    /// Queues a line of a script; `false` if the queue is full.
     pub fn say(&self, id: &str, script: &str, level: &str, message: &str, json: bool) -> bool {
         let time = jiff::Timestamp::now().to_string();
         let mut line = if json {
             let said = Said { time, id, script, level, message };
             serde_json::to_vec(&said).unwrap_or_default()
         } else {
-            // One line, whatever is in it: none can look like another's.
+            // Always one line, whatever the message contains: no message can imitate another log
+            // line.
             let message = message
                 .trim_end()
                 .escape_debug()
@@ -133,7 +134,7 @@ impl Writer {
         }
     }
 
-    /// What cannot be written is lost: a log must not stop what it logs.
+    /// Lines that cannot be written are lost: a failing log must not stop requests.
     fn flush(&mut self) {
         if self.reopen.swap(false, Relaxed) {
             self.open();
@@ -156,9 +157,9 @@ impl Writer {
     }
 }
 
-/// Opens a log for appending; standard error serves where that fails, and says so.
+/// Opens a log for appending. If that fails, reports the error and falls back to standard error.
 fn open(path: &PathBuf) -> Option<File> {
-    // Addresses and paths are for this user and its group alone, whatever the umask lets through.
+    // Client addresses and paths are readable for this user and group only, whatever the umask.
     match OpenOptions::new().create(true).append(true).mode(MODE).open(path) {
         Ok(file) => Some(file),
         Err(error) => {
@@ -168,7 +169,7 @@ fn open(path: &PathBuf) -> Option<File> {
     }
 }
 
-/// The members of a JSON line. Neither headers nor queries: they may hold credentials.
+/// The members of a JSON line. Headers and queries are left out: they may contain credentials.
 #[derive(Serialize)]
 struct Fields<'a> {
     time: String,

@@ -1,18 +1,19 @@
-//! What of a transaction goes into the journal, and when.
+//! Capture: which parts of a transaction go into the journal, and when.
 //!
-//! `received` is written when a request has been admitted, just before anything is done about it;
-//! bytes of bodies follow as they pass; `completed` is written before the last byte of the response
-//! leaves. A static response to a request without a body waits for nothing in between, so all of it
-//! is one record at the end. A request that is rejected leaves one record without headers or body.
+//! `received` is written when a request has been admitted, before its handler starts. Bytes of
+//! bodies are written as they pass. `completed` is written before the last byte of the response is
+//! sent. A static response to a request without a body has no waits in between, so a single record
+//! is written at the end. A rejected request leaves a single record without headers or body.
 //!
-//! What is not recorded but counted leaves one small record at the end.
+//! A transaction that is counted but not recorded leaves a small record at the end.
 //!
-//! Where the journal has no room for all of it, bodies are left out first, then headers, then all but
-//! the count of the call; unless requests are to be rejected then.
+//! If the journal lacks space for the complete record, bodies are left out first, then headers,
+//! then everything but the count of the call. With `journal.when_full: refuse`, requests are
+//! rejected instead.
 //!
-//! Where headers and bodies are kept only of what went wrong, they are written all the same, and
-//! the end says whether they count: nothing has to wait in memory for it. Where bodies are redacted,
-//! each does have to, until it is over.
+//! With `capture.when`, headers and bodies are written at once; the `completed` record states
+//! whether they are kept. So nothing has to be buffered, except bodies that are redacted: each is
+//! buffered until its end.
 
 mod body;
 mod counting;
@@ -41,14 +42,14 @@ use weir_model::Annotations;
 use weir_telemetry::stage_times::StageTimes;
 use weir_wire::Framing;
 
-/// Most bytes of a response's body that are written with its end: a record has to fit into a
-/// segment.
+/// Maximum number of bytes of a response's body that are written with the `completed` record: a
+/// record has to fit into a segment.
 const LAST_BYTES: usize = 1 << 20;
 
-/// Most bytes of a record that is there to be counted, beside its names.
+/// Maximum length of a count-only record without its names, in bytes.
 const COUNT_LENGTH: usize = 384;
 
-/// How far the record of one transaction has come.
+/// State of the record of one transaction.
 #[derive(Debug)]
 pub struct Recording {
     recorder: &'static Recorder,
@@ -56,37 +57,39 @@ pub struct Recording {
     capture: Capture,
     request: Option<Rc<RequestTap>>,
     response: Option<BodyCapture>,
-    /// Parts of another response are in the journal.
+    /// The journal contains parts of a discarded response.
     discarded: bool,
-    /// It failed, whatever its status.
+    /// The transaction failed, whatever its status.
     failed: bool,
     stages: StageTimes,
-    /// Why it is counted: bits of the record, described in `weir_journal::counted`.
+    /// Reasons for counting the call: bits of the record, described in `weir_journal::counted`.
     counted: u8,
-    /// It is recorded only if it is counted, and then to be counted and for nothing else.
+    /// The transaction is not shown by the Tracker: at most a count-only record is written.
     count_only: bool,
-    /// The record is written up to here, and the response waits until that is on the disk.
+    /// End of the written record; the response waits until the journal is synced up to this
+    /// position.
     until: Option<Position>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing is recorded, or nothing more.
+    /// Nothing is recorded, or the record is finished.
     Off,
     /// The request has not been admitted.
     Rejected,
-    /// One record at the end will say it all.
+    /// A single record is written at the end.
     Whole,
-    /// So it will, and there is room for it.
+    /// As `Whole`; its space in the journal is reserved.
     Reserved(Reservation),
     /// `received` is written.
     Open(TransactionHandle),
-    /// There was no room for headers and bodies: one record at the end says the rest.
+    /// The journal lacked space for headers and bodies: the rest is written in one record at the
+    /// end.
     Shed,
 }
 
 impl Recording {
-    /// Of no transaction yet.
+    /// A recording without a transaction.
     pub fn new(recorder: &'static Recorder) -> Self {
         Self {
             recorder,
@@ -103,8 +106,8 @@ impl Recording {
         }
     }
 
-    /// Begins a new transaction; `shown` if the Tracker is on. Field by field: a new value would be
-    /// copied over this one.
+    /// Starts a new transaction; `shown` if the Tracker is on. Fields are set one by one: a new
+    /// value would be built elsewhere and copied over this one.
     pub fn start(&mut self, shown: bool) {
         let Self {
             recorder,
@@ -131,32 +134,32 @@ impl Recording {
         *until = None;
     }
 
-    /// A stage has ended that did something: now, and the one before it or the request at `start`.
-    /// Asks the clock, unless nothing is recorded.
+    /// Records the duration of a stage that has ended now. It started when the stage before it
+    /// ended, or at `start` of the request. Reads the clock only if the transaction is recorded.
     pub fn stage_ended(&mut self, code: u8, start: Instant) {
         if self.is_shown() {
             self.stages.ended(code, start, clock::now());
         }
     }
 
-    /// What is recorded of it, as far as its route says; nothing before that is known.
+    /// What is captured of the transaction, by its route; nothing before the route is known.
     pub fn capture(&self) -> Capture {
         self.capture
     }
 
-    /// When the last stage ended that was measured.
+    /// End of the last measured stage.
     pub fn mark(&self) -> Option<Instant> {
         self.stages.mark()
     }
 
-    /// The head of an upstream's response has come to a request made at `called`.
+    /// The head of an upstream's response has arrived, for a request sent at `called`.
     pub fn responded(&mut self, called: Instant) {
         if self.is_shown() {
             self.stages.responded(called, clock::now());
         }
     }
 
-    /// Where durations of stages go, if they are recorded.
+    /// Destination of stage durations, if they are recorded.
     pub fn times(&mut self) -> Option<&mut StageTimes> {
         self.is_shown().then_some(&mut self.stages)
     }
@@ -169,19 +172,19 @@ impl Recording {
         }
     }
 
-    /// An upstream has ended a gRPC call with this status code, which decides whether it failed,
-    /// whatever its status.
+    /// An upstream has ended a gRPC call with this status code. The code decides whether the call
+    /// failed, whatever the HTTP status.
     pub fn end_grpc_call(&mut self, code: usize, notes: &mut Option<Box<Annotations>>) {
         self.note_grpc_status(code, notes);
         self.failed |= grpc::is_failure(code);
     }
 
-    /// Whether the Tracker shows it.
+    /// Whether the Tracker shows the transaction.
     pub fn is_shown(&self) -> bool {
         self.state != State::Off && !self.count_only
     }
 
-    /// The route of the request is known, and with it what is recorded.
+    /// The route of the request has been matched; it decides what is captured.
     pub fn found(&mut self, route: &Route) {
         self.capture = route.capture;
         self.count_only |= route.capture.level == CaptureLevel::None;
@@ -195,8 +198,8 @@ impl Recording {
         self.counted = counting::admitted(request, is_replay);
     }
 
-    /// The request is admitted: returns whether something of its record is durable from now on, by
-    /// [`Recording::begin`]. Otherwise one record at the end has all of it, or there is none.
+    /// The request has been admitted. Returns whether a part of its record has to be durable now,
+    /// by [`Recording::begin`]; otherwise the record, if any, is written at the end.
     pub fn begins_now(&mut self, route: &Route, framing: Framing, when_full: WhenFull) -> bool {
         if self.count_only && self.counted == 0 {
             self.state = State::Off;
@@ -212,17 +215,17 @@ impl Recording {
         true
     }
 
-    /// Begins what is durable of the record. `framing` is that of the request's body.
+    /// Writes the durable start of the record. `framing` is that of the request's body.
     ///
     /// # Errors
-    /// The journal is full, and requests are to be rejected then.
+    /// The journal is full, and `when_full` rejects requests.
     pub fn begin(
         &mut self,
         of: &Transaction<'_>,
         framing: Framing,
     ) -> Result<Option<Rc<dyn BodyTap>>, Problem> {
         let (count_only, level) = (self.count_only, self.capture.level);
-        // Where a request must not be answered without a record, room for it is made sure of first.
+        // If requests must not be served without a record, space for the record is reserved first.
         let sheds = of.request.config.journal.when_full == WhenFull::Shed;
         let handle = if count_only {
             self.state = if sheds { State::Whole } else { self.reserved(of)? };
@@ -243,10 +246,10 @@ impl Recording {
         Ok(Some(tap))
     }
 
-    /// Bytes of the response's body pass, but for the last ones, which go to [`Recording::end`].
+    /// Bytes of the response's body pass, except for the last ones, which go to [`Recording::end`].
     pub fn pass(&mut self, of: &Transaction<'_>, bytes: &[u8]) {
         if self.state == State::Whole && !self.count_only {
-            // What was to be one record turns out to pass in parts.
+            // The response arrives in parts, so a single record is no longer possible.
             self.open(of);
         }
         match self.state {
@@ -264,7 +267,7 @@ impl Recording {
         }
     }
 
-    /// So many bytes have passed each way of a connection that became something else; none is kept.
+    /// Adds the bytes that passed in each direction of an upgraded connection. None are stored.
     pub fn tunnelled(&mut self, of: &Transaction<'_>, up: u64, down: u64) {
         if self.state == State::Off {
             return;
@@ -277,7 +280,7 @@ impl Recording {
         self.response = Some(response);
     }
 
-    /// Keeps room for the one record of what is only counted.
+    /// Reserves space for a count-only record.
     fn reserved(&mut self, of: &Transaction<'_>) -> Result<State, Problem> {
         let Some(lane) = &self.recorder.lane else { return Ok(State::Off) };
         let Received { api, operation, consumer, plan, .. } = self.metering_fields(of);
@@ -290,8 +293,8 @@ impl Recording {
         })
     }
 
-    /// Writes `received`. Where there is no room for it the request is rejected, or its headers and
-    /// bodies are not recorded, as the configuration says.
+    /// Writes `received`. If the journal lacks space, the request is rejected, or its headers and
+    /// bodies are not recorded, as `when_full` specifies.
     fn open(&mut self, of: &Transaction<'_>) -> Option<TransactionHandle> {
         let lane = self.recorder.lane.as_ref()?;
         let level = self.capture.level;
@@ -308,7 +311,8 @@ impl Recording {
         written.ok()
     }
 
-    /// There was no room for a record: that is counted, and whether a call is not counted for it.
+    /// Counts a record that could not be written for lack of space, and a call that is therefore
+    /// not counted.
     fn not_written(&self) {
         let stats = &self.recorder.stats;
         if !self.count_only {
@@ -319,7 +323,7 @@ impl Recording {
         }
     }
 
-    /// The response's body so far; it begins when its headers are known.
+    /// Takes the capture of the response's body; it starts when the response's headers are known.
     fn take_response(&mut self, of: &Transaction<'_>, level: CaptureLevel) -> BodyCapture {
         let headers = &of.response.headers;
         let recorder = self.recorder;
@@ -327,14 +331,13 @@ impl Recording {
         self.response.take().unwrap_or_else(new)
     }
 
-    /// Nothing of the response has left, and another one is given instead.
+    /// Discards the response, of which nothing has been sent, for another one.
     pub fn restart(&mut self) {
         let before = self.response.take();
         self.discarded |= before.is_some_and(|body| body.is_stored());
     }
 
-    /// Everything about the response is known; `last` are the bytes of its body that have not
-    /// passed.
+    /// The response is complete; `last` are the bytes of its body that have not passed yet.
     pub fn end(&mut self, of: &Transaction<'_>, last: &[u8], now: Instant, total: Duration) {
         if self.state == State::Off {
             return;
@@ -347,7 +350,7 @@ impl Recording {
         self.until = self.recorder.position_to_wait_for();
     }
 
-    /// The response broke off; by the upstream if `upstream`, else by the client.
+    /// The response was aborted: by the upstream if `upstream`, otherwise by the client.
     pub fn break_off(
         &mut self,
         of: &Transaction<'_>,

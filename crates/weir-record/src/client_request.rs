@@ -15,7 +15,7 @@ use weir_wire::{RequestHead, ResponseHead};
 pub struct ClientRequest<'a> {
     /// Head of the request.
     pub head: &'a RequestHead,
-    /// Host asked for: lower case, without port.
+    /// Requested host: lower case, without port.
     pub host: &'a str,
     /// The client, as far as trusted proxies report.
     pub client: &'a Client,
@@ -25,14 +25,14 @@ pub struct ClientRequest<'a> {
     pub api: Option<&'a Api>,
     /// The matched route.
     pub route: Option<&'a Route>,
-    /// Segments of the API's base.
+    /// Number of segments of the API's base.
     pub depth: usize,
     /// The caller, once authenticated.
     pub principal: Option<&'a Principal>,
 }
 
 impl<'a> ClientRequest<'a> {
-    /// The consumer who calls, if that is known.
+    /// The consumer of the caller, if known.
     pub fn consumer(&self) -> Option<ConsumerId> {
         self.principal.and_then(Principal::consumer)
     }
@@ -48,7 +48,7 @@ impl<'a> ClientRequest<'a> {
         plan.map(|plan| &self.config.plans[plan.0])
     }
 
-    /// Base and pattern of the route; empty if there is none.
+    /// Base and pattern of the route; empty without a route.
     pub fn pattern(&self) -> String {
         let matched = self.api.zip(self.route);
         matched.map(|(api, route)| api.path_of(route)).unwrap_or_default()
@@ -59,7 +59,8 @@ impl<'a> ClientRequest<'a> {
         path::segments(self.head.path()).skip(self.depth)
     }
 
-    /// What the wildcard of the route took, still escaped; nothing if there is not even a slash.
+    /// The path matched by the route's wildcard, still escaped; empty if the path has no slash
+    /// there.
     pub fn below_pattern(&self) -> &'a str {
         let Some(route) = self.route else { return "" };
         let mut segments = path::segments(self.head.path());
@@ -69,7 +70,7 @@ impl<'a> ClientRequest<'a> {
         segments.rest().unwrap_or_default()
     }
 
-    /// A path parameter as it stands in the path; `*` is what the wildcard took.
+    /// A path parameter, still escaped; `*` is the path matched by the wildcard.
     pub fn raw_parameter(&self, name: &str) -> String {
         let Some(route) = self.route else { return String::new() };
         let pattern = &route.path;
@@ -82,7 +83,7 @@ impl<'a> ClientRequest<'a> {
         at.and_then(|at| self.segments_below_base().nth(at)).unwrap_or_default().to_owned()
     }
 
-    /// What expressions may read.
+    /// The variables of expressions.
     pub fn scope(&self) -> Scope {
         Scope {
             request: Some(self.facts()),
@@ -121,8 +122,7 @@ impl<'a> ClientRequest<'a> {
     }
 }
 
-/// What a stage that responds works on: the request, to read, and the head of the response, to
-/// write.
+/// Input of a stage that responds: the request (read-only) and the head of the response (writable).
 #[derive(Debug)]
 pub struct StageInput<'x> {
     /// The request.
@@ -131,8 +131,8 @@ pub struct StageInput<'x> {
     pub response: &'x mut ResponseHead,
     /// Deadline of the request.
     pub deadline: &'x Deadline,
-    /// When the request came, on the steady clock and in seconds since 1970.
+    /// When the request arrived, on the monotonic clock.
     pub started: Instant,
-    /// The same in seconds since 1970.
+    /// When the request arrived, in seconds since 1970.
     pub unix: u64,
 }

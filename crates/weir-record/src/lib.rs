@@ -1,7 +1,7 @@
-//! What is recorded of a transaction: the request as policies and observers read it, redaction, the
-//! records of the journal, lines of the access log.
+//! Recording of transactions: the request as policies and observers read it, redaction, the records
+//! of the journal, lines of the access log.
 //!
-//! Nothing in here decides about a request.
+//! Nothing in this crate affects how a request is served.
 
 pub mod access_log;
 pub mod capture;

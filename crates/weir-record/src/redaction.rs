@@ -1,5 +1,5 @@
-//! Redaction: headers, targets and bodies as they may be recorded, without credentials and what
-//! `tracker.mask` names.
+//! Redaction: removes credentials, and the values listed in `tracker.mask`, from headers, targets
+//! and bodies before they are recorded.
 
 mod urls;
 
@@ -9,20 +9,20 @@ use weir_config::{Carrier, Config, Tracker};
 use weir_expr::BodyMask;
 use weir_wire::{Headers, Known};
 
-/// What stands for a value that is not recorded.
+/// Replacement of a value that is not recorded.
 const MASKED: &[u8] = b"***";
 
-/// What must not be recorded.
+/// Headers and parameters that must not be recorded.
 #[derive(Debug, Default)]
 pub struct Redaction {
-    /// Header names beside those that always carry credentials, lower case.
+    /// Masked headers, lower case, in addition to those that always carry credentials.
     headers: Vec<String>,
-    /// Query parameters.
+    /// Masked query parameters.
     parameters: Vec<String>,
 }
 
 impl Redaction {
-    /// Everything that an `auth` names, and what `tracker.mask` says.
+    /// Masks the credentials of every `auth`, and the values listed in `tracker.mask`.
     pub fn new(config: &Config) -> Self {
         let mut masks = Self {
             headers: config.tracker.masked_headers.clone(),
@@ -30,7 +30,7 @@ impl Redaction {
         };
         for auth in &config.auths {
             match auth.kind.carrier() {
-                // Among the CREDENTIALS, which need no search.
+                // Part of `CREDENTIALS`, which are found without a search by name.
                 None | Some(Carrier::Header("authorization")) => {}
                 Some(Carrier::Header(name)) => masks.headers.push(name.to_owned()),
                 Some(Carrier::Query(name)) => masks.parameters.push(name.to_owned()),
@@ -39,7 +39,7 @@ impl Redaction {
         masks
     }
 
-    /// Appends header lines as they stand on the wire.
+    /// Appends header lines in wire format.
     pub fn write(&self, headers: &Headers, out: &mut Vec<u8>) {
         let credential = CREDENTIALS.iter().any(|&known| headers.may_have(known));
         if !credential && self.headers.is_empty() && self.parameters.is_empty() {
@@ -53,12 +53,12 @@ impl Redaction {
         }
     }
 
-    /// Whether a header carries a credential, or is said not to be recorded.
+    /// Whether a header carries a credential, or is listed in `tracker.mask`.
     pub fn is_masked(&self, known: Known, name: &str) -> bool {
         CREDENTIALS.contains(&known) || self.headers.iter().any(|m| m.eq_ignore_ascii_case(name))
     }
 
-    /// A header's value with the values of masked parameters replaced in the URLs it holds.
+    /// A header's value with the values of masked parameters replaced in its URLs.
     pub fn value<'v>(&self, value: &'v [u8]) -> Cow<'v, [u8]> {
         urls::masked(value, &self.parameters)
     }
@@ -80,7 +80,7 @@ impl Redaction {
                 masked.push_str(name);
                 masked.push_str("=***");
             } else {
-                // It may hold another URL.
+                // The value may contain another URL.
                 let part = urls::masked(part.as_bytes(), &self.parameters);
                 masked.push_str(&String::from_utf8_lossy(&part));
             }
@@ -89,14 +89,14 @@ impl Redaction {
     }
 }
 
-/// What of bodies may be recorded.
+/// Settings for recording bodies.
 #[derive(Debug)]
 pub struct BodySettings {
-    /// Most bytes that are stored of one.
+    /// Maximum number of stored bytes of a body.
     pub limit: u64,
-    /// What is redacted.
+    /// Paths that are redacted.
     pub mask: Arc<BodyMask>,
-    /// Most bytes of bodies that wait to be redacted, in the whole process.
+    /// Maximum number of bytes of bodies buffered for redaction, in the whole process.
     pub budget: u64,
 }
 
@@ -108,7 +108,7 @@ impl BodySettings {
     }
 }
 
-/// Headers that carry credentials whatever the configuration says.
+/// Headers that carry credentials, whatever the configuration.
 const CREDENTIALS: [Known; 4] =
     [Known::Authorization, Known::ProxyAuthorization, Known::Cookie, Known::SetCookie];
 

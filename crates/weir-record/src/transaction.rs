@@ -12,41 +12,41 @@ use weir_telemetry::labels::method_label;
 use weir_telemetry::spans::{RequestSpan, TracedRequest, truncate};
 use weir_wire::ResponseHead;
 
-/// What is known of a transaction so far, or in the end.
+/// The properties of a transaction that are known at this point.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
     /// Its id.
     pub id: &'a TransactionId,
-    /// Microseconds since 1970 when the request came.
+    /// Microseconds since 1970 when the request arrived.
     pub received_us: u64,
     /// The request.
     pub request: ClientRequest<'a>,
-    /// Version of HTTP as `Via` names it.
+    /// HTTP version as in `Via`.
     pub version: &'static str,
     /// Head of the response.
     pub response: &'a ResponseHead,
     /// Bytes of the response's body that were sent.
     pub sent: u64,
-    /// The error that weir itself responded with.
+    /// The problem of a local reply.
     pub problem: Option<Problem>,
-    /// Why, as it is recorded.
+    /// Recorded reason of the problem.
     pub reason: Option<&'a str>,
-    /// Name of the upstream or the pool of its handler; empty if it has none.
+    /// Name of the handler's upstream or pool; empty without one.
     pub upstream: &'a str,
-    /// How often it was sent to an upstream again.
+    /// Number of retries.
     pub retries: u32,
-    /// What scripts and stages note about it.
+    /// Annotations by scripts and stages.
     pub notes: Option<&'a Annotations>,
-    /// The transaction that this one is a resubmission of.
+    /// The original transaction, if this one is a resubmission.
     pub resubmission_of: Option<[u8; 16]>,
-    /// What must not be recorded.
+    /// Redaction of headers and targets.
     pub redaction: &'a Redaction,
     /// Redaction of bodies.
     pub bodies: &'a Rc<BodySettings>,
 }
 
 impl Transaction<'_> {
-    /// The span of the transaction, which took this long.
+    /// The span of the transaction, with its duration.
     pub fn traced(
         &self,
         span: &RequestSpan,

@@ -10,10 +10,10 @@ pub struct TransactionId {
 }
 
 impl TransactionId {
-    /// Of no transaction.
+    /// The id of no transaction.
     pub const NIL: Self = Self { text: [b'0'; 36], bytes: [0; 16] };
 
-    /// An id of this millisecond since 1970.
+    /// A new id with this time, in milliseconds since 1970.
     pub fn new(unix_ms: u64) -> Self {
         let mut random = [0; 10];
         random[..8].copy_from_slice(&fastrand::u64(..).to_ne_bytes());
@@ -21,13 +21,13 @@ impl TransactionId {
         Self::of(uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid())
     }
 
-    /// For what is no transaction of a client.
+    /// A new id for requests that are not transactions of a client.
     pub fn fresh() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self::new(since.map_or(0, |since| since.as_millis() as u64))
     }
 
-    /// The id of a UUID.
+    /// The id with the value of a UUID.
     pub fn of(id: uuid::Uuid) -> Self {
         let bytes = id.into_bytes();
         let (high, low) = id.as_u64_pair();
@@ -46,7 +46,7 @@ impl TransactionId {
         &self.text
     }
 
-    /// The 16 bytes of the id itself.
+    /// The 16 bytes of the id.
     pub fn bytes(&self) -> [u8; 16] {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! The capture of one body as it passes: what is counted, stored, hashed or held of it.
+//! The capture of one body as it passes: bytes are counted, stored, hashed or buffered.
 
 use super::Recorder;
 use super::mask::{self, Held};
@@ -12,34 +12,34 @@ use weir_http::body::BodyTap;
 use weir_journal::{BodyMetadata, Side, TransactionHandle, Withheld};
 use weir_wire::{Framing, Headers};
 
-/// A body on its way.
+/// Capture of a body in transfer.
 #[derive(Debug)]
 pub(super) struct BodyCapture {
     recorder: &'static Recorder,
     facts: BodyMetadata,
     keep: Keep,
-    /// Most bytes that are stored.
+    /// Maximum number of stored bytes.
     limit: u64,
-    /// How it is framed, if it is a request's and its end has not been read. An answer ends with
-    /// its transaction.
+    /// Framing of a request's body whose end has not been read. A response's body ends with its
+    /// transaction.
     unread: Option<Framing>,
 }
 
-/// What is kept of its bytes.
+/// Treatment of the body's bytes.
 #[derive(Debug)]
 enum Keep {
-    /// Their number.
+    /// Bytes are only counted.
     Nothing,
-    /// The first ones, at once; of the rest a hash.
+    /// The first bytes are stored at once; the others are hashed.
     First(Option<Box<RestHash>>),
-    /// All of them, until they can be masked.
+    /// All bytes are buffered until they can be masked.
     Held(Held),
-    /// All of them are stored, masked.
+    /// The body has been masked and stored.
     Masked,
 }
 
 impl BodyCapture {
-    /// Begins with a body that has these headers.
+    /// Starts the capture of a body with these headers.
     pub(super) fn new(
         recorder: &'static Recorder,
         level: CaptureLevel,
@@ -68,7 +68,7 @@ impl BodyCapture {
         body
     }
 
-    /// Begins with a request's body, which may have more than is read of it.
+    /// Starts the capture of a request's body, which may be longer than the part that is read.
     pub(super) fn of_request(mut self, framing: Framing) -> Self {
         self.unread = Some(framing);
         self
@@ -79,7 +79,7 @@ impl BodyCapture {
         self.keep = Keep::Nothing;
     }
 
-    /// Counts bytes that pass and gives those that are to be stored now.
+    /// Counts passing bytes and returns those to be stored now.
     fn take<'b>(&mut self, bytes: &'b [u8], settings: &BodySettings) -> &'b [u8] {
         self.facts.length += bytes.len() as u64;
         match &mut self.keep {
@@ -105,17 +105,17 @@ impl BodyCapture {
         }
     }
 
-    /// Bytes pass of a body of which nothing is stored.
+    /// Counts passing bytes of a body that is not stored.
     pub(super) fn count(&mut self, bytes: &[u8]) {
         self.facts.length += bytes.len() as u64;
     }
 
-    /// So many bytes have passed of which nothing is stored.
+    /// Adds a number of bytes of a body that is not stored.
     pub(super) fn passed(&mut self, count: u64) {
         self.facts.length += count;
     }
 
-    /// Bytes that are not stored.
+    /// Hashes bytes that are not stored.
     fn hash(&mut self, rest: &[u8]) {
         if let Keep::First(hash) = &mut self.keep
             && !rest.is_empty()
@@ -125,7 +125,7 @@ impl BodyCapture {
         }
     }
 
-    /// Bytes pass that belong to an open transaction.
+    /// Captures passing bytes of an open transaction.
     pub(super) fn pass(
         &mut self,
         handle: TransactionHandle,
@@ -138,19 +138,19 @@ impl BodyCapture {
         self.store(handle, side, stored, before);
     }
 
-    /// Writes bytes that [`BodyMetadata::stored`] counts already; before them there were `before`.
+    /// Writes bytes that [`BodyMetadata::stored`] already includes; `before` were stored earlier.
     fn store(&mut self, handle: TransactionHandle, side: Side, bytes: &[u8], before: u64) {
         let Some(lane) = &self.recorder.lane else { return };
         if !bytes.is_empty() && lane.borrow_mut().part(handle, side, bytes).is_err() {
-            // Nothing behind a gap: what is stored is the beginning.
+            // Nothing is stored after a gap: the stored bytes are always the start of the body.
             self.facts.stored = before;
             self.limit = before;
-            // The rest behind it has been hashed already; that hash would be of something else.
+            // Later bytes have been hashed already; the hash would cover another part of the body.
             self.keep = Keep::Nothing;
         }
     }
 
-    /// What is held, masked, now that all of it has passed.
+    /// Masks the buffered body after its end.
     fn mask(&mut self, settings: &BodySettings) -> Option<Vec<u8>> {
         if self.facts.length == 0 {
             return None;
@@ -176,12 +176,13 @@ impl BodyCapture {
         }
     }
 
-    /// It broke off.
+    /// The transfer was aborted.
     pub(super) fn broke_off(&mut self) {
         self.facts.aborted = true;
     }
 
-    /// Its end has been read: what was held is masked and written, and needs no more room.
+    /// The end of the body has been read: a buffered body is masked and written, and its memory
+    /// released.
     pub(super) fn over(&mut self, handle: Option<TransactionHandle>, settings: &BodySettings) {
         if self.unread.take().is_none() {
             return;
@@ -193,8 +194,8 @@ impl BodyCapture {
         }
     }
 
-    /// Whether there may be more of it than was read: nobody wanted the rest. Its length is then
-    /// what the client declared, if it did.
+    /// Whether the body may be longer than the part that was read, because no handler read the
+    /// rest. Its length is then the one that the client declared, if any.
     fn is_cut(&mut self) -> bool {
         let Some(framing) = self.unread.filter(|_| !self.facts.aborted) else { return false };
         if let Framing::Length(length) = framing {
@@ -204,19 +205,19 @@ impl BodyCapture {
             self.facts.length = length;
         }
         if let Keep::First(hash) = &mut self.keep {
-            // It would be of a part of the rest.
+            // The hash would cover only a part of the rest.
             *hash = None;
         }
         true
     }
 
-    /// Whether any of it is in the journal.
+    /// Whether bytes of the body are in the journal.
     pub(super) fn is_stored(&self) -> bool {
         self.facts.stored > 0
     }
 
-    /// The body is over; `last` are the bytes that have not passed. What is to be stored with the
-    /// end of the transaction, and the facts.
+    /// Ends the body; `last` are the bytes that have not passed yet. Returns the metadata and the
+    /// bytes to be stored with the end of the transaction.
     pub(super) fn finish<'b>(
         mut self,
         last: &'b [u8],
@@ -232,13 +233,13 @@ impl BodyCapture {
             }
         }
         match self.keep {
-            // What stands for a value may be shorter than it.
+            // The masked body may be shorter than the original.
             Keep::Masked => return (self.facts, stored),
             Keep::First(hash) => self.facts.hash = hash.map_or([0; 16], |hash| hash.finish()),
             Keep::Nothing | Keep::Held(_) => {}
         }
         if self.facts.length == 0 {
-            // There was nothing to withhold.
+            // An empty body is not withheld.
             self.facts.withheld = None;
         }
         if self.facts.withheld.is_some() {
@@ -248,7 +249,7 @@ impl BodyCapture {
         (self.facts, stored)
     }
 
-    /// The body is over and nothing of it stays; `last` as above.
+    /// Ends the body without storing it; `last` as above.
     pub(super) fn forget(mut self, last: &[u8]) -> BodyMetadata {
         self.facts.length += last.len() as u64;
         let cut = self.is_cut();
@@ -260,7 +261,7 @@ impl BodyCapture {
 /// Records a request's body as its bytes pass.
 #[derive(Debug)]
 pub(super) struct RequestTap {
-    /// None if they are only counted.
+    /// None if bytes are only counted.
     pub(super) handle: Option<TransactionHandle>,
     pub(super) body: RefCell<BodyCapture>,
     pub(super) settings: Rc<BodySettings>,

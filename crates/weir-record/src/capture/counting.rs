@@ -1,5 +1,5 @@
-//! Whether a call is counted, and why. What the Tracker does not record leaves a small record to be
-//! counted, and nothing else.
+//! Whether a call is counted, and why. A call that the Tracker does not record leaves a small
+//! count-only record.
 
 use crate::client_request::ClientRequest;
 use crate::transaction::Transaction;
@@ -28,7 +28,7 @@ pub(super) fn admitted(request: &ClientRequest<'_>, is_replay: bool) -> u8 {
     if quota { reasons | counted::QUOTA } else { reasons }
 }
 
-/// The call is turned away: nothing was done about it. `before` is what admission said.
+/// The call is rejected before its handler runs. `before` are the reasons at admission.
 pub(super) fn rejected(before: u8, of: &Transaction<'_>) -> u8 {
     let reasons = match before {
         0 => reasons(&of.request, of.resubmission_of.is_some()),

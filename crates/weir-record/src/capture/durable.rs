@@ -1,17 +1,17 @@
-//! Waiting for the disk: with durability `disk` the last byte of a response leaves once its record
-//! is synced, and the worker goes on with other requests meanwhile.
+//! Waiting for the disk: with durability `disk` the last byte of a response is sent once its record
+//! is synced. Meanwhile the worker serves other requests.
 
 use super::Recording;
 use std::task::{Context, Poll, ready};
 use weir_config::WhenFull;
 
-/// The disk did not take the record, and responses without one are not to be given.
+/// The record could not be written to disk, and unrecorded responses must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRecorded;
 
 impl Recording {
-    /// Waits until the record of a completed exchange will outlive the machine, if that is promised.
-    /// There is no limit of time: the disk decides. `when_full` is asked if the disk fails.
+    /// Waits until the record is synced (durability `disk`). There is no timeout: the disk decides.
+    /// If the disk fails, `when_full` decides.
     pub fn poll_kept(
         &mut self,
         when_full: impl FnOnce() -> WhenFull,

@@ -1,5 +1,5 @@
-//! Bodies that are masked before they are recorded: held whole until they are over, within a
-//! budget of the process, while their bytes go their way unchanged.
+//! Bodies that are masked before they are recorded: each is buffered until its end, within a budget
+//! of the process. The forwarded bytes are not changed or delayed.
 
 use super::Recorder;
 use flate2::read::MultiGzDecoder;
@@ -12,30 +12,31 @@ use weir_http::headers::is_json;
 use weir_journal::Withheld;
 use weir_wire::{Headers, Known};
 
-/// Longest body that is masked, whatever is stored of others: two of them are in one record, which
-/// has to fit into a segment.
+/// Maximum length of a masked body, whatever `body_limit` is: a record holds two bodies and has to
+/// fit into a segment.
 pub(super) const LONGEST: u64 = 4 << 20;
-/// Longest text that a compressed body may decode to, unless `body_limit` allows more: masking must
-/// not hold up its worker.
+/// Maximum decoded length of a compressed body, unless `body_limit` is larger: masking must not
+/// block the worker.
 const DECODED: u64 = 1 << 20;
-/// Longest text that a tree is made of, which takes up to a hundred times as much memory.
+/// Maximum length of a text that is parsed into a tree, which takes up to a hundred times as much
+/// memory.
 const IN_TREE: u64 = 256 << 10;
-/// Bytes decoded at a time.
+/// Bytes decoded per step.
 const STEP: u64 = 16 << 10;
 
-/// Bytes of bodies that are held, all workers together.
+/// Bytes of buffered bodies, of all workers.
 #[derive(Debug, Default)]
 pub(super) struct Budget(AtomicU64);
 
 impl Budget {
-    /// Takes room for more bytes; false if there is none.
+    /// Reserves bytes; false if the budget is exhausted.
     fn take(&self, bytes: u64, limit: u64) -> bool {
         let taken = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 }
 
-/// Bytes of the budget that somebody has, until dropped.
+/// A reservation in the budget, released on drop.
 #[derive(Debug)]
 struct Room {
     bytes: u64,
@@ -47,14 +48,14 @@ impl Room {
         Self { bytes: 0, recorder }
     }
 
-    /// Sees to it that there is room for so many bytes.
+    /// Grows the reservation to at least this number of bytes.
     ///
     /// # Errors
-    /// There is none.
+    /// The budget is exhausted.
     fn reach(&mut self, needed: u64, budget: u64) -> Result<(), Withheld> {
         if needed > self.bytes {
-            // Twice as much, so that what is in it does not move with every piece; less if there is
-            // no more.
+            // Doubles the reservation, so that the buffer is not moved with every chunk; if the
+            // budget lacks that much, reserves only what is needed.
             let shared = &self.recorder.common.budget;
             let wanted = [needed.max(self.bytes * 2), needed];
             let got = wanted.into_iter().find(|room| shared.take(room - self.bytes, budget));
@@ -70,14 +71,14 @@ impl Drop for Room {
     }
 }
 
-/// What a body is, as far as masking has to know.
+/// Format of a body, for masking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Json,
     Urlencoded,
 }
 
-/// A body that waits for its end.
+/// A buffered body.
 #[derive(Debug)]
 pub(super) struct Held {
     bytes: Vec<u8>,
@@ -87,10 +88,10 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// For a body with these headers.
+    /// Starts a buffer for a body with these headers.
     ///
     /// # Errors
-    /// It could not be masked anyway.
+    /// The body cannot be masked.
     pub(super) fn new(headers: &Headers, recorder: &'static Recorder) -> Result<Self, Withheld> {
         let form = form(headers).ok_or(Withheld::Unreadable)?;
         let coding = match headers.known(Known::ContentEncoding) {
@@ -105,10 +106,10 @@ impl Held {
         Ok(Self { bytes: Vec::new(), room: Room::none(recorder), form, coding })
     }
 
-    /// More of it has passed.
+    /// Adds bytes.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The budget is exhausted.
     pub(super) fn add(&mut self, bytes: &[u8], budget: u64) -> Result<(), Withheld> {
         self.room.reach((self.bytes.len() + bytes.len()) as u64, budget)?;
         if self.bytes.capacity() < self.room.bytes as usize {
@@ -118,11 +119,11 @@ impl Held {
         Ok(())
     }
 
-    /// All of it has passed: as it may be recorded, in the coding it came in; none if that is as it
-    /// came. Of a body of which `limit` bytes are stored at most.
+    /// The complete body, masked, in its original content coding; none if masking changes nothing.
+    /// At most `limit` bytes of a body are stored.
     ///
     /// # Errors
-    /// It is not what its headers say, too long when it is decoded, or there is no room for that.
+    /// The body does not match its headers, is too long when decoded, or the budget is exhausted.
     pub(super) fn masked(
         &self,
         mask: &BodyMask,
@@ -151,12 +152,12 @@ impl Held {
         packing.map(|()| Some(packed)).map_err(|_| Withheld::Coding)
     }
 
-    /// The bytes as they came.
+    /// The bytes as received.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// What is in it, at most so many bytes, and the room for that.
+    /// The decoded body, at most this number of bytes, and its reservation.
     fn decoded(
         &self,
         coding: ContentCoding,
@@ -180,7 +181,7 @@ impl Held {
     }
 }
 
-/// Reads what is in bytes of this coding, a little at a time.
+/// A streaming decoder for this content coding.
 fn decoder(coding: ContentCoding, bytes: &[u8]) -> Result<Box<dyn Read + '_>, Withheld> {
     Ok(match coding {
         ContentCoding::Gzip => Box::new(MultiGzDecoder::new(bytes)),
@@ -188,14 +189,15 @@ fn decoder(coding: ContentCoding, bytes: &[u8]) -> Result<Box<dyn Read + '_>, Wi
         ContentCoding::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(bytes);
             let mut decoder = decoder.map_err(|_| Withheld::Coding)?;
-            // What every decoder has to have (RFC 9659); no more, whatever a frame asks for.
+            // The window that every decoder must support (RFC 9659), and no larger one, whatever a
+            // frame demands.
             decoder.window_log_max(23).map_err(|_| Withheld::Coding)?;
             Box::new(decoder)
         }
     })
 }
 
-/// What the headers say it is; none if that cannot be masked.
+/// The format that the headers declare; none if it cannot be masked.
 fn form(headers: &Headers) -> Option<Form> {
     let value = headers.known(Known::ContentType)?;
     if is_json(value) {
@@ -212,7 +214,7 @@ fn masked(form: Form, plain: &[u8], mask: &BodyMask) -> Result<Vec<u8>, Withheld
         Form::Urlencoded => mask.form(plain),
     };
     let masked = masked.map_err(|_| Withheld::Unreadable)?;
-    // What stands for a value may be longer than the value.
+    // The masked body may be longer than the original.
     if masked.len() as u64 > LONGEST { Err(Withheld::Long) } else { Ok(masked) }
 }
 

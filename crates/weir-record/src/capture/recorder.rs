@@ -1,4 +1,4 @@
-//! What the records of a worker are written with.
+//! Recorder: the journal and settings that the records of a worker are written with.
 
 use super::mask::Budget;
 use super::rest::HashKey;
@@ -9,16 +9,16 @@ use weir_config::Config;
 use weir_journal::{Lane, Position};
 use weir_telemetry::stats::WorkerStats;
 
-/// What all workers share of recording.
+/// Recording state shared by all workers.
 #[derive(Debug, Default)]
 pub struct Common {
     pub(super) budget: Budget,
-    /// There if transactions are recorded.
+    /// Some if transactions are recorded.
     pub(super) key: Option<HashKey>,
 }
 
 impl Common {
-    /// Opens what is needed to record.
+    /// Opens the files needed for recording.
     ///
     /// # Errors
     /// The data folder cannot be read or written.
@@ -28,11 +28,11 @@ impl Common {
     }
 }
 
-/// The journal as one worker writes it. It lives as long as its worker.
+/// The journal as one worker writes it. Lives as long as its worker.
 pub struct Recorder {
-    /// Where transactions are recorded, if they are.
+    /// The lane, if transactions are recorded.
     pub(super) lane: Option<RefCell<Lane>>,
-    /// Responses leave when their records are on the disk. As long as the process lives.
+    /// Responses wait until their records are synced. Constant for the life of the process.
     pub(super) waits_for_disk: bool,
     pub(super) common: Arc<Common>,
     pub(super) stats: Arc<WorkerStats>,
@@ -55,14 +55,14 @@ impl Recorder {
         Self { lane: lane.map(RefCell::new), waits_for_disk, common, stats }
     }
 
-    /// A second has passed.
+    /// Runs the work of every second.
     pub fn tick(&self) {
         if let Some(lane) = &self.lane {
             lane.borrow_mut().tick();
         }
     }
 
-    /// The end of the record that a response waits for.
+    /// End position of the record that a response waits for.
     pub(super) fn position_to_wait_for(&self) -> Option<Position> {
         let lane = self.lane.as_ref().filter(|_| self.waits_for_disk)?;
         Some(lane.borrow().position())

@@ -1,8 +1,8 @@
-//! A keyed hash of what is not stored of a body: with its true length and the bytes that are
-//! stored it tells whether another body is the same. HMAC-SHA-256 (RFC 2104), cut to 128 bits.
+//! A keyed hash of the part of a body that is not stored. With the true length and the stored bytes
+//! it tells whether two bodies are equal. HMAC-SHA-256 (RFC 2104), cut to 128 bits.
 //!
-//! The key is made once and stays in the data folder, so that nobody who sees a hash alone can try
-//! out what it may be of.
+//! The key is created once and stays in the data folder, so that bodies cannot be guessed from a
+//! hash alone.
 
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
 use std::fs;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use weir_config::secret_file;
 
-/// Name of the file with the key, in the data folder.
+/// Name of the key file in the data folder.
 const FILE: &str = "hash.key";
 /// Length of the key in bytes.
 const KEY: usize = 32;
@@ -20,10 +20,10 @@ const HINT: &str = "the key is damaged. Without the key, hashes of bodies record
     later cannot be compared. `weir repair --data DIR` moves the file aside, and the next start \
     creates a new key";
 
-/// Whether a data folder has a key that can be used, or none at all.
+/// Whether a data folder has a valid key, or none at all.
 ///
 /// # Errors
-/// It cannot be read.
+/// The key file cannot be read.
 pub fn hash_key_is_whole(data: &Path) -> io::Result<bool> {
     match fs::metadata(data.join(FILE)) {
         Ok(metadata) => Ok(metadata.is_file() && metadata.len() == KEY as u64),
@@ -36,17 +36,17 @@ pub fn hash_key_is_whole(data: &Path) -> io::Result<bool> {
 pub(super) struct HashKey(Key);
 
 impl std::fmt::Debug for HashKey {
-    /// Never the key.
+    /// Never shows the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("HashKey")
     }
 }
 
 impl HashKey {
-    /// Reads the key, or makes it.
+    /// Reads the key, or creates one.
     ///
     /// # Errors
-    /// It can be neither read nor written, or is no key.
+    /// The key can be neither read nor written, or is invalid.
     pub(super) fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
         let key = match secret_file::read(&path) {
@@ -62,7 +62,7 @@ impl HashKey {
     }
 }
 
-/// Writes a new key in one step: a crash leaves none or a whole one.
+/// Writes a new key atomically: after a crash there is either no key or a complete one.
 fn make(path: &Path) -> io::Result<Vec<u8>> {
     let mut key = vec![0; KEY];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| io::Error::other("no random numbers"))?;
@@ -70,11 +70,11 @@ fn make(path: &Path) -> io::Result<Vec<u8>> {
     Ok(key)
 }
 
-/// The rest of one body on its way.
+/// The hash of the rest of one body, in progress.
 pub(super) struct RestHash(Context);
 
 impl std::fmt::Debug for RestHash {
-    /// The state would tell of the key.
+    /// The state would reveal the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("RestHash")
     }

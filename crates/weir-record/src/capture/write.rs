@@ -1,4 +1,4 @@
-//! The records of a transaction, put together and written.
+//! Encodes and writes the records of a transaction.
 
 use super::body::BodyCapture;
 use super::{Recording, State, counting};
@@ -13,7 +13,7 @@ use weir_http::problem::Problem;
 use weir_journal::{BodyMetadata, Completed, Discarded, Lane, Outcome, Received, counted};
 use weir_model::Annotations;
 
-/// What is written of the bodies with the end of a transaction.
+/// Bytes of the bodies that are written with the end of a transaction.
 #[derive(Default)]
 struct Bodies<'b> {
     request: BodyMetadata,
@@ -23,7 +23,7 @@ struct Bodies<'b> {
 }
 
 impl Recording {
-    /// Writes the end of a transaction, or all of it.
+    /// Writes the end of a transaction, or the complete transaction.
     pub(super) fn write_end(
         &mut self,
         of: &Transaction<'_>,
@@ -102,7 +102,7 @@ impl Recording {
             bodies.response = response.forget(last);
         }
         if let Some(request) = self.request.take() {
-            // What is left of it passes unseen.
+            // The remaining bytes are not captured.
             let (level, headers) = (CaptureLevel::Meta, &of.request.head.headers);
             let nothing = BodyCapture::new(self.recorder, level, of.bodies, headers);
             let request = request.body.replace(nothing);
@@ -142,8 +142,8 @@ impl Recording {
         }
     }
 
-    /// Writes a transaction in one record, or what there is room for: without headers and bodies, or
-    /// else that there was a call.
+    /// Writes a transaction in one record. If space is short: without headers and bodies, or else a
+    /// count-only record.
     fn write_whole(
         &self,
         of: &Transaction<'_>,
@@ -172,7 +172,7 @@ impl Recording {
         }
     }
 
-    /// Puts together what is known of a request before its response.
+    /// Assembles the fields that are known before the response.
     pub(super) fn with_received<T>(
         &self,
         of: &Transaction<'_>,
@@ -212,7 +212,7 @@ impl Recording {
         result
     }
 
-    /// The fields that calls are counted by.
+    /// The fields that calls are metered by.
     pub(super) fn metering_fields<'a>(&self, of: &Transaction<'a>) -> Received<'a> {
         let request = &of.request;
         Received {
@@ -229,7 +229,7 @@ impl Recording {
     }
 }
 
-/// Names and values as a record has them.
+/// Names and values as a record stores them.
 fn pairs(list: &[(String, String)]) -> Vec<(&str, &str)> {
     list.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }

@@ -1,23 +1,22 @@
-//! Query credentials inside values that hold URLs: `Referer`, `Location`, `Link`, `Refresh`, and
-//! whatever else has one, also as an escaped part of another URL.
+//! Query credentials inside values that contain URLs: `Referer`, `Location`, `Link`, `Refresh` and
+//! every other header, also as an escaped part of another URL.
 
 use std::borrow::Cow;
 
-/// What stands for the value of a masked parameter.
+/// Replacement of the value of a masked parameter.
 const MASKED: &[u8] = b"***";
 
-/// A character of a value with its escapes undone, however often it was escaped.
+/// An unescaped character of a value, however often it was escaped.
 #[derive(Clone, Copy)]
 struct Symbol {
     byte: u8,
-    /// How often it is escaped: 0 as it stands, 1 for `%26`, 2 for `%2526`.
+    /// Levels of escaping: 0 for a plain character, 1 for `%26`, 2 for `%2526`.
     depth: usize,
-    /// Where it begins in the value.
+    /// Offset in the value.
     at: usize,
 }
 
-/// A value with the values of these query parameters replaced, wherever a query or a fragment in it
-/// has them.
+/// Replaces the values of these query parameters in every query and fragment of a value.
 pub(super) fn masked<'v>(value: &'v [u8], parameters: &[String]) -> Cow<'v, [u8]> {
     if parameters.is_empty() || !may_have_query(value) {
         return Cow::Borrowed(value);
@@ -47,7 +46,7 @@ pub(super) fn masked<'v>(value: &'v [u8], parameters: &[String]) -> Cow<'v, [u8]
     Cow::Owned(out)
 }
 
-/// Whether there may be a query or a fragment at all; most values have none.
+/// Whether the value may contain a query or a fragment; most values do not.
 fn may_have_query(value: &[u8]) -> bool {
     value.iter().any(|byte| matches!(byte, b'?' | b'&' | b'#' | b'%' | b';'))
         && value.iter().any(|byte| matches!(byte, b'=' | b'%'))
@@ -64,7 +63,7 @@ fn symbols(value: &[u8]) -> Vec<Symbol> {
     symbols
 }
 
-/// The first character of a text that is not empty, how often it is escaped, and its length.
+/// The first character of a non-empty text, its levels of escaping, and its length.
 fn symbol(text: &[u8]) -> (u8, usize, usize) {
     let digit = |at: usize| text.get(at).and_then(|&b| char::from(b).to_digit(16));
     if text[0] == b'%' {
@@ -72,7 +71,7 @@ fn symbol(text: &[u8]) -> (u8, usize, usize) {
         while text.get(2 * depth - 1..2 * depth + 1) == Some(b"25") {
             depth += 1;
         }
-        // `%25` alone is an escaped percent sign; with digits behind it, an escape that is escaped.
+        // `%25` alone is an escaped percent sign; followed by digits, it is an escaped escape.
         while depth > 0 {
             if let (Some(high), Some(low)) = (digit(2 * depth - 1), digit(2 * depth)) {
                 return ((high << 4 | low) as u8, depth, 2 * depth + 1);
@@ -83,7 +82,7 @@ fn symbol(text: &[u8]) -> (u8, usize, usize) {
     (text[0], 0, 1)
 }
 
-/// Where the equals sign stands if one of the parameters begins at `start`.
+/// Position of the equals sign if one of the parameters begins at `start`.
 fn named(symbols: &[Symbol], start: usize, parameters: &[String]) -> Option<usize> {
     let fits = |parameter: &String| {
         let name = parameter.as_bytes();
@@ -97,8 +96,8 @@ fn named(symbols: &[Symbol], start: usize, parameters: &[String]) -> Option<usiz
     parameters.iter().find_map(fits)
 }
 
-/// Where the value behind an equals sign ends. What is escaped more often than the sign belongs to
-/// the value.
+/// End of the value after an equals sign. Characters with more levels of escaping than the sign
+/// belong to the value.
 fn end_of_value(symbols: &[Symbol], equals: usize) -> usize {
     let depth = symbols[equals].depth;
     let ends = |symbol: &Symbol| {
@@ -148,7 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the value is, what stands in a parameter is gone, and the rest is there.
+        /// For any value, the parameter's value is removed and the rest is kept.
         #[test]
         fn nothing_panics_and_secrets_go(
             front in "[a-z/?&#;=%0-9]{0,12}", back in "[&#][a-z=&]{0,8}|",
