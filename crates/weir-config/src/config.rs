@@ -1,8 +1,8 @@
 //! The Config: validated, resolved, immutable, replaced as a whole on reload.
 //!
 //! Names are resolved to indexes, files are read, expressions are compiled, constant replies are
-//! rendered. Scripts, certificates, keys of tokens and schemas are data, which the gateway compiles.
-//! The written form is the draft.
+//! rendered. Scripts, certificates, keys of tokens and schemas are data, which the gateway
+//! compiles. The written form is the draft.
 
 mod algorithm;
 mod auth;

@@ -37,7 +37,7 @@ pub struct Source {
     pub overrides: Vec<(String, String)>,
 }
 
-/// A configuration as plain data, and its findings so far. Compilation adds further ones.
+/// A configuration as plain data, and the findings up to now. Compilation adds further ones.
 #[derive(Debug)]
 pub struct Loaded {
     /// `None` if a part cannot be resolved, which a finding reports.

@@ -73,7 +73,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Every finding code and what it means, as Markdown.
+/// Every finding code and its meaning, as Markdown.
 pub fn findings() -> String {
     let mut out = "\
 # Findings

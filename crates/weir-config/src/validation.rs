@@ -1,5 +1,5 @@
-//! What an OpenAPI document demands of requests and responses: plain data. `weir-validate` compiles
-//! the schemas, and checks.
+//! Requirements of an OpenAPI document on requests and responses: plain data. `weir-validate`
+//! compiles the schemas and validates.
 
 mod shape;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 use weir_document::draft::{Data, Described, Node};
 use weir_document::source_map::Span;
 
-/// Longest body that is compared with a schema, in bytes: reading it takes time.
+/// Maximum length of a body that is validated, in bytes: parsing takes time.
 pub const MAX_BODY_BYTES: usize = 16 << 20;
-/// Longest explanation, pointer or name of a violation, in characters.
+/// Maximum length of an explanation, pointer or name in a violation, in characters.
 pub const MAX_TEXT_CHARS: usize = 240;
 
 /// Members of a JSON Schema (2020-12) with one schema as their value.
@@ -30,7 +30,7 @@ pub const SCHEMA_MEMBERS: [&str; 11] = [
 ];
 /// Members with a list of schemas.
 pub const SCHEMA_LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Members with schemas by name that a value is compared with.
+/// Members with named schemas that apply to values.
 pub const SCHEMA_TABLES: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 
 /// Index of a [`SchemaSource`] in [`crate::Uncompiled::schemas`].
@@ -40,11 +40,11 @@ pub struct SchemaId(pub usize);
 /// A schema, to be compiled.
 #[derive(Debug)]
 pub struct SchemaSource {
-    /// JSON Schema 2020-12; its references lead into its own `$defs`, which have numbers as names.
+    /// JSON Schema 2020-12; its references point into its own `$defs`, whose names are numbers.
     pub value: Value,
-    /// Types in it.
+    /// Types in the schema.
     pub shape: Shape,
-    /// Patterns in it, and their locations.
+    /// Patterns in the schema, and their locations.
     pub patterns: Vec<(Span, String)>,
     /// Source of the schema.
     pub(crate) root: Pointer,
@@ -62,7 +62,7 @@ pub(crate) struct Pointer {
 }
 
 impl SchemaSource {
-    /// The location of a part of the schema (RFC 6901), as exactly as it is known.
+    /// The location of a part of the schema (RFC 6901), as precisely as it is known.
     pub fn span(&self, documents: &[Described], pointer: &str) -> Span {
         let definition = pointer.strip_prefix("/$defs/").and_then(|rest| {
             let (number, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -74,7 +74,7 @@ impl SchemaSource {
     }
 }
 
-/// The node that a pointer leads to, or the last one on the way that exists.
+/// The target of a pointer, or the last existing node on its path.
 fn descend<'d>(mut node: &'d Node, pointer: &str) -> &'d Node {
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");
@@ -90,53 +90,53 @@ fn descend<'d>(mut node: &'d Node, pointer: &str) -> &'d Node {
     node
 }
 
-/// What happens to what does not match.
+/// Handling of requests or responses that do not match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
-    /// Nothing is looked at.
+    /// No validation.
     #[default]
     Off,
-    /// It passes, is counted and noted.
+    /// A mismatch is counted and noted; the message passes.
     Log,
-    /// It is refused.
+    /// A mismatch is rejected.
     Enforce,
 }
 
-/// What is demanded of the requests and answers of one operation.
+/// Requirements on the requests and responses of an operation.
 #[derive(Debug)]
 pub struct Validation {
-    /// What happens to requests that do not match.
+    /// Handling of requests that do not match.
     pub requests: Enforcement,
-    /// What happens to answers that do not match.
+    /// Handling of responses that do not match.
     pub responses: Enforcement,
     /// Parameters in path, query, header and cookies.
     pub parameters: Vec<Parameter>,
-    /// The body of requests; `None`: nothing is said of one.
+    /// The body of requests; `None`: no requirements.
     pub body: Option<RequestBody>,
-    /// Answers, the most exact status first; looked at only if `responses` is not off.
+    /// Responses, the most specific status first; validated only if `responses` is not off.
     pub answers: Vec<Answer>,
 }
 
-/// One parameter.
+/// A parameter.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Its name; of a header in lower case.
+    /// Name; of a header in lower case.
     pub name: String,
-    /// Where it stands.
+    /// Location.
     pub place: Place,
-    /// It must be there.
+    /// Whether the parameter is required.
     pub required: bool,
-    /// It may be there without a value, whatever its schema.
+    /// Whether the parameter may be empty, whatever its schema.
     pub empty: bool,
-    /// How it is written.
+    /// Serialization style.
     pub style: Style,
-    /// Arrays and objects are spread over several fields.
+    /// Whether arrays and objects are spread over several fields.
     pub explode: bool,
-    /// What it must be.
+    /// Schema of the value.
     pub schema: SchemaId,
 }
 
-/// How a value is written as a text.
+/// Serialization style of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// `a,b` in a path or header.
@@ -157,12 +157,12 @@ pub enum Style {
     Json,
 }
 
-/// What is said of the body of requests.
+/// Requirements on the body of requests.
 #[derive(Debug)]
 pub struct RequestBody {
-    /// There must be one.
+    /// Whether a body is required.
     pub required: bool,
-    /// In one of these media types, the most exact first.
+    /// Accepted media types, the most specific first.
     pub contents: Vec<Content>,
 }
 
@@ -171,16 +171,16 @@ pub struct RequestBody {
 pub struct Content {
     /// `application/json`, `text/*` or `*/*`; lower case.
     pub range: String,
-    /// What is looked at in it.
+    /// Requirements on the body.
     pub check: BodyCheck,
 }
 
-/// What is looked at in a body.
+/// Requirements on a body.
 #[derive(Debug)]
 pub enum BodyCheck {
-    /// Nothing: it passes as it comes.
+    /// None: the body passes unread.
     Nothing,
-    /// JSON, and this of it.
+    /// JSON, and the schema, if any.
     Json(Option<SchemaId>),
     /// The fields of a form (`application/x-www-form-urlencoded`) as the members of an object.
     Form(SchemaId),
@@ -188,27 +188,27 @@ pub enum BodyCheck {
     Text(SchemaId),
 }
 
-/// What is said of answers with a certain status.
+/// Requirements on responses with a certain status.
 #[derive(Debug)]
 pub struct Answer {
-    /// Which.
+    /// The statuses.
     pub status: Statuses,
-    /// In one of these media types; empty: nothing is said of a body.
+    /// Accepted media types, the most specific first; empty: no requirements on the body.
     pub contents: Vec<Content>,
 }
 
 /// Statuses of an [`Answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Statuses {
-    /// This one.
+    /// This status.
     One(u16),
     /// `2XX` is 2.
     Class(u16),
-    /// Those of which nothing else is said.
+    /// Statuses without an entry of their own.
     Others,
 }
 
-/// A place of a request or an answer.
+/// A location in a request or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A path parameter.
@@ -221,12 +221,12 @@ pub enum Place {
     Cookie,
     /// The body.
     Body,
-    /// The status of an answer.
+    /// The status of a response.
     Status,
 }
 
 impl Place {
-    /// As written in documents.
+    /// As written in OpenAPI documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -239,26 +239,26 @@ impl Place {
     }
 }
 
-/// One thing that does not match. All texts are bounded and hold no values.
+/// A violation. All texts are bounded and contain no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where.
+    /// The location.
     pub place: Place,
     /// Name of the parameter; empty for a body.
     pub name: String,
-    /// Where in its value (RFC 6901); empty for all of it.
+    /// Location in the value (RFC 6901); empty for the entire value.
     pub pointer: String,
-    /// What is wrong.
+    /// The fault.
     pub detail: String,
 }
 
 impl Violation {
-    /// About all of a value.
+    /// A violation of an entire value.
     pub fn new(place: Place, name: &str, detail: impl AsRef<str>) -> Self {
         Self::at(place, name, "", detail.as_ref())
     }
 
-    /// About the part of a value that a pointer leads to.
+    /// A violation in the part of a value at this pointer.
     pub fn at(place: Place, name: &str, pointer: &str, detail: &str) -> Self {
         Self { place, name: cut(name), pointer: cut(pointer), detail: cut(detail) }
     }
@@ -272,8 +272,8 @@ fn cut(text: &str) -> String {
 }
 
 impl RequestBody {
-    /// What is said of a body with this Content-Type. A body without one is taken for JSON if that
-    /// is all that is said.
+    /// The entry for this Content-Type. A body without one counts as JSON if JSON is the only
+    /// entry.
     ///
     /// # Errors
     /// The media types that are accepted.
@@ -307,14 +307,14 @@ fn find<'c>(contents: &'c [Content], content_type: Option<&[u8]>) -> Option<&'c 
 }
 
 impl Content {
-    /// Whether a body has to be held whole to be looked at.
+    /// Whether a body has to be buffered for validation.
     pub fn reads_body(&self) -> bool {
         !matches!(self.check, BodyCheck::Nothing)
     }
 }
 
 impl Validation {
-    /// Whether bodies of requests or responses are looked into.
+    /// Whether bodies of requests or responses are validated.
     pub(crate) fn reads_bodies(&self) -> bool {
         let requests = match self.requests {
             Enforcement::Off => None,
@@ -328,10 +328,10 @@ impl Validation {
         requests.into_iter().chain(responses).flatten().any(Content::reads_body)
     }
 
-    /// What is said of an answer with this status and Content-Type; `None` if that is nothing.
+    /// The entry for a response with this status and Content-Type; `None` without requirements.
     ///
     /// # Errors
-    /// There is no such answer.
+    /// The description has no such response.
     pub fn answer(
         &self,
         status: u16,

@@ -28,7 +28,7 @@ pub enum KeyFamily {
     Hmac,
     /// An RSA key.
     Rsa,
-    /// A key on an elliptic curve of NIST.
+    /// A key on a NIST elliptic curve.
     Ec,
     /// An Ed25519 key.
     Ed,
@@ -51,7 +51,7 @@ impl Algorithm {
         })
     }
 
-    /// The kind of key that it needs.
+    /// The kind of key for this algorithm.
     #[must_use]
     pub fn family(self) -> KeyFamily {
         match self {

@@ -1,10 +1,10 @@
-//! Schemas of a description, made ones of JSON Schema 2020-12 that stand alone.
+//! Schemas of a description, converted to self-contained schemas of JSON Schema 2020-12.
 //!
-//! Each schema that is used is copied with all it refers to; references become `#/$defs/N`. The
-//! dialect of OpenAPI 3.0 (a draft of JSON Schema with changes, OAS 3.0.3 section "Schema Object")
-//! is translated on the way. Of a request, members that are `readOnly` need not be there although
-//! `required`, of an answer those that are `writeOnly`: what OAS 3.0 says, and taken to hold for
-//! 3.1 as well.
+//! Each schema that is used is copied with all schemas it refers to; references become `#/$defs/N`.
+//! The dialect of OpenAPI 3.0 (a draft of JSON Schema with changes, OAS 3.0.3 section "Schema
+//! Object") is translated. `required` members that are `readOnly` may be missing in requests, and
+//! those that are `writeOnly` in responses, as OAS 3.0 specifies; weir applies the same rule to
+//! 3.1.
 
 use super::{Cursor, Description, Version};
 use crate::validation::{
@@ -16,10 +16,10 @@ use weir_document::draft::{Data, Node};
 use weir_document::finding::{Diagnostics, codes};
 use weir_document::source_map::Span;
 
-/// Most schemas that one may refer to, directly or not.
+/// Maximum number of schemas that a schema may refer to, directly or indirectly.
 const CLOSURE: usize = 5_000;
 
-/// Which way a value goes.
+/// Direction of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Direction {
     /// To the handler.
@@ -28,7 +28,7 @@ pub(crate) enum Direction {
     Response,
 }
 
-/// The schemas of one description, each once.
+/// The schemas of a description, each stored once.
 pub(crate) struct Schemas<'d> {
     description: Description<'d>,
     known: HashMap<(Direction, usize, String), Option<SchemaId>>,
@@ -39,7 +39,7 @@ impl<'d> Schemas<'d> {
         Self { description, known: HashMap::new() }
     }
 
-    /// Adds the schema at a place to `sources`, once. `None` with a finding, the first time.
+    /// Adds the schema at a location to `sources`, once. `None` with a finding, the first time.
     pub(crate) fn add(
         &mut self,
         at: &Cursor<'d>,
@@ -55,7 +55,7 @@ impl<'d> Schemas<'d> {
         let mut copy = Copy::new(&self.description, direction, report);
         let value = copy.whole(&at);
         let Copy { failed, places, patterns, .. } = copy;
-        // Of a schema with a finding only the patterns are compiled, for theirs.
+        // Of a schema with a finding only the patterns are compiled, for their findings.
         let value = if failed { Value::Bool(true) } else { value };
         let (shape, root) = (Shape::of(&value), at.into());
         let definitions = places.into_iter().map(Pointer::from).collect();
@@ -65,7 +65,8 @@ impl<'d> Schemas<'d> {
         id
     }
 
-    /// Where a schema that is nothing but a reference leads to, so that it is compiled once.
+    /// The target of a schema that consists of a reference only, so that the target is compiled
+    /// once.
     fn plain(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Cursor<'d>> {
         let alone = |node: &Node| node.members().is_some_and(|m| m.len() == 1);
         if at.text("$ref").is_some() && (alone(at.node) || self.description.version == Version::V30)
@@ -75,7 +76,7 @@ impl<'d> Schemas<'d> {
         Some(at.clone())
     }
 
-    /// The schema at a place as a value that stands alone, for examples.
+    /// The schema at a location as a self-contained value, for examples.
     pub(crate) fn value(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Value> {
         let mut copy = Copy::new(&self.description, Direction::Response, report);
         copy.keep_examples = true;
@@ -90,7 +91,7 @@ impl From<Cursor<'_>> for Pointer {
     }
 }
 
-/// Members that say nothing about whether a value is valid.
+/// Members that do not affect whether a value is valid.
 const SILENT: [&str; 14] = [
     "description",
     "title",
@@ -108,19 +109,19 @@ const SILENT: [&str; 14] = [
     "nullable",
 ];
 const EXAMPLES: [&str; 3] = ["example", "examples", "default"];
-/// Members that change what references mean.
+/// Members that change the meaning of references.
 const REFUSED: [&str; 4] = ["$id", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
 
-/// One copy in the making.
+/// A copy under construction.
 struct Copy<'c, 'd> {
     description: &'c Description<'d>,
     direction: Direction,
     report: &'c mut Diagnostics,
-    /// Places of `$defs`, by their number.
+    /// Locations of the `$defs`, by number.
     places: Vec<Cursor<'d>>,
     index: HashMap<(usize, String), usize>,
     keep_examples: bool,
-    /// Patterns, and where they stand.
+    /// Patterns and their locations.
     patterns: Vec<(Span, String)>,
     failed: bool,
 }
@@ -143,11 +144,11 @@ impl<'c, 'd> Copy<'c, 'd> {
         }
     }
 
-    /// The schema and all it refers to.
+    /// The schema and all schemas it refers to.
     fn whole(&mut self, at: &Cursor<'d>) -> Value {
         let mut value = self.schema(at);
         let mut defs = Map::new();
-        // Copying one may bring others.
+        // Copying a schema may add further ones.
         let mut next = 0;
         while let Some(place) = self.places.get(next).cloned() {
             defs.insert(next.to_string(), self.schema(&place));
@@ -181,7 +182,7 @@ impl<'c, 'd> Copy<'c, 'd> {
         if let Some(reference) = at.node.get("$ref").filter(|r| r.text().is_some()) {
             out.insert("$ref".to_owned(), self.reference(at, reference));
             if self.description.version == Version::V30 {
-                // What stands beside a reference does not count there.
+                // Siblings of a reference are ignored there.
                 return Value::Object(out);
             }
         }
@@ -256,7 +257,7 @@ impl<'c, 'd> Copy<'c, 'd> {
         })
     }
 
-    /// Takes those members out of `required` that are for the other direction.
+    /// Removes from `required` the members of the other direction.
     fn forgive(&mut self, at: &Cursor<'d>, out: &mut Map<String, Value>) {
         let Some(Value::Array(required)) = out.get_mut("required") else { return };
         let Some(properties) = at.get("properties") else { return };

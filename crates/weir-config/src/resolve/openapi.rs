@@ -338,7 +338,7 @@ impl<'a> Resolver<'a> {
     /// The operation that a route is bound to by its `op`, if any.
     ///
     /// # Errors
-    /// The operation does not exist and the route has no path of its own: a finding reports it.
+    /// The operation does not exist and the route has no path: a finding reports it.
     pub(super) fn operation_of(
         &mut self,
         fields: &Fields<'_>,

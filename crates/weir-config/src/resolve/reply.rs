@@ -60,7 +60,7 @@ pub(super) static REPLY: Shape = Shape {
 
 /// Statuses without a body (RFC 9110 section 15).
 const BODYLESS: [u64; 3] = [204, 205, 304];
-/// Maximum nesting of a constant value.
+/// Message for a constant value that cannot be rendered.
 const CONSTANT: &str = "this value cannot be rendered";
 /// Default name of the root element of a response in XML.
 pub(super) const ROOT: &str = "response";

@@ -212,7 +212,7 @@ impl<'a> Resolver<'a> {
         let path = fields.get("path");
         let node = fields.node();
         let known = node.members()?.iter().all(|m| ROUTE.key(&m.key).is_some());
-        // A misspelled key has a finding of its own.
+        // A misspelled key has a separate finding.
         if node.get("path").is_none() && known {
             let words = weir_document::finding::words(METHODS);
             let message = format!("{} needs one of {words}", ROUTE.name);

@@ -1,10 +1,10 @@
-//! What a schema says about types, as far as it takes to read a text as a value of it.
+//! The types in a schema, as far as they are needed to parse a text as a value of it.
 
 use serde_json::Value;
 
-/// Deepest nesting that is looked into, references included.
+/// Maximum nesting that is visited, references included.
 const DEPTH: usize = 8;
-/// Most schemas that are looked into: parameters and forms are small.
+/// Maximum number of schemas that are visited: parameters and forms are small.
 const SCHEMAS: usize = 500;
 
 /// A set of types of JSON.
@@ -16,7 +16,7 @@ impl Types {
     pub const NULL: Self = Self(1);
     /// `true` and `false`.
     pub const BOOLEAN: Self = Self(2);
-    /// Numbers, integers among them.
+    /// Numbers, including integers.
     pub const NUMBER: Self = Self(4);
     /// Strings.
     pub const STRING: Self = Self(8);
@@ -25,7 +25,7 @@ impl Types {
     /// Objects.
     pub const OBJECT: Self = Self(32);
 
-    /// Whether any of the types of `other` is among them.
+    /// Whether the set contains any of the types of `other`.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -58,19 +58,19 @@ impl Types {
     }
 }
 
-/// Types of a value and of what is in it.
+/// Types of a value and of its content.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
-    /// Nothing in it: the schema does not say.
+    /// Types of the value; empty if the schema does not specify them.
     pub types: Types,
-    /// Of the items.
+    /// Shape of the items.
     pub items: Option<Box<Shape>>,
-    /// Of named members.
+    /// Shapes of named members.
     pub members: Vec<(String, Shape)>,
 }
 
 impl Shape {
-    /// Of a schema that stands alone.
+    /// The shape of a self-contained schema.
     pub fn of(schema: &Value) -> Self {
         let mut shape = Self::default();
         shape.add(schema, schema, DEPTH, &mut SCHEMAS.clone());
@@ -117,12 +117,12 @@ impl Shape {
         }
     }
 
-    /// Of a member.
+    /// The shape of a member.
     pub fn member(&self, name: &str) -> Option<&Self> {
         self.members.iter().find(|(known, _)| known == name).map(|(_, shape)| shape)
     }
 
-    /// Values that a text may stand for, the likeliest first; never none.
+    /// Values that a text may represent, the most likely first; never empty.
     pub fn readings(&self, text: &str) -> Vec<Value> {
         let mut readings = Vec::with_capacity(1);
         if self.types.has(Types::NUMBER)
@@ -142,7 +142,7 @@ impl Shape {
         readings
     }
 
-    /// The likeliest of them.
+    /// The most likely value.
     pub fn reading(&self, text: &str) -> Value {
         self.readings(text).swap_remove(0)
     }
