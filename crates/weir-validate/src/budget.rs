@@ -1,30 +1,31 @@
-//! How much work and memory one validation may take. The library that compares a schema with a
-//! document knows no limits: an `anyOf` that refers to itself doubles the work with each level, and
-//! the errors of all branches are kept as a tree. So documents count each access to a value, a name
-//! or a text (a step), and each error and name that may be kept (memory). Once either is used up,
-//! documents appear empty and the schemas that others refer to match nothing, so that the comparison
-//! ends soon; its result is then void.
+//! Budget of work and memory for one validation. The library that validates documents has no
+//! limits: an `anyOf` that refers to itself doubles the work with each level, and the errors of all
+//! branches are kept as a tree. So documents count each access to a value, a name or a text (a
+//! step), and each error and name that may be kept (memory). Once either is exhausted, documents
+//! appear empty and schemas that others refer to match nothing, so that the comparison ends soon;
+//! its result is void.
 
 use std::cell::Cell;
 
-/// Steps of any value.
+/// Base number of steps for any value.
 pub(crate) const BASE_STEPS: i64 = 200_000;
-/// Steps of a body for each of its bytes.
+/// Additional steps for each byte of a body.
 const STEPS_PER_BYTE: i64 = 128;
-/// Most steps of a body, however long. A step takes some 4 ns.
+/// Maximum number of steps for a body of any length. A step takes some 4 ns.
 const MOST_STEPS: i64 = 8_000_000;
-/// Most steps of collecting errors: steps that make errors take longer.
+/// Maximum number of steps for collecting errors: steps that create errors take longer.
 pub(crate) const MOST_ERROR_STEPS: i64 = 3_000_000;
-/// Most steps of patterns that backtrack, of one comparison.
+/// Maximum number of steps of backtracking patterns in one comparison.
 const BACKTRACKING_STEPS: i64 = 4_000_000;
-/// Most bytes that the errors and name sets of one comparison take.
+/// Maximum memory of the errors and name sets of one comparison, in bytes.
 pub(crate) const MEMORY: i64 = 8 << 20;
-/// Bytes of one error at most, without its path and its copies of the schema.
+/// Maximum size of an error in bytes, without its path and its copies of the schema.
 const ERROR: i64 = 1024;
-/// Bytes of a name that is kept, without its text.
+/// Size of a stored name in bytes, without its text.
 const NAME: i64 = 64;
 thread_local! {
-    /// What is left to the comparison that this thread runs. Outside of one nothing is counted.
+    /// Remaining budget of the comparison that this thread runs. Outside of a comparison nothing is
+    /// counted.
     static LEFT: Left = const {
         Left {
             steps: Cell::new(i64::MAX),
@@ -34,7 +35,7 @@ thread_local! {
     };
 }
 
-/// What is left, each by itself: most accesses take steps only.
+/// Remaining budget, with a separate field for each part: most accesses take steps only.
 struct Left {
     /// Negative: exhausted.
     steps: Cell<i64>,
@@ -42,7 +43,7 @@ struct Left {
     backtracking: Cell<i64>,
 }
 
-/// Restores what is left of the comparison around this one, also when unwinding.
+/// Restores the remaining budget of the outer comparison, also on unwinding.
 struct Outer {
     steps: i64,
     memory: i64,
@@ -59,14 +60,14 @@ impl Drop for Outer {
     }
 }
 
-/// Steps of a body of this length in bytes.
+/// Number of steps for a body of this length in bytes.
 pub(crate) fn of_body(bytes: usize) -> i64 {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(BASE_STEPS).min(MOST_STEPS)
 }
 
-/// Runs a comparison within so many steps and bytes, and within what is left of the one around it.
-/// `None`: they were not enough.
+/// Runs a comparison within this number of steps and bytes, and within the remaining budget of the
+/// outer comparison. `None`: budget exhausted.
 pub(crate) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Option<T> {
     let (mut outer, given) = LEFT.with(|left| {
         let outer = Outer {
@@ -88,13 +89,13 @@ pub(crate) fn within<T>(steps: i64, memory: i64, work: impl FnOnce() -> T) -> Op
     (left >= 0).then_some(done)
 }
 
-/// Takes steps; whether there were enough.
+/// Takes steps; returns whether enough were left.
 #[inline]
 pub(crate) fn charge(steps: i64) -> bool {
     LEFT.with(|left| take(&left.steps, steps))
 }
 
-/// Takes a step for a name of this length, and the memory that a copy of it takes.
+/// Takes a step for a name of this length, and the memory of a copy.
 #[inline]
 pub(crate) fn charge_name(length: u32) -> bool {
     LEFT.with(|left| {
@@ -105,8 +106,8 @@ pub(crate) fn charge_name(length: u32) -> bool {
     })
 }
 
-/// Takes steps of patterns that backtrack, which have a number of their own: what is charged is the
-/// most that they may take. Whether there were enough.
+/// Takes steps of backtracking patterns, which have a separate budget: the charge is an upper bound
+/// of their work. Returns whether enough were left.
 pub(crate) fn charge_backtracking(steps: i64) -> bool {
     LEFT.with(|left| {
         if !take(&left.backtracking, steps) {
@@ -116,7 +117,7 @@ pub(crate) fn charge_backtracking(steps: i64) -> bool {
     })
 }
 
-/// Takes some of what is left; whether there was enough.
+/// Takes from a part of the budget; returns whether enough was left.
 #[inline]
 fn take(left: &Cell<i64>, taken: i64) -> bool {
     let rest = left.get().saturating_sub(taken);
@@ -124,8 +125,8 @@ fn take(left: &Cell<i64>, taken: i64) -> bool {
     rest >= 0
 }
 
-/// Takes the memory of an error with so many bytes of path and copies; whether there was enough. An
-/// error that is made once there is not is void.
+/// Takes the memory of an error with this number of bytes of path and copies; returns whether
+/// enough was left. An error created after exhaustion is void.
 pub(crate) fn charge_error(bytes: usize) -> bool {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     LEFT.with(|left| {

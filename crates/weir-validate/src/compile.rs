@@ -1,4 +1,4 @@
-//! From schemas as data to validators.
+//! Compiles schemas to validators.
 
 use crate::keywords::validator;
 use crate::pattern::Pattern;
@@ -16,7 +16,7 @@ pub(crate) fn all(
     documents: &[Described],
     report: &mut Diagnostics,
 ) -> Vec<Option<Schema>> {
-    // Schemas have patterns in common.
+    // Schemas share patterns.
     let mut known = HashMap::new();
     let compiled = sources.into_iter().map(|source| {
         let mut are_patterns = true;
@@ -51,7 +51,8 @@ fn compile(
     }
 }
 
-/// Whether a pattern is one; otherwise an error. One that may be refused long texts is a warning.
+/// Whether a pattern is valid; an invalid one is an error. A pattern that may reject long texts is
+/// a warning.
 fn is_pattern(at: Span, pattern: &str, report: &mut Diagnostics) -> bool {
     let short: String = pattern.chars().take(60).collect();
     match Pattern::new(pattern) {

@@ -1,10 +1,10 @@
-//! JSON as it is validated: the values of a text in one list, in the order in which they stand, with
-//! their texts where the body has them. It is read in one pass and takes no memory for each value,
-//! which a tree does; `jsonschema` compares schemas with it as with any representation of JSON.
+//! JSON for validation: the values of a text in one list, in order of appearance, referring to the
+//! body for texts. The text is parsed in one pass, without an allocation per value as in a tree;
+//! `jsonschema` validates documents like any other representation of JSON.
 //!
-//! Refused is what nests deeper than [`DEPTH`], and an object in which a member stands twice, since
-//! whoever reads it next might take the other one. What is longer than `MAX_BODY_BYTES` or has more than
-//! [`VALUES`] values is over budget.
+//! Rejected are bodies that nest deeper than [`DEPTH`], and objects with duplicate members, as the
+//! next reader might use the other one. Bodies that are longer than `MAX_BODY_BYTES` or have more
+//! than [`VALUES`] values are over budget.
 
 mod compare;
 mod equal;
@@ -17,51 +17,51 @@ use serde_json::{Number, Value};
 use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
-/// Deepest nesting of a body.
+/// Maximum nesting of a body.
 pub(crate) const DEPTH: usize = 64;
-/// Most values in a body, including lists and objects: each takes 32 bytes, and up to 16 more as a
-/// member.
+/// Maximum number of values in a body, including lists and objects: each takes 32 bytes, and up to
+/// 16 more as a member.
 pub(crate) const VALUES: usize = 1 << 19;
-/// Members of objects with more than these are found by their marks.
+/// Members of objects with more members than this are found by hash.
 const FEW: usize = 8;
 
 /// The values of a text.
 #[derive(Debug, Default)]
 pub(super) struct Document<'t> {
     text: &'t str,
-    /// Texts that do not stand in `text` as they are: escaped there, or of a value.
+    /// Texts that do not occur verbatim in `text`: escaped in it, or from a value.
     own: String,
     entries: Vec<Entry>,
-    /// Where the members of the objects stand that have more than [`FEW`], each in the first free
-    /// slot from that of its mark on; zero is a free one, since no member stands there.
+    /// Hash tables of the objects with more than [`FEW`] members: indexes of members, each in the
+    /// first free slot from its hash on. Zero marks a free slot, as no member has index 0.
     slots: Vec<u32>,
-    /// Bytes of the longest path to a value, about (RFC 6901).
+    /// Approximate length of the longest path to a value, in bytes (RFC 6901).
     longest_path: usize,
     /// Bytes of the schema that an error copies.
     error_bytes: usize,
-    /// Errors are collected.
+    /// Whether errors are collected.
     is_reported: bool,
-    /// The library needs the whole value where it gives up a pattern.
+    /// The library needs the entire value when it aborts a pattern.
     tells_whole: bool,
 }
 
-/// Why a text is no [`Document`].
+/// Why a text cannot be a [`Document`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
-    /// It is malformed: how and where.
+    /// The text is malformed: fault and location.
     Malformed(String),
-    /// It is over budget: how.
+    /// The text is over budget: reason.
     OverBudget(&'static str),
 }
 
-/// One value. As small as it can be: that a list of them is written is much of what reading costs.
+/// A value, as small as possible: writing the list is a large part of the cost of parsing.
 #[derive(Debug)]
 struct Entry {
-    /// As a member of an object; empty otherwise.
+    /// Name as a member of an object; empty otherwise.
     name: Span,
-    /// Of the name.
+    /// Hash of the name.
     mark: u32,
-    /// Where the next value behind it and all that is in it stands.
+    /// Index of the next value after this one and its content.
     end: u32,
     data: Data,
 }
@@ -74,30 +74,31 @@ enum Data {
     Bool(bool),
     Number(Number),
     String(Span),
-    /// With so many items.
+    /// With this number of items.
     Array(u32),
-    /// With so many members; their slots, if they are more than [`FEW`], begin there.
+    /// With this number of members; start of their slots, if they are more than [`FEW`].
     Object {
         members: u32,
         slots: u32,
     },
 }
 
-/// Where a text stands.
+/// Location of a text.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// In `text`, or, counted from there on, in `own` behind it.
+    /// Offset in `text`; larger offsets continue in `own`.
     at: u32,
     length: u32,
 }
 
-/// Slots of an object with so many members, a power of two: at least half of them stay free.
+/// Number of slots of an object with this number of members, a power of two: at least half stay
+/// free.
 fn slots_of(members: usize) -> usize {
     (2 * members).next_power_of_two()
 }
 
-/// Tells most names apart, in a way that nobody outside can foresee. Nothing rests on it but speed:
-/// names decide where marks are the same.
+/// Hash of a name, with a secret seed. Correctness does not depend on it: names are compared if
+/// hashes are equal.
 #[expect(clippy::cast_possible_truncation, reason = "any of its bits do")]
 fn mark(name: &str) -> u32 {
     static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);
@@ -105,14 +106,14 @@ fn mark(name: &str) -> u32 {
 }
 
 impl<'t> Document<'t> {
-    /// Of a value. Of members that stand twice there are none in it.
+    /// From a value, which has no duplicate members.
     pub(super) fn of(value: &Value) -> Self {
         let mut document = Self::default();
         document.add("", value);
         document
     }
 
-    /// Of a text as it is.
+    /// From a text as its only value.
     pub(super) fn of_text(text: &'t str) -> Self {
         let mut document = Self { text, ..Self::default() };
         let span = document.span(text);
@@ -120,30 +121,30 @@ impl<'t> Document<'t> {
         document
     }
 
-    /// Prepares the report of errors: each copies so many bytes of the schema; some hold the whole
-    /// value.
+    /// Prepares the collection of errors: each copies this number of bytes of the schema; some
+    /// contain the entire value.
     pub(super) fn report(&mut self, error_bytes: usize, tells_whole: bool) {
         self.is_reported = true;
         self.error_bytes = error_bytes;
         self.tells_whole = tells_whole;
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub(super) fn values(&self) -> usize {
         self.entries.len()
     }
 
-    /// Bytes of all texts and names.
+    /// Length of all texts and names in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.text.len() + self.own.len()
     }
 
-    /// Bytes of a copy as a tree, about.
+    /// Approximate size of a copy as a tree, in bytes.
     pub(super) fn copy_bytes(&self) -> usize {
         self.values() * 128 + self.bytes()
     }
 
-    /// Bytes of the longest path to a value, about.
+    /// Approximate length of the longest path to a value, in bytes.
     pub(super) fn longest_path(&self) -> usize {
         self.longest_path
     }
@@ -171,13 +172,13 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Where a text stands; one that is no part of `text` is taken over.
+    /// Location of a text; a text outside of `text` is copied to `own`.
     fn span(&mut self, text: &str) -> Span {
         let length = number(text.len());
         if length == 0 {
             return Span::default();
         }
-        // What is there at the same time and in the same memory is a part of it.
+        // A text within the memory range of `text` is a part of it.
         let at = text.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
         if at < self.text.len() {
             return Span { at: number(at), length };
@@ -195,13 +196,13 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Whether a value is the member of this name.
+    /// Whether a value is the member with this name.
     fn is(&self, at: u32, mark: u32, name: &str) -> bool {
         let entry = &self.entries[at as usize];
         entry.mark == mark && self.text(entry.name) == name
     }
 
-    /// The slot of the member of this name among these; a free one if there is none.
+    /// The slot of the member with this name; a free slot if there is no such member.
     fn slot(&self, slots: &[u32], mark: u32, name: &str) -> usize {
         let last = slots.len() - 1;
         let mut slot = mark as usize & last;
@@ -211,7 +212,7 @@ impl<'t> Document<'t> {
         slot
     }
 
-    /// The value that all others are in.
+    /// The root value.
     pub(super) fn root(&self) -> Element<'_> {
         Element::of(self)
     }
@@ -221,7 +222,7 @@ impl<'t> Document<'t> {
         self.entries.push(Entry { name, mark, end, data });
     }
 
-    /// Begins a list or an object; says where.
+    /// Starts a list or an object; returns its index.
     fn open(&mut self, name: Span, mark: u32) -> usize {
         self.push(name, mark, Data::Null);
         self.entries.len() - 1
@@ -231,7 +232,7 @@ impl<'t> Document<'t> {
         self.close(at, Data::Array(number(items)));
     }
 
-    /// Whether each member of the object stands but once in it.
+    /// Ends an object; returns whether its members are unique.
     fn close_object(&mut self, at: usize, members: usize) -> bool {
         let mut slots = std::mem::take(&mut self.slots);
         let first = slots.len();
@@ -270,12 +271,12 @@ impl<'t> Document<'t> {
     }
 }
 
-/// As it stands in an entry. It fits: see `MAX_BODY_BYTES`.
+/// A count as stored in an entry. It fits: see `MAX_BODY_BYTES`.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("what is no longer than MAX_BODY_BYTES")
 }
 
-/// Places of the items of a list or the members of an object.
+/// Indexes of the items of a list or the members of an object.
 #[derive(Clone)]
 struct Inside<'d> {
     entries: &'d [Entry],

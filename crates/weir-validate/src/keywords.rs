@@ -1,5 +1,5 @@
-//! The library that compares, set up, and the keywords of weir's own by which it takes steps of the
-//! budget. No document can have them: members with `x-` are left out of copies.
+//! Setup of the validation library, and weir's own keywords, by which it takes steps of the budget.
+//! No OpenAPI document can contain them: members with `x-` are left out of copies.
 
 use super::budget::charge;
 use super::document::{Documents, Element};
@@ -11,25 +11,25 @@ use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Counts the steps of what accesses to the document do not show.
+/// Counts steps for work that is not visible as accesses to the document.
 pub(super) const STEPS: &str = "x-weir-steps";
-/// Stands for `pattern`, and counts the steps of its matches.
+/// Replaces `pattern`, and counts the steps of its matches.
 pub(super) const PATTERN: &str = "x-weir-pattern";
-/// Counts the steps of the library's matches of the members' names with these patterns.
+/// Counts the steps of matching the members' names against these patterns in the library.
 pub(super) const NAMES: &str = "x-weir-names";
 
-/// Texts of at least so many bytes are matched once in both passes of a comparison.
+/// Texts with at least this number of bytes are matched once for both passes of a comparison.
 const LONG: usize = 4096;
 
-/// Steps of a visit of a counted schema: its result may be kept, and costs more than an access.
+/// Steps of a visit of a counted schema: its result may be stored, which costs more than an access.
 const VISIT: i64 = 32;
 
 thread_local! {
-    /// Which long texts match which patterns, by where both stand in memory.
+    /// Results of matching long texts, by the addresses of text and pattern.
     static MATCHED: RefCell<HashMap<(usize, usize), bool>> = RefCell::default();
 }
 
-/// Forgets which texts match: another comparison begins.
+/// Clears the results at the start of a comparison.
 pub(super) fn begin() {
     MATCHED.with_borrow_mut(|matched| {
         if !matched.is_empty() {
@@ -38,9 +38,10 @@ pub(super) fn begin() {
     });
 }
 
-/// Failed attempts of a pattern with look-around or back-references, of names; others take linear time.
+/// Maximum number of failed attempts of a pattern of names with look-around or back-references;
+/// others take linear time.
 const ATTEMPTS: usize = 10_000;
-/// Largest compiled pattern of names, in bytes.
+/// Maximum size of a compiled pattern of names, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// Compiles a schema.
@@ -85,18 +86,18 @@ fn names<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'
 /// A pattern of a text.
 struct Text {
     pattern: Pattern,
-    /// What is said of one that does not match.
+    /// Explanation for a text that does not match.
     message: String,
-    /// Most characters of a text that is valid (`maxLength`).
+    /// Maximum number of characters of a valid text (`maxLength`).
     longest: Option<usize>,
 }
 
 impl Text {
-    /// The text that has to match. One that is too long is invalid whether it matches or not.
+    /// The text to be matched; none if it is too long, and so invalid in any case.
     fn matched<'i>(&self, instance: Element<'i>) -> Option<&'i str> {
         let text = instance.text()?;
         let most = self.longest.unwrap_or(usize::MAX);
-        // A character has four bytes at most.
+        // A character has at most four bytes.
         let is_long = text.len() > most && (text.len() / 4 > most || text.chars().count() > most);
         (!is_long).then_some(text)
     }
@@ -119,7 +120,7 @@ impl Text {
 impl<'i> Keyword<'i, Documents> for Text {
     fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
         let Some(text) = self.matched(instance) else { return Ok(()) };
-        // What is said when the budget is used up is void.
+        // An error after the budget is exhausted is void.
         match self.is_match(instance, text) {
             Some(false) if instance.charge_error() => {
                 Err(ValidationError::custom(self.message.clone()))
@@ -151,14 +152,14 @@ impl<'i> Keyword<'i, Documents> for Names {
     }
 }
 
-/// What the schema behind [`STEPS`] costs that accesses to the document do not show.
+/// Cost of the schema behind [`STEPS`] that is not visible as accesses to the document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight {
-    /// Steps of each visit.
+    /// Steps per visit.
     pub(super) visit: i64,
-    /// Steps of each byte of a text.
+    /// Steps per byte of a text.
     pub(super) byte: i64,
-    /// Steps of each byte of the members' names.
+    /// Steps per byte of the members' names.
     pub(super) name: i64,
 }
 
@@ -168,7 +169,7 @@ impl Weight {
         Value::from(vec![self.visit, self.byte, self.name])
     }
 
-    /// Of a value of the keyword.
+    /// From the value of the keyword.
     pub(super) fn of(value: &Value) -> Self {
         let number = |at: usize| value.get(at).and_then(Value::as_i64).unwrap_or_default();
         Self { visit: number(0), byte: number(1), name: number(2) }

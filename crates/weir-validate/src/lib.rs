@@ -1,12 +1,12 @@
-//! Whether requests and responses meet what an OpenAPI document demands of them: schemas compiled, and
-//! compared with bodies and parameters.
+//! Validates requests and responses against an OpenAPI document: compiles its schemas, and applies
+//! them to bodies and parameters.
 //!
-//! The work is bounded (`budget`): a body that is validated is held whole, within the route's limit,
-//! has at most [`MAX_BODY_BYTES`] bytes and `VALUES` values, and is nested no deeper than
-//! `DEPTH`; each access to a value takes a step, each error memory, of a budget that grows
-//! with the body up to a fixed end; patterns take linear time or, with look-around, a bounded number of
-//! steps; no more than [`MAX_VIOLATIONS`] violations are reported. What is over budget does not match. A
-//! violation contains the place and the rule, never the value.
+//! The work is bounded (`budget`). A validated body is buffered completely, within the route's
+//! limit; it has at most [`MAX_BODY_BYTES`] bytes and `VALUES` values, and nests at most `DEPTH`
+//! levels. Each access to a value takes a step, and each error memory, of a budget that grows with
+//! the body up to a fixed maximum. Patterns take linear time or, with look-around, a bounded number
+//! of steps. At most [`MAX_VIOLATIONS`] violations are reported. A body over budget does not match.
+//! A violation contains the location and the rule, never the value.
 
 mod budget;
 mod compile;
@@ -30,7 +30,7 @@ use weir_config::validation::{
 use weir_document::draft::Described;
 use weir_document::finding::Diagnostics;
 
-/// Steps of all parameters of a request.
+/// Number of steps for all parameters of a request.
 const PARAMETER_STEPS: i64 = 1_000_000;
 /// Detail for a body longer than [`MAX_BODY_BYTES`].
 const TOO_LONG: &str = "the body exceeds the budget of the validation";
@@ -40,8 +40,8 @@ const TOO_LONG: &str = "the body exceeds the budget of the validation";
 pub struct Schemas(Arc<[Schema]>);
 
 impl Schemas {
-    /// Compiles schemas of `documents`. Those that cannot be compiled are findings; there are none
-    /// then.
+    /// Compiles schemas of `documents`. Schemas that cannot be compiled are findings; the result is
+    /// then empty.
     #[must_use]
     pub fn compile(
         sources: Vec<SchemaSource>,
@@ -56,10 +56,10 @@ impl Schemas {
         &self.0[id.0]
     }
 
-    /// Checks a body.
+    /// Validates a body.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why the body is rejected.
     pub fn check_body(&self, content: &Content, bytes: &[u8]) -> Result<(), Fault> {
         if matches!(content.check, BodyCheck::Nothing) {
             return Ok(());
@@ -91,10 +91,10 @@ impl Schemas {
         }
     }
 
-    /// Checks the parameters of a request.
+    /// Validates the parameters of a request.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Why they are rejected.
     pub fn check_parameters(
         &self,
         parameters: &[Parameter],

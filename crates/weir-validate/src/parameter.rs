@@ -1,4 +1,4 @@
-//! Parameters of a request, read by style (OAS 3.1 section "Style Values", RFC 6570).
+//! Parameters of a request, parsed by style (OAS 3.1 section "Style Values", RFC 6570).
 
 use crate::budget;
 use crate::document::{Document, Unread};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use weir_config::validation::{Parameter, Place, Shape, Style, Types, Violation};
 use weir_expr::url_encoding::{self, percent_decode};
 
-/// A request as far as parameters are concerned.
+/// The parts of a request that contain parameters.
 #[derive(Clone, Copy)]
 pub struct RequestParts<'a> {
     /// Path parameters by name, still escaped.
@@ -19,17 +19,17 @@ pub struct RequestParts<'a> {
     pub headers: &'a dyn Fn(&str) -> Vec<String>,
 }
 
-/// Most items of one parameter, fields of a query or form, and cookies.
+/// Maximum number of items of a parameter, fields of a query or form, and cookies.
 const ITEMS: usize = 10_000;
-/// What is said of more.
+/// Explanation for more items.
 pub(crate) const TOO_MANY: &str = "the number of items exceeds the budget of the validation";
 
-/// What a parameter says.
+/// Parsed value of a parameter.
 enum Written {
     Absent,
-    /// Two values where one is expected.
+    /// Two values for a single-valued parameter.
     Repeated,
-    /// What it may mean, the likeliest first.
+    /// Possible values, the most likely first.
     Values(Vec<Value>),
     Malformed(String),
     /// More than [`ITEMS`].
@@ -109,7 +109,7 @@ impl CompiledParameter<'_> {
         }
     }
 
-    /// A whole value without a name in front: of a header, or a path segment of simple style.
+    /// A value without a name: of a header, or a path segment of simple style.
     fn plain(self, raw: &str, decode: impl Fn(&str) -> String) -> Written {
         let shape = &self.schema.shape;
         if self.parameter.style == Style::Json {
@@ -174,7 +174,7 @@ impl CompiledParameter<'_> {
         }
     }
 
-    /// Named fields: of a query, cookies or matrix style.
+    /// Named fields of a query, of cookies, or of matrix style.
     fn fields(self, pairs: &[(&str, &str)], decode: impl Fn(&str) -> String) -> Written {
         let shape = &self.schema.shape;
         let is_object = shape.types.has(Types::OBJECT) && !shape.types.has(Types::ARRAY);
@@ -198,7 +198,7 @@ impl CompiledParameter<'_> {
         {
             let written = list(shape, mine.iter().map(|v| decode(v)));
             return match written {
-                // A text where a list of such may stand as well.
+                // A single text where a list is possible as well.
                 Written::Values(mut values) if more.is_empty() => {
                     values.extend(shape.readings(&decode(first)));
                     Written::Values(values)
@@ -238,7 +238,7 @@ impl CompiledParameter<'_> {
     }
 }
 
-/// Before and behind the first separator; all of it and nothing without one.
+/// The parts before and after the first separator; without one, the entire text and an empty one.
 fn split(text: &str, separator: char) -> (&str, &str) {
     text.split_once(separator).unwrap_or((text, ""))
 }
@@ -248,7 +248,7 @@ fn has_many(text: &str, separator: u8) -> bool {
     text.len() >= ITEMS && text.bytes().filter(|&b| b == separator).count() >= ITEMS
 }
 
-/// The items of a text; `None` if they are too many.
+/// The items of a text; `None` if there are too many.
 fn cut_at<'t>(text: &'t str, separators: &[&str]) -> Option<Vec<&'t str>> {
     let mut items = Vec::new();
     let mut rest = text;
@@ -279,7 +279,7 @@ fn list(shape: &Shape, items: impl Iterator<Item = String>) -> Written {
     Written::Values(vec![items.map(|text| item.reading(&text)).collect()])
 }
 
-/// Names and values in turn.
+/// Alternating names and values.
 fn in_turn(mut items: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     while let Some(name) = items.next() {
@@ -295,7 +295,8 @@ fn object(shape: &Shape, pairs: Vec<(String, String)>) -> Written {
     }
 }
 
-/// Members as an object; those that are lists by the schema may repeat. `None`: another does.
+/// Members as an object; members that are lists in the schema may repeat. `None`: another one
+/// repeats.
 fn members(shape: &Shape, pairs: impl IntoIterator<Item = (String, String)>) -> Option<Value> {
     let any = Shape::default();
     let mut object = Map::new();
@@ -314,8 +315,8 @@ fn members(shape: &Shape, pairs: impl IntoIterator<Item = (String, String)>) -> 
     Some(Value::Object(object))
 }
 
-/// The fields of a form as an object. Of fields that repeat where the schema has no list all are
-/// kept, as a list, which no such schema accepts. `None`: too many fields.
+/// The fields of a form as an object. Fields that repeat although the schema has no list are kept
+/// as a list, which such a schema rejects. `None`: too many fields.
 pub(crate) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
     let fields = || bytes.split(|&b| b == b'&').filter(|f| !f.is_empty());
     if fields().nth(ITEMS).is_some() {

@@ -1,7 +1,8 @@
-//! Patterns (ECMA-262) of which the work is counted. A search of `regex` cannot be interrupted: one of
-//! `[ab]*a[ab]{300}c` in 16 MiB takes seconds. So patterns run here, as automata that take steps of the
-//! budget at each byte ([`automaton`]); look-ahead behind `^` is compared by an automaton of its own. Patterns with other look-around or back-references need backtracking
-//! ([`backtracking`]): an upper bound of their work is charged before they run.
+//! Patterns (ECMA-262) with counted work. A search of `regex` cannot be interrupted: one of
+//! `[ab]*a[ab]{300}c` in 16 MiB takes seconds. So patterns run here, as automata that take steps of
+//! the budget at each byte ([`automaton`]); each look-ahead after `^` has a separate automaton.
+//! Patterns with other look-around or back-references need backtracking ([`backtracking`]): an
+//! upper bound of their work is charged before they run.
 
 mod automaton;
 mod backtracking;
@@ -15,11 +16,11 @@ use regex_syntax::hir::Hir;
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) enum Pattern {
-    /// It takes linear time in the text for each state of its automaton.
+    /// Takes time linear in the text, for each state of its automaton.
     Linear(Box<Automaton>),
-    /// All of these match, or do not where `false` stands with them.
+    /// All of these have to match, or must not where the flag is `false`.
     All(Vec<(Automaton, bool)>),
-    /// Look-around or back-references that no automaton has.
+    /// Look-around or back-references that automata do not support.
     Backtracking(Backtracking),
 }
 
@@ -27,7 +28,7 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// Why it is none, or cannot be compiled.
+    /// The pattern is invalid, or cannot be compiled.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         let translated = jsonschema_regex::to_rust_regex(pattern)
             .map_err(|()| "not a regular expression of ECMA-262".to_owned())?;
@@ -35,7 +36,7 @@ impl Pattern {
             Ok(Some(hir)) => {
                 Automaton::new(&hir).map(|automaton| Self::Linear(Box::new(automaton)))
             }
-            // Look-around, back-references, or syntax that only `fancy-regex` has.
+            // Look-around, back-references, or syntax of `fancy-regex` only.
             Ok(None) => match conjunction(pattern) {
                 Some(all) => Ok(Self::All(all)),
                 None => Backtracking::new(&translated).map(Self::Backtracking),
@@ -44,17 +45,17 @@ impl Pattern {
         }
     }
 
-    /// Whether its work can only be bounded by refusing long texts.
+    /// Whether its work can only be bounded by rejecting long texts.
     pub(crate) fn backtracks(&self) -> bool {
         matches!(self, Self::Backtracking(_))
     }
 
-    /// Whether a text matches. Takes steps; `None`: there were not enough.
+    /// Whether a text matches. Takes steps; `None`: budget exhausted.
     pub(super) fn is_match(&self, text: &str) -> Option<bool> {
         self.run(text, Cost::Own)
     }
 
-    /// Takes the steps of a match of the library's engine. Whether there were enough.
+    /// Takes the steps of a match by the library's engine. Returns whether enough were left.
     pub(super) fn charge_match(&self, text: &str) -> bool {
         self.run(text, Cost::Library).is_some()
     }
@@ -79,7 +80,7 @@ impl Pattern {
 /// back-references.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the pattern.
 fn parse(pattern: &str) -> Result<Option<Hir>, String> {
     match ParserBuilder::new().build().parse(pattern) {
         Ok(hir) => Ok(Some(hir)),
@@ -97,8 +98,9 @@ fn parse(pattern: &str) -> Result<Option<Hir>, String> {
     }
 }
 
-/// A pattern of the form `^(?=…)(?!…)…(?<!…)$` as what has to match and what must not: each look-ahead
-/// stands at the start of the text, the look-behind at its end. `None`: it has another form.
+/// Splits a pattern of the form `^(?=…)(?!…)…(?<!…)$` into parts that have to match and parts that
+/// must not: each look-ahead applies at the start of the text, the look-behind at its end. `None`:
+/// the pattern has another form.
 fn conjunction(pattern: &str) -> Option<Vec<(Automaton, bool)>> {
     let mut rest = pattern.strip_prefix('^')?;
     let mut all = Vec::new();
@@ -107,7 +109,7 @@ fn conjunction(pattern: &str) -> Option<Vec<(Automaton, bool)>> {
         all.push((linear("^", &body[..end])?, expected));
         rest = &body[end + 1..];
     }
-    // Behind a look-ahead may stand how often it is repeated, which is no pattern then.
+    // A look-ahead may be followed by a quantifier, which is not a valid pattern by itself.
     let mut last = None;
     if let Some(before) = rest.strip_suffix(")$")
         && let Some((at, expected)) = look_behind(before)
@@ -117,7 +119,7 @@ fn conjunction(pattern: &str) -> Option<Vec<(Automaton, bool)>> {
         last = Some(format!("{}$", &before[..at]));
     }
     let rest = last.as_deref().unwrap_or(rest);
-    // Otherwise `^` and what stands behind it would belong to the first alternative only.
+    // Otherwise `^` and the prefix would belong to the first alternative only.
     if is_alternation(rest) {
         return None;
     }
@@ -129,17 +131,17 @@ fn look<'p>(rest: &'p str, kinds: &[(&str, bool)]) -> Option<(bool, &'p str)> {
     kinds.iter().find_map(|(prefix, expected)| Some((*expected, rest.strip_prefix(prefix)?)))
 }
 
-/// Where the only look-behind begins, and whether it has to match.
+/// Position of the only look-behind, and whether it has to match.
 fn look_behind(rest: &str) -> Option<(usize, bool)> {
     let found = [("(?<=", true), ("(?<!", false)];
     let found = found.iter().find_map(|(prefix, expected)| Some((rest.rfind(prefix)?, *expected)));
     let (at, expected) = found?;
-    // Its own end is the last character of all.
+    // Its closing parenthesis is the last character.
     let body = format!("{})", &rest[at + "(?<!".len()..]);
     (group_end(&body)? + 1 == body.len()).then_some((at, expected))
 }
 
-/// Where the group that is open at the start of a text is closed.
+/// Position where the group at the start of a text is closed.
 fn group_end(text: &str) -> Option<usize> {
     let (mut depth, mut in_class, mut escaped) = (0, false, false);
     for (at, c) in text.char_indices() {
@@ -158,7 +160,7 @@ fn group_end(text: &str) -> Option<usize> {
     None
 }
 
-/// An automaton of a part of a pattern, behind a prefix.
+/// An automaton for a part of a pattern, after a prefix.
 fn linear(prefix: &str, part: &str) -> Option<Automaton> {
     let part = whole(part)?;
     let hir = parse(&format!("{prefix}{part}")).ok()??;
@@ -170,7 +172,7 @@ fn linear_at_end(body: &str) -> Option<Automaton> {
     Automaton::new(&hir).ok()
 }
 
-/// A part of a pattern, translated, as one group. `None`: it is no pattern of its own.
+/// A part of a pattern, translated, as one group. `None`: it is not a valid pattern by itself.
 fn whole(part: &str) -> Option<String> {
     let translated = jsonschema_regex::to_rust_regex(part).ok()?;
     ast::parse::Parser::new().parse(&translated).ok()?;

@@ -1,4 +1,4 @@
-//! A compiled schema, and documents compared with it.
+//! Compiled schemas, and the comparison of documents with them.
 
 use crate::document::{Document, Documents, Element};
 use crate::weights::Traits;
@@ -8,24 +8,24 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use weir_config::validation::{Place, Shape, Violation};
 
-/// Most violations that are reported of one request or response.
+/// Maximum number of violations that are reported for a request or response.
 pub const MAX_VIOLATIONS: usize = 16;
-/// Longest path to a value of which violations are reported one by one, in bytes.
+/// Maximum length of a path to a value for which violations are reported one by one, in bytes.
 const LONGEST_PATH: usize = 64 << 10;
-/// Most values and bytes of a body whose violations are reported one by one although a pattern may be
-/// given up: the library copies the body then.
+/// Maximum number of values and bytes of a body for which violations are reported one by one
+/// although a pattern may be aborted: the library copies the body in that case.
 const COPIED: (usize, usize) = (5_000, 256 << 10);
 /// Detail for a comparison over budget.
 pub(crate) const OVER_BUDGET: &str = "the schema check exceeds the budget of the validation";
 
-/// What is wrong with a body or with parameters.
+/// Why a body or parameters are rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is not what its media type says.
+    /// The body does not match its media type.
     Malformed(String),
-    /// It does not match.
+    /// The body or the parameters do not match the schema.
     Violations(Vec<Violation>),
-    /// To tell whether it matches would take more work or memory than the budget allows.
+    /// Validation would take more work or memory than the budget allows.
     OverBudget(Violation),
 }
 
@@ -55,12 +55,12 @@ impl Schema {
     /// Whether a document matches. `None`: over budget.
     fn matches(&self, document: &Document<'_>, steps: i64) -> Option<bool> {
         keywords::begin();
-        // Without sets nothing is kept until errors are.
+        // Without sets, memory is needed only when errors are collected.
         let memory = if self.traits.keeps_sets { budget::MEMORY } else { i64::MAX };
         budget::within(steps, memory, || self.validator.is_valid(document.root()))
     }
 
-    /// What is wrong with a document, within so many steps.
+    /// The errors of a document, within this number of steps.
     pub(crate) fn check(
         &self,
         document: &mut Document<'_>,
@@ -84,7 +84,7 @@ impl Schema {
         let mut violations = Vec::new();
         let steps = steps.min(budget::MOST_ERROR_STEPS);
         let whole = budget::within(steps, budget::MEMORY, || {
-            // Those made once the budget was used up say nothing.
+            // Errors that were created after the budget was exhausted are void.
             let errors = self.validator.iter_errors(document.root());
             let errors = errors.filter(|error| !Element::is_void(error)).take(MAX_VIOLATIONS);
             violations.extend(errors.map(|error| {
@@ -95,7 +95,7 @@ impl Schema {
         match (violations.is_empty(), whole) {
             (false, _) => Err(Fault::Violations(violations)),
             (true, None) => Err(over_budget((place, name), OVER_BUDGET)),
-            // It matches as long as some pattern that was given up does.
+            // No error was collected: the document would match if an aborted pattern did.
             (true, Some(())) => {
                 let violation = Violation::new(place, name, "the value does not match the schema");
                 Err(Fault::Violations(vec![violation]))
@@ -104,7 +104,7 @@ impl Schema {
     }
 }
 
-/// What is wrong, without the value.
+/// The explanation, without the value.
 fn detail(error: &ValidationError<'_>) -> String {
     let counts_items = matches!(error.kind(), ValidationErrorKind::AdditionalItems { .. });
     if counts_items && Element::is_long_list(error) {

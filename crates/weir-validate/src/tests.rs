@@ -1,4 +1,4 @@
-//! Tests of validation: parameters by style, bodies by media type, what is told of what is wrong.
+//! Tests of validation: parameters by style, bodies by media type, reported violations.
 
 mod budget;
 
@@ -29,7 +29,7 @@ fn parameter(place: Place, style: Style, explode: bool, value: Value) -> (Parame
     (Parameter { name, place, required, empty, style, explode, schema }, schemas(&value))
 }
 
-/// What is wrong with a query, header, cookie or path segment.
+/// The violations of a query, header, cookie or path segment.
 fn wrong((parameter, schemas): &(Parameter, Schemas), text: &str) -> Vec<(String, String)> {
     let fields = |name: &str| match (parameter.place, name) {
         (Place::Header, "p") | (Place::Cookie, "cookie") => vec![text.to_owned()],
@@ -98,7 +98,7 @@ fn a_text_is_read_as_whatever_type_the_schema_takes() {
         assert_eq!(wrong(&integer, text).is_empty(), valid, "{text}");
     }
     assert_eq!(wrong(&integer, "p=x")[0].1, "the value is not of type \"integer\"");
-    // A text of digits is a text where a number will not do.
+    // Digits are read as a text if a number does not match.
     let either = query(json!({"oneOf": [{"type": "integer", "maximum": 9}, {"type": "string"}]}));
     assert_eq!(wrong(&either, "p=123"), []);
     let listed = query(json!({"enum": [1, "a", true, null]}));
@@ -118,7 +118,7 @@ fn a_text_is_read_as_whatever_type_the_schema_takes() {
 fn absent_and_repeated_values_are_told() {
     let mut integer = parameter(Place::Query, Style::Form, true, json!({"type": "integer"}));
     assert_eq!(wrong(&integer, "q=1")[0].1, "the parameter is required");
-    // Whoever reads it next might take the other one.
+    // The next reader might use the other one.
     assert_eq!(wrong(&integer, "p=1&p=2")[0].1, "the parameter is repeated");
     assert_eq!(wrong(&integer, "p=").len(), 1);
     (integer.0.required, integer.0.empty) = (false, true);
@@ -163,7 +163,7 @@ fn violations_say_where_and_never_what_stands_there() {
         assert!(pointers.contains(&pointer), "{pointer} in {found:?}");
     }
     let told = |(pointer, detail): &(String, String)| {
-        // What the schema itself says may be told.
+        // Parts of the schema may be reported.
         pointer == "/not" || !detail.contains("hunter2")
     };
     assert!(found.iter().all(told), "{found:?}");

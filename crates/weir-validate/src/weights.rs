@@ -1,39 +1,39 @@
-//! Which schemas count steps of their own: those that others refer to, where following references
-//! could multiply the work, and those with work that accesses to a document do not show.
+//! Selects the schemas that count steps: schemas referred to by others, if following references
+//! could multiply the work, and schemas with work that is not visible as accesses to a document.
 
 use super::keywords::{NAMES, PATTERN, STEPS, Weight};
 use serde_json::{Map, Value, json};
 use weir_config::validation::{SCHEMA_LISTS, SCHEMA_MEMBERS, SCHEMA_TABLES};
 
-/// Schemas that one may stand for, references followed, before the ones referred to are counted.
+/// Maximum number of schemas, references expanded, without counting the referenced ones.
 const EXPANDED: u64 = 10_000;
-/// Alternatives of a keyword that are not counted.
+/// Number of alternatives of a keyword that need no counting.
 const FEW: usize = 16;
-/// Formats that are costly to check, and steps a byte.
+/// Formats that are expensive to check, and steps per byte.
 const FORMATS: [(&str, i64); 3] = [("regex", 24), ("idn-hostname", 24), ("idn-email", 24)];
 
-/// Member with schemas by name that others refer to.
+/// Member with named schemas for references.
 const DEFS: &str = "$defs";
 
-/// Whether a member has schemas by name.
+/// Whether a member contains named schemas.
 fn is_table(key: &str) -> bool {
     key == DEFS || SCHEMA_TABLES.contains(&key)
 }
 
-/// What limits the comparison with a schema.
+/// Limits of the comparison with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traits {
-    /// Bytes of the schema that one error may copy.
+    /// Bytes of the schema that an error may copy.
     pub(super) copied: usize,
-    /// It keeps sets of names and items (`unevaluatedProperties`, `unevaluatedItems`).
+    /// The schema needs sets of names and items (`unevaluatedProperties`, `unevaluatedItems`).
     pub(super) keeps_sets: bool,
-    /// It has a pattern of names that the library may give up without a result (look-around,
+    /// The schema has a pattern of names that the library may abort without a result (look-around,
     /// back-references).
     pub(super) backtracks: bool,
 }
 
 impl Traits {
-    /// Of a schema that stands alone.
+    /// The traits of a self-contained schema.
     pub(super) fn of(schema: &Value) -> Self {
         let mut traits = Self::default();
         traits.add(schema);
@@ -98,7 +98,7 @@ fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
     }
 }
 
-/// Has weir's own engine match the patterns of a schema, which counts steps.
+/// Replaces the patterns of a schema by weir's own keyword, which counts steps.
 pub(crate) fn take_patterns(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     if members.get("pattern").is_some_and(Value::is_string)
@@ -109,7 +109,7 @@ pub(crate) fn take_patterns(schema: &mut Value) {
     for_each_below_mut(members, &mut take_patterns);
 }
 
-/// Has schemas count steps where they must. Says whether any does.
+/// Adds counting keywords where needed. Returns whether any were added.
 pub(crate) fn add(schema: &mut Value) -> bool {
     let counts_references = is_large(schema);
     let mut added = add_below(schema);
@@ -120,13 +120,13 @@ pub(crate) fn add(schema: &mut Value) -> bool {
     added
 }
 
-/// The weights of all schemas in one, and its own.
+/// Adds keywords to all nested schemas, then to the schema itself.
 fn add_below(schema: &mut Value) -> bool {
     let Value::Object(members) = schema else { return false };
     let (weight, names) = (weight(members), names(members));
     let mut added = false;
     for_each_below_mut(members, &mut |below| added |= add_below(below));
-    // References lead into `$defs` of the root, which so must stay where it is.
+    // References point into `$defs` of the root, which therefore must stay there.
     let defs = members.remove(DEFS);
     if weight != Weight::default() || !names.is_empty() {
         wrap(schema, weight, names);
@@ -147,7 +147,7 @@ fn wrap(schema: &mut Value, weight: Weight, names: Vec<Value>) {
     *schema = json!({"if": condition, "then": counted, "else": false});
 }
 
-/// Patterns of names that are more than fixed texts.
+/// Patterns of names that are not plain texts.
 fn names(members: &Map<String, Value>) -> Vec<Value> {
     let patterns = members.get("patternProperties").and_then(Value::as_object);
     let patterns = patterns.into_iter().flatten().map(|(pattern, _)| pattern);
@@ -155,7 +155,7 @@ fn names(members: &Map<String, Value>) -> Vec<Value> {
     engines.map(|pattern| Value::from(pattern.as_str())).collect()
 }
 
-/// Of what stands in a schema itself.
+/// The weight of a schema without nested ones.
 fn weight(members: &Map<String, Value>) -> Weight {
     let mut weight = Weight::default();
     let mut alternatives = 0;
@@ -168,7 +168,7 @@ fn weight(members: &Map<String, Value>) -> Weight {
             "patternProperties" => {
                 weight.name += value.as_object().map_or(0, |patterns| patterns.len() as i64);
             }
-            // Neither `true` nor `false` looks at the document.
+            // `true` and `false` do not access the document.
             "allOf" | "anyOf" | "oneOf" => {
                 let list = value.as_array().into_iter().flatten();
                 alternatives += list.filter(|schema| schema.is_boolean()).count();
@@ -185,7 +185,7 @@ fn weight(members: &Map<String, Value>) -> Weight {
     weight
 }
 
-/// Whether a schema stands for too many, or for any number as it comes back to itself.
+/// Whether a schema expands to too many schemas, or refers to itself.
 fn is_large(schema: &Value) -> bool {
     let Some(Value::Object(defs)) = schema.get("$defs") else { return false };
     let mut sizes = vec![1u64; defs.len()];
@@ -198,7 +198,8 @@ fn is_large(schema: &Value) -> bool {
     for (at, targets) in targets.iter().enumerate() {
         targets.iter().for_each(|target| users[*target].push(at));
     }
-    // Those that lead nowhere come first, then those that lead to them; circles are left over.
+    // Schemas without references come first, then schemas that refer to those; cycles are left
+    // over.
     let mut missing: Vec<usize> = targets.iter().map(Vec::len).collect();
     let mut ready: Vec<usize> = (0..defs.len()).filter(|at| missing[*at] == 0).collect();
     let mut done = 0;

@@ -1,5 +1,5 @@
-//! What schemas are compared with: documents as a representation of `jsonschema`. Each access takes
-//! a step of the budget; without one left there is nothing in a document.
+//! Documents as a representation of `jsonschema`. Each access takes a step of the budget; when the
+//! budget is exhausted, documents appear empty.
 
 use super::super::budget::{charge, charge_error, charge_name};
 use super::{Data, Document, Entry, FEW, Inside, Span, mark, slots_of};
@@ -9,19 +9,19 @@ use serde_json::{Number, Value};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Most bytes of a text that are told.
+/// Maximum number of bytes of a text in an error.
 const TOLD: usize = 1024;
-/// Bytes of both paths of an error for each byte of its path through the document, about.
+/// Approximate size of both paths of an error, per byte of its path through the document.
 const PATHS: usize = 8;
-/// Most items of a list that are told.
+/// Maximum number of items of a list in an error.
 const COUNTED: u32 = 1 << 16;
-/// Stands for the value of an error that is void.
+/// The value of a void error.
 static VOID: Value = Value::Null;
 
-/// Documents, as schemas are compared with them.
+/// Documents as a representation of `jsonschema`.
 pub(crate) struct Documents;
 
-/// The name of a member that a schema asks for.
+/// The name of a member in a schema.
 pub(crate) struct Key {
     pub(super) name: Box<str>,
     pub(super) mark: u32,
@@ -32,7 +32,7 @@ impl Json for Documents {
     type PreparedKey = Key;
     type StringBuffer = Text;
 
-    /// What the library has for trees.
+    /// As in the library's representation of trees.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> Key {
@@ -56,11 +56,11 @@ impl Json for Documents {
     }
 }
 
-/// A document of one text.
+/// A document with a single text.
 #[derive(Default)]
 pub(crate) struct Text(Document<'static>);
 
-/// One value of a document.
+/// A value of a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element<'d> {
     document: &'d Document<'d>,
@@ -68,7 +68,7 @@ pub(crate) struct Element<'d> {
 }
 
 impl<'d> Element<'d> {
-    /// What all others of a document are in.
+    /// The root of a document.
     pub(super) fn of(document: &'d Document<'d>) -> Self {
         Self { document, at: 0 }
     }
@@ -85,7 +85,7 @@ impl<'d> Element<'d> {
         self.document
     }
 
-    /// The member of this name, of an object. Takes no step.
+    /// The member of an object with this name. Takes no step.
     pub(super) fn member(self, mark: u32, name: &str) -> Option<Self> {
         let Data::Object { members, slots } = *self.data() else { return None };
         let (document, count) = (self.document, members as usize);
@@ -99,7 +99,7 @@ impl<'d> Element<'d> {
         (at != 0).then_some(Self { document, at })
     }
 
-    /// The text, of a text. Takes no step.
+    /// The text of a string. Takes no step.
     pub(crate) fn text(self) -> Option<&'d str> {
         match self.data() {
             Data::String(text) => Some(self.document.text(*text)),
@@ -107,8 +107,8 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// Whether it is a text that stands in the body as it is, and so stays where it is in memory. Texts
-    /// of names that are compared by themselves take each other's place.
+    /// Whether the value is a text that occurs verbatim in the body, so that its address is stable.
+    /// Texts of names that are compared separately reuse the same memory.
     pub(crate) fn stands_in_body(self) -> bool {
         matches!(self.data(), Data::String(text) if (text.at as usize) < self.document.text.len())
     }
@@ -124,14 +124,14 @@ impl<'d> Element<'d> {
         inside.map(|at| document.text(document.entries[at as usize].name))
     }
 
-    /// Takes the memory of an error about this value; whether there was enough.
+    /// Takes the memory of an error about this value; returns whether enough was left.
     pub(crate) fn charge_error(self) -> bool {
         // The path through the schema is longer than the one through the document.
         let paths = self.document.longest_path.saturating_mul(PATHS);
         charge_error(paths + self.document.error_bytes)
     }
 
-    /// All of it as a tree.
+    /// The entire value as a tree.
     fn tree(self) -> Value {
         match self.data() {
             Data::Null => Value::Null,
@@ -146,13 +146,13 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// As much of a text as is told.
+    /// The part of a text that is reported.
     fn told(bytes: &[u8]) -> Value {
         let told = &bytes[..bytes.len().min(TOLD)];
         Value::String(String::from_utf8_lossy(told).into_owned())
     }
 
-    /// Bytes of a text, nothing for other values. Takes no step.
+    /// Length of a text in bytes, 0 for other values. Takes no step.
     pub(crate) fn text_length(self) -> i64 {
         match self.data() {
             Data::String(text) => text.length.into(),
@@ -160,29 +160,29 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// Bytes of the names of an object's members. Takes no step.
+    /// Length of the names of an object's members in bytes. Takes no step.
     pub(crate) fn names_length(self) -> i64 {
         let Data::Object { members, .. } = *self.data() else { return 0 };
         let inside = Inside::of(&self.document.entries, self.at as usize, members as usize);
         inside.map(|at| 1 + i64::from(self.document.entries[at as usize].name.length)).sum()
     }
 
-    /// Whether an error is void: made when the budget was used up.
+    /// Whether an error is void: created after the budget was exhausted.
     pub(crate) fn is_void(error: &jsonschema::ValidationError<'_>) -> bool {
         matches!(error.instance(), Cow::Borrowed(value) if std::ptr::eq(*value, &raw const VOID))
     }
 
-    /// Whether a list has more items than are told.
+    /// Whether a list has more items than are reported.
     pub(crate) fn is_long_list(error: &jsonschema::ValidationError<'_>) -> bool {
         error.instance().as_array().is_some_and(|items| items.len() >= COUNTED as usize)
     }
 
-    /// As a member of an object.
+    /// The name as a member of an object.
     pub(super) fn name(self) -> &'d str {
         self.document.text(self.entry().name)
     }
 
-    /// The values in it, of which it has so many.
+    /// The values inside; `count` is their number.
     pub(super) fn inside(self, count: u32) -> Elements<'d> {
         let inside = Inside::of(&self.document.entries, self.at as usize, count as usize);
         Elements { document: self.document, inside }
@@ -212,7 +212,7 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
 
     fn as_string(&self) -> Option<Cow<'d, str>> {
         match self.data() {
-            // Patterns and formats look at each byte.
+            // Patterns and formats read each byte.
             Data::String(text) if charge(1 + i64::from(text.length)) => {
                 Some(Cow::Borrowed(self.document.text(*text)))
             }
@@ -263,7 +263,8 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
         super::equal::equals_value(*self, expected)
     }
 
-    /// Of a text only as much as is told where errors are collected: keywords of our own ask for it.
+    /// While errors are collected, texts are cut to the reported part: weir's own keywords request
+    /// them.
     fn to_value(&self) -> Cow<'d, Value> {
         Cow::Owned(match self.data() {
             Data::String(text) if self.document.is_reported => {
@@ -273,8 +274,8 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
         })
     }
 
-    /// Of what is wrong only texts are ever told, as names of members, and how many items there are;
-    /// a copy of each value, one in the other, would be much work. Each error asks for it once.
+    /// Errors report only texts, as names of members, and numbers of items. Copying each value with
+    /// all nested ones would be expensive. Each error requests its value once.
     fn lazy_value(&self) -> LazyInstance<'d> {
         if !Self::charge_error(*self) {
             return LazyInstance::Ready(Cow::Borrowed(&VOID));

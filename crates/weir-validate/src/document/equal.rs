@@ -1,5 +1,5 @@
-//! Equality of values, as `const`, `enum` and `uniqueItems` ask for it, without copies. Each value
-//! that is looked at takes a step.
+//! Equality of values for `const`, `enum` and `uniqueItems`, without copies. Each compared value
+//! takes a step.
 
 use super::super::budget::charge;
 use super::Data;
@@ -10,10 +10,10 @@ use serde_json::{Number, Value};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
-/// Lists with more items than these are compared by hashes.
+/// Lists with more items than this are compared by hash.
 const FEW: usize = 12;
 
-/// Takes the steps of looking at a value.
+/// Takes the steps of reading a value.
 fn looked_at(element: Element<'_>) -> bool {
     let length = match element.data() {
         Data::String(text) => text.length,
@@ -22,7 +22,7 @@ fn looked_at(element: Element<'_>) -> bool {
     charge(1 + i64::from((element.entry().name.length + length) / 16))
 }
 
-/// Whether a value of a document is this one; numbers compare mathematically.
+/// Whether an element equals this value; numbers are compared mathematically.
 pub(super) fn equals_value(element: Element<'_>, expected: &Value) -> bool {
     if !looked_at(element) {
         return false;
@@ -52,7 +52,7 @@ pub(super) fn equals_value(element: Element<'_>, expected: &Value) -> bool {
     }
 }
 
-/// Whether two values of documents are the same.
+/// Whether two elements are equal.
 fn equal(one: Element<'_>, other: Element<'_>) -> bool {
     if !(looked_at(one) && looked_at(other)) {
         return false;
@@ -78,7 +78,7 @@ fn equal(one: Element<'_>, other: Element<'_>) -> bool {
     }
 }
 
-/// Whether no two items of a list, of which there are so many, are the same.
+/// Whether all items of a list are different; `items` is their number.
 pub(super) fn are_unique(list: Element<'_>, items: u32) -> bool {
     static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);
     if items as usize <= FEW {
@@ -97,14 +97,14 @@ pub(super) fn are_unique(list: Element<'_>, items: u32) -> bool {
     });
     let mut hashed: Vec<_> = hashed.collect();
     hashed.sort_unstable_by_key(|(hash, _)| *hash);
-    // Few items have the same hash and different values: hashes cannot be foreseen.
+    // Different values rarely have equal hashes: the seed is secret.
     hashed.chunk_by(|one, other| one.0 == other.0).all(|same| {
         let mut pairs = same.iter().enumerate();
         pairs.all(|(at, one)| !same[..at].iter().any(|other| equal(one.1, other.1)))
     })
 }
 
-/// Hashes what is equal to the same.
+/// Equal values have equal hashes.
 fn hash(element: Element<'_>, hasher: &mut impl Hasher, state: &RandomState) {
     if !looked_at(element) {
         return;
@@ -119,7 +119,7 @@ fn hash(element: Element<'_>, hasher: &mut impl Hasher, state: &RandomState) {
             element.inside(*items).for_each(|item| hash(item, hasher, state));
         }
         Data::Object { members, .. } => {
-            // In whatever order the members stand.
+            // Independent of the order of members.
             let sum = element.inside(*members).fold(0u64, |sum, member| {
                 let mut own = state.build_hasher();
                 member.name().hash(&mut own);
@@ -131,7 +131,7 @@ fn hash(element: Element<'_>, hasher: &mut impl Hasher, state: &RandomState) {
     }
 }
 
-/// The same for numbers that are mathematically equal.
+/// Equal for numbers that are mathematically equal.
 #[expect(clippy::cast_possible_truncation, reason = "a whole number of 63 bits")]
 fn bits(number: &Number) -> u64 {
     /// 2 to the 63rd.
@@ -143,7 +143,7 @@ fn bits(number: &Number) -> u64 {
         Some(number) if number.fract() == 0.0 && (-END..END).contains(&number) => {
             (number as i64).cast_unsigned()
         }
-        // Integers above, too: what is equal to one is the nearest number with a fraction.
+        // Larger integers, too: the equal value is the nearest floating-point number.
         Some(number) => number.to_bits(),
         None => 0,
     }

@@ -1,20 +1,20 @@
-//! Reading a text into a [`Document`], in one pass.
+//! Parses a text into a [`Document`], in one pass.
 
 use super::{DEPTH, Data, Document, Span, Unread, VALUES, mark};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 use std::fmt;
 
-/// Bytes of an index in a path, about.
+/// Approximate length of an index in a path, in bytes.
 const INDEX: usize = 8;
-/// What is said of a text with more values than a document holds.
+/// Explanation for a text with more values than a document can hold.
 const MANY: &str = "the body exceeds the budget of the validation: too many values";
 
 impl<'t> Document<'t> {
     /// Reads a text.
     ///
     /// # Errors
-    /// What is wrong with it and where, without a word of what stands there.
+    /// Fault and location, without quoting the text.
     pub(crate) fn parse(bytes: &'t [u8]) -> Result<Self, Unread> {
         let mut document = Self::default();
         match document.read(bytes) {
@@ -32,8 +32,8 @@ impl<'t> Document<'t> {
             format!("not JSON at line {line} column {column}: invalid UTF-8")
         })?;
         self.text = text;
-        // Each value stands behind one of these, or is the first. A list that had to grow would
-        // for a moment be there twice.
+        // Each value except the first follows one of these bytes. A list that has to grow would
+        // temporarily take twice the memory.
         let before = |b: &&u8| matches!(**b, b',' | b'[' | b'{');
         let most = bytes.iter().filter(before).count() + 1;
         self.entries = Vec::with_capacity(most.min(VALUES));
@@ -50,13 +50,13 @@ impl<'t> Document<'t> {
     }
 }
 
-/// Reads one value into the list.
+/// Parses one value into the list.
 struct Seed<'d, 't> {
     document: &'d mut Document<'t>,
     name: Span,
     mark: u32,
     depth: usize,
-    /// Bytes of the path to the value, about.
+    /// Approximate length of the path to the value, in bytes.
     path: usize,
 }
 
@@ -67,12 +67,12 @@ impl<'t> Seed<'_, 't> {
         Ok(())
     }
 
-    /// Whether there is room for one more value.
+    /// Whether one more value fits.
     fn room<E: Error>(&self) -> Result<(), E> {
         if self.document.entries.len() < VALUES { Ok(()) } else { Err(E::custom(MANY)) }
     }
 
-    /// Levels that are left below this one.
+    /// Remaining levels below this one.
     fn below<E: Error>(&self) -> Result<usize, E> {
         self.room()?;
         let deep = || E::custom(format_args!("nested deeper than {DEPTH} levels"));
@@ -159,7 +159,7 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
     }
 }
 
-/// Reads the name of a member, and gives its mark as well.
+/// Parses the name of a member; returns its hash, too.
 struct Name<'d, 't>(&'d mut Document<'t>);
 
 impl<'t> DeserializeSeed<'t> for Name<'_, 't> {

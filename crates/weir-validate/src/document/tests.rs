@@ -1,4 +1,4 @@
-//! Tests of documents: what is read, found, equal and refused.
+//! Tests of documents: parsing, lookup, equality, rejection.
 
 use super::compare::Key;
 use super::*;
@@ -126,7 +126,7 @@ fn equal_is_what_is_equal_as_json() {
     assert!(Document::of(&json!(1)).root().equals_value(&json!(1.0)));
 }
 
-/// Schemas with every keyword that looks into values.
+/// Schemas with every keyword that applies to nested values.
 fn schemas() -> Vec<Value> {
     vec![
         json!({"type": "object", "required": ["a"], "additionalProperties": false,
@@ -152,7 +152,7 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// Values that schemas above tell apart, some with more members than few.
+/// Values that the schemas above distinguish; some have more than `FEW` members.
 fn telling() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),
@@ -175,7 +175,7 @@ fn telling() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Where and what is wrong, in some order.
+/// Locations and explanations, sorted.
 fn told(errors: jsonschema::ErrorIterator<'_>) -> Vec<(String, String)> {
     let told = |error: jsonschema::ValidationError<'_>| {
         (error.instance_path().to_string(), error.masked_with("it").to_string())

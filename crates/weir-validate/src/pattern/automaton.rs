@@ -1,7 +1,7 @@
-//! Runs of a pattern against a text, with their steps counted: the lazy automaton of `regex-automata`,
-//! followed byte by byte. A transition that is known is a look into a table; one that is not takes
-//! steps for each state of the pattern that the library visits for it. Each thread keeps what it has
-//! computed, up to a fixed size.
+//! Matches a pattern against a text and counts the steps: the lazy automaton of `regex-automata`,
+//! followed byte by byte. A known transition is a table lookup; an unknown one takes steps for each
+//! state of the pattern that the library visits. Each thread caches computed transitions, up to a
+//! fixed size.
 
 use super::super::budget::charge;
 use foldhash::fast::RandomState;
@@ -14,46 +14,46 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Largest compiled pattern, in bytes: as in `regex`.
+/// Maximum size of a compiled pattern, in bytes: as in `regex`.
 const PATTERN_BYTES: usize = 10 << 20;
-/// Bytes that a thread keeps of one pattern, and of all.
+/// Bytes that a thread caches, for one pattern and for all.
 const KEPT: usize = 256 << 10;
 const KEPT_OF_ALL: usize = 8 << 20;
 /// Bytes of text between two charges.
 const BLOCK: usize = 4096;
-/// Bytes of text that take a step where transitions are known.
+/// Bytes of text per step while transitions are known.
 const BYTES_PER_STEP: i64 = 3;
-/// Steps of a transition that is not known, and of each state of the pattern on both sides of it.
+/// Steps of an unknown transition, and of each state of the pattern on both sides of it.
 const NEW: i64 = 40;
 const VISIT: i64 = 3;
-/// Bytes that the library counts for a new state besides its row of transitions and the states of the
-/// pattern in it.
+/// Bytes that the library counts for a new state in addition to its row of transitions and its
+/// states of the pattern.
 const STATE: usize = 45;
-/// Steps of the library's engines for each state of the pattern at each byte, at most.
+/// Maximum number of steps of the library's engines for each state of the pattern at each byte.
 const LIBRARY: i64 = 2;
 
-/// Whose steps a run takes.
+/// The engines whose steps are charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
-    /// Its own.
+    /// This automaton.
     Own,
-    /// Its own, and those of another engine of the library, which may follow all states at each byte.
+    /// This automaton and another engine of the library, which may follow all states at each byte.
     Library,
 }
 
-/// A pattern that runs.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Automaton {
-    /// Tells what is kept of patterns apart.
+    /// Key of the pattern in the caches.
     id: u64,
     dfa: DFA,
-    /// For texts with characters at which the automaton cannot tell whether a word ends.
+    /// For texts with characters at which the automaton cannot detect word boundaries.
     simulation: PikeVM,
 }
 
 impl Automaton {
     /// # Errors
-    /// It is too large.
+    /// The pattern is too large.
     pub(super) fn new(hir: &Hir) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let config = thompson::Config::new()
@@ -75,7 +75,7 @@ impl Automaton {
         Ok(Self { id: NEXT.fetch_add(1, Relaxed), dfa, simulation })
     }
 
-    /// Whether a text matches. Takes steps; `None`: there were not enough.
+    /// Whether a text matches. Takes steps; `None`: budget exhausted.
     pub(super) fn is_match(&self, text: &str, cost: Cost) -> Option<bool> {
         thread_local! {
             static KEPT: RefCell<Kept> = RefCell::default();
@@ -102,7 +102,7 @@ impl Automaton {
         }
     }
 
-    /// Follows all states at each byte. The work is charged for all of the text before.
+    /// Follows all states at each byte. The work for the entire text is charged first.
     fn simulate(&self, text: &str) -> Option<bool> {
         let states = i64::try_from(self.simulation.get_nfa().states().len()).unwrap_or(i64::MAX);
         let length = i64::try_from(text.len() + 1).unwrap_or(i64::MAX);
@@ -113,35 +113,35 @@ impl Automaton {
     }
 }
 
-/// What is said of a pattern that is too large.
+/// Explanation for a pattern that is too large.
 const TOO_LARGE: &str =
     "the pattern is too large: use `minLength` and `maxLength` instead of repetition";
 
-/// How a run ended.
+/// Result of a run.
 enum End {
     /// The text matches, or not.
     Decided(bool),
-    /// There is a character that the automaton knows nothing of.
+    /// The text has a character that the automaton does not support.
     Undecided,
 }
 
-/// What a thread keeps.
+/// The caches of a thread.
 #[derive(Default)]
 struct Kept {
     by_pattern: HashMap<u64, Known, RandomState>,
     bytes: usize,
 }
 
-/// What a thread knows of one pattern.
+/// The cache of one pattern.
 struct Known {
     cache: Cache,
-    /// Bytes in which the library writes which states of the pattern are in one of the automaton: at
-    /// least one for each.
+    /// Bytes in which the library encodes the states of the pattern in a state of the automaton: at
+    /// least one per state.
     sizes: HashMap<LazyStateID, u32, RandomState>,
     largest: u32,
-    /// Bytes that are in the sum of all patterns.
+    /// Bytes of this cache in the sum of all patterns.
     counted: usize,
-    /// Something was computed since then.
+    /// Whether transitions were computed since the last count.
     is_changed: bool,
 }
 
@@ -184,7 +184,8 @@ impl Run<'_> {
             }
             if at == from {
                 state = self.follow(state, bytes.get(at).copied())?;
-                // A match is told one byte late. An empty one in the middle of a character is none.
+                // A match is reported one byte late. An empty match inside a character does not
+                // count.
                 if state.is_match() && text.is_char_boundary(at) {
                     return Some(End::Decided(true));
                 }
@@ -199,7 +200,7 @@ impl Run<'_> {
         }
     }
 
-    /// Passes over bytes as long as transitions are known and lead to nothing special.
+    /// Skips bytes as long as transitions are known and lead to ordinary states.
     fn follow_known(&self, from: LazyStateID, bytes: &[u8], at: &mut usize) -> LazyStateID {
         let mut state = from;
         if state.is_tagged() {
@@ -216,7 +217,7 @@ impl Run<'_> {
         state
     }
 
-    /// Where a byte leads, or the end of the text. Takes steps for what has to be computed.
+    /// The transition of a byte, or of the end of the text. Takes steps for computed transitions.
     fn follow(&mut self, from: LazyStateID, byte: Option<u8>) -> Option<LazyStateID> {
         let Known { cache, sizes, largest, is_changed, .. } = &mut *self.known;
         if let Some(byte) = byte.filter(|_| !from.is_tagged()) {
@@ -231,7 +232,7 @@ impl Run<'_> {
             Some(byte) => self.dfa.next_state(cache, from, byte),
             None => self.dfa.next_eoi_state(cache, from),
         };
-        // It never gives up: how often it may clear its cache is not limited.
+        // The automaton never stops early: the number of cache resets is unlimited.
         let next = next.ok()?;
         if cache.clear_count() != cleared {
             sizes.clear();

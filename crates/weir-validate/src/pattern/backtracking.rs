@@ -1,33 +1,34 @@
-//! Patterns with look-around or back-references, which only backtracking can match. The engine cannot
-//! be interrupted, but stops after so many failed attempts. The work of each attempt is bounded by a
-//! power of the text's length. So attempts are few at first and more as long as the budget pays for as
-//! many of the most costly ones; a long text is refused before it is looked at.
+//! Patterns with look-around or back-references, which only backtracking can match. The engine
+//! cannot be interrupted, but stops after a number of failed attempts. The work of each attempt is
+//! bounded by a power of the text's length. So a match starts with few attempts, and gets more as
+//! long as the budget covers that many attempts of maximum cost; a text that is too long is
+//! rejected before matching.
 
 use super::super::budget::charge_backtracking;
 use fancy_regex::{Error, Expr, Regex, RegexBuilder, RuntimeError};
 
-/// Attempts, stage by stage.
+/// Number of attempts per stage.
 const ATTEMPTS: [usize; 3] = [100, 1_000, 10_000];
-/// Largest compiled part of a pattern, in bytes.
+/// Maximum size of a compiled part of a pattern, in bytes.
 const PART_BYTES: usize = 1 << 20;
-/// Shortest text, in bytes, that the work is computed of.
+/// Minimum text length for computing the work, in bytes.
 const SHORTEST: i64 = 8;
-/// Parts of a pattern, repetitions counted, for each step that an attempt takes at one place of a text.
+/// Parts of a pattern, repetitions included, per step of an attempt at one position of a text.
 const PARTS_PER_STEP: i64 = 4;
 
-/// A pattern that runs.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Backtracking {
     stages: Vec<(i64, Regex)>,
-    /// Steps of one attempt at one place of a text.
+    /// Steps of one attempt at one position of a text.
     steps: i64,
-    /// One attempt may look at each place of a text as often as at all of them, so many times over.
+    /// An attempt may visit each position as often as the text has positions, to this power.
     exponent: u32,
 }
 
 impl Backtracking {
     /// # Errors
-    /// Why it is no pattern.
+    /// Why the pattern is invalid.
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
         let stage = |attempts: usize| {
             let mut builder = RegexBuilder::new(pattern);
@@ -41,7 +42,7 @@ impl Backtracking {
         Ok(Self { stages, steps: 1 + parts(&tree.expr) / PARTS_PER_STEP, exponent })
     }
 
-    /// Whether a text matches. Takes steps; `None`: there were not enough.
+    /// Whether a text matches. Takes steps; `None`: budget exhausted.
     pub(super) fn is_match(&self, text: &str) -> Option<bool> {
         let length = i64::try_from(text.len()).unwrap_or(i64::MAX).max(SHORTEST);
         let attempt = length.saturating_pow(self.exponent).saturating_mul(self.steps);
@@ -60,7 +61,7 @@ impl Backtracking {
     }
 }
 
-/// How many parts a pattern has with its repetitions written out.
+/// Number of parts of a pattern with its repetitions expanded.
 fn parts(expr: &Expr) -> i64 {
     let below = expr.children_iter().map(parts).fold(1, i64::saturating_add);
     match expr {
@@ -73,8 +74,8 @@ fn parts(expr: &Expr) -> i64 {
     }
 }
 
-/// How often one attempt may look at a text of length n: n to this power. It passes over the text once;
-/// look-around in a repetition may do so at each place.
+/// Exponent of the work of one attempt on a text of length n: n to this power. An attempt passes
+/// over the text once; look-around in a repetition may do so at each position.
 fn exponent(expr: &Expr) -> u32 {
     match expr {
         Expr::Empty
@@ -87,7 +88,7 @@ fn exponent(expr: &Expr) -> u32 {
         Expr::Group(inner) => exponent(inner),
         Expr::LookAround(inner, _) | Expr::AtomicGroup(inner) => exponent(inner),
         Expr::Repeat { child, .. } => 1 + looks(child),
-        // ECMA-262 has nothing else.
+        // ECMA-262 has no other expressions.
         _ => 3,
     }
 }

@@ -1,11 +1,11 @@
-//! Tests of patterns: they match what the library's engine matches, and never take more than the budget.
+//! Tests of patterns: they match exactly like the library's engine, and never exceed the budget.
 
 use super::super::budget;
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-/// Whether a text matches, within so many steps.
+/// Whether a text matches, within this number of steps.
 fn within(steps: i64, pattern: &str, text: &str) -> Option<bool> {
     let pattern = Pattern::new(pattern).expect("a pattern");
     budget::within(steps, i64::MAX, || pattern.is_match(text)).flatten()
@@ -15,7 +15,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
     within(8_000_000, pattern, text).expect("within the budget")
 }
 
-/// What the library says.
+/// The result of the library.
 fn reference(pattern: &str, text: &str) -> bool {
     jsonschema::draft202012::new(&json!({"pattern": pattern}))
         .expect("a schema")
@@ -88,7 +88,7 @@ proptest! {
 
     #[test]
     fn any_pattern_is_one_or_none(pattern in r"(\^|)([abé.\\()\[\]{}|*+?$1,2-]|\(\?=|\(\?!|\(\?<!){0,9}(\$|)") {
-        // No panic; what compiles matches as with the library.
+        // No panic; compiled patterns match like those of the library.
         if let Ok(ours) = Pattern::new(&pattern)
             && let Ok(theirs) = jsonschema::draft202012::new(&json!({"pattern": pattern}))
         {
@@ -115,7 +115,7 @@ fn look_around_at_both_ends_takes_no_backtracking() {
     }
 }
 
-/// A text of two letters without an order that an automaton could keep.
+/// A text of two letters without a period that an automaton could cache.
 fn mixed(length: usize) -> String {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let letter = |_| {

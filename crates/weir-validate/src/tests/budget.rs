@@ -1,5 +1,5 @@
-//! Tests of budgets: what multiplies work or memory is given up, in both passes; all else is
-//! compared as before.
+//! Tests of budgets: schemas that multiply work or memory are aborted, in both passes; all others
+//! are validated as before.
 
 use super::{Body, SCHEMA, compiled, schemas};
 use crate::document::VALUES;
@@ -51,26 +51,26 @@ fn a_schema_that_doubles_the_work_with_each_level_is_given_up() {
     let content = content(doubling());
     let nested = |leaf: &str| nested(50, "{\"a\":", leaf, "}");
     assert_eq!(content.check(nested("1").as_bytes()), Ok(()));
-    // Without a budget this would go on for 3 to the 50th.
+    // Without a budget this would take 3 to the 50th steps.
     assert!(is_over_budget(&content, &nested("\"x\"")));
-    // The next one begins anew.
+    // The next validation has a new budget.
     assert_eq!(content.check(nested("1").as_bytes()), Ok(()));
 }
 
 #[test]
 fn the_errors_of_branches_are_bounded() {
-    // A list of which each item is wrong in every branch, which are kept as a tree.
+    // A list whose items are all invalid in every branch; the errors are kept as a tree.
     let branches: Vec<_> = (0..20).map(|i| json!({"required": [format!("m{i}")]})).collect();
     let list = content(json!({"items": {"oneOf": branches}}));
     let found = violations(&list, &format!("[{}{{}}]", "{},".repeat(100_000)));
     assert_eq!(found.len(), MAX_VIOLATIONS);
     assert_eq!((found[3].pointer.as_str(), found[3].place), ("/3", Place::Body));
-    // Errors that copy what `not` says.
+    // Errors that copy the schema of `not`.
     let long: Vec<_> = (0..2000).map(|i| json!({"const": format!("{i:0>100}")})).collect();
     let list = content(json!({"items": {"not": {"not": {"anyOf": long}}}}));
     let found = violations(&list, &format!("[{}1]", "1,".repeat(900)));
     assert!((5..=MAX_VIOLATIONS).contains(&found.len()), "{}", found.len());
-    // Names of which none is expected, by branches.
+    // Unexpected names, in every branch.
     let branches: Vec<_> = (0..200)
         .map(|i| json!({"additionalProperties": false, "properties": {format!("p{i}"): true, "q": true}}))
         .collect();
@@ -124,7 +124,7 @@ fn lists_without_equals_are_found_in_any_order_and_size() {
         (0..20_000).map(|i| format!("{{\"a\":{i},\"b\":[1,\"{i}\"]}}")).collect();
     assert!(unique(&format!("[[{}]]", many.join(","))));
     assert!(!unique(&format!("[[{},{}]]", many.join(","), "{\"b\":[1.0,\"77\"],\"a\":77.0}")));
-    // Integers that are the same as floating-point numbers.
+    // Integers that are equal to floating-point numbers.
     let large: Vec<String> = (0..5000).map(|i| (u64::MAX / 2 - i).to_string()).collect();
     assert!(unique(&format!("[[{}]]", large.join(","))));
     assert!(!unique(&format!("[[{},{}]]", large.join(","), large[2500])));
@@ -158,7 +158,7 @@ fn long_names_are_matched_each_by_itself() {
     assert_eq!(content.check(format!("[\"{good}\", \"{good}\"]").as_bytes()), Ok(()));
     let found = violations(&content, &format!("[\"{good}\", \"{bad}\", \"{good}\\n\"]"));
     assert_eq!(found.iter().map(|v| v.pointer.as_str()).collect::<Vec<_>>(), ["/1", "/2"]);
-    // The same place in memory, perhaps.
+    // Possibly at the same address.
     for text in [&good, &bad, &good] {
         assert_eq!(content.check(format!("[\"{text}\"]").as_bytes()).is_ok(), text == &good);
     }
@@ -177,7 +177,7 @@ fn a_pattern_that_is_given_up_refuses_and_says_so() {
         format!("{{\"text\": \"{long}y\", \"z\": \"{}\"}}", "z".repeat(1 << 20)),
     ];
     for body in bodies {
-        // Whatever is said of it: no panic, and bounded.
+        // Any result is valid, but no panic, and bounded work.
         let _ = content.check(body.as_bytes());
     }
 }
@@ -187,7 +187,7 @@ fn forms_and_queries_with_too_many_fields_are_over_budget() {
     let schemas = schemas(&json!({"properties": {"p": {"type": "integer"}}}));
     let range = "application/x-www-form-urlencoded".to_owned();
     let form = Body(Content { range, check: BodyCheck::Form(SCHEMA) }, schemas.clone());
-    // Fields behind the last one that is looked at would pass as they are.
+    // Fields after the last validated one would pass unvalidated.
     let fields: String = (0..10_000).map(|i| format!("f{i}&")).collect();
     assert!(is_over_budget(&form, &format!("{fields}p=x")));
     assert!(form.check(&vec![b'x'; MAX_BODY_BYTES + 1]).is_err());
