@@ -1,10 +1,10 @@
-//! Masks of bodies: values that are replaced before a body is recorded.
+//! Redaction of bodies: values are replaced before a body is recorded.
 //!
-//! Of JSON, what stands at a path is replaced where it stands, under every name that is the same,
-//! so that a duplicate hides nothing; paths that need a tree have the body written anew. Of a form,
-//! every field is masked that has the last name of a path in its own, as `number`, `card.number` or
-//! `card[number]` have of `$.card.number`. What cannot be read for certain is an error: it must not
-//! be recorded.
+//! In JSON, the value at a path is replaced in place, under every duplicate of its name, so that a
+//! duplicate cannot hide it; with paths that need a tree, the body is rewritten. In a form, a field
+//! is masked if its name contains the last name of a path: `number`, `card.number` and
+//! `card[number]` match `$.card.number`. A body that cannot be parsed with certainty is an error
+//! and must not be recorded.
 
 use crate::map::pass::{self, Ranges, Wanted};
 use crate::map::path::{self, Path, Step};
@@ -22,9 +22,9 @@ pub struct BodyMask {
     wanted: Wanted,
     /// Other paths.
     tree: Vec<JsonPath>,
-    /// Last names, which are masked in forms.
+    /// Last names of the paths, which are masked in forms.
     names: Vec<String>,
-    /// A path has no name at its end: no form can be masked.
+    /// A path does not end in a name: forms cannot be masked.
     unnamed: bool,
 }
 
@@ -33,12 +33,12 @@ pub struct BodyMask {
 #[error("the body cannot be read")]
 pub struct Unreadable;
 
-/// What masking a path takes.
+/// Cost of masking a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathCost {
     /// One pass.
     Pass,
-    /// A tree of the whole body.
+    /// A tree of the entire body.
     Tree,
 }
 
@@ -53,7 +53,7 @@ impl BodyMask {
     /// Adds a path.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The path is invalid: the fault.
     pub fn add(&mut self, text: &str) -> Result<PathCost, String> {
         let (cost, name) = match path::parse(text)? {
             Path::Steps(steps) => {
@@ -82,15 +82,15 @@ impl BodyMask {
         self.paths.is_empty()
     }
 
-    /// Whether masking JSON takes a tree of the whole.
+    /// Whether masking JSON needs a tree of the entire body.
     pub fn needs_tree(&self) -> bool {
         !self.tree.is_empty()
     }
 
-    /// A JSON body with what is masked replaced by `"***"`.
+    /// A JSON body with masked values replaced by `"***"`.
     ///
     /// # Errors
-    /// It is no JSON as a whole.
+    /// The body is not valid JSON.
     pub fn json<'b>(&self, body: &'b [u8]) -> Result<Cow<'b, [u8]>, Unreadable> {
         let text = std::str::from_utf8(body).map_err(|_| Unreadable)?;
         let mut ranges = Ranges::new(text);
@@ -111,7 +111,7 @@ impl BodyMask {
         if self.needs_tree() { self.in_tree(&masked).map(Cow::Owned) } else { Ok(masked) }
     }
 
-    /// A tree knows the last of duplicate names only, so that nothing hides in what is written.
+    /// A tree has only the last of duplicate names, so the output cannot contain the others.
     fn in_tree(&self, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
         let mut tree: Value = serde_json::from_slice(body).map_err(|_| Unreadable)?;
         let mut pointers = Vec::new();
@@ -120,7 +120,7 @@ impl BodyMask {
             pointers.extend(located.locations().map(|location| location.to_json_pointer()));
         }
         for pointer in pointers {
-            // What lies within something that is masked already is gone.
+            // A value inside an already masked value no longer exists.
             if let Some(value) = tree.pointer_mut(&pointer) {
                 *value = Value::from(MASKED);
             }
@@ -131,13 +131,14 @@ impl BodyMask {
     /// A form (`application/x-www-form-urlencoded`) with the values of masked fields replaced.
     ///
     /// # Errors
-    /// A path has no name that a field could have, or it is no form: clients say so of anything.
+    /// A path does not end in a name, or the body is not a form: clients declare any body as a
+    /// form.
     pub fn form(&self, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
         if self.unnamed || body.iter().any(|byte| is_never_in_form(*byte)) {
             return Err(Unreadable);
         }
         let mut out = Vec::with_capacity(body.len());
-        // Some servers take a semicolon for a separator, too.
+        // Some servers also accept a semicolon as separator.
         for field in body.split_inclusive(|byte| matches!(byte, b'&' | b';')) {
             let (value, end) = match field {
                 [value @ .., end @ (b'&' | b';')] => (value, Some(*end)),
@@ -163,8 +164,8 @@ impl BodyMask {
     }
 }
 
-/// Bytes that stand in a form only escaped (WHATWG URL section 5.2) and of which JSON, XML and text
-/// have some.
+/// Bytes that a form contains only in escaped form (WHATWG URL section 5.2), and that JSON, XML and
+/// text usually contain.
 fn is_never_in_form(byte: u8) -> bool {
     matches!(byte, b'{' | b'}' | b'"' | b'<' | b'>') || !byte.is_ascii_graphic()
 }
@@ -175,7 +176,7 @@ fn push_masked(out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The name at the end of a path that is no plain one, where it is written plainly.
+/// The plainly written name at the end of a path that is not singular.
 fn last_name(path: &str) -> Option<String> {
     let name = path.rsplit('.').next()?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
@@ -262,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is masked in the text is what would be masked in a tree of it, and nothing else.
+        /// Masking in the text and masking in a tree have the same result.
         #[test]
         fn a_mask_does_what_it_would_do_to_a_tree(
             body in document(),

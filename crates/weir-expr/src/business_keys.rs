@@ -1,8 +1,8 @@
-//! Business keys: what a transaction is called by those whose business it is.
+//! Business keys: indexed values that identify a transaction to its users.
 //!
-//! They are read from what was recorded, not while a request is served: paths first from the
-//! request's body, then from the answer's; expressions from the request's head. Bodies may be
-//! truncated: what stands before the cut is found, unless a path needs a tree of the whole.
+//! Keys are extracted from the record, not while a request is served: paths first from the
+//! request's body, then from the response's; expressions from the request's head. Bodies may be
+//! truncated: values before the cut are found, unless a path needs a tree of the entire body.
 
 mod view;
 
@@ -16,18 +16,18 @@ use serde_json::Value;
 use serde_json_path::JsonPath;
 use std::borrow::Cow;
 
-/// Most keys of a configuration.
+/// Maximum number of keys in a configuration.
 pub const KEYS: usize = 16;
-/// Most values of one key in one transaction; more are left out.
+/// Maximum number of values of a key in a transaction; further ones are left out.
 pub const VALUES: usize = 16;
-/// Longest value in bytes; of a longer one the beginning is taken.
+/// Maximum length of a value in bytes; longer values are truncated.
 pub const VALUE_LENGTH: usize = 256;
 
 /// The keys under `tracker.keys`, compiled.
 #[derive(Default)]
 pub struct BusinessKeys {
     keys: Vec<BusinessKey>,
-    /// What one pass over a body looks for.
+    /// Paths to be found in one pass over a body.
     wanted: Wanted,
     slots: usize,
     needs_tree: bool,
@@ -36,7 +36,7 @@ pub struct BusinessKeys {
 
 struct BusinessKey {
     name: String,
-    /// As written, to tell whether it changed.
+    /// As written, to detect changes.
     text: String,
     reader: Reader,
 }
@@ -57,7 +57,7 @@ impl Source {
     /// A JSONPath (RFC 9535).
     ///
     /// # Errors
-    /// What is wrong with it, in one sentence.
+    /// The fault, in one sentence.
     pub fn path(text: &str) -> Result<Self, String> {
         Ok(Self(match path::parse(text)? {
             Path::Steps(steps) => Reader::Steps(steps, 0),
@@ -65,10 +65,10 @@ impl Source {
         }))
     }
 
-    /// A CEL expression on what is recorded of a request.
+    /// A CEL expression on the recorded request.
     ///
     /// # Errors
-    /// What is wrong with it, in one sentence.
+    /// The fault, in one sentence.
     pub fn expression(text: &str) -> Result<Self, String> {
         let expr = Expr::compile(text, &["request", "consumer"])?;
         if expr.refers_to_member("request", "path") {
@@ -77,7 +77,7 @@ impl Source {
         Ok(Self(Reader::Expr(expr)))
     }
 
-    /// Whether it needs a tree of a whole body.
+    /// Whether the source needs a tree of the entire body.
     pub fn needs_tree(&self) -> bool {
         matches!(self.0, Reader::Tree(_))
     }
@@ -94,7 +94,7 @@ impl std::fmt::Debug for BusinessKeys {
 }
 
 impl BusinessKeys {
-    /// Adds a key; names are unique and no more than [`KEYS`], which the configuration checks.
+    /// Adds a key. The configuration ensures that names are unique and at most [`KEYS`].
     pub fn add(&mut self, name: &str, text: &str, source: Source) {
         let Source(mut reader) = source;
         match &mut reader {
@@ -110,12 +110,12 @@ impl BusinessKeys {
         self.keys.push(BusinessKey { name, text, reader });
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Their names, in the order in which they are written.
+    /// Names of the keys, in the order of definition.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| key.name.as_str())
     }
@@ -125,10 +125,10 @@ impl BusinessKeys {
         self.keys.iter().map(|key| (key.name.as_str(), key.text.as_str()))
     }
 
-    /// The keys of a transaction, at most [`VALUES`] of a name, none longer than
-    /// [`VALUE_LENGTH`]. A path is looked for in the request's body, and where that has none in
-    /// the answer's. Bodies are as they were sent, without their content encoding; what is no
-    /// JSON has no keys. Strings, numbers and booleans are values; lists, objects and null are not.
+    /// The keys of a transaction: at most [`VALUES`] per name, none longer than [`VALUE_LENGTH`]. A
+    /// path is searched in the request's body, then in the response's. Bodies are as sent, without
+    /// their content coding; a body that is not JSON has no keys. Strings, numbers and booleans are
+    /// values; lists, objects and null are not.
     pub fn extract<'k, 'b>(
         &'k self,
         request: &RequestView<'_>,
@@ -162,7 +162,7 @@ impl BusinessKeys {
         }
     }
 
-    /// Looks in a body for the paths that have not been found before.
+    /// Searches a body for the paths that have not been found yet.
     fn look_in_body<'b>(&self, body: &'b [u8], found: &mut [Vec<Cow<'b, str>>]) {
         let Some(text) = json_text(body) else { return };
         let missing = |values: &Vec<Cow<'_, str>>| values.is_empty();
@@ -193,7 +193,7 @@ impl BusinessKeys {
     }
 }
 
-/// What may be JSON with members or items, up to where it was cut within a character.
+/// The text of a possible JSON object or array, up to a character that was cut.
 fn json_text(body: &[u8]) -> Option<&str> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
     if !matches!(first, b'{' | b'[') {
@@ -205,13 +205,13 @@ fn json_text(body: &[u8]) -> Option<&str> {
     })
 }
 
-/// Whether a value is whole although the text is cut: a number at its end may have had more digits.
+/// Whether a value is complete in a truncated text: a number at its end may be incomplete.
 fn is_whole(raw: &str, text: &str) -> bool {
     raw.as_bytes().as_ptr_range().end < text.as_bytes().as_ptr_range().end
         || raw.ends_with(['"', '}', ']'])
 }
 
-/// Adds a value as it stands in a body.
+/// Adds a value as it occurs in a body.
 fn add_raw<'b>(raw: &'b str, values: &mut Vec<Cow<'b, str>>) {
     let plain = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match plain {

@@ -1,8 +1,8 @@
 //! CEL expressions, compiled once.
 //!
-//! An evaluation builds only what the expression refers to, never the whole request. Its work is
-//! bounded by its size: the language has no loops but comprehensions, and those may be nested
-//! [`COMPREHENSIONS`] deep.
+//! An evaluation builds only the values that the expression refers to, never the entire request.
+//! Its work is bounded by the size of the expression: comprehensions are the only loops of the
+//! language, and may be nested [`COMPREHENSIONS`] deep.
 
 mod uses;
 mod values;
@@ -12,30 +12,30 @@ use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 use uses::Uses;
 
-/// Variables that may be in scope at all.
+/// All variables.
 pub const VARIABLES: [&str; 3] = ["request", "claims", "consumer"];
-/// Longest expression in bytes.
+/// Maximum length of an expression in bytes.
 const LENGTH: usize = 4096;
-/// Deepest nesting of comprehensions (`all`, `exists`, `map`, `filter`).
+/// Maximum nesting of comprehensions (`all`, `exists`, `map`, `filter`).
 const COMPREHENSIONS: usize = 2;
 
 /// The standard library: building it costs more than most evaluations.
 static LIBRARY: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// What expressions may look at. Parts that are absent are simply not in scope.
+/// Values of the variables. Absent values are not in scope.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// `request`: what is known of the request in flight.
+    /// `request`: the request.
     pub request: Option<RequestFacts>,
-    /// `claims`: of the verified token.
+    /// `claims`: claims of the verified token.
     pub claims: Option<Value>,
-    /// `consumer`: its name.
+    /// `consumer`: name of the consumer.
     pub consumer: Option<String>,
-    /// `call`: a call that was counted, where its price is asked for.
+    /// `call`: a metered call, in the expression of a price.
     pub call: Option<CallFacts>,
 }
 
-/// `call` in the expression of a price: each field by its name.
+/// `call` in the expression of a price; each field has the same name there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFacts {
     /// Name of the API.
@@ -44,13 +44,13 @@ pub struct CallFacts {
     pub operation: String,
     /// Name of the consumer.
     pub consumer: String,
-    /// Status of the answer.
+    /// Status of the response.
     pub status: u16,
     /// Bytes of the request body.
     pub request_bytes: u64,
     /// Bytes of the response body.
     pub response_bytes: u64,
-    /// How long it took, in whole milliseconds.
+    /// Duration in whole milliseconds.
     pub duration_ms: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct RequestFacts {
     pub headers: Vec<(String, String)>,
 }
 
-/// A compiled expression; a copy shares it.
+/// A compiled expression; copies share it.
 #[derive(Clone)]
 pub struct Expr(Arc<Compiled>);
 
@@ -92,10 +92,10 @@ impl std::fmt::Debug for Expr {
 }
 
 impl Expr {
-    /// Compiles `source`; only the variables named may be used.
+    /// Compiles `source`; only `variables` may be used.
     ///
     /// # Errors
-    /// What is wrong, in one sentence, when the text is no expression or names another variable.
+    /// The text is no expression, or names another variable: the fault in one sentence.
     pub fn compile(source: &str, variables: &[&str]) -> Result<Self, String> {
         if source.len() > LENGTH {
             return Err(format!("the expression exceeds {LENGTH} bytes"));
@@ -136,28 +136,28 @@ impl Expr {
         Ok(Self(Arc::new(Compiled { source: source.to_owned(), program, uses })))
     }
 
-    /// The text it was compiled from.
+    /// The source text.
     pub fn source(&self) -> &str {
         &self.0.source
     }
 
-    /// Whether it refers to this variable (`request`, `claims`, `consumer`): what it does not
-    /// refer to need not be in the scope.
+    /// Whether the expression refers to this variable (`request`, `claims`, `consumer`); other
+    /// variables need not be in the scope.
     pub fn refers_to(&self, variable: &str) -> bool {
         self.0.uses.get(variable).is_some()
     }
 
-    /// Whether it may look at this member of a variable.
+    /// Whether the expression may refer to this member of a variable.
     pub(crate) fn refers_to_member(&self, variable: &str, member: &str) -> bool {
         self.0.uses.get(variable).is_some_and(|uses| uses.get(member).is_some())
     }
 
-    /// Whether it holds. An error, a missing member or another type than boolean does not hold.
+    /// Whether the result is true. Errors, missing members and other types than boolean are false.
     pub fn holds(&self, scope: &Scope) -> bool {
         matches!(self.evaluate(scope), Some(cel::Value::Bool(true)))
     }
 
-    /// Its value as JSON; `None` when evaluation fails (a missing member) or gives null.
+    /// The result as JSON; `None` if evaluation fails (a missing member) or the result is null.
     pub fn value(&self, scope: &Scope) -> Option<Value> {
         let value = self.evaluate(scope)?.json().ok()?;
         (!value.is_null()).then_some(value)
@@ -181,7 +181,7 @@ impl Expr {
     }
 }
 
-/// The parser's message without the list of every token that could have come.
+/// The parser's message without the list of possible tokens.
 fn plain(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = line.split(" expecting ").next().unwrap_or_default();

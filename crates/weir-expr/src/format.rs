@@ -1,7 +1,7 @@
 //! Rendering JSON texts in the formats of a response.
 //!
-//! Both formats are written from the tokens of the text: member order and the digits of numbers stay,
-//! and nothing recurses. [`crate::xml`] describes the XML.
+//! Both formats are written from the tokens of the text: the order of members and the digits of
+//! numbers are preserved, and there is no recursion. [`crate::xml`] describes the XML.
 
 use crate::json_tokens::{Token, break_line, tokens};
 use crate::xml::{self, XmlWriting};

@@ -1,4 +1,4 @@
-//! The tokens of a JSON text: members in their order, numbers with their digits.
+//! The tokens of a JSON text: members in order, numbers with their digits.
 
 /// A token of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Compiled expressions: values that are parsed once, with the configuration, and evaluated on
 //! requests and records.
 //!
-//! [`Expr`] is a CEL expression, [`map::JsonMap`] a structural map of JSON, [`body_mask::BodyMask`] the
-//! paths that are masked, [`business_keys::BusinessKeys`] the keys of a transaction, [`price::Price`] the
-//! price of a call. [`xml`] and [`format`] convert between XML and JSON.
+//! [`Expr`] is a CEL expression, [`map::JsonMap`] a structural map of JSON, [`body_mask::BodyMask`]
+//! the paths to redact, [`business_keys::BusinessKeys`] the keys of a transaction, [`price::Price`]
+//! the price of a call. [`xml`] and [`format`] convert between XML and JSON.
 
 pub mod body_mask;
 pub mod business_keys;

@@ -1,8 +1,8 @@
 //! Structural maps from JSON to JSON.
 //!
 //! Paths of names and indexes are copied as byte ranges in one pass over the body, without a tree
-//! of it (`pass`); paths with other selectors are asked of a tree. Both see the last of
-//! duplicate names, keep types, and refuse a body that is not valid JSON as a whole.
+//! (`pass`); paths with other selectors are evaluated on a tree. Both use the last of duplicate
+//! names, preserve types, and reject a body that is not entirely valid JSON.
 
 pub(crate) mod pass;
 pub(crate) mod path;
@@ -18,16 +18,16 @@ use template::Out;
 /// A compiled map: a JSON structure whose leaves are RFC 9535 paths into the body, literals
 /// (`{literal: "$5"}`) or expressions on the request (`{cel: "request.path.id"}`).
 ///
-/// Numbers, booleans and null stand for themselves. A member whose singular path or expression
-/// gives nothing is left out; in an array, and at the top, it is null. A path that is not singular
-/// gives an array.
+/// Numbers, booleans and null are constants. A member whose singular path or expression has no
+/// result is left out; in an array, and at the top level, the result is null. A path that is not
+/// singular produces an array.
 #[derive(Debug)]
 pub struct JsonMap {
     out: Out,
     wanted: Wanted,
-    /// Number of leaves read in one pass.
+    /// Number of leaves that are read in one pass.
     slots: usize,
-    /// Paths that are asked of a tree, and whether each is singular.
+    /// Paths that are evaluated on a tree, and whether each is singular.
     tree: Vec<TreePath>,
     reads_request: bool,
 }
@@ -39,20 +39,20 @@ struct TreePath {
     singular: bool,
 }
 
-/// Why a body could not be mapped.
+/// Why a body cannot be mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// The body is not JSON: what is wrong and where, without quoting the body.
+    /// The body is not JSON: fault and location, without quoting the body.
     #[error("the body is not valid JSON: {0}")]
     Malformed(String),
 }
 
-/// Why a template is no map.
+/// Why a template is not a map.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MapFault {
     /// Member names and indexes from the top of the template to the faulty leaf.
     pub at: Vec<String>,
-    /// What is wrong and what would be right.
+    /// Fault and remedy.
     pub message: String,
 }
 
@@ -75,14 +75,14 @@ impl JsonMap {
         self.reads_request
     }
 
-    /// Whether an expression refers to this variable (`request`, `claims`, `consumer`), so that
-    /// the scope needs it.
+    /// Whether an expression refers to this variable (`request`, `claims`, `consumer`), which is
+    /// then needed in the scope.
     pub fn refers_to(&self, variable: &str) -> bool {
         self.out.refers_to(variable)
     }
 
-    /// Whether a leaf needs a tree of the whole body (filters, wildcards, descendants) rather
-    /// than one pass over its bytes.
+    /// Whether a leaf needs a tree of the entire body (filters, wildcards, descendants) instead of
+    /// one pass over its bytes.
     pub fn needs_tree(&self) -> bool {
         !self.tree.is_empty()
     }
@@ -93,10 +93,10 @@ impl JsonMap {
     }
 
     /// Maps `body` and appends the result to `out` as JSON. A map that does not read the body
-    /// does not look at it.
+    /// ignores it.
     ///
     /// # Errors
-    /// The body is not JSON; `out` is then as it was.
+    /// The body is not JSON; `out` is then unchanged.
     pub fn apply(&self, body: &[u8], scope: &Scope, out: &mut Vec<u8>) -> Result<(), MapError> {
         let mut slots = Slots::new(self.slots);
         let mut tree = Value::Null;
@@ -117,7 +117,7 @@ impl JsonMap {
     }
 }
 
-/// What is wrong and where; serde_json quotes nothing of the body in syntax errors.
+/// Fault and location; syntax errors of serde_json do not quote the body.
 fn malformed(error: &serde_json::Error) -> MapError {
     MapError::Malformed(error.to_string())
 }

@@ -1,53 +1,53 @@
-//! What a call costs.
+//! Prices of calls.
 //!
-//! What one call costs by itself (`per_call`, `per_kib`, `cel`) is computed when it is counted, by
-//! the price in force then. Tiers depend on how many calls a consumer has made in the period of an
-//! invoice, so they are computed when that is made.
+//! The part of the price that depends on the call alone (`per_call`, `per_kib`, `cel`) is computed
+//! when the call is counted, with the price valid at that time. Tiers depend on the number of calls
+//! of a consumer in the period of an invoice, so they are computed with the invoice.
 
 use crate::expr::{CallFacts, Expr, Scope};
 use serde_json::Value;
 use weir_model::Amount;
 
-/// Most decimals of a configured price, so that a price for a KiB is exact for a byte.
+/// Maximum decimals of a configured price, so that a price per KiB is exact for a byte.
 pub const PRICE_DECIMALS: u32 = 8;
 
 /// The price of a plan.
 #[derive(Clone, Debug)]
 pub struct Price {
-    /// For each call.
+    /// Price per call.
     pub per_call: Amount,
-    /// For each KiB of request and response bodies, a 1024th of it for a byte.
+    /// Price per KiB of request and response bodies; a byte costs a 1024th.
     pub per_kib: Amount,
-    /// For each call what this gives, a number or a decimal as text (`call` is in scope).
+    /// Expression for the price of a call: a number, or a decimal as text (`call` is in scope).
     pub cel: Option<Expr>,
-    /// For each call by how many there were in the period, ascending. The last has no end.
+    /// Prices per call by the number of calls in the period, ascending. The last tier has no end.
     pub tiers: Vec<Tier>,
-    /// Code of the currency (ISO 4217).
+    /// Currency code (ISO 4217).
     pub currency: String,
-    /// Decimals that a total is rounded to.
+    /// Decimals to which a total is rounded.
     pub decimals: u32,
 }
 
-/// The price of calls from where the tier before ends.
+/// A price tier: calls after the end of the previous tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tier {
-    /// The last call of the period that costs this; `None` if all others do.
+    /// Number of the last call of the period in this tier; `None`: no end.
     pub up_to: Option<u64>,
-    /// For each call.
+    /// Price per call.
     pub per_call: Amount,
 }
 
-/// What one call costs.
+/// The cost of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
-    /// So much.
+    /// The amount.
     pub amount: Amount,
-    /// The expression gave no price: that part counts as nothing.
+    /// The expression had no result: its part counts as zero.
     pub unpriced: bool,
 }
 
 impl Price {
-    /// What a call costs by itself: without tiers.
+    /// The cost of a call without tiers.
     #[must_use]
     pub fn of_call(&self, call: &CallFacts) -> Charge {
         let bytes = call.request_bytes.saturating_add(call.response_bytes);
@@ -60,8 +60,8 @@ impl Price {
         }
     }
 
-    /// What so many calls of a period cost in each tier: calls of the tier, and what they cost.
-    /// Tiers that were not reached are left out.
+    /// The tiers of this number of calls in a period: calls in the tier, and their cost. Tiers that
+    /// were not reached are left out.
     #[must_use]
     pub fn of_tiers(&self, calls: u64) -> Vec<(Tier, u64, Amount)> {
         let mut before = 0;
@@ -78,8 +78,8 @@ impl Price {
     }
 }
 
-/// The price that an expression gave, rounded to 8 decimals, a half away from zero: what a sum of
-/// doubles has beyond is an artefact. `None` if it is no number or below zero.
+/// The result of an expression as a price, rounded to 8 decimals, half away from zero: further
+/// digits of a sum of doubles are artefacts. `None` if the result is not a number, or negative.
 fn given(value: &Value) -> Option<Amount> {
     let amount = match value {
         Value::String(text) => text.parse().ok()?,
@@ -94,7 +94,7 @@ fn given(value: &Value) -> Option<Amount> {
     (amount >= Amount::ZERO).then(|| amount.rounded(PRICE_DECIMALS))
 }
 
-/// By the shortest decimal that stands for the double, what is beyond 18 decimals cut off.
+/// From the shortest decimal representation of the double, truncated to 18 decimals.
 fn from_double(double: f64) -> Option<Amount> {
     let text = double.to_string();
     let end = text.find('.').map_or(text.len(), |point| text.len().min(point + 19));

@@ -1,22 +1,22 @@
-//! The mark that stands for a value that was not recorded, and where it is left in a request.
+//! The placeholder for values that were not recorded, and its location in a request.
 //!
-//! What was masked is gone: a request made of a recorded one must not carry the mark in its place.
+//! Masked values are lost: a request made from a recorded one must not contain the placeholder.
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt::{self, Write as _};
 
-/// What stands for a value that is not recorded.
+/// Placeholder for a value that is not recorded.
 pub const MASKED: &str = "***";
 
-/// The name of the first parameter of a query (without its question mark) whose value is the mark, or
-/// a URL that has a parameter whose value is.
+/// The name of the first parameter in a query (without its question mark) whose value is the
+/// placeholder, or a URL with such a parameter.
 #[must_use]
 pub fn in_query(query: &str) -> Option<String> {
     in_fields(query.as_bytes(), b"&", |value| in_header(value.as_bytes()))
 }
 
-/// Whether the value of a header, or of a query parameter as it stands, is the mark, or a URL in it
-/// has a parameter whose value is.
+/// Whether the value of a header, or of a query parameter as sent, is the placeholder, or contains
+/// a URL with such a parameter.
 #[must_use]
 pub fn in_header(value: &[u8]) -> bool {
     let mut marks = value.windows(MASKED.len()).enumerate();
@@ -24,7 +24,7 @@ pub fn in_header(value: &[u8]) -> bool {
         || marks.any(|(at, mark)| mark == MASKED.as_bytes() && ends_with_equals(&value[..at]))
 }
 
-/// Whether a text ends with an equals sign, however often that is escaped: `=`, `%3D`, `%253D`.
+/// Whether a text ends with an equals sign at any level of escaping: `=`, `%3D`, `%253D`.
 fn ends_with_equals(text: &[u8]) -> bool {
     let Some(mut escape) = text.strip_suffix(b"3D").or_else(|| text.strip_suffix(b"3d")) else {
         return text.ends_with(b"=");
@@ -35,8 +35,8 @@ fn ends_with_equals(text: &[u8]) -> bool {
     escape.ends_with(b"%")
 }
 
-/// Where the mark stands in a body: a JSONPath, the name of a form's field, or `its text` where the
-/// body is neither.
+/// Location of the placeholder in a body: a JSONPath, the name of a form's field, or `its text` for
+/// other bodies.
 #[must_use]
 pub fn in_body(body: &[u8]) -> Option<String> {
     let mut search = Search::default();
@@ -45,7 +45,7 @@ pub fn in_body(body: &[u8]) -> Option<String> {
     if whole || search.found.is_some() {
         return search.found;
     }
-    // A form, or JSON that is not whole.
+    // A form, or incomplete JSON.
     let quoted = || body.windows(5).any(|window| window == b"\"***\"");
     let is_mark = |value: &str| value.trim() == MASKED;
     in_fields(body, b"&;", is_mark).or_else(|| quoted().then(|| "its text".to_owned()))
@@ -60,7 +60,7 @@ fn in_fields(fields: &[u8], separators: &[u8], is_masked: impl Fn(&str) -> bool)
     })
 }
 
-/// The way through a document, and the first mark on it.
+/// The current path in a document, and the first placeholder.
 #[derive(Default)]
 struct Search {
     path: String,
@@ -70,7 +70,7 @@ struct Search {
 impl Search {
     fn name(&mut self, name: &str) {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        // A String takes whatever is written to it.
+        // Writing to a String cannot fail.
         let _ = match !name.is_empty() && name.chars().all(plain) {
             true => write!(self.path, ".{name}"),
             false => write!(self.path, "[{}]", serde_json::Value::from(name)),
@@ -78,7 +78,7 @@ impl Search {
     }
 }
 
-/// A value of the document; every member is visited, those of the same name, too.
+/// A value of the document; every member is visited, including duplicates.
 struct At<'s>(&'s mut Search);
 
 impl<'de> DeserializeSeed<'de> for At<'_> {

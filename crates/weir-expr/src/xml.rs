@@ -1,4 +1,4 @@
-//! XML and JSON: one convention, both ways.
+//! Conversion between XML and JSON, by one convention in both directions.
 //!
 //! ```text
 //! <order id="7">             {"order": {
@@ -9,23 +9,23 @@
 //! </order>                    }}
 //! ```
 //!
-//! An element that has neither attributes nor elements in it is its text, `null` if it has none;
-//! any other is an object: attributes are members with `@` in front, elements are members, those of
-//! the same name one array at the place of the first, and text beside them is `#text`, without white
-//! space around it. A document is an object with the root element as its one member. Written, each
-//! rule holds the other way round. Comments and processing instructions are skipped.
+//! An element with neither attributes nor child elements is its text, or `null` if empty. Any other
+//! element is an object: attributes are members with the prefix `@`, elements are members, elements
+//! of the same name form an array at the position of the first, and text next to them is `#text`,
+//! without surrounding white space. A document is an object with the root element as its only
+//! member. Writing applies the same rules in reverse. Comments and processing instructions are
+//! skipped.
 //!
-//! JSON that came from elsewhere is written without error: a name that is no XML name is made one
-//! (each character that cannot stand in it becomes `_`, and one that cannot begin with what it begins
-//! with gets a `_` in front), items of arrays that are no member's value (the root's, or an array's
-//! within an array) are `item` elements, and control characters, which XML 1.0 does not have, become
-//! U+FFFD.
+//! JSON from other sources is written without errors. A name that is not an XML name is converted:
+//! each invalid character becomes `_`, and a name with an invalid first character gets the prefix
+//! `_`. Items of arrays that are not the value of a member (the root's, or nested arrays) are
+//! `item` elements. Control characters, which XML 1.0 does not allow, become U+FFFD.
 //!
-//! Declarations of namespaces are no members. Without `namespaces`, names are as they are written in
-//! the document, prefix and all. With them, an element of a namespace that has a prefix there is
-//! `prefix:name` whatever prefix the document uses, one of another namespace is `{uri}name`, and one of
-//! none is `name`. When XML is written, names have these prefixes only, all of which are declared by
-//! the root element.
+//! Namespace declarations are not members. Without `namespaces`, names are as written in the
+//! document, including the prefix. With `namespaces`, an element of a namespace with a configured
+//! prefix is `prefix:name`, whatever prefix the document uses; an element of another namespace is
+//! `{uri}name`, and one without a namespace is `name`. Written XML uses the configured prefixes
+//! only, and the root element declares all of them.
 
 mod read;
 mod text;
@@ -35,7 +35,7 @@ pub use read::XmlError;
 pub use write::is_qualified;
 pub(crate) use write::write;
 
-/// A namespace and the prefix that stands for it in configurations.
+/// A namespace and its prefix in configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// Never empty, `xml` or `xmlns`.
@@ -44,27 +44,27 @@ pub struct Namespace {
     pub uri: String,
 }
 
-/// How XML is read as JSON.
+/// Settings for reading XML as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XmlReading {
-    /// Prefixes that names have, whatever those of the document are.
+    /// Prefixes of names, whatever prefixes the document uses.
     pub namespaces: Vec<Namespace>,
-    /// Names of elements that are arrays even if there is only one.
+    /// Names of elements that are always arrays, even if there is only one.
     pub arrays: Vec<String>,
     /// Texts that are JSON numbers, `true` or `false` are read as these.
     pub typed: bool,
 }
 
-/// How JSON is written as XML.
+/// Settings for writing JSON as XML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmlWriting {
     /// Name of the root element.
     pub root: String,
-    /// Prefixes that names may have.
+    /// Prefixes that names may use.
     pub namespaces: Vec<Namespace>,
     /// Content-Type value.
     pub content_type: String,
-    /// Spaces a level; 0 is compact.
+    /// Spaces per level; 0 is compact.
     pub indent: usize,
 }
 

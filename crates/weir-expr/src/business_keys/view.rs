@@ -1,16 +1,16 @@
-//! A request as it was recorded.
+//! A recorded request.
 
 use crate::expr::RequestFacts;
 use crate::url_encoding;
 
-/// What is recorded of a request beside its body. Empty text means absent.
+/// The record of a request without its body. Empty text means absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestView<'a> {
     /// Method.
     pub method: &'a str,
     /// Target with its query, as it was sent.
     pub target: &'a str,
-    /// Header lines as they stand on the wire.
+    /// Header lines in wire format.
     pub head: &'a [u8],
     /// Address of the client.
     pub client: &'a str,
@@ -19,7 +19,7 @@ pub struct RequestView<'a> {
 }
 
 impl RequestView<'_> {
-    /// As expressions see it; the path as it was sent, without parameters of a route.
+    /// The variables of expressions; the path is as sent, without parameters of a route.
     pub(super) fn facts(&self) -> RequestFacts {
         let (path, query) = self.target.split_once('?').unwrap_or((self.target, ""));
         let headers: Vec<(String, String)> = String::from_utf8_lossy(self.head)
@@ -44,7 +44,7 @@ impl RequestView<'_> {
     }
 }
 
-/// A host without its port; an IPv6 address stands in brackets.
+/// A host without its port; an IPv6 address is in brackets.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => name,

@@ -108,7 +108,7 @@ fn only_declared_variables_members_and_functions_compile() {
     assert!(Expr::compile("type(claims.n) == int", &["claims"]).is_ok());
 }
 
-/// Every function that compiles is one that can be evaluated.
+/// Every function that compiles can be evaluated.
 #[test]
 fn accepted_functions_exist() {
     for source in [

@@ -1,13 +1,13 @@
-//! What an expression refers to: variables, and which of their members.
+//! The variables of an expression, and the members that it uses.
 
 use cel::common::ast::{EntryExpr, Expr as Node, LiteralValue, operators};
 use cel::parser::Expression;
 use std::collections::BTreeMap;
 
-/// Members referred to, two levels and more; the empty map at a leaf means all of it.
+/// Used members, at least two levels; an empty map at a leaf means the entire value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Uses {
-    /// All of it, not only the members named.
+    /// The entire value, not only the named members.
     pub(super) all: bool,
     members: BTreeMap<String, Uses>,
 }
@@ -18,12 +18,12 @@ impl Uses {
         self.members.get(name)
     }
 
-    /// Members referred to by name.
+    /// Names of used members.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    /// Whether this member is needed, and what of it (`None`: all).
+    /// Whether this member is needed, and which part of it (`None`: all).
     pub(super) fn wants(&self, name: &str) -> Option<Option<&Uses>> {
         match self.members.get(name) {
             _ if self.all => Some(None),
@@ -56,7 +56,7 @@ const TYPES: [&str; 12] = [
     "uint",
 ];
 
-/// Functions and operators of the standard library that are there without dates.
+/// Functions and operators of the standard library that are available without dates.
 const FUNCTIONS: [&str; 18] = [
     "bool",
     "bytes",
@@ -81,10 +81,10 @@ const FUNCTIONS: [&str; 18] = [
 /// One walk over an expression.
 pub(super) struct Scan<'u, 'e> {
     uses: &'u mut Uses,
-    /// Variables that comprehensions bind around the node at hand.
+    /// Variables bound by comprehensions around the current node.
     bound: Vec<&'e str>,
     depth: usize,
-    /// Deepest nesting of comprehensions seen.
+    /// Deepest nesting of comprehensions so far.
     pub(super) nesting: usize,
     /// A function that is not in the library.
     pub(super) unknown_function: Option<String>,
@@ -106,7 +106,7 @@ impl<'u, 'e> Scan<'u, 'e> {
             Node::Unspecified | Node::Ident(_) | Node::Literal(_) => {}
             Node::Select(select) => self.expression(&select.operand),
             Node::Call(call) => {
-                // Operators have names that are no identifiers.
+                // The names of operators are not identifiers.
                 let name = call.func_name.as_str();
                 if name.starts_with(|c: char| c.is_ascii_alphabetic()) && !FUNCTIONS.contains(&name)
                 {

@@ -1,4 +1,4 @@
-//! From what weir knows to what CEL looks at, no more than an expression refers to.
+//! Conversion of weir's values to CEL, limited to the parts that an expression uses.
 
 use super::uses::Uses;
 use super::{CallFacts, RequestFacts};
@@ -15,14 +15,14 @@ pub(super) const MEMBERS: [&str; 7] =
 pub(super) const FACTS: [&str; 7] =
     ["api", "consumer", "duration_ms", "operation", "request_bytes", "response_bytes", "status"];
 
-/// A member of `call` that is none.
+/// An unknown member of `call`.
 pub(super) fn unknown_fact(uses: &Uses) -> Option<&str> {
     uses.names().find(|name| !FACTS.contains(name))
 }
 
 /// `call`.
 pub(super) fn call(facts: &CallFacts) -> Value {
-    // What does not fit is no number of bytes or milliseconds that occurs.
+    // Larger numbers of bytes or milliseconds do not occur.
     let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
     let members: HashMap<String, Value> = HashMap::from([
         ("api".to_owned(), facts.api.as_str().into()),
@@ -36,7 +36,7 @@ pub(super) fn call(facts: &CallFacts) -> Value {
     members.into()
 }
 
-/// A member of `request` that is none.
+/// An unknown member of `request`.
 pub(super) fn unknown_member(uses: &Uses) -> Option<&str> {
     uses.names().find(|name| !MEMBERS.contains(name))
 }
@@ -71,7 +71,7 @@ fn pairs(pairs: &[(String, String)], uses: Option<&Uses>) -> Value {
     members.into()
 }
 
-/// A JSON value; of an object only the members referred to.
+/// A JSON value; of an object only the used members.
 pub(super) fn json(value: &Json, uses: &Uses) -> Value {
     match value {
         Json::Object(object) => {

@@ -1,26 +1,26 @@
-//! One pass over a body that takes byte ranges and builds nothing else.
+//! One pass over a body that collects byte ranges and builds nothing else.
 //!
-//! Who gets them is a [`Sink`]: maps and business keys want one value for each path ([`Slots`]),
-//! masks every range, also those that a duplicate name hides ([`Ranges`]).
+//! A [`Sink`] receives the ranges: maps and business keys need one value per path ([`Slots`]),
+//! masks every range, including those hidden by a duplicate name ([`Ranges`]).
 
 use super::path::Step;
 use super::scan::{skip, string, white};
 use serde::de::{Error as _, IgnoredAny};
 use std::ops::Range;
 
-/// What is wanted of a value: the value itself, members or items of it.
+/// The requested parts of a value: the value itself, members or items.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// Slots that take the whole value.
+    /// Slots for the entire value.
     take: Vec<usize>,
-    /// Slots anywhere from here on down: a later duplicate name empties them.
+    /// Slots for this value and all nested ones: a later duplicate name empties them.
     below: Vec<usize>,
     names: Vec<(String, Wanted)>,
     indexes: Vec<(usize, Wanted)>,
 }
 
 impl Wanted {
-    /// Asks for the value at `path` to be put into `slot`.
+    /// Requests the value at `path` for `slot`.
     pub(crate) fn add(&mut self, path: &[Step], slot: usize) {
         self.below.push(slot);
         match path {
@@ -42,7 +42,7 @@ impl Wanted {
         }
     }
 
-    /// What is wanted of the member with this name, which is given as it stands in the text.
+    /// The requests below the member with this name; the name is as in the text.
     fn member(&self, quoted: &str) -> Option<&Self> {
         let plain = quoted.get(1..quoted.len() - 1)?;
         let decoded;
@@ -60,7 +60,7 @@ impl Wanted {
     }
 }
 
-/// Values found, as they stand in the body.
+/// Values found, as they occur in the body.
 pub(crate) struct Slots<'b>(Vec<Option<&'b str>>);
 
 impl<'b> Slots<'b> {
@@ -79,13 +79,13 @@ impl<'b> Slots<'b> {
     }
 }
 
-/// Who gets what a pass finds.
+/// Receiver of the values that a pass finds.
 pub(crate) trait Sink<'b> {
     /// A value was found for these slots.
     fn found(&mut self, slots: &[usize], value: &'b str);
 
-    /// A name begins, below which are these slots; what an earlier one of the same name held does
-    /// not count.
+    /// A member begins, below which are these slots; values of an earlier member with the same name
+    /// are dropped.
     fn begin(&mut self, below: &[usize]);
 }
 
@@ -99,7 +99,7 @@ impl<'b> Sink<'b> for Slots<'b> {
     }
 }
 
-/// Every range found, in the order of their ends; one may lie within the one behind it.
+/// Every range found, ordered by end; a range may be nested in the next one.
 pub(crate) struct Ranges<'b> {
     text: &'b str,
     found: Vec<Range<usize>>,
@@ -110,7 +110,7 @@ impl<'b> Ranges<'b> {
         Self { text, found: Vec::new() }
     }
 
-    /// They in the order of their beginnings, without those that lie within another one.
+    /// The ranges ordered by start, without nested ones.
     pub(crate) fn outermost(mut self) -> Vec<Range<usize>> {
         self.found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
         let mut behind = 0;
@@ -132,8 +132,8 @@ impl<'b> Sink<'b> for Ranges<'b> {
     fn begin(&mut self, _: &[usize]) {}
 }
 
-/// Reads `text`, which must be one JSON value and nothing else, into `sink`. Where it is not,
-/// that has what was found before the fault.
+/// Reads `text`, which must be exactly one JSON value, into `sink`. If it is not, `sink` has the
+/// values before the fault.
 pub(crate) fn read<'b>(
     text: &'b str,
     wanted: &Wanted,
@@ -144,12 +144,12 @@ pub(crate) fn read<'b>(
     if end.is_some_and(|end| white(bytes, end) == bytes.len()) {
         return Ok(());
     }
-    // It finds the same once more, and has words for it.
+    // serde_json finds the same fault and has a message for it.
     let found = serde_json::from_str::<IgnoredAny>(text);
     Err(found.err().unwrap_or_else(|| serde_json::Error::custom("not JSON")))
 }
 
-/// Reads a text. Each function takes a place and gives the one behind what it has read; none if
+/// Reads a text. Each function takes a position and returns the one after the parsed part; none if
 /// that is not JSON.
 struct Walk<'s, 'b, S> {
     text: &'b str,
@@ -189,7 +189,7 @@ impl<'b, S: Sink<'b>> Walk<'_, 'b, S> {
             let value = white(bytes, colon + 1);
             let end = match wanted.member(name) {
                 Some(inner) => {
-                    // Of duplicate names the last wins, also where it holds less than the first.
+                    // The last of duplicate names wins, even if it contains less than the first.
                     self.sink.begin(&inner.below);
                     self.value(value, inner)?
                 }

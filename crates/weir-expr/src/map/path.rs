@@ -1,4 +1,4 @@
-//! Telling paths of names and indexes from others (RFC 9535).
+//! Distinguishes paths of names and indexes from others (RFC 9535).
 
 use serde_json_path::JsonPath;
 
@@ -11,18 +11,18 @@ pub(crate) enum Step {
 
 /// A path into the body.
 pub(crate) enum Path {
-    /// Names and indexes from the front.
+    /// Names and indexes from the start.
     Steps(Vec<Step>),
-    /// Anything else.
+    /// Any other path.
     Tree {
         /// The path.
         path: JsonPath,
-        /// It gives at most one value (an index from the end does).
+        /// The path has at most one result (for example an index from the end).
         singular: bool,
     },
 }
 
-/// Reads a path.
+/// Parses a path.
 pub(crate) fn parse(text: &str) -> Result<Path, String> {
     let path = JsonPath::parse(text).map_err(|error| {
         let (reason, position) = (error.message(), error.position());
@@ -53,8 +53,8 @@ fn is_singular(text: &str) -> bool {
     segments(text).is_some()
 }
 
-/// The segments of a singular path that has been parsed already: here it only matters that
-/// nothing else is taken for one.
+/// The segments of a singular path that has already been parsed; any other path must be rejected
+/// here.
 fn segments(text: &str) -> Option<Vec<Segment>> {
     let mut segments = Vec::new();
     let mut rest = text.trim().strip_prefix('$')?.trim_start();
@@ -87,7 +87,7 @@ fn segments(text: &str) -> Option<Vec<Segment>> {
     Some(segments)
 }
 
-/// A quoted name up to its quote, and what follows.
+/// A quoted name up to its quote, and the rest of the text.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut json = String::from("\"");
     let mut chars = text.char_indices();
@@ -95,7 +95,7 @@ fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
         match c {
             c if c == quote => {
                 json.push('"');
-                // Escapes are those of JSON, and `\'`.
+                // JSON escapes, and `\'`.
                 let name = serde_json::from_str(&json).ok()?;
                 return Some((name, &text[at + 1..]));
             }

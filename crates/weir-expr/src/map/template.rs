@@ -1,11 +1,11 @@
-//! The structure a map writes.
+//! The output structure of a map.
 
 use super::path::{self, Path};
 use super::{JsonMap, MapFault, Slots, TreePath, Wanted};
 use crate::expr::{self, Expr, Scope};
 use serde_json::Value;
 
-/// A piece of what is written.
+/// A part of the output.
 #[derive(Debug)]
 pub(super) enum Out {
     /// Members: the name as JSON text with its colon.
@@ -14,15 +14,15 @@ pub(super) enum Out {
     Array(Vec<Out>),
     /// JSON text.
     Constant(String),
-    /// A value taken in one pass.
+    /// A value found in one pass.
     Slot(usize),
-    /// What a path of the tree gives.
+    /// The result of a path on the tree.
     Tree(usize),
-    /// What an expression gives.
+    /// The result of an expression.
     Expr(Expr),
 }
 
-/// What is written from.
+/// The values for the output.
 pub(super) struct Input<'i, 'b> {
     pub(super) slots: &'i Slots<'b>,
     pub(super) tree: &'i Value,
@@ -31,7 +31,7 @@ pub(super) struct Input<'i, 'b> {
 }
 
 impl Out {
-    /// Appends it to `out`; `false` (and nothing appended) when it is absent.
+    /// Appends the part to `out`; `false` (and nothing appended) if it is absent.
     pub(super) fn write(&self, input: &Input<'_, '_>, out: &mut Vec<u8>) -> bool {
         match self {
             Self::Constant(json) => out.extend_from_slice(json.as_bytes()),
@@ -77,7 +77,7 @@ impl Out {
         true
     }
 
-    /// Whether an expression in it refers to this variable.
+    /// Whether one of its expressions refers to this variable.
     pub(super) fn refers_to(&self, variable: &str) -> bool {
         match self {
             Self::Object(members) => members.iter().any(|(_, value)| value.refers_to(variable)),

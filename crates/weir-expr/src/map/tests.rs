@@ -86,7 +86,7 @@ fn constants_literals_and_expressions() {
         RequestFacts { path: vec![("id".to_owned(), "a\"b".to_owned())], ..Default::default() };
     let scope = Scope { request: Some(request), ..Default::default() };
     let mut out = Vec::new();
-    // The body is not looked at.
+    // The body is not read.
     map.apply(b"not json", &scope, &mut out).expect("maps");
     assert_eq!(
         String::from_utf8(out).expect("UTF-8"),
@@ -110,7 +110,7 @@ fn other_paths_use_a_tree() {
     );
 }
 
-/// A tree holds numbers as floating point: what it writes must at least be the same number.
+/// A tree stores numbers as floating point: its output must at least be the same number.
 #[test]
 fn numbers_keep_their_value_in_a_tree() {
     let long = "4".repeat(89) + "2";
@@ -181,7 +181,7 @@ fn depth_does_not_overflow_the_stack() {
     }
 }
 
-/// Small names and few of them, so that paths hit and names repeat.
+/// Few and short names, so that paths match and names repeat.
 pub(crate) fn document() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -212,7 +212,7 @@ pub(crate) fn path() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// One pass gives what a tree gives, for several paths of one map at once.
+    /// One pass has the same results as a tree, for several paths of one map at once.
     #[test]
     fn the_pass_agrees_with_the_tree(body in document(), paths in prop::collection::vec(path(), 1..6)) {
         let template: serde_json::Map<String, Value> =
@@ -229,7 +229,7 @@ proptest! {
         }
     }
 
-    /// Whatever the bytes, the pass accepts what serde_json's tree accepts, and nothing else.
+    /// For any bytes, the pass accepts exactly what serde_json's tree accepts.
     #[test]
     fn the_pass_accepts_what_the_tree_accepts(body in document(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let mut bytes = body.into_bytes();

@@ -6,40 +6,40 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{PrefixDeclaration, QName, ResolveResult};
 use std::collections::HashMap;
 
-/// Most elements within each other.
+/// Maximum nesting of elements.
 const DEPTH: usize = 100;
-/// How much longer than the document its JSON may be: names with long namespaces make it grow.
+/// Maximum ratio of the JSON's length to the document's: names with long namespaces make it grow.
 const GROWTH: usize = 16;
-/// What short documents may grow by whatever they have.
+/// Additional length for short documents.
 const ALLOWANCE: usize = 4096;
 
-/// Why a document cannot be read. The texts quote nothing but names of encodings and entities.
+/// Why a document cannot be read. The messages quote only names of encodings and entities.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
-    /// Its encoding is not known.
+    /// Unknown encoding.
     #[error("unknown encoding `{0}`")]
     Encoding(String),
-    /// It is not in the encoding that it says.
+    /// The document does not have its declared encoding.
     #[error("the document is not {0}")]
     NotIn(&'static str),
-    /// It is not well-formed: what is wrong, and the byte.
+    /// The document is not well-formed: the fault and its byte offset.
     #[error("{what} at byte {at}")]
     Malformed {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
-        /// Offset in its text as UTF-8.
+        /// Offset in the text as UTF-8.
         at: u64,
     },
-    /// It has a document type declaration, which nobody needs and many have been hurt by.
+    /// The document has a document type declaration, which is rarely needed and often an attack.
     #[error("DOCTYPE is not supported")]
     Doctype,
-    /// It refers to an entity that is none of XML's own five.
+    /// The document uses an entity that is not one of XML's predefined five.
     #[error("unknown entity `{0}`")]
     Entity(String),
-    /// More elements within each other than anybody needs.
+    /// The elements are nested too deeply.
     #[error("elements are nested deeper than {DEPTH}")]
     Deep,
-    /// Its JSON would be many times as long.
+    /// The JSON would be many times as long as the document.
     #[error("the names are too long for the content")]
     Growth,
 }
@@ -50,22 +50,22 @@ struct Element {
     attributes: Vec<(String, String)>,
     elements: Vec<Element>,
     text: String,
-    /// Space in its text is kept (`xml:space="preserve"`).
+    /// White space in its text is preserved (`xml:space="preserve"`).
     preserves: bool,
 }
 
 impl Element {
-    /// Bytes of its own names.
+    /// Length of its own names in bytes.
     fn names(&self) -> usize {
         self.name.len() + self.attributes.iter().map(|(name, _)| name.len()).sum::<usize>()
     }
 }
 
 impl XmlReading {
-    /// Appends a document to `out` as JSON. `charset` is what its content type says of it.
+    /// Appends a document to `out` as JSON. `charset` is that of its content type.
     ///
     /// # Errors
-    /// It is not well-formed, or not to be read. `out` may then have a part of it.
+    /// The document is not well-formed, or not accepted. `out` may contain a part of it.
     pub fn read(
         &self,
         bytes: &[u8],
@@ -73,7 +73,7 @@ impl XmlReading {
         out: &mut Vec<u8>,
     ) -> Result<(), XmlError> {
         let text = text::decode(bytes, charset)?;
-        // A namespace is said once and stands in every name: in the tree, and in what is written.
+        // A namespace is declared once, but repeated in every name: in the tree, and in the output.
         let most = text.len().saturating_mul(GROWTH).saturating_add(ALLOWANCE);
         let root = self.tree(&text, most)?;
         let most = most.saturating_add(out.len());
@@ -116,7 +116,7 @@ impl XmlReading {
                     put(element, &mut open, &mut root);
                 }
                 Event::End(_) => {
-                    // Ends without a beginning are the parser's errors.
+                    // An end tag without a start tag is an error of the parser.
                     if let Some(element) = open.pop() {
                         put(element, &mut open, &mut root);
                     }
@@ -186,7 +186,7 @@ impl XmlReading {
         Ok(element)
     }
 
-    /// The name that something has as a member.
+    /// The member name of an element or attribute.
     fn name(&self, name: QName<'_>, namespace: &ResolveResult<'_>) -> Result<String, &'static str> {
         let written = name.as_ref();
         if !is_qualified(written) {
@@ -225,7 +225,7 @@ fn say(open: &mut [Element], text: &str, at: u64) -> Result<(), XmlError> {
     Ok(())
 }
 
-/// What a parser found, without the document's own words.
+/// The parser's error, without quoting the document.
 fn what_is_wrong(error: &quick_xml::Error) -> &'static str {
     match error {
         quick_xml::Error::Syntax(_) => "unclosed markup",
@@ -258,7 +258,7 @@ impl Writer<'_> {
             self.member(&format!("@{name}"), std::mem::take(&mut first))?;
             self.value(value);
         }
-        // In the order of the first of each name.
+        // Ordered by the first element of each name.
         let mut groups: Vec<(&str, Vec<&Element>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
         for child in &element.elements {
@@ -320,7 +320,7 @@ impl Writer<'_> {
     }
 
     fn string(&mut self, text: &str) {
-        // A string is always written, and to a Vec.
+        // Writing a string to a Vec cannot fail.
         let _ = serde_json::to_writer(&mut *self.out, text);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the convention, both ways.
+//! Tests of the convention, in both directions.
 
 use super::*;
 use proptest::prelude::*;
@@ -164,7 +164,8 @@ fn xml_is_known_by_its_media_type() {
     }
 }
 
-/// Documents and what is nearly one, of pieces that belong together more often than letters do.
+/// Documents and near-documents, made of fragments that fit together more often than random
+/// letters.
 fn nearly_xml() -> impl Strategy<Value = String> {
     let pieces = [
         "<a>",

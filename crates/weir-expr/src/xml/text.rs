@@ -4,11 +4,11 @@ use super::XmlError;
 use encoding_rs::{Encoding, UTF_8};
 use std::borrow::Cow;
 
-/// How far the declaration reaches at most, in bytes.
+/// Maximum length of the declaration in bytes.
 const DECLARATION: usize = 256;
 
-/// Decodes a document: by its byte order mark, by what its content type says, by what it declares
-/// itself to be, or else as UTF-8 (RFC 7303 section 3).
+/// Decodes a document: by its byte order mark, else by the charset of its content type, else by its
+/// declaration, else as UTF-8 (RFC 7303 section 3).
 pub(super) fn decode<'b>(bytes: &'b [u8], charset: Option<&str>) -> Result<Cow<'b, str>, XmlError> {
     let (encoding, mark) = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => (encoding, length),
@@ -24,7 +24,7 @@ pub(super) fn decode<'b>(bytes: &'b [u8], charset: Option<&str>) -> Result<Cow<'
     text.ok_or(XmlError::NotIn(encoding.name()))
 }
 
-/// What `<?xml … encoding="…"?>` says.
+/// The encoding in `<?xml … encoding="…"?>`.
 fn declared(bytes: &[u8]) -> Option<&str> {
     let head = &bytes[..bytes.len().min(DECLARATION)];
     if !head.starts_with(b"<?xml") {

@@ -5,7 +5,7 @@ use crate::json_tokens::{Token, break_line, tokens};
 use quick_xml::escape::escape;
 use std::borrow::Cow;
 
-/// Elements of arrays that have no name of their own.
+/// Name of elements for array items without a name.
 const ITEM: &str = "item";
 /// Member that is the text of its element.
 const TEXT: &str = "#text";
@@ -13,7 +13,7 @@ const TEXT: &str = "#text";
 /// Writes a valid JSON text as an XML document.
 ///
 /// # Errors
-/// The text is not valid after all.
+/// The text is not valid JSON.
 pub(crate) fn write(text: &str, writing: &XmlWriting) -> Result<String, serde_json::Error> {
     let mut writer = Writer {
         out: String::with_capacity(text.len() * 2),
@@ -22,7 +22,7 @@ pub(crate) fn write(text: &str, writing: &XmlWriting) -> Result<String, serde_js
         attributes: attributes(text)?.into_iter(),
     };
     writer.out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>");
-    // Also compact, the declaration has a line of its own: that is what XML tools print.
+    // The declaration has its own line even in compact output, like that of other XML tools.
     writer.out.push('\n');
     let mut levels: Vec<Level> = Vec::new();
     let mut key = false;
@@ -43,7 +43,7 @@ pub(crate) fn write(text: &str, writing: &XmlWriting) -> Result<String, serde_js
                 key = true;
             }
             Token::OpenArray => {
-                // A member's array has no element of its own: its items have the member's name.
+                // A member's array has no element itself: its items have the member's name.
                 let (element, item) = if within_object {
                     (None, name)
                 } else {
@@ -72,7 +72,7 @@ pub(crate) fn write(text: &str, writing: &XmlWriting) -> Result<String, serde_js
                     level.name = member;
                 }
             }
-            // An attribute, which stands in its element's tag already.
+            // An attribute, already written in its element's tag.
             Token::Text(_) | Token::Bare(_) if within_object && name.starts_with('@') => {}
             Token::Text(_) | Token::Bare(_) => {
                 let text = scalar(token)?;
@@ -88,7 +88,7 @@ pub(crate) fn write(text: &str, writing: &XmlWriting) -> Result<String, serde_js
     Ok(writer.out)
 }
 
-/// Whether a text is a name with, or without, a prefix.
+/// Whether a text is a name, with or without a prefix.
 pub fn is_qualified(text: &str) -> bool {
     match text.split_once(':') {
         Some((prefix, local)) => is_name(prefix) && is_name(local),
@@ -117,7 +117,7 @@ fn within_name(c: char) -> bool {
             | '\u{203F}'..='\u{2040}')
 }
 
-/// A member's name as that of an element or attribute.
+/// A member's name as the name of an element or attribute.
 fn element_name(text: &str, writing: &XmlWriting) -> String {
     if let Some((prefix, local)) = text.split_once(':')
         && (prefix == "xml" || writing.namespaces.iter().any(|n| n.prefix == prefix))
@@ -143,11 +143,11 @@ fn scalar(token: Token<'_>) -> Result<Cow<'_, str>, serde_json::Error> {
 
 type Attributes<'t> = Vec<(String, Cow<'t, str>)>;
 
-/// The attributes of every object, in the order in which these begin: members may come in any
-/// order, and a tag is written at once. Null is none.
+/// The attributes of every object, in the order of the objects: members may have any order, and a
+/// tag is written at once. Null values are left out.
 fn attributes(text: &str) -> Result<Vec<Attributes<'_>>, serde_json::Error> {
     let mut found: Vec<Attributes<'_>> = Vec::new();
-    // Of each open object its place in `found`; none of an array.
+    // For each open object its index in `found`; none for an array.
     let mut open: Vec<Option<usize>> = Vec::new();
     let (mut key, mut member) = (false, None);
     for token in tokens(text) {
@@ -184,14 +184,14 @@ fn attributes(text: &str) -> Result<Vec<Attributes<'_>>, serde_json::Error> {
     Ok(found)
 }
 
-/// An open object or array and the element it stands in.
+/// An open object or array, and its element.
 struct Level {
     object: bool,
-    /// Name of the elements of its items; for an object that of the member at hand.
+    /// Name of the item elements; for an object that of the current member.
     name: String,
-    /// It has an element of its own, which its end closes.
+    /// The level has its own element, which its end closes.
     element: Option<String>,
-    /// Elements stand in it.
+    /// The element contains elements.
     filled: bool,
 }
 
@@ -216,7 +216,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The beginning of a tag.
+    /// Writes the start of a tag.
     fn tag(&mut self, name: &str) {
         self.line();
         self.out.push('<');
@@ -234,13 +234,13 @@ impl Writer<'_> {
         let mut written: Vec<String> = Vec::new();
         for (name, value) in attributes.unwrap_or_default() {
             let name = element_name(&name, self.writing);
-            // Two members may come to have one name, which XML refuses.
+            // Two members may be converted to the same name, which XML does not allow.
             if written.contains(&name) {
                 continue;
             }
             self.out.push_str(&format!(" {name}=\""));
             let value = allowed(&value);
-            // White space but for blanks would be read as blanks.
+            // White space other than blanks would be read as blanks.
             let value = escape(value.as_ref());
             self.out.push_str(
                 &value.replace('\t', "&#9;").replace('\n', "&#10;").replace('\r', "&#13;"),
@@ -280,7 +280,7 @@ impl Writer<'_> {
     }
 }
 
-/// A text of characters that XML 1.0 has.
+/// The text with characters that XML 1.0 does not allow replaced.
 fn allowed(text: &str) -> Cow<'_, str> {
     let is = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);
     if text.chars().all(is) {
