@@ -1,7 +1,7 @@
-//! Agents of a pool: leases, connections, and the requests that are sent to them.
+//! Agents of a pool: leases, connections, and the requests sent to agents.
 //!
-//! An agent serves one request at a time. A request that was lost without a byte of a response is sent
-//! again only if its agent had closed a kept connection, or has ended in order.
+//! An agent serves one request at a time. A request without a byte of a response is repeated only
+//! if the agent had closed a keep-alive connection, or exited normally.
 
 use super::attempt::{Failed, Failure, Reached, Scope, Upload, attempt};
 use super::{Connection, SendReport};
@@ -27,10 +27,10 @@ use weir_wire::ResponseHead;
 
 /// Limit on connecting to an agent, which is on the same machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Most agents that are connected to for a request.
+/// Maximum number of agents to connect to for a request.
 const MAX_CONNECTS: usize = 3;
-/// Most repeats of a request that agents lost. Agents that end after so many requests do so together
-/// when they have had the same share of them.
+/// Maximum number of repeats of a lost request. Agents that exit after a number of requests do so
+/// at the same time if they have served equal shares.
 const MAX_REPEATS: usize = 4;
 
 /// Agents of a pool, for one request.
@@ -43,14 +43,14 @@ pub struct Agents<'p> {
     pub connections: &'static AgentConnections,
     /// Deadline of the request.
     pub deadline: &'p Deadline,
-    /// Set if durations are recorded.
+    /// Some if durations are recorded.
     pub times: Option<&'p mut StageTimes>,
     /// The report of the attempts.
     pub report: &'p SendReport,
 }
 
 impl Agents<'_> {
-    /// Leases an agent. Waits in the queue of the pool if none is free.
+    /// Leases an agent. Waits in the queue of the pool if all are busy.
     pub async fn lease(&mut self) -> Result<Lease, Rejection> {
         let mut pending = match self.pool.lease(self.worker) {
             Ok(Ok(lease)) => return Ok(lease),
@@ -76,8 +76,8 @@ impl Agents<'_> {
         Ok(lease)
     }
 
-    /// Leases an agent and checks out the connection to it, if there is one, or connects; to another
-    /// agent if that fails.
+    /// Leases an agent and checks out the connection to it, if any, or connects; if that fails, to
+    /// another agent.
     pub async fn check_out(&mut self) -> Result<Box<Connection>, Rejection> {
         self.connection(true).await
     }
@@ -108,9 +108,10 @@ impl Agents<'_> {
                     return Err(error);
                 }
                 Err(error) => {
-                    // It has ended, or its manager is not there.
+                    // The agent has exited, or its manager is not running.
                     let _ = lease.release(Outcome::Check);
-                    // Others may live, or be starting: the request may wait as long as in the queue.
+                    // Other agents may be running or starting: the request may wait as long as in
+                    // the queue.
                     let waits =
                         self.pool.starts_agents() && since.elapsed() < self.pool.queue_wait();
                     if connects >= MAX_CONNECTS && !waits {
@@ -125,7 +126,7 @@ impl Agents<'_> {
         }
     }
 
-    /// A new connection to a leased agent.
+    /// Connects to a leased agent.
     async fn connect(&self, lease: &Lease) -> Result<Stream, Rejection> {
         self.deadline.progress();
         let mut connecting = pin!(open(lease.address()));
@@ -138,7 +139,7 @@ impl Agents<'_> {
         match connected.await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) if is_exhausted(&error) => Err(Problem::DescriptorsExhausted.into()),
-            // The kind is enough; the text could name paths.
+            // Only the kind is shown: the message could contain paths.
             Ok(Err(error)) => {
                 Err(Rejection::new(Problem::UpstreamUnreachable).detail(error.kind().to_string()))
             }
@@ -146,8 +147,8 @@ impl Agents<'_> {
         }
     }
 
-    /// Sends a request to the agent at the other end of `connection`, or to another one if that loses
-    /// the request. The head of the response is then in `response`.
+    /// Sends a request to the agent of `connection`, or to another agent if the request is lost.
+    /// The head of the response is then in `response`.
     pub async fn send<U: Upload<Channel = Box<Connection>>>(
         &mut self,
         mut connection: Box<Connection>,
@@ -177,8 +178,8 @@ impl Agents<'_> {
         }
     }
 
-    /// A connection for a request that was lost: a new one to the same agent if `connection` had been
-    /// kept; to another agent if that has ended.
+    /// A connection for a lost request: a new one to the same agent if `connection` was reused; to
+    /// another agent if that one has exited.
     async fn replace(
         &mut self,
         mut connection: Box<Connection>,
@@ -202,9 +203,9 @@ impl Agents<'_> {
     }
 }
 
-/// Whether the agent permits that a request is sent again which was lost with this connection:
-/// servers close connections that were kept for long, and programs may end after any request. One
-/// that has crashed may have done so because of this request.
+/// Whether a request that was lost on this connection may be sent again: servers close idle
+/// connections, and programs may exit after any request. A crashed agent may have crashed because
+/// of this request.
 async fn may_repeat(connection: &mut Connection, repeats: usize) -> bool {
     if connection.reused || repeats >= MAX_REPEATS {
         return connection.reused;
@@ -215,7 +216,7 @@ async fn may_repeat(connection: &mut Connection, repeats: usize) -> bool {
     }
 }
 
-/// The agent at the other end of a new connection responds: it has started well.
+/// The agent of a new connection responds: its start succeeded.
 fn responds(connection: &mut Connection) {
     if !connection.reused
         && let Some(lease) = connection.lease().and_then(LeaseGuard::lease)
@@ -224,7 +225,7 @@ fn responds(connection: &mut Connection) {
     }
 }
 
-/// Ends the lease after a failure. Dropped, the connection has the agent checked.
+/// Ends the lease after a failure. Dropping the connection probes the agent.
 fn abandon(failure: Failure, connection: Connection) -> Rejection {
     match failure.peer_failure() {
         Some(failure) => connection.failed(failure),
@@ -234,7 +235,7 @@ fn abandon(failure: Failure, connection: Connection) -> Rejection {
     failure.into()
 }
 
-/// 503, with the time after which to retry.
+/// 503, with `Retry-After`.
 fn rejected(refused: Refused) -> Rejection {
     let (problem, retry, detail) = match refused {
         Refused::Full { retry } => (Problem::PoolBusy, retry, "the pool's queue is full"),

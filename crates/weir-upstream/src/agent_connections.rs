@@ -1,4 +1,4 @@
-//! The leases of agents, and the connections that a worker keeps to agents between requests.
+//! The leases of agents, and the idle connections of a worker to agents.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,11 +7,11 @@ use tokio::sync::mpsc;
 use weir_broker::{AgentId, CgiProcess, InvalidationQueue, Lease, Outcome};
 use weir_http::stream::Stream;
 
-/// The lease of the agent at the other end of a connection; released when dropped.
+/// The lease of the agent of a connection; released on drop.
 pub struct LeaseGuard {
     connections: &'static AgentConnections,
     lease: Option<Lease>,
-    /// There if the agent is a process for one request.
+    /// Some if the agent is a process for one request.
     process: Option<Box<CgiProcess>>,
 }
 
@@ -22,7 +22,7 @@ impl std::fmt::Debug for LeaseGuard {
 }
 
 impl LeaseGuard {
-    /// Guards `lease`.
+    /// Creates a guard of `lease`.
     pub fn new(
         connections: &'static AgentConnections,
         lease: Lease,
@@ -31,13 +31,13 @@ impl LeaseGuard {
         Self { connections, lease: Some(lease), process: process.map(Box::new) }
     }
 
-    /// The lease, until it is released.
+    /// The lease, until its release.
     pub fn lease(&mut self) -> Option<&mut Lease> {
         self.lease.as_mut()
     }
 
-    /// Releases the agent whose connection closed without a byte of a response; whether it has ended
-    /// in order, so that another one may have the request.
+    /// Releases the agent of a connection that was closed without a byte of a response. Returns
+    /// whether the agent exited normally, so that another one may get the request.
     pub(crate) async fn has_exited(&mut self) -> bool {
         match self.lease.take() {
             Some(lease) if self.process.is_none() => lease.has_exited().await,
@@ -48,7 +48,7 @@ impl LeaseGuard {
         }
     }
 
-    /// The response is complete, and the connection may carry another request.
+    /// The response is complete, and the connection can be reused.
     pub(crate) fn check_in(mut self, stream: Stream) {
         if self.process.is_some() {
             return self.close();
@@ -61,17 +61,17 @@ impl LeaseGuard {
         }
     }
 
-    /// The response is complete, the connection cannot be reused.
+    /// The response is complete, but the connection cannot be reused.
     pub fn close(mut self) {
         self.end(Outcome::Close);
     }
 
-    /// The connection broke: the agent is probed.
+    /// The connection was lost: the agent is probed.
     pub(crate) fn probe(mut self) {
         self.end(Outcome::Check);
     }
 
-    /// The agent does not respond as it should.
+    /// The agent violates the protocol or a timeout: it is killed.
     pub(crate) fn kill(mut self) {
         self.end(Outcome::Kill);
     }
@@ -95,14 +95,14 @@ impl Drop for LeaseGuard {
     }
 }
 
-/// A process that is to end, and its lease, which ends with it.
+/// A process that is exiting, and its lease, which is released afterwards.
 struct Exiting {
     process: Box<CgiProcess>,
     lease: Lease,
     outcome: Outcome,
 }
 
-/// Connections of a worker to agents that have no request, and processes that are to end.
+/// Idle connections of a worker to agents, and exiting processes.
 pub struct AgentConnections {
     streams: RefCell<HashMap<AgentId, Stream>>,
     exiting: mpsc::UnboundedSender<Exiting>,
@@ -122,13 +122,13 @@ impl AgentConnections {
         self.streams.borrow_mut().insert(agent, stream);
     }
 
-    /// The connection that is kept to an agent, if it is still open.
+    /// The idle connection to an agent, if it is still open.
     pub fn check_out(&self, agent: AgentId) -> Option<Stream> {
         let stream = self.streams.borrow_mut().remove(&agent)?;
         stream.is_quiet().then_some(stream)
     }
 
-    /// Evicts connections to agents that other workers have leased, or that have ended, and reaps
+    /// Evicts connections to agents that other workers have leased, or that have exited, and reaps
     /// processes.
     pub async fn tend(&self, invalidations: Arc<InvalidationQueue>) {
         let Some(mut exits) = self.exits.borrow_mut().take() else { return };
@@ -150,9 +150,9 @@ impl AgentConnections {
         }
     }
 
-    /// Bounded by the sizes of pools: each of these has a lease.
+    /// Bounded by the sizes of pools: each process has a lease.
     fn reap(&self, exiting: Exiting) {
-        // It is not received when the worker is ending: dropped, the process is killed.
+        // The receiver is gone when the worker ends: dropping the process kills it.
         let _ = self.exiting.send(exiting);
     }
 }

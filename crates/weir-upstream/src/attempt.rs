@@ -1,8 +1,8 @@
-//! One attempt, the same for HTTP/1.1, HTTP/2 and FastCGI: the request goes out while the head of
-//! the response is awaited.
+//! A single attempt, shared by HTTP/1.1, HTTP/2 and FastCGI: sends the request while waiting for
+//! the head of the response.
 //!
-//! Everything happens in the task of the client's connection. An early response is therefore passed
-//! on, and a client that sends before it reads does not block.
+//! The attempt runs in the task of the client's connection. An early response is therefore
+//! forwarded, and a client that sends before it reads does not block.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -16,17 +16,17 @@ use weir_http::rejection::Rejection;
 use weir_telemetry::labels::RetryReason;
 use weir_wire::{HeadLimits, Method, ResponseHead};
 
-/// Bounds on the head of a response. Clients do not influence it, so it is not a setting.
+/// Limits on the head of a response. Not configurable, as clients do not influence the head.
 pub(crate) const RESPONSE_LIMITS: HeadLimits =
     HeadLimits { bytes: 64 * 1024, fields: 256, target: 0 };
 
-/// A request being sent by one of the protocols.
+/// A request being sent, by one of the protocols.
 pub trait Upload {
-    /// The connection or stream that carries it.
+    /// The connection or stream of the request.
     type Channel;
     /// State of reading the head of the response.
     type Reader;
-    /// What has arrived besides the head.
+    /// Data that arrived with the head.
     type Arrived;
 
     fn reader(&self) -> Self::Reader;
@@ -40,14 +40,14 @@ pub trait Upload {
         Poll::Ready(Ok(()))
     }
 
-    /// Continues sending until everything is out.
+    /// Continues sending until all bytes are sent.
     fn poll_send(
         &mut self,
         channel: &mut Self::Channel,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), UploadError>>;
 
-    /// Reads on until the final head is in `response`.
+    /// Continues reading until the final head is in `response`.
     fn poll_head(
         &mut self,
         channel: &mut Self::Channel,
@@ -57,44 +57,45 @@ pub trait Upload {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::Arrived, Failure>>;
 
-    /// How far the request is.
+    /// Progress of the request.
     fn progress(&mut self) -> &mut Progress;
 
-    /// The limit on a client that sends nothing.
+    /// The timeout for a client that sends nothing.
     fn client_limit(&self, timeouts: Timeouts) -> (Wait, Duration);
 
-    /// A limit expired on this channel.
+    /// A timeout expired on this channel.
     fn timed_out(&self, _: &mut Self::Channel, _: Expired) {}
 
-    /// Whether the request may be sent over another channel after this one closed without a byte of
-    /// the response: all of it is buffered, and nothing had gone out or the method is idempotent.
+    /// Whether the request may be sent over another channel after this one was closed without a
+    /// byte of the response: the request is completely buffered, and either nothing was sent or the
+    /// method is idempotent.
     fn may_repeat(&self, method: Method) -> bool;
 
-    /// Starts again, over another channel.
+    /// Starts again on another channel.
     fn rewind(&mut self);
 
-    /// The response is not awaited any more.
+    /// The response is no longer needed.
     fn abort(&self, _: &Self::Channel) {}
 }
 
-/// How far a request is on its way.
+/// Progress of a request.
 pub struct Progress {
     pub(super) state: UploadState,
-    /// Bytes went out or came in since the last check.
+    /// Whether bytes were sent or received since the last check.
     pub(super) moved: bool,
-    /// The client, not the upstream, is awaited.
+    /// Waits for the client, not for the upstream.
     pub(super) waits_for_client: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UploadState {
-    /// The body is still to be read.
+    /// The body has not been read completely.
     Body,
-    /// All of the request is buffered.
+    /// The rest of the request is buffered.
     Last,
-    /// All of the request was sent.
+    /// The request was sent completely.
     Complete,
-    /// The upstream reads no more.
+    /// The upstream does not read the rest.
     Aborted,
 }
 
@@ -103,22 +104,22 @@ impl Progress {
         Self { state, moved: false, waits_for_client: false }
     }
 
-    /// All of the request was sent.
+    /// Whether the request was sent completely.
     pub(super) fn is_complete(&self) -> bool {
         self.state == UploadState::Complete
     }
 
-    /// Nothing more will be sent.
+    /// Whether nothing more will be sent.
     pub(super) fn is_finished(&self) -> bool {
         matches!(self.state, UploadState::Complete | UploadState::Aborted)
     }
 
-    /// Bytes went out or came in since the last call.
+    /// Whether bytes were sent or received since the last call.
     pub(super) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
 
-    /// The upstream reads no more.
+    /// The upstream does not read the rest.
     pub(super) fn abort(&mut self) -> Poll<Result<(), UploadError>> {
         self.state = UploadState::Aborted;
         Poll::Ready(Err(UploadError::Upstream))
@@ -129,20 +130,20 @@ impl Progress {
 pub enum UploadError {
     /// The client's body cannot be read.
     Client(RequestBodyError),
-    /// The connection broke, the other end closed it, or the stream was reset.
+    /// The connection was lost or closed by the other end, or the stream was reset.
     Upstream,
 }
 
-/// Time limits of one attempt.
+/// Timeouts of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// From the last byte of the request to the first byte of the response.
+    /// Time from the last byte of the request to the first byte of the response.
     pub first_byte: Duration,
-    /// Without progress of a body.
+    /// Time without progress of a body.
     pub idle: Duration,
 }
 
-/// What an attempt needs besides the request and a channel.
+/// Parameters of an attempt besides the request and the channel.
 #[derive(Clone, Copy)]
 pub struct Scope<'s> {
     /// Method of the request.
@@ -151,9 +152,9 @@ pub struct Scope<'s> {
     pub deadline: &'s Deadline,
     /// Timeouts of the response.
     pub timeouts: Timeouts,
-    /// 101 is a final response.
+    /// Whether 101 is a final response.
     pub upgrade: bool,
-    /// Where interim responses go, if the client gets them.
+    /// Buffer for interim responses, if the client accepts them.
     pub interim: Option<&'s RefCell<Vec<u8>>>,
 }
 
@@ -178,7 +179,7 @@ pub(crate) async fn attempt<U: Upload>(
                         Poll::Ready(Err(UploadError::Client(error))) => {
                             return Poll::Ready(Err(Failure::Client(error)));
                         }
-                        // It reads no more; perhaps it has responded.
+                        // The upstream does not read the rest; it may have responded.
                         Poll::Ready(Err(UploadError::Upstream)) => {}
                         Poll::Pending => is_pending = true,
                     }
@@ -209,34 +210,34 @@ pub(crate) async fn attempt<U: Upload>(
 pub enum Failure {
     /// The client's body cannot be read.
     Client(RequestBodyError),
-    /// The other end closed or reset.
+    /// The other end closed or reset the channel.
     Closed(Reached),
-    /// What it sent is not the protocol.
+    /// The other end violated the protocol.
     ProtocolError(Cow<'static, str>),
-    /// An agent refuses more requests.
+    /// The agent rejects further requests.
     Overloaded,
     TimedOut(Expired),
 }
 
-/// How far a request came whose channel was closed.
+/// Progress of a request whose channel was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// The upstream certainly has not processed it (RFC 9113 section 8.7).
     Unprocessed,
-    /// No byte of a response came.
+    /// No byte of a response arrived.
     NoResponse,
-    /// A part of the head came.
+    /// A part of the head arrived.
     PartOfHead,
 }
 
-/// How the other end failed.
+/// Failure of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// It closed.
+    /// It closed the channel.
     Closed,
-    /// It sent something else than the protocol.
+    /// It violated the protocol.
     ProtocolError,
-    /// It exceeded a time limit.
+    /// It exceeded a timeout.
     TimedOut,
 }
 
@@ -245,7 +246,7 @@ impl Failure {
         Self::ProtocolError(why.into())
     }
 
-    /// How the other end failed; `None` if it did not.
+    /// Failure of the other end; `None` if it did not fail.
     pub(super) fn peer_failure(&self) -> Option<Failed> {
         match self {
             Self::Client(_)

@@ -1,4 +1,4 @@
-//! How many requests may be sent again: a share of those of the last seconds.
+//! The retry budget: a share of the requests of the last seconds.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -6,19 +6,19 @@ use std::time::Instant;
 /// Seconds of the window.
 const WINDOW: usize = 10;
 
-/// What one worker has sent to one upstream lately. Each worker keeps the share of its own
-/// requests, so all together do.
+/// Requests and retries of one worker to one upstream. Each worker applies the share to its own
+/// requests, so it holds for all of them together.
 #[derive(Debug)]
 pub(crate) struct Budget {
     start: Instant,
-    /// By second modulo the window.
+    /// Slots by second modulo the window.
     slots: RefCell<[Slot; WINDOW]>,
 }
 
-/// What began in one second.
+/// Requests and retries of one second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Seconds after the start.
+    /// Seconds since the start.
     second: u64,
     requests: u64,
     repeats: u64,
@@ -29,15 +29,15 @@ impl Budget {
         Self { start, slots: RefCell::default() }
     }
 
-    /// A request is sent for the first time.
+    /// Counts a first attempt.
     pub(crate) fn request(&self, now: Instant) {
         let second = self.second(now);
         let mut slots = self.slots.borrow_mut();
         Slot::at(&mut slots, second).requests += 1;
     }
 
-    /// Whether a request may be sent again, which is then counted. `share` is in hundredths of a
-    /// percent, `minimum` this worker's own, for the whole window.
+    /// Whether the budget admits a retry, which is then counted. `share` is in hundredths of a
+    /// percent, `minimum` that of this worker, for the entire window.
     pub(crate) fn spend(&self, share: u32, minimum: f64, now: Instant) -> bool {
         let second = self.second(now);
         let mut slots = self.slots.borrow_mut();
@@ -67,7 +67,7 @@ impl Slot {
     }
 }
 
-/// A worker's part of what may be sent again in a window whatever the share.
+/// A worker's part of the retries that are always permitted, per window.
 pub(crate) fn minimum_of_worker(per_second: u32, workers: usize) -> f64 {
     f64::from(per_second) * WINDOW as f64 / workers.max(1) as f64
 }
@@ -114,7 +114,7 @@ mod tests {
         let (mut requests, mut repeats, mut now) = (0u64, 0u64, start);
         for step in 0..200_000u64 {
             now += Duration::from_millis(random.u64(..3));
-            // Load comes and goes, what fails stays.
+            // Load varies, the error rate stays.
             if (step / 20_000) % 2 == 0 && random.bool() {
                 budget.request(now);
                 requests += 1;

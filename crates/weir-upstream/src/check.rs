@@ -1,8 +1,8 @@
-//! Active health checks: requests of weir's own that probe targets.
+//! Active health checks: weir's own requests that probe targets.
 //!
-//! One check of a target at a time in the process: the worker that sees that it is due makes it. Over
-//! HTTP/1.1 each has a connection of its own, since a kept one may outlive a server that accepts no
-//! others.
+//! A target has at most one check at a time in the process, run by the first worker that finds it
+//! due. Over HTTP/1.1 each check opens a connection, as a keep-alive connection may outlive a
+//! server that accepts no new ones.
 
 use super::attempt::attempt;
 use super::target_upload::{Finished, TargetUpload};
@@ -18,10 +18,10 @@ use weir_http::body::RequestBody;
 use weir_http::deadline::Deadline;
 use weir_wire::{Headers, Method, ResponseHead};
 
-/// Most bytes of a response that are read.
+/// Maximum number of bytes of a response that are read.
 const MAX_BODY_BYTES: u64 = 64 * 1024;
 
-/// A check under way. However it ends, another may follow.
+/// A running check. However it ends, the next one can start.
 struct Running(Arc<Health>);
 
 impl Drop for Running {
@@ -90,7 +90,7 @@ async fn probe<U: TargetUpload<Body: Into<UpstreamBody<'static>>>>(
     let Finished::Response(body) = outcome else { return Some(false) };
     let length = response.framing.length();
     if length.is_some_and(|length| length > MAX_BODY_BYTES) {
-        // The head is enough.
+        // The status is sufficient; the body need not be complete.
         return Some(true);
     }
     let mut body: UpstreamBody<'_> = body.into();

@@ -1,4 +1,5 @@
-//! The connection pool of a target: keep-alive connections, checked before reuse, bounded in number.
+//! The connection pool of a target: keep-alive connections, checked before reuse, bounded in
+//! number.
 
 use super::attempt::Failed;
 use super::{Target, Tls};
@@ -24,11 +25,12 @@ use weir_net::descriptors::is_exhausted;
 pub struct Connection {
     /// The byte stream.
     pub stream: Stream,
-    /// Bytes that have come and are not processed.
+    /// Received bytes that are not processed yet.
     pub buffer: Buffer,
-    /// It has carried a request before: the other end may have closed it meanwhile.
+    /// Whether the connection has carried a request before: the other end may have closed it
+    /// meanwhile.
     pub reused: bool,
-    /// The last body was a long one.
+    /// Whether the last body was a long one.
     pub large: bool,
     owner: Owner,
 }
@@ -40,16 +42,16 @@ enum Owner {
     Agent(LeaseGuard),
 }
 
-/// One of the connections that a target may have; released when dropped.
+/// A permit for one of the connections of a target; released on drop.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     target: Rc<Target>,
-    /// The connection is open.
+    /// Whether the connection is open.
     is_open: bool,
 }
 
 impl ConnectionPermit {
-    /// The connection is open now.
+    /// Marks the connection as open.
     pub(super) fn occupy(&mut self) {
         self.target.stats.open.add(1);
         self.is_open = true;
@@ -67,7 +69,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A request that waits for a connection, until dropped.
+/// A pending request, waiting for a connection until dropped.
 struct Pending<'t>(&'t Cell<usize>);
 
 impl Drop for Pending<'_> {
@@ -76,15 +78,15 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// A connection without a request.
+/// An idle connection.
 #[derive(Debug)]
 pub(super) struct Idle {
     connection: Box<Connection>,
-    /// In ticks of its target.
+    /// Start of the idle time, in ticks of its target.
     since: u64,
 }
 
-/// Why there is no connection. Nothing has been sent: another target may be tried.
+/// Why no connection is available. Nothing has been sent: another target may be tried.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckOutError {
     /// Refused, unreachable, not resolved, or the TLS handshake failed.
@@ -93,7 +95,7 @@ pub enum CheckOutError {
     /// The connect timeout or the deadline of the request expired.
     #[error("connect timeout")]
     TimedOut(Expired),
-    /// All connections that there may be are in use, and too many requests wait for one.
+    /// All permitted connections are in use, and too many requests are pending.
     #[error("all connections are in use")]
     Busy,
 }
@@ -114,8 +116,8 @@ impl CheckOutError {
 impl Target {
     /// Checks out an idle connection, or opens one.
     ///
-    /// Rare branches are boxed, here and in the rest of the data path: other requests should not
-    /// reserve memory for them.
+    /// Rare branches are boxed, here and in the rest of the data path, so that other requests do
+    /// not reserve memory for them.
     pub(super) async fn check_out(
         self: &Rc<Self>,
         deadline: &Deadline,
@@ -132,7 +134,7 @@ impl Target {
         }
     }
 
-    /// Opens a connection, for a request that was lost with a stale one.
+    /// Opens a new connection, for a request that was lost on a stale one.
     pub(super) async fn check_out_fresh(
         self: &Rc<Self>,
         deadline: &Deadline,
@@ -149,7 +151,7 @@ impl Target {
 
     fn check_out_idle(&self) -> Option<Box<Connection>> {
         loop {
-            // The youngest: the others may then grow old and be evicted.
+            // The most recently used connection, so that the others age and are evicted.
             let idle = self.idle.borrow_mut().pop_back()?;
             self.stats.idle.sub(1);
             if self.is_usable(&idle) {
@@ -160,8 +162,8 @@ impl Target {
         }
     }
 
-    /// Evicts idle connections that are too old or that the target has closed, and looks addresses
-    /// up again if it is time to. To be called once a second.
+    /// Evicts idle connections that are too old or were closed by the target, and refreshes the DNS
+    /// resolution when due. To be called once a second.
     pub fn tick(self: &Rc<Self>) {
         self.ticks.set(self.ticks.get() + 1);
         let stale: VecDeque<Idle> = {
@@ -200,7 +202,7 @@ impl Target {
             return Err(CheckOutError::Busy);
         }
         self.pending.set(self.pending.get() + 1);
-        // Also if the client disconnects meanwhile.
+        // Also decremented if the client disconnects meanwhile.
         let pending = Pending(&self.pending);
         let released = self.within_connect_timeout(deadline, self.released.notified()).await;
         drop(pending);
@@ -219,7 +221,7 @@ impl Target {
         Ok(Connection::new(stream, false, Owner::Target(permit)))
     }
 
-    /// Connects. The connection is not counted as open yet.
+    /// Connects. The connection does not count as open yet.
     pub(super) async fn connect_with_permit(
         self: &Rc<Self>,
         deadline: &Deadline,
@@ -266,8 +268,8 @@ impl Target {
         Ok(stream)
     }
 
-    /// Tries every address of the name in turn. One that does not respond costs half of the time that
-    /// is left, so that there is some for the next.
+    /// Tries all addresses of the name in turn. Each except the last gets half of the remaining
+    /// time, so that an address that does not respond leaves time for the next one.
     async fn connect_by_name(&self) -> io::Result<TcpStream> {
         let end = Instant::now() + self.connect_timeout;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
@@ -301,12 +303,12 @@ impl Connection {
         Box::new(Self { stream, buffer: Buffer::default(), reused, large: false, owner })
     }
 
-    /// One to a leased agent.
+    /// A connection to a leased agent.
     pub fn to_agent(stream: Stream, reused: bool, lease: LeaseGuard) -> Box<Self> {
         Self::new(stream, reused, Owner::Agent(lease))
     }
 
-    /// The lease of the agent at the other end, if there is one.
+    /// The lease of the agent, if the connection has one.
     pub(super) fn lease(&mut self) -> Option<&mut LeaseGuard> {
         match &mut self.owner {
             Owner::Target(_) => None,
@@ -324,7 +326,7 @@ impl Connection {
         polled
     }
 
-    /// Replaces it by another connection to the same agent.
+    /// Replaces the stream by that of another connection to the same agent.
     pub(crate) fn replace_stream(&mut self, stream: Stream) {
         (self.stream, self.reused, self.buffer) = (stream, false, Buffer::default());
     }
@@ -347,7 +349,7 @@ impl Connection {
         }
     }
 
-    /// Checks it in for the next request, unless enough are idle.
+    /// Checks the connection in for reuse, unless enough are idle.
     pub(super) fn check_in(self: Box<Self>) {
         let target = match &self.owner {
             Owner::Target(permit) => Rc::clone(&permit.target),
@@ -360,7 +362,7 @@ impl Connection {
                 .idle
                 .borrow_mut()
                 .push_back(Idle { connection: self, since: target.ticks.get() });
-            // A request may wait for a connection, which can be this one.
+            // A pending request may get this connection.
             if target.pending.get() > 0 {
                 target.released.notify_one();
             }
@@ -376,7 +378,8 @@ impl Connection {
         }
     }
 
-    /// Neither closed nor sending without a request. Costs no system call unless bytes came.
+    /// Whether the idle connection is neither closed nor sending. Needs no system call unless bytes
+    /// arrived.
     fn is_quiet(&self) -> bool {
         self.stream.is_quiet()
     }

@@ -18,20 +18,20 @@ use weir_wire::cgi::CgiScan;
 use weir_wire::fastcgi::ProtocolStatus;
 use weir_wire::{Framing, HeadError, ResponseHead};
 
-/// Most bytes of a body that is read before its first byte is sent, so that the agent is free before
-/// the client has the response.
+/// Maximum size of a body that is buffered before its first byte is sent, so that the agent is free
+/// before the client has the response.
 const MAX_BUFFERED_BYTES: usize = 32 * 1024;
 
-/// What came with the head of a response.
+/// Data that arrived with the head of a response.
 pub struct Head {
-    /// The begin of the body.
+    /// The start of the body.
     body: Vec<u8>,
     /// A local redirect (RFC 3875 section 6.2.2): path and query of the resource to serve instead.
     redirect: Option<String>,
     output: Option<Output>,
 }
 
-/// What an agent has responded with.
+/// Response of an agent.
 pub enum AgentOutcome<'a> {
     /// The entire body.
     Buffered(Bytes),
@@ -93,7 +93,7 @@ pub struct HeadReader {
 }
 
 impl HeadReader {
-    /// Gives the begin of the body.
+    /// Reads the head; returns the start of the body.
     fn poll(
         &mut self,
         connection: &mut Connection,
@@ -128,7 +128,7 @@ impl HeadReader {
         self.scan.local_redirect(response).map(str::to_owned)
     }
 
-    /// The output is over, and there is no head.
+    /// The output ended without a head.
     fn ended(&self, output: &Output) -> Failure {
         match output.end() {
             Some(Some(end)) if end.protocol == ProtocolStatus::Overloaded => Failure::Overloaded,
@@ -144,7 +144,7 @@ impl HeadReader {
 
 fn text(error: HeadError) -> String {
     match error {
-        // The start line of HTTP is the status of CGI.
+        // The start line of HTTP corresponds to the status of CGI.
         HeadError::StartLine => "the response has no head or no valid status".to_owned(),
         error => error.to_string(),
     }

@@ -1,11 +1,11 @@
-//! Why a TLS handshake with a target failed: which certificate, and which check.
+//! Why a TLS handshake with a target failed: the certificate, and the failed check.
 //!
-//! Clients get these texts: they name the upstream as in the configuration, and no address.
+//! Clients see these texts: they contain the configured name of the upstream, and no address.
 
 use rustls::{CertificateError, Error};
 use std::io;
 
-/// The reason, if the error is one of TLS.
+/// The reason, if the error is a TLS error.
 pub(crate) fn failed_check(error: &io::Error, upstream: &str) -> Option<String> {
     let error = error.get_ref()?.downcast_ref::<Error>()?;
     Some(match error {
@@ -19,7 +19,7 @@ pub(crate) fn failed_check(error: &io::Error, upstream: &str) -> Option<String> 
     })
 }
 
-/// What the certificate has failed. Names and times of it are left out.
+/// The failed check of a certificate, without its names and times.
 fn check(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",

@@ -1,24 +1,25 @@
-//! Sticky sessions: requests with the same key go to the same target, by weighted rendezvous hashing.
+//! Sticky sessions: requests with the same key go to the same target, by weighted rendezvous
+//! hashing.
 //!
-//! Every target has a score for a key, and the best one is chosen: a target that goes away changes
-//! nothing for the keys of others, and its own are spread over all of them. The scores of
-//! targets with weights are those of Schindelhauer and Schomaker (Weighted Distributed Hash
-//! Tables, 2005): the logarithm of a number between 0 and 1, divided by the weight.
+//! Every target has a score for a key, and the one with the highest score is chosen: if a target is
+//! removed, keys of other targets keep their target, and its own keys are spread over all others.
+//! The scores of weighted targets are those of Schindelhauer and Schomaker (Weighted Distributed
+//! Hash Tables, 2005): the logarithm of a number between 0 and 1, divided by the weight.
 
-/// The hash of a target or a key: FNV-1a, so that every worker and every process that fronts the
-/// same targets chooses alike.
+/// The hash of a target or a key: FNV-1a, so that all workers and all processes in front of the
+/// same targets make the same choice.
 pub fn of(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Whether a key is in a share of so many ten-thousandths: who is in one is in every larger one.
+/// Whether a key is in a share of `part` ten-thousandths; a key in a share is in every larger one.
 pub fn is_in(key: u64, part: u32) -> bool {
     let share = mixed(key) >> 11;
     share < ((1u64 << 53) / 10_000).saturating_mul(u64::from(part)) || part >= 10_000
 }
 
-/// SplitMix64's finaliser: FNV alone leaves similar texts similar.
+/// SplitMix64's finaliser: with FNV alone, similar texts have similar hashes.
 fn mixed(key: u64) -> u64 {
     let mut mixed = key;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,7 +27,7 @@ fn mixed(key: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The score of a target for a key; the largest is the best.
+/// The score of a target for a key; the highest wins.
 pub(super) fn score(target: u64, weight: u32, key: u64) -> f64 {
     let between = ((mixed(target ^ key.rotate_left(32)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     between.ln() / f64::from(weight)

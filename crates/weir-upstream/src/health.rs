@@ -1,8 +1,8 @@
-//! Health of a target: ejection by failed requests and by health checks, and its end; shared between
-//! workers.
+//! Health of a target: ejection by failed requests and by health checks, and its end; shared
+//! between workers.
 //!
-//! [`Health::admits`] is one atomic load while the target is in rotation. Ejection and its end are rare;
-//! both hold the lock of the upstream, so that the ejection limit holds.
+//! [`Health::admits`] is one atomic load while the target is in rotation. Ejection and its end are
+//! rare; both hold the lock of the upstream, so that the ejection limit holds.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -52,7 +52,7 @@ struct Errors {
 /// Results of health checks.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
-    /// Milliseconds after `start` from which the next one may begin.
+    /// Milliseconds after `start` from which the next check may start.
     due_ms: AtomicU64,
     /// A check is running.
     running: AtomicBool,
@@ -118,8 +118,8 @@ impl Health {
         }
     }
 
-    /// Whether a request may be sent to the target. After the ejection time one request may, and
-    /// the target stays ejected unless that request succeeds.
+    /// Whether a request may be sent to the target. After the ejection time one request may; the
+    /// target stays ejected unless that request succeeds.
     pub fn admits(&self, now: Instant) -> bool {
         let out = self.reasons.load(Relaxed);
         if out == 0 {
@@ -138,7 +138,7 @@ impl Health {
         first
     }
 
-    /// Whether [`Health::admits`] would admit a request, without using up the test request.
+    /// Whether [`Health::admits`] would admit a request, without consuming the test request.
     pub(crate) fn may_admit(&self, now: Instant) -> bool {
         let out = self.reasons.load(Relaxed);
         let by_check = out & bit(EjectionReason::Check) != 0;
@@ -150,7 +150,7 @@ impl Health {
         self.reasons.load(Relaxed) == 0
     }
 
-    /// The target responded with this status. Reads the clock only if errors are counted.
+    /// Records a response with this status. Reads the clock only if errors are counted.
     pub fn responded(&self, status: u16, now: impl FnOnce() -> Instant) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
@@ -172,7 +172,7 @@ impl Health {
         }
     }
 
-    /// The target refused, reset, timed out or violated the protocol.
+    /// Records a failure: the target refused, reset, timed out or violated the protocol.
     pub fn failed(&self, now: Instant) {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         let limit = self.limit.load(Relaxed);
@@ -188,7 +188,7 @@ impl Health {
         }
     }
 
-    /// Whether a check is due; the caller runs it then, and reports the result.
+    /// Whether a check is due; the caller then runs it and reports the result.
     pub(crate) fn may_check(&self, check: &Check, now: Instant) -> bool {
         let now = self.millis(now);
         if now < self.checks.due_ms.load(Relaxed) || self.checks.running.swap(true, Relaxed) {
@@ -222,7 +222,7 @@ impl Health {
         }
     }
 
-    /// Ends a check: the next one may start when it is due.
+    /// Ends a check: the next one may start when due.
     pub(crate) fn finish_check(&self) {
         self.checks.running.store(false, Relaxed);
     }
@@ -231,7 +231,7 @@ impl Health {
         self.reasons.load(Relaxed) & bit(reason) != 0
     }
 
-    /// Ejects the target, unless too many are ejected; by failed requests for the ejection time.
+    /// Ejects the target, unless too many are ejected; after failed requests for the ejection time.
     fn eject(&self, reason: EjectionReason, now_ms: u64) -> bool {
         let members = self.group.lock();
         let out = self.reasons.load(Relaxed);
@@ -271,8 +271,8 @@ impl Health {
 }
 
 impl Errors {
-    /// Counts a response; whether the share is too large now. Workers may count a few of the last
-    /// window in the next one: the share is approximate.
+    /// Counts a response; returns whether the share is too large. Workers may count a few responses
+    /// of the last window in the next one: the share is approximate.
     fn count(&self, failed: bool, share: u32, now_ms: u64) -> bool {
         let started = self.started_ms.load(Relaxed);
         if now_ms.saturating_sub(started) >= self.window_ms.load(Relaxed)
@@ -313,7 +313,7 @@ impl Members {
 #[derive(Debug, Default)]
 pub struct Healths(Mutex<Vec<Known>>);
 
-/// An upstream by name, and its targets by theirs.
+/// An upstream by name, and its targets by name.
 #[derive(Debug)]
 struct Known {
     upstream: String,
@@ -322,7 +322,7 @@ struct Known {
 }
 
 impl Healths {
-    /// The healths of an upstream's targets, in their order, with its settings.
+    /// The health of an upstream's targets, in their order, with its settings.
     pub(super) fn configure(&self, config: &weir_config::Upstream) -> Vec<Arc<Health>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = all.iter().position(|known| known.upstream == config.name).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! HTTP/1.1: a connection carries one request at a time. To targets, and to agents that speak it.
+//! HTTP/1.1 to targets and agents: a connection carries one request at a time.
 
 mod response;
 mod upload;
@@ -13,10 +13,10 @@ use weir_http::console_cookie;
 use weir_http::headers::strip_hop_by_hop;
 use weir_wire::{Known, ResponseHead, Scan, encode};
 
-/// Most interim (1xx) responses before the final one.
+/// Maximum number of interim (1xx) responses before the final one.
 const MAX_INTERIM: usize = 8;
-/// Most bytes of interim responses that a client gets for one request: they have to fit into the
-/// buffer of its socket.
+/// Maximum number of bytes of interim responses for a request: they have to fit into the send
+/// buffer of the client's socket.
 const MAX_INTERIM_BYTES: usize = 16 * 1024;
 
 /// State of reading the head of a response.

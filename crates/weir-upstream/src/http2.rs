@@ -1,4 +1,4 @@
-//! HTTP/2, as gRPC uses it: each request is a stream of a connection that several clients share. The
+//! HTTP/2, including gRPC: each request is a stream of a connection shared by several clients. The
 //! task of the connection reads and writes frames; the client's own task does the rest.
 
 mod response;
@@ -23,12 +23,12 @@ pub struct Http2Channel {
     send: SendRequest<Bytes>,
     /// The head, until it is sent.
     head: Option<Request<()>>,
-    /// There once the head is sent.
+    /// Some once the head is sent.
     response: Option<ResponseFuture>,
 }
 
 impl Http2Channel {
-    /// What an error says about the request.
+    /// The failure that an error means for the request.
     fn failed(&self, error: &h2::Error) -> Failure {
         if error.is_io() || error.is_go_away() {
             self.permit.abandon();

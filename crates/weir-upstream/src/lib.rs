@@ -1,4 +1,4 @@
-//! Upstreams as one worker sees them: targets, their connections, and how requests are sent to them.
+//! Upstreams of a worker: targets, their connections, and sending of requests.
 //!
 //! ```text
 //! pick a target → check out a connection → attempt → retry or hedge → response
@@ -64,28 +64,28 @@ use weights::Weights;
 use weir_config::{Balance, Credential, Protocol, Scheme};
 use weir_telemetry::stats::{CallKey, Durations, TargetKey, TargetStats, WorkerStats};
 
-/// One upstream, as resolved for one worker.
+/// An upstream, resolved for one worker.
 #[derive(Debug)]
 pub struct Upstream {
     /// Targets with a weight, in the order of the configuration.
     pub targets: Vec<Rc<Target>>,
     /// Timeouts of the response.
     pub timeouts: Timeouts,
-    /// weir's own credential, which every request gets.
+    /// weir's own credential, added to every request.
     pub credential: Option<Credential>,
     balance: Balance,
     next: Cell<usize>,
-    /// Set if the targets have different weights.
+    /// Some if the targets have different weights.
     weights: Option<Weights>,
     /// Hash and weight of each target, for `balance: hash`.
     hashes: Vec<(u64, u32)>,
-    /// Set if failed requests are retried.
+    /// Some if failed requests are retried.
     retries: Option<RetryPolicy>,
-    /// Mirrored requests that are being read or sent.
+    /// Number of mirrored requests that are being read or sent.
     pub mirrored: Rc<Cell<usize>>,
 }
 
-/// One target and the connections this worker has to it.
+/// A target and the connections of this worker to it.
 #[derive(Debug)]
 pub struct Target {
     /// Name of its upstream.
@@ -94,31 +94,31 @@ pub struct Target {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Its name for operators.
+    /// Display name.
     pub name: String,
     /// Value of the `Host` header.
     pub authority: String,
-    /// The host, if it is an address.
+    /// The address, if the host is one.
     address: Option<SocketAddr>,
-    /// Set if the host is a name, or a service.
+    /// Some if the host is a name or a service.
     resolver: Option<Resolver>,
     tls: Option<Tls>,
     connect_timeout: Duration,
     keep_alive_time: Duration,
-    /// Seconds so far: the clock by which idle connections age.
+    /// Seconds since creation: the clock of idle times.
     ticks: Cell<u64>,
-    /// Most connections, and most idle ones, of this worker.
+    /// Maximum numbers of connections and of idle connections of this worker.
     max_connections: usize,
     max_idle: usize,
     idle: RefCell<VecDeque<Idle>>,
-    /// Set for HTTP/2.
+    /// Some for HTTP/2.
     http2: Option<Http2Connections>,
     open: Cell<usize>,
-    /// Requests that wait for a connection.
+    /// Number of pending requests, which wait for a connection.
     pending: Cell<usize>,
-    /// A reload has removed it.
+    /// Whether a reload has removed the target.
     draining: Cell<bool>,
-    /// A connection or a stream was released.
+    /// Notifies that a connection or a stream was released.
     released: Notify,
     /// Health, shared by all workers.
     pub health: Arc<Health>,
@@ -135,7 +135,7 @@ struct Tls {
 }
 
 impl Upstream {
-    /// Resolves an upstream. Targets without TLS that `before` has, too, keep their connections.
+    /// Resolves an upstream. Targets without TLS that are in `before`, too, keep their connections.
     pub fn new(
         config: &weir_config::Upstream,
         client: Option<&Arc<rustls::ClientConfig>>,
@@ -146,7 +146,7 @@ impl Upstream {
     ) -> Self {
         let share = |limit: usize| limit.div_ceil(workers).max(1);
         let found = healths.configure(config);
-        // A target without weight gets no requests and no checks.
+        // A target with weight 0 gets no requests and no health checks.
         let chosen = config.targets.iter().zip(found).filter(|(target, _)| target.weight > 0);
         let weights = Weights::new(chosen.clone().map(|(target, _)| target.weight).collect());
         let hash =
@@ -229,7 +229,7 @@ impl Target {
         &self.upstream
     }
 
-    /// The scheme of its requests.
+    /// The scheme of its URLs.
     fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
@@ -246,8 +246,8 @@ impl Target {
         self.open.get().saturating_sub(self.idle.borrow().len())
     }
 
-    /// Whether connections to the one can be used for the other. Those over TLS cannot: certificates
-    /// and roots may have changed.
+    /// Whether connections to `other` can be used for this target. TLS connections cannot:
+    /// certificates and roots may have changed.
     fn is_same(&self, other: &Self) -> bool {
         self.tls.is_none()
             && other.tls.is_none()

@@ -10,12 +10,12 @@ use weir_telemetry::stats::CallKey;
 use weir_telemetry::trace_context::SpanContext;
 use weir_wire::Method;
 
-/// A request on its way to a target, or the response on its way back. Its owner ends it.
+/// An attempt in flight, or the transfer of its response. The owner ends it.
 #[derive(Debug)]
 pub struct OpenAttempt {
     target: Rc<Target>,
     started: Instant,
-    /// Of the response as it came; 0 before it.
+    /// Original status of the response; 0 before it arrives.
     status: u16,
     /// Its span, if the request is traced.
     span: Option<AttemptSpan>,
@@ -26,16 +26,16 @@ impl OpenAttempt {
         Self { target, started, status: 0, span }
     }
 
-    /// When its target was picked.
+    /// Time at which the target was picked.
     pub(super) fn started(&self) -> Instant {
         self.started
     }
 
-    /// The head of the response has come.
+    /// The head of the response has arrived.
     pub(super) fn responded(&mut self, status: u16) {
         self.status = status;
         if status == 101 {
-            // No response follows, and what does may last for hours.
+            // No response follows, and the upgraded connection may last for hours.
             self.target.health.responded(status, clock::recent);
         }
     }
@@ -45,10 +45,10 @@ impl OpenAttempt {
         self.status != 0
     }
 
-    /// Counts it. `error` is a value of a fixed list, empty if the response was complete.
+    /// Counts the attempt. `error` is from a fixed list, empty if the response was complete.
     pub fn end(self, method: Method, error: &'static str, now: Instant) {
         if error.is_empty() && self.has_response() {
-            // Only now: a target whose responses are all aborted is not healthy.
+            // Recorded at the end: a target whose responses are all aborted is not healthy.
             self.target.health.responded(self.status, clock::recent);
         }
         let duration = now.saturating_duration_since(self.started);
@@ -78,7 +78,7 @@ impl Target {
     fn record(&self, key: CallKey, duration: Duration, span: Option<SpanContext>) {
         let mut series = self.series.borrow_mut();
         let own = series.iter().find(|(known, _)| *known == key);
-        // Once there is a series for the overflow, no new one is added.
+        // Once the overflow series exists, no series are added.
         let found = own.or_else(|| series.iter().find(|(known, _)| known.method.is_empty()));
         if let Some((_, durations)) = found {
             return durations.record(duration, span);

@@ -1,5 +1,5 @@
-//! Selection of a target: round robin, least busy or hash, and failover to another target after a failed
-//! attempt.
+//! Selection of a target: round robin, least busy or hash, and failover to another target after a
+//! failed attempt.
 
 use super::{Target, Upstream, hash};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ pub(super) struct Pick<'u> {
     pub(super) upstream: &'u Upstream,
     /// Hash key of `balance: hash`.
     key: Option<u64>,
-    /// Targets that had an attempt, or could not be connected to.
+    /// Targets that had an attempt or a failed connect.
     tried: Vec<usize>,
     current: Option<usize>,
 }
@@ -21,12 +21,12 @@ impl<'u> Pick<'u> {
         Self { upstream, key, tried: Vec::new(), current: None }
     }
 
-    /// The target picked last; the first one before any pick.
+    /// The last picked target; the first target before any pick.
     pub(super) fn target(&self) -> &'u Rc<Target> {
         &self.upstream.targets[self.current.unwrap_or(0)]
     }
 
-    /// Picks a target that had no attempt; when all had, one that did not have the last.
+    /// Picks a target without an attempt; if all had one, a target other than the last.
     pub(super) fn next(&mut self) -> &'u Rc<Target> {
         self.tried.extend(self.current.take());
         let Self { upstream, key, tried, .. } = self;
@@ -40,7 +40,7 @@ impl<'u> Pick<'u> {
         self.target()
     }
 
-    /// Picks another target in rotation that had no attempt, if there is one.
+    /// Picks another target in rotation without an attempt, if there is one.
     pub(super) fn other(&mut self, now: Instant) -> Option<&'u Rc<Target>> {
         let Self { upstream, key, tried, current } = self;
         tried.extend(current.as_ref());
@@ -53,20 +53,20 @@ impl<'u> Pick<'u> {
         upstream.targets.get(other)
     }
 
-    /// Of two targets that had an attempt at once, this one had the last.
+    /// Of two targets with concurrent attempts, this one had the last attempt.
     pub(super) fn settle(&mut self, target: &Rc<Target>) {
         self.current = self.upstream.targets.iter().position(|one| Rc::ptr_eq(one, target));
     }
 
-    /// The attempt at the target picked last does not count.
+    /// The attempt at the last picked target does not count.
     pub(super) fn forget(&mut self) {
         self.current = None;
     }
 }
 
 impl Upstream {
-    /// Chooses a target, passing over those in `tried`; by `key` if there is one. When every target is out of service the
-    /// choice is made as if none were: a wrong guess about health must not make an outage.
+    /// Chooses a target that is not in `tried`, by `key` if present. If every target is ejected,
+    /// ejection is ignored: wrong health information must not cause an outage.
     pub fn choose(&self, tried: &[usize], key: Option<u64>) -> Option<usize> {
         let count = self.targets.len();
         if count == 1 {
@@ -81,7 +81,7 @@ impl Upstream {
         let first = match (self.balance, &self.weights) {
             _ if by_key.is_some() => by_key?,
             (Balance::RoundRobin | Balance::Hash, Some(weights)) => {
-                // As below: one that takes over for another takes no turn.
+                // As below: a retry takes no turn.
                 let first = tried.is_empty();
                 weights.turn(first, open).or_else(|| weights.turn(first, |at| untried(&at)))?
             }
@@ -92,8 +92,8 @@ impl Upstream {
             }
             (Balance::RoundRobin | Balance::Hash, None) => {
                 let next = self.next.get();
-                // A retry does not advance the turn: otherwise the target after a failing one would
-                // get more requests than its share.
+                // A retry does not advance the round robin: otherwise the target after a failing
+                // one would get more than its share of requests.
                 if tried.is_empty() {
                     self.next.set((next + 1) % count);
                 }
@@ -110,7 +110,7 @@ impl Upstream {
         order().find(|&index| self.targets[index].health.admits(now)).or_else(|| order().next())
     }
 
-    /// The best target for a key among those that `may`.
+    /// The target with the highest score for a key, of those that `may`.
     fn best(&self, key: u64, may: impl Fn(usize) -> bool) -> Option<usize> {
         let score = |index: usize| {
             let (target, weight) = self.hashes[index];

@@ -1,4 +1,4 @@
-//! The request that an upstream gets, and its head as each protocol writes it.
+//! The upstream request, and its head for each protocol.
 
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
 use weir_http::headers;
@@ -7,7 +7,7 @@ use weir_telemetry::spans::AttemptSpan;
 use weir_telemetry::trace_context::TraceContext;
 use weir_wire::{Framing, Headers, Known, Method, encode};
 
-/// A request whose headers are ready to be sent. It is encoded once for each target.
+/// A request with final headers, encoded separately for each target.
 #[derive(Clone, Copy)]
 pub struct OutboundRequest<'r> {
     /// Method.
@@ -18,18 +18,18 @@ pub struct OutboundRequest<'r> {
     pub target: &'r str,
     /// `Host` or `:authority`, if not the authority of the target.
     pub host: Option<&'r str>,
-    /// All headers but `Host` and those that frame the body.
+    /// All headers except `Host` and those that frame the body.
     pub headers: &'r Headers,
-    /// Protocol that the connection may be upgraded to. HTTP/1.1 only.
+    /// Protocol of the requested upgrade. HTTP/1.1 only.
     pub upgrade: Option<&'r str>,
-    /// The client accepts trailers. HTTP/2 only.
+    /// Whether the client accepts trailers. HTTP/2 only.
     pub trailers: bool,
-    /// A gRPC call: its `grpc-status` is counted.
+    /// Whether this is a gRPC call: its `grpc-status` is counted.
     pub is_grpc: bool,
 }
 
 impl<'r> OutboundRequest<'r> {
-    /// One without upgrade, trailers and gRPC.
+    /// A request without upgrade, trailers and gRPC.
     pub fn new(
         method: Method,
         method_name: &'r str,
@@ -80,8 +80,8 @@ impl<'r> OutboundRequest<'r> {
         out
     }
 
-    /// The head for HTTP/2, without headers that HTTP/2 cannot carry. `None` if there is no valid
-    /// one.
+    /// The head for HTTP/2, without headers that HTTP/2 does not permit. `None` if the head would
+    /// be invalid.
     pub(super) fn http2(
         &self,
         scheme: &str,

@@ -1,5 +1,6 @@
-//! The DNS resolver of a target: its name is looked up when the first connection needs an address, and
-//! again from time to time, while the known addresses are used. No request waits for a later look-up.
+//! The DNS resolver of a target: a name is looked up when the first connection needs an address,
+//! and periodically afterwards, while the known addresses are used. Only requests before the first
+//! result wait.
 
 use super::Target;
 use super::service::{Server, Service, weighted_order};
@@ -15,14 +16,14 @@ use weir_http::stream::Stream;
 pub(super) struct Resolver {
     /// Result of the last successful look-up; empty if the service declares itself unavailable.
     known: RefCell<Option<Vec<Server>>>,
-    /// The last look-up, in ticks of the target.
+    /// Time of the last lookup, in ticks of the target.
     last_lookup: Cell<u64>,
-    /// A look-up is under way.
+    /// Whether a lookup is running.
     is_running: Cell<bool>,
-    /// Where the next connection begins.
+    /// Index of the first address for the next connection.
     turn: Cell<usize>,
     interval: Duration,
-    /// SRV records are looked up, not addresses.
+    /// Some for SRV records instead of addresses.
     service: Option<Service>,
 }
 
@@ -38,13 +39,13 @@ impl Resolver {
         }
     }
 
-    /// The interval, and the service that is looked up.
+    /// The interval, and the service to look up.
     pub(super) fn source(&self) -> (Duration, Option<&Service>) {
         (self.interval, self.service.as_ref())
     }
 
-    /// The known addresses in the order in which the next connection tries them: of several of a server
-    /// each connection begins with another one. `None` before the first look-up.
+    /// The known addresses in the order for the next connection; the addresses of a server are
+    /// rotated between connections. `None` before the first result.
     fn next(&self) -> Option<Vec<SocketAddr>> {
         let known = self.known.borrow();
         let servers = weighted_order(known.as_deref()?);
@@ -59,8 +60,7 @@ impl Resolver {
         Some(addresses)
     }
 
-    /// Whether a connection that leads there may be kept: to a server that connections should
-    /// be tried with first.
+    /// Whether a connection to this address may be kept: the server is one of the first choices.
     fn is_first_choice(&self, address: &SocketAddr) -> bool {
         let known = self.known.borrow();
         let servers = known.as_deref().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Resolver {
             .any(|server| server.addresses.contains(address))
     }
 
-    /// Whether it is time for a look-up.
+    /// Whether a lookup is due.
     fn is_due(&self, now: u64) -> bool {
         !self.is_running.get()
             && self.known.borrow().is_some()
@@ -80,7 +80,7 @@ impl Resolver {
 }
 
 impl Target {
-    /// Addresses to connect to, those that are known if there are any.
+    /// Addresses to connect to: the known ones, if any.
     pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let Some(resolver) = &self.resolver else {
             return Ok(self.address.into_iter().collect());
@@ -92,14 +92,15 @@ impl Target {
         Ok(resolver.next().unwrap_or_default())
     }
 
-    /// No known address could be connected to: they are suspect, and looked up at the next tick.
+    /// No connection to a known address succeeded: the addresses are suspect, and are looked up at
+    /// the next tick.
     pub(super) fn suspect_addresses(&self) {
         if let Some(resolver) = &self.resolver {
             resolver.last_lookup.set(0);
         }
     }
 
-    /// Starts a look-up if it is time to. To be called once a second.
+    /// Starts a lookup if one is due. To be called once a second.
     pub(super) fn refresh_addresses(self: &Rc<Self>) {
         let due = self.resolver.as_ref().is_some_and(|one| one.is_due(self.ticks.get()));
         if !due {
@@ -116,7 +117,7 @@ impl Target {
         });
     }
 
-    /// Known addresses stay if it fails.
+    /// If the lookup fails, known addresses are kept.
     async fn resolve(&self, resolver: &Resolver) -> io::Result<()> {
         resolver.last_lookup.set(self.ticks.get());
         let found = match &resolver.service {
@@ -139,8 +140,8 @@ impl Target {
         Ok(vec![Server { priority: 0, weight: 0, addresses }])
     }
 
-    /// Evicts idle connections but to servers of the first choice: those to an address that is gone,
-    /// and to one that was tried because another did not respond.
+    /// Evicts idle connections except those to servers of first choice: connections to a removed
+    /// address, and to a server that was used because another did not respond.
     fn evict_old_addresses(&self, resolver: &Resolver) {
         let may_stay =
             |peer: Option<SocketAddr>| peer.is_none_or(|at| resolver.is_first_choice(&at));

@@ -1,4 +1,4 @@
-//! The body of a response of an upstream or an agent, by any protocol.
+//! The body of a response of an upstream or an agent, for all protocols.
 
 use super::fastcgi::FastCgiResponse;
 use super::{Http1Response, Http2Response};
@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use weir_http::body::{BodyEnd, ResponseError};
 use weir_http::deadline::Deadline;
 
-/// A body as it comes. Meanwhile the rest of the request is sent.
+/// A body in transfer, which also sends the rest of the request.
 pub enum UpstreamBody<'a> {
-    /// From an HTTP/1.1 target, or an agent that speaks HTTP.
+    /// From an HTTP/1.1 target, or an HTTP agent.
     Http1(Http1Response<'a>),
     /// From an HTTP/2 target.
     Http2(Box<Http2Response<'a>>),
@@ -70,17 +70,17 @@ impl UpstreamBody<'_> {
         bytes
     }
 
-    /// Drops buffered bytes that are processed.
+    /// Drops processed bytes.
     pub fn consume(&mut self, count: usize) {
         with_body!(self, body => body.consume(count))
     }
 
-    /// The buffered bytes are known to be the last ones.
+    /// Whether the buffered bytes are known to be the last ones.
     pub fn is_last(&self) -> bool {
         with_body!(self, body => body.is_last())
     }
 
-    /// Waits until bytes are buffered (`true`) or the body is over (`false`).
+    /// Waits for buffered bytes (`true`) or the end of the body (`false`).
     pub fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -96,12 +96,12 @@ impl UpstreamBody<'_> {
         });
     }
 
-    /// The response is known to have neither a body nor trailers.
+    /// Whether the response is known to have neither a body nor trailers.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Http2(body) if body.is_empty())
     }
 
-    /// The body is over: its trailers, and the status code of a gRPC call, which is counted.
+    /// The end of the body: trailers, and the status code of a gRPC call, which is counted.
     pub fn end(&mut self) -> BodyEnd {
         match self {
             Self::Http2(body) => body.end(),
@@ -109,7 +109,7 @@ impl UpstreamBody<'_> {
         }
     }
 
-    /// Reads the body for nothing, until there are more than `max` bytes. Gives their count.
+    /// Reads and drops the body, up to `max` bytes. Returns the number of bytes.
     pub async fn discard(&mut self, deadline: &Deadline, max: u64) -> Result<u64, ResponseError> {
         let mut count = 0;
         while count <= max && poll_fn(|cx| self.poll_data(cx, deadline)).await? {

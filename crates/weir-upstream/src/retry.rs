@@ -5,20 +5,20 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_config::{RetriedMethods, Retries};
 
-/// Longest backoff, in backoffs before the second attempt.
+/// Maximum backoff, as a multiple of the backoff before the second attempt.
 const MAX_BACKOFF: u32 = 10;
 
-/// Which requests are sent again, and how often.
+/// Which requests are retried, and how often.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
     settings: Retries,
     budget: Rc<Budget>,
-    /// Retries of this worker in a window that need no share.
+    /// Retries of this worker per window that are always permitted.
     minimum: f64,
 }
 
 impl RetryPolicy {
-    /// Of `retries`, with the budget of the policy `before` a reload.
+    /// From `retries`, with the budget of the policy `before` a reload.
     pub(super) fn new(retries: &Retries, workers: usize, before: Option<&Self>) -> Self {
         let budget = before.map(|policy| Rc::clone(&policy.budget));
         Self {
@@ -28,7 +28,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Counts a request that is sent for the first time.
+    /// Counts a first attempt.
     pub(super) fn request(&self, now: Instant) {
         self.budget.request(now);
     }
@@ -43,17 +43,17 @@ impl RetryPolicy {
         self.settings.statuses.contains(&status)
     }
 
-    /// The limit of one attempt for the first byte of its response.
+    /// The timeout of an attempt to the first byte of its response.
     pub(super) fn attempt_time(&self, of_request: Duration) -> Duration {
         self.settings.timeout.map_or(of_request, |timeout| timeout.min(of_request))
     }
 
-    /// Whether requests that may have been processed are retried whatever their method.
+    /// Whether requests that may have been processed are retried with any method.
     pub(super) fn any_method(&self) -> bool {
         self.settings.methods == RetriedMethods::Any
     }
 
-    /// Most attempts, with the first.
+    /// Maximum number of attempts, including the first.
     pub(super) fn max_attempts(&self) -> u32 {
         self.settings.tries
     }
@@ -63,7 +63,7 @@ impl RetryPolicy {
         self.settings.hedge
     }
 
-    /// The pause after so many attempts: random, up to a bound that doubles with each.
+    /// The backoff after this number of attempts: random, up to a bound that doubles with each.
     pub(super) fn backoff(&self, attempts: u32) -> Duration {
         let limit = self.settings.backoff * 2u32.saturating_pow(attempts - 1).min(MAX_BACKOFF);
         limit.mul_f64(fastrand::f64())

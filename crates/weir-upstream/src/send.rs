@@ -1,12 +1,13 @@
-//! Sends a request to an upstream: the one loop of attempts, retries and hedges for HTTP/1.1 and HTTP/2.
+//! The attempt engine: sends a request to an upstream, with retries and hedges, by HTTP/1.1 or
+//! HTTP/2.
 //!
 //! ```text
 //! pick → check out → attempt (hedged) → retry? attempts, deadline, budget → backoff → pick …
 //! ```
 //!
-//! If there is no further attempt, the client gets the result of the last one: its response, or its
-//! failure. Up to three targets are connected to for the first attempt, also without retries: nothing
-//! has been sent then.
+//! Without a further attempt, the client gets the result of the last one: its response, or its
+//! failure. The first attempt may connect to up to three targets, even without retries, as nothing
+//! has been sent yet.
 
 mod hedge;
 
@@ -32,7 +33,7 @@ use weir_telemetry::spans::{AttemptSpan, RequestSpan};
 use weir_telemetry::stage_times::StageTimes;
 use weir_wire::{Known, ResponseHead};
 
-/// Most targets that are connected to for one attempt.
+/// Maximum number of targets to connect to for an attempt.
 const MAX_CONNECTS: usize = 3;
 
 /// A request to be sent, with its limits.
@@ -47,24 +48,25 @@ pub struct Plan<'p> {
     pub timeouts: Timeouts,
     /// Deadline of the request.
     pub deadline: &'p Deadline,
-    /// The policy of the upstream applies; otherwise nothing is retried or hedged.
+    /// Whether the retry policy of the upstream applies; otherwise there are no retries and hedges.
     pub retries: bool,
-    /// Where interim responses go, if the client gets them.
+    /// Buffer for interim responses, if the client accepts them.
     pub interim: Option<&'p RefCell<Vec<u8>>>,
-    /// Set if the request is traced.
+    /// Some if the request is traced.
     pub span: Option<&'p Rc<RequestSpan>>,
-    /// Set if durations are recorded.
+    /// Some if durations are recorded.
     pub times: Option<&'p mut StageTimes>,
     /// The report of the attempts.
     pub report: &'p mut SendReport,
 }
 
-/// State of the attempts. The caller owns it: a request that its client cancels has a report, too.
+/// State of the attempts. Owned by the caller, so that there is a report if the client cancels the
+/// request.
 #[derive(Debug, Default)]
 pub struct SendReport {
-    /// The attempt that has the response; it ends with the response.
+    /// The attempt that received the response; ends with the response.
     pub open: Option<OpenAttempt>,
-    /// How often the request was sent again.
+    /// Number of retries.
     pub retries: Cell<u32>,
 }
 
@@ -74,7 +76,7 @@ impl SendReport {
     }
 }
 
-/// What an upstream has responded with.
+/// Response of an upstream.
 pub type Outcome<'a> = Finished<UpstreamBody<'a>>;
 
 /// An attempt without a usable response.
@@ -82,13 +84,14 @@ pub(super) struct FailedAttempt {
     pub(super) rejection: Rejection,
     /// Why a retry may succeed.
     retry: Option<RetryReason>,
-    /// Its connection was closed before it took the request. The target is not blamed yet.
+    /// The connection was closed before it accepted the request. This is not a failure of the
+    /// target yet.
     is_stale: bool,
-    /// There was no connection.
+    /// No connection was available.
     is_unsent: bool,
 }
 
-/// A channel on which the head of a response has come, or why there is none.
+/// A channel with the received head of a response, or the reason why there is none.
 pub(super) type Attempted<U> =
     Result<(<U as Upload>::Channel, <U as Upload>::Arrived), FailedAttempt>;
 
@@ -142,7 +145,7 @@ pub async fn send<'a, U: TargetUpload<Body: Into<UpstreamBody<'a>>>>(
 pub(super) struct Sender<'p> {
     pub(super) context: SendContext<'p>,
     pub(super) pick: Pick<'p>,
-    /// So far, the current one included.
+    /// Number of attempts, including the current one.
     pub(super) attempts: u32,
     times: Option<&'p mut StageTimes>,
     pub(super) report: &'p mut SendReport,
@@ -176,7 +179,7 @@ impl<'p> Sender<'p> {
         }
     }
 
-    /// One attempt, at the next target that can be connected to.
+    /// An attempt at the next target that accepts a connection.
     async fn attempt<U: TargetUpload>(
         &mut self,
         upload: &mut U,
@@ -217,7 +220,7 @@ impl<'p> Sender<'p> {
         }
     }
 
-    /// Picks targets until one can be connected to.
+    /// Picks targets until one accepts a connection.
     async fn connect<U: TargetUpload>(
         &mut self,
         started: Instant,
@@ -247,7 +250,7 @@ impl<'p> Sender<'p> {
         }
     }
 
-    /// Whether there is another attempt, why, and after which pause.
+    /// Whether there is another attempt, its reason and the backoff.
     fn retry<U: TargetUpload>(
         &self,
         upload: &U,
@@ -278,7 +281,7 @@ impl<'p> Sender<'p> {
         None
     }
 
-    /// Records the time of all attempts but the last.
+    /// Records the time of all attempts except the last.
     fn record_retry_time(&mut self, started: Instant) {
         if let Some(times) = self.times.as_mut().filter(|_| self.attempts > 1) {
             let last = self.report.open.as_ref().map_or_else(clock::now, OpenAttempt::started);
@@ -297,13 +300,13 @@ impl SendContext<'_> {
         self.span.map(|span| span.attempt(parent, self.request.target))
     }
 
-    /// Whether one more request is within the budget, if there is one.
+    /// Whether the budget admits one more request; always true without a budget.
     pub(super) fn spend(&self) -> bool {
         self.retries.is_none_or(|policy| policy.spend(clock::now()))
     }
 
-    /// Sends the request over `channel`; once more over a fresh one to the same target if a reused one
-    /// turns out to be closed, and that does no harm.
+    /// Sends the request over `channel`; if a reused one turns out to be closed, once more over a
+    /// new one to the same target, provided that is safe.
     pub(super) async fn attempt_on<U: TargetUpload>(
         &self,
         target: &Rc<Target>,
@@ -376,12 +379,12 @@ impl SendContext<'_> {
 }
 
 impl FailedAttempt {
-    /// The request has no valid head.
+    /// The head of the request would be invalid.
     pub(super) fn bad_request() -> Self {
         Self::new(Problem::BadRequest.into(), None)
     }
 
-    /// It is not repeated over another connection: the target is to blame.
+    /// The request is not repeated over another connection: the failure counts against the target.
     pub(super) fn settle(self, target: &Target) -> Self {
         if self.is_stale {
             target.health.failed(Instant::now());
@@ -396,14 +399,14 @@ impl FailedAttempt {
     fn not_connected(target: &Target, error: CheckOutError) -> Self {
         let (rejection, retry) = match error {
             CheckOutError::Busy => (Problem::UpstreamBusy.into(), None),
-            // The target was not contacted, and is not to blame.
+            // The target was not contacted: the failure does not count against it.
             CheckOutError::Connect(error) if is_exhausted(&error) => {
                 let rejection = Rejection::new(Problem::DescriptorsExhausted);
                 (rejection.header("retry-after", "1".to_owned()), None)
             }
             CheckOutError::Connect(error) => {
                 target.health.failed(Instant::now());
-                // The kind is enough; the text could name internal addresses.
+                // Only the kind is shown: the message could contain internal addresses.
                 let why = failed_check(&error, target.upstream());
                 let why = why.unwrap_or_else(|| error.kind().to_string());
                 (

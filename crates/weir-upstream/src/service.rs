@@ -11,11 +11,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// Most records that are used, those with the lowest priorities first.
+/// Maximum number of records in use, those with the lowest priorities first.
 const MAX_RECORDS: usize = 64;
-/// Most addresses of a host that are used.
+/// Maximum number of addresses of a host in use.
 const MAX_ADDRESSES: usize = 8;
-/// Most concurrent lookups of hosts.
+/// Maximum number of concurrent lookups of hosts.
 const MAX_CONCURRENT_LOOKUPS: usize = 8;
 
 /// A name, and the resolver of its records.
@@ -24,11 +24,11 @@ pub(super) struct Service {
     pub(super) name: String,
     /// `None`: the resolvers of the system.
     pub(super) resolver: Option<SocketAddr>,
-    /// Limit on connecting, lookup included.
+    /// Limit on connecting, including the lookup.
     pub(super) timeout: Duration,
 }
 
-/// A server as a record names it.
+/// A server from a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) priority: u16,
@@ -40,7 +40,7 @@ pub(super) struct Server {
 /// Servers in the order of attempts: the lowest priority first, equal ones at random by weight.
 pub(super) fn weighted_order(servers: &[Server]) -> Vec<&Server> {
     let mut left: Vec<&Server> = servers.iter().collect();
-    // Servers without weight come first, in any order: they have a small chance.
+    // Servers with weight 0 come first, in random order, which gives them a small chance.
     fastrand::shuffle(&mut left);
     left.sort_by_key(|server| (server.priority, server.weight > 0));
     let mut ordered = Vec::with_capacity(left.len());
@@ -59,7 +59,7 @@ pub(super) fn weighted_order(servers: &[Server]) -> Vec<&Server> {
 }
 
 impl Service {
-    /// Its servers; empty if the records declare the service unavailable.
+    /// The servers; empty if the records declare the service unavailable.
     pub(super) async fn resolve(&self) -> io::Result<Vec<Server>> {
         // Before connecting times out, so that the failure is counted.
         let in_time = self.timeout.mul_f64(0.9);
@@ -68,7 +68,7 @@ impl Service {
 
     async fn query(&self) -> io::Result<Vec<Server>> {
         let (address, timeout) = (self.resolver, self.timeout);
-        // It reads the system's files, anew each time as they may change.
+        // Reads the system's files each time, as they may change.
         let resolver = spawn_blocking(move || resolver(address, timeout)).await??;
         let response = resolver.srv_lookup(self.name.as_str()).await.map_err(io::Error::other)?;
         let records = response.answers().iter().filter_map(|record| match &record.data {
@@ -113,9 +113,9 @@ fn resolver(address: Option<SocketAddr>, timeout: Duration) -> io::Result<TokioR
         }
     };
     let options = builder.options_mut();
-    // The interval of `resolve` decides how long results are used.
+    // `resolve` defines how long results are used.
     options.cache_size = 0;
-    // Leaves time for a second attempt.
+    // Leaves time for a second query.
     options.timeout = options.timeout.min(timeout / 3);
     options.attempts = 1;
     builder.build().map_err(io::Error::other)

@@ -1,4 +1,4 @@
-//! A request to a target: the differences between HTTP/1.1 and HTTP/2 for the engine of attempts.
+//! A request to a target: the differences between HTTP/1.1 and HTTP/2 for the attempt engine.
 
 use crate::attempt::{Failure, Scope, Upload};
 use crate::{CheckOutError, Connection, OutboundRequest, Target};
@@ -9,27 +9,27 @@ use weir_telemetry::labels::RetryReason;
 use weir_telemetry::spans::AttemptSpan;
 use weir_wire::{Method, ResponseHead};
 
-/// What an upstream has responded with.
+/// Response of an upstream.
 pub enum Finished<B> {
     /// A response, with its body.
     Response(B),
-    /// 101: the connection speaks another protocol, if the request `is_complete`.
+    /// 101: the connection uses another protocol, if the request `is_complete`.
     Switched {
         /// The connection.
         connection: Box<Connection>,
-        /// The entire request was sent.
+        /// Whether the request was sent completely.
         is_complete: bool,
     },
 }
 
-/// A request to a target. The differences between the protocols are here.
+/// A request to a target. Encapsulates the differences between the protocols.
 #[expect(async_fn_in_trait, reason = "a worker is one thread")]
 pub trait TargetUpload: Upload + Sized {
     /// The body of its response.
     type Body;
 
-    /// Instead of a stale connection a fresh one to the same target is used; otherwise a target is
-    /// picked again. With it goes that a retry connects to one target only.
+    /// Whether a stale connection is replaced by a new one to the same target; otherwise a target
+    /// is picked again. With `true`, a retry connects to one target only.
     const REOPENS: bool;
 
     /// Waits for a connection, or a stream on one.
@@ -38,17 +38,17 @@ pub trait TargetUpload: Upload + Sized {
         deadline: &Deadline,
     ) -> Result<Self::Channel, CheckOutError>;
 
-    /// A channel over a connection that has carried no request.
+    /// A channel over a new connection.
     async fn reopen(
         target: &Rc<Target>,
         deadline: &Deadline,
     ) -> Result<Self::Channel, CheckOutError>;
 
-    /// The connection has carried requests before.
+    /// Whether the connection has carried requests before.
     fn is_reused(channel: &Self::Channel) -> bool;
 
-    /// Encodes the head for a target; starts again if it was sent before. `None` if the request has
-    /// no valid head.
+    /// Encodes the head for a target; starts again if the request was sent before. `None` if the
+    /// head would be invalid.
     fn address(
         &mut self,
         channel: &mut Self::Channel,
@@ -57,17 +57,18 @@ pub trait TargetUpload: Upload + Sized {
         span: Option<&AttemptSpan>,
     ) -> Option<()>;
 
-    /// Whether a failure over a reused connection means that it was closed meanwhile, and the request
-    /// may be sent again.
+    /// Whether a failure over a reused connection means that it was closed meanwhile, so that the
+    /// request may be sent again.
     fn is_stale(&self, failure: &Failure, method: Method) -> bool;
 
-    /// Whether the request can be sent again; `may_process_twice` if both may be processed.
+    /// Whether the request can be sent again; `may_process_twice` if the retry policy permits that
+    /// the target processes it twice.
     fn may_retry(&self, reason: RetryReason, may_process_twice: bool) -> bool;
 
-    /// The same request once more, if all of it is buffered.
+    /// A copy of the request, if it is completely buffered.
     fn duplicate(&self) -> Option<Self>;
 
-    /// The status that decides about retries.
+    /// The status for the retry policy.
     fn retry_status(response: &ResponseHead) -> u16;
 
     /// Discards a response.
@@ -79,7 +80,7 @@ pub trait TargetUpload: Upload + Sized {
         scope: &Scope<'_>,
     );
 
-    /// The final response, whose body takes over the rest of the request.
+    /// The final response; its body takes over the rest of the request.
     fn finish(
         self,
         channel: Self::Channel,

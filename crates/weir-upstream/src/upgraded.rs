@@ -3,7 +3,7 @@
 use super::Connection;
 use weir_config::Upgrade;
 
-/// A connection to an upstream that has agreed to another protocol.
+/// A connection to an upstream that accepted an upgrade.
 #[derive(Debug)]
 pub struct Upgraded {
     /// The connection to the target.

@@ -1,4 +1,4 @@
-//! Weighted balancing: the share of requests of each target, for instance of a canary.
+//! Weighted balancing: the share of requests of each target, for example of a canary release.
 
 use std::cell::RefCell;
 
@@ -17,14 +17,14 @@ impl Weights {
         differ.then(|| Self { credits: RefCell::new(vec![0; of.len()]), of })
     }
 
-    /// Whose turn it is among those that `may`: each of them gains its weight, the one owed most
-    /// is chosen and gives what all have gained. Turns are spread out by that, heavy targets get
-    /// none in a row that could go elsewhere (the smooth round robin of nginx). Unless `taken`, it
-    /// stays a question.
+    /// The next target among those that `may`: each of them gains its weight; the target with the
+    /// highest credit is chosen and loses the sum of all weights. This spreads out the turns: heavy
+    /// targets get no more turns in a row than necessary (the smooth round robin of nginx). Unless
+    /// `taken`, the state does not change.
     pub(super) fn turn(&self, taken: bool, may: impl Fn(usize) -> bool) -> Option<usize> {
         let mut credits = self.credits.borrow_mut();
         let owed = |index: usize| credits[index] + i64::from(self.of[index]);
-        // Of those owed the same the first one.
+        // Of equal credits the first one.
         let chosen =
             (0..self.of.len()).rev().filter(|index| may(*index)).max_by_key(|&i| owed(i))?;
         if taken {
@@ -57,7 +57,7 @@ impl Weights {
         0
     }
 
-    /// Whether so many requests are less of a load for `one` than those of `other` are for that.
+    /// Whether `one` is a smaller load for its target than `other` for its own, by weight.
     pub(super) fn is_less(
         &self,
         (one, busy): (usize, usize),

@@ -1,4 +1,4 @@
-//! The output of an agent, decoded from FastCGI records, or plain as that of a CGI program.
+//! The output of an agent, decoded from FastCGI records, or plain for a CGI program.
 
 use crate::Connection;
 use std::io;
@@ -9,15 +9,15 @@ use weir_wire::fastcgi::{End, Event, FastCgiError, ResponseReader};
 
 /// Decodes the output of an agent.
 pub(super) struct Output {
-    /// The decoder of records; a plain output ends with the connection.
+    /// The decoder of records; None for plain output, which ends with the connection.
     records: Option<ResponseReader>,
-    /// Bytes at the front of the connection's buffer that are output.
+    /// Number of bytes at the front of the connection's buffer that are output.
     ready: usize,
     end: Option<Option<End>>,
     pool: Arc<Pool>,
 }
 
-/// Why the output cannot be read on.
+/// Why the output cannot be read further.
 #[derive(Debug)]
 pub(super) enum OutputError {
     Closed,
@@ -29,7 +29,7 @@ impl Output {
         Self { records: framed.then(ResponseReader::default), ready: 0, end: None, pool }
     }
 
-    /// That of another connection.
+    /// Resets the state for another connection.
     pub(super) fn reset(&mut self) {
         self.records = self.records.is_some().then(ResponseReader::default);
         (self.ready, self.end) = (0, None);
@@ -45,12 +45,12 @@ impl Output {
         self.ready -= count;
     }
 
-    /// It has ended, with this record if it is FastCGI.
+    /// The end of the output, with the final record of FastCGI.
     pub(super) fn end(&self) -> Option<Option<End>> {
         self.end
     }
 
-    /// Finds output among the bytes that have come; whether there is any, or the end.
+    /// Finds output in the buffered bytes; returns whether there is output, or the end.
     pub(super) fn advance(&mut self, connection: &mut Connection) -> Result<bool, OutputError> {
         loop {
             if self.ready > 0 || self.end.is_some() {
@@ -103,7 +103,7 @@ impl Output {
         }
     }
 
-    /// The connection may carry another request.
+    /// Whether the connection can be reused.
     pub(super) fn leaves_connection(&self) -> bool {
         self.records.is_some() && self.end.is_some()
     }

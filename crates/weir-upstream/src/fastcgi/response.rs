@@ -1,4 +1,4 @@
-//! The body of a response of an agent, by FastCGI or CGI.
+//! The body of an agent's response, by FastCGI or CGI.
 
 use super::FastCgiUpload;
 use super::output::{Output, OutputError};
@@ -12,23 +12,23 @@ use weir_http::body::ResponseError;
 use weir_http::deadline::{Deadline, Wait};
 use weir_wire::Framing;
 
-/// Limits of an agent from the last byte of a response to the end of its output, in time and in further
-/// bytes. Then its connection is closed.
+/// Limits from the last byte of a response to the end of the agent's output, in time and in further
+/// bytes. Beyond them the connection is closed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_EXCESS_BYTES: usize = 1 << 20;
 
-/// Reads a response's body, and meanwhile sends the rest of the request.
+/// Reads a response's body while sending the rest of the request.
 pub struct FastCgiResponse<'a> {
-    /// Bytes that came with the head.
+    /// Bytes that arrived with the head.
     front: Bytes,
     /// `None` once the response is complete.
     connection: Option<Box<Connection>>,
     upload: Option<Box<FastCgiUpload<'a>>>,
     output: Option<Output>,
     framing: Framing,
-    /// Bytes that are still to come, if known.
+    /// Number of bytes still expected, if known.
     left: Option<u64>,
-    /// The entire request was sent.
+    /// Whether the request was sent completely.
     is_sent: bool,
     idle: Duration,
 }
@@ -54,14 +54,14 @@ impl<'a> FastCgiResponse<'a> {
             idle,
         };
         if let Some(left) = left {
-            // Bytes beyond the declared length are not the client's.
+            // Bytes beyond the declared length are dropped.
             body.front.truncate(usize::try_from(left).unwrap_or(usize::MAX));
         }
         body.finish_if_complete();
         body
     }
 
-    /// A complete response without a body, as that to HEAD.
+    /// A complete response without a body, for example to HEAD.
     pub(super) fn empty() -> FastCgiResponse<'static> {
         FastCgiResponse {
             front: Bytes::new(),
@@ -94,7 +94,7 @@ impl<'a> FastCgiResponse<'a> {
         }))
     }
 
-    /// Length in bytes, if it is known.
+    /// Length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         self.framing.length()
     }
@@ -129,7 +129,7 @@ impl<'a> FastCgiResponse<'a> {
         self.finish_if_complete();
     }
 
-    /// The buffered bytes are known to be the last ones.
+    /// Whether the buffered bytes are known to be the last ones.
     pub fn is_last(&self) -> bool {
         match self.left {
             Some(left) => self.data().len() as u64 == left,
@@ -159,7 +159,7 @@ impl<'a> FastCgiResponse<'a> {
                 Poll::Ready(Ok(true))
             }
             Poll::Ready(Ok(false)) if self.left.is_some_and(|left| left > 0) => {
-                // The declared length was more.
+                // The body is shorter than declared.
                 self.close();
                 Poll::Ready(Err(ResponseError::UpstreamClosed))
             }
@@ -181,7 +181,7 @@ impl<'a> FastCgiResponse<'a> {
         }
     }
 
-    /// Continues sending the request. Its errors do not matter: the response is there.
+    /// Continues sending the request. Errors are ignored, as the response has arrived.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) {
         if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
             && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
@@ -210,7 +210,7 @@ impl<'a> FastCgiResponse<'a> {
         }
     }
 
-    /// The response is complete. The agent is free when its output has ended.
+    /// The response is complete. The agent is released when its output has ended.
     fn finish(&mut self) {
         let (Some(connection), Some(output)) = (self.connection.take(), self.output.take()) else {
             return;
@@ -226,8 +226,8 @@ impl<'a> FastCgiResponse<'a> {
     }
 }
 
-/// Releases an agent whose response is complete: at once, or when its output has ended. `is_sent` if the
-/// entire request was.
+/// Releases an agent whose response is complete: at once, or when its output has ended. `is_sent`
+/// if the request was sent completely.
 pub(super) fn settle(mut connection: Box<Connection>, mut output: Output, is_sent: bool) {
     let ended = output.ready() == 0 && matches!(output.advance(&mut connection), Ok(true));
     if ended && output.ready() == 0 {

@@ -1,4 +1,4 @@
-//! A request on its way to an agent: as FastCGI records, or as the plain input of a CGI program.
+//! Sends a request to an agent: as FastCGI records, or as the plain input of a CGI program.
 
 use super::output::Output;
 use super::{Head, HeadReader};
@@ -15,9 +15,9 @@ use weir_http::stream::Stream;
 use weir_wire::fastcgi::request;
 use weir_wire::{Method, ResponseHead};
 
-/// Bytes in the write buffer from which it is written before more is taken.
+/// Number of bytes in the write buffer above which no further bytes are added before a write.
 const FULL_BYTES: usize = 16 * 1024;
-/// Most bytes that are taken of a body at once.
+/// Maximum number of bytes taken from a body at once.
 const CHUNK_BYTES: usize = 32 * 1024;
 
 /// A request being sent.
@@ -25,18 +25,18 @@ pub struct FastCgiUpload<'a> {
     out: Bytes,
     written: usize,
     body: RequestBody<'a>,
-    /// In records.
+    /// Whether the request is sent in FastCGI records.
     framed: bool,
     pub(super) progress: Progress,
-    /// All of the request is in `out`: it can be sent again.
+    /// Whether the entire request is in `out`, so that it can be sent again.
     is_buffered: bool,
-    /// The output of the agent, until the head of the response has come.
+    /// The output of the agent, until the head of the response has arrived.
     output: Option<Output>,
 }
 
 impl<'a> FastCgiUpload<'a> {
-    /// A request to an agent of `pool`: `head`, then the body, in FastCGI records if `framed`. A small
-    /// body that is buffered goes with the head.
+    /// A request to an agent of `pool`: `head`, then the body, in FastCGI records if `framed`. A
+    /// small buffered body is sent with the head.
     pub fn new(head: Vec<u8>, body: RequestBody<'a>, framed: bool, pool: &Arc<Pool>) -> Self {
         let mut upload = Self {
             out: Bytes(head),
@@ -76,7 +76,7 @@ impl<'a> FastCgiUpload<'a> {
         self.progress.state = UploadState::Last;
     }
 
-    /// Continues sending until everything is out.
+    /// Continues sending until all bytes are sent.
     pub(super) fn poll(
         &mut self,
         stream: &Stream,
@@ -175,19 +175,19 @@ impl Upload for FastCgiUpload<'_> {
         }
     }
 
-    /// Tells the agent, unless a record is half sent.
+    /// Sends an abort record to the agent, unless another record is partially sent.
     fn abort(&self, connection: &Box<Connection>) {
         if self.framed && self.written == self.out.0.len() {
             let mut record = Vec::new();
             request::abort(&mut record);
-            // The connection is closed anyway: nothing waits until it can be written.
+            // The connection is closed in any case: this does not wait until it is writable.
             let mut cx = Context::from_waker(std::task::Waker::noop());
             let _ = connection.stream.poll_write(&mut cx, &record, b"");
         }
     }
 }
 
-/// A buffer that is returned to the pool of this worker.
+/// A buffer that is returned to the pool of this worker on drop.
 struct Bytes(Vec<u8>);
 
 impl Drop for Bytes {

@@ -1,4 +1,4 @@
-//! Targets that go out of service and come back, at times that the tests make up.
+//! Tests of ejection and return of targets, with simulated times.
 
 use super::*;
 use weir_config::{ErrorShare, Scheme, Target};
@@ -102,7 +102,7 @@ fn a_share_of_errors_takes_a_target_out_and_one_good_answer_brings_it_back() {
     assert!(health.admits(later + PAUSE));
     health.responded(404, || later + PAUSE);
     assert!(health.is_up() && health.admits(later + PAUSE));
-    // Errors of another window do not add up.
+    // Errors of different windows are not added up.
     for round in 0..30 {
         health.responded(500, || later + PAUSE * 2 + share.window * round * 2);
         assert!(health.is_up());
@@ -121,7 +121,7 @@ fn never_more_are_out_than_may_be() {
         all[3].checked(&check(), Some(false), now);
     }
     assert!(all[3].is_up(), "whatever the reason");
-    // One comes back, so that another may go.
+    // One target returns, so that another one may be ejected.
     all[0].responded(200, || now);
     all[3].failed(now);
     assert!(all[0].is_up() && !all[3].is_up());

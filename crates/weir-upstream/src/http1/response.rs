@@ -1,4 +1,4 @@
-//! The body of a response that comes by HTTP/1.1.
+//! The body of an HTTP/1.1 response.
 
 use super::Http1Upload;
 use crate::Connection;
@@ -9,26 +9,26 @@ use weir_http::body::ResponseError;
 use weir_http::deadline::{Deadline, Wait};
 use weir_wire::{BodyDecoder, Framing, ResponseHead};
 
-/// Most bytes that are read of a discarded response, to keep its connection.
+/// Maximum number of bytes that are read of a discarded response to keep its connection.
 const MAX_DISCARDED_BYTES: usize = 64 * 1024;
 
-/// Reads a response's body, and meanwhile sends the rest of the request.
+/// Reads a response's body while sending the rest of the request.
 pub struct Http1Response<'a> {
     /// `None` once the response is complete.
     connection: Option<Box<Connection>>,
-    /// The rest of the request; it holds the client's side until the response is complete.
+    /// The rest of the request; owns the client's side until the response is complete.
     upload: Option<Box<Http1Upload<'a>>>,
     decoder: BodyDecoder,
     framing: Framing,
-    /// Bytes at the front of the buffer that are decoded body.
+    /// Number of bytes at the front of the buffer that are decoded body.
     ready: usize,
-    /// The connection may be used again.
+    /// Whether the connection can be reused.
     keep_alive: bool,
     idle: Duration,
 }
 
 impl<'a> Http1Response<'a> {
-    /// A body that is about to be read.
+    /// A body that is read next.
     pub fn new(
         connection: Box<Connection>,
         upload: Http1Upload<'a>,
@@ -40,7 +40,7 @@ impl<'a> Http1Response<'a> {
         Self::after(connection, rest, is_complete, response, idle)
     }
 
-    /// With the `rest` of the request; `is_complete` unless sending it was aborted.
+    /// A body with the `rest` of the request; `is_complete` unless sending was aborted.
     fn after(
         mut connection: Box<Connection>,
         rest: Option<Box<Http1Upload<'a>>>,
@@ -68,8 +68,8 @@ impl<'a> Http1Response<'a> {
         body
     }
 
-    /// Discards a response. Its connection is kept if all of it is there already, and the request
-    /// `is_complete`.
+    /// Discards a response. Its connection is kept if the response is completely buffered and the
+    /// request `is_complete`.
     pub(super) fn discard(
         connection: Box<Connection>,
         is_complete: bool,
@@ -79,7 +79,7 @@ impl<'a> Http1Response<'a> {
         let idle = scope.timeouts.idle;
         let mut body = Http1Response::after(connection, None, is_complete, response, idle);
         let mut left = MAX_DISCARDED_BYTES;
-        // Nothing is awaited: there is no task to wake.
+        // Nothing is awaited, so there is no task to wake.
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while body.connection.is_some()
             && left > 0
@@ -100,7 +100,7 @@ impl<'a> Http1Response<'a> {
         Ok(Http1Response { connection, upload: None, decoder, framing, ready, keep_alive, idle })
     }
 
-    /// Length in bytes, if it is known.
+    /// Length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         self.framing.length()
     }
@@ -124,7 +124,7 @@ impl<'a> Http1Response<'a> {
         }
     }
 
-    /// Whether the bytes that have arrived are the last.
+    /// Whether the buffered bytes are the last ones.
     pub fn is_last(&self) -> bool {
         self.decoder.is_done()
     }
@@ -173,7 +173,7 @@ impl<'a> Http1Response<'a> {
         }
     }
 
-    /// Continues sending the request. Its errors do not matter: the response is there.
+    /// Continues sending the request. Errors are ignored, as the response has arrived.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) {
         if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
             && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
@@ -191,7 +191,8 @@ impl<'a> Http1Response<'a> {
         error
     }
 
-    /// The response is complete: the connection is free, unless the request never was.
+    /// The response is complete: the connection is released, unless the request was not sent
+    /// completely.
     fn finish(&mut self) {
         if let Some(connection) = self.connection.take() {
             if self.keep_alive && self.upload.is_none() {

@@ -1,4 +1,4 @@
-//! A request on its way by HTTP/1.1.
+//! Sends a request by HTTP/1.1.
 
 use super::HeadReader;
 use crate::attempt::{
@@ -23,14 +23,14 @@ pub struct Http1Upload<'a> {
     body: RequestBody<'a>,
     framing: Framing,
     pub(super) progress: Progress,
-    /// Length of the head, at the front of `out`, once there is one.
+    /// Length of the head, at the front of `out`, once set.
     head: Option<usize>,
-    /// All of the request is in `out`: it can be sent again.
+    /// Whether the entire request is in `out`, so that it can be sent again.
     is_buffered: bool,
 }
 
 impl<'a> Http1Upload<'a> {
-    /// A request with this body. Its head follows: [`Http1Upload::set_head`].
+    /// A request with this body. The head is set by [`Http1Upload::set_head`].
     pub fn new(body: RequestBody<'a>) -> Self {
         Self {
             out: WriteBuffer::default(),
@@ -42,8 +42,7 @@ impl<'a> Http1Upload<'a> {
         }
     }
 
-    /// Sets the head, or replaces it for another target. A small body that is buffered goes with
-    /// it.
+    /// Sets the head, or replaces it for another target. A small buffered body is sent with it.
     pub fn set_head(&mut self, head: WriteBuffer) {
         let length = head.len();
         if let Some(before) = self.head.replace(length) {
@@ -56,7 +55,7 @@ impl<'a> Http1Upload<'a> {
         self.out = head;
         let (out, body) = (&mut self.out, &mut self.body);
         out.set_chunked(self.framing == Framing::Chunked);
-        // A head may have taken all of it.
+        // The head may have filled the buffer.
         if out.has_room() && !body.is_done() && !body.data().is_empty() {
             let copied = out.take(body.data());
             body.consume(copied);
@@ -68,7 +67,7 @@ impl<'a> Http1Upload<'a> {
         }
     }
 
-    /// Continues sending until everything is out.
+    /// Continues sending until all bytes are sent.
     pub fn poll(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
         loop {
             if self.progress.state == UploadState::Body && self.out.has_room() {
@@ -248,7 +247,7 @@ impl<'a> TargetUpload for Http1Upload<'a> {
     }
 
     fn abandon(&mut self) {
-        // A fault in the body is not reported: there is one already.
+        // An error of the body is ignored: another one is already reported.
         let _ = self.body.discard_buffered();
     }
 }

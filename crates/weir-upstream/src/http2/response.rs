@@ -1,4 +1,4 @@
-//! The body of a response that comes by HTTP/2.
+//! The body of an HTTP/2 response.
 
 use super::{Http2Upload, StreamPermit};
 use bytes::{Buf, Bytes};
@@ -11,7 +11,7 @@ use weir_http::deadline::{Deadline, Expired, Wait};
 use weir_http::grpc;
 use weir_wire::Framing;
 
-/// Reads a response's body, and meanwhile sends the rest of the request.
+/// Reads a response's body while sending the rest of the request.
 pub struct Http2Response<'a> {
     permit: StreamPermit,
     /// The rest of the request.
@@ -19,11 +19,11 @@ pub struct Http2Response<'a> {
     incoming: RecvStream,
     data: Bytes,
     framing: Framing,
-    /// Trailers that have come.
+    /// Received trailers.
     trailers: Option<HeaderMap>,
     is_finished: bool,
     idle: Duration,
-    /// It is the response to a gRPC call.
+    /// Whether this is the response to a gRPC call.
     is_grpc: bool,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Http2Response<'a> {
         Ok(Box::new(body))
     }
 
-    /// Length in bytes, if it is known.
+    /// Length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         self.framing.length()
     }
@@ -85,11 +85,11 @@ impl<'a> Http2Response<'a> {
     /// Drops bytes from the front.
     pub fn consume(&mut self, count: usize) {
         self.data.advance(count);
-        // Fails only for more bytes than have come.
+        // Fails only for more bytes than were received.
         let _ = self.incoming.flow_control().release_capacity(count);
     }
 
-    /// Whether the bytes that have arrived are the last.
+    /// Whether the buffered bytes are the last ones.
     pub fn is_last(&self) -> bool {
         self.is_finished || self.incoming.is_end_stream()
     }
@@ -133,8 +133,8 @@ impl<'a> Http2Response<'a> {
         }
     }
 
-    /// Continues sending the request; whether anything moved. Its errors do not matter: the response
-    /// is there.
+    /// Continues sending the request; returns whether there was progress. Errors are ignored, as
+    /// the response has arrived.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(upload) = &mut self.upload else { return false };
         let is_finished = upload.poll(cx).is_ready();
@@ -145,7 +145,7 @@ impl<'a> Http2Response<'a> {
         moved
     }
 
-    /// The body is over: its trailers, and the status code of a gRPC call, which is counted.
+    /// The end of the body: trailers, and the status code of a gRPC call, which is counted.
     pub fn end(&mut self) -> BodyEnd {
         let Some(trailers) = self.trailers.take() else { return BodyEnd::default() };
         let status = trailers.get("grpc-status").filter(|_| self.is_grpc);
@@ -156,7 +156,7 @@ impl<'a> Http2Response<'a> {
         BodyEnd { trailers: Some(trailers), grpc_status }
     }
 
-    /// The response has neither a body nor trailers.
+    /// Whether the response has neither a body nor trailers.
     pub fn is_empty(&self) -> bool {
         self.incoming.is_end_stream()
     }

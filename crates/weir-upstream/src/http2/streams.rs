@@ -1,8 +1,8 @@
 //! HTTP/2 connections to a target: each carries many requests at once.
 //!
-//! Each has a task of its own that reads and writes frames, as its requests are served by several
-//! connections of clients. The task ends when no request can be sent over the connection any more and
-//! the last stream is over.
+//! Each connection has a task that reads and writes frames, as its streams belong to several client
+//! connections. The task ends when no request can be sent over the connection any more and the last
+//! stream has ended.
 
 use crate::Target;
 use crate::connection::{CheckOutError, ConnectionPermit};
@@ -16,23 +16,23 @@ use std::time::Duration;
 use weir_http::deadline::Deadline;
 use weir_http::stream::PrefixedStream;
 
-/// Most requests at once over one connection, if the target allows as many.
+/// Maximum number of concurrent streams per connection, if the target permits as many.
 const MAX_STREAMS: usize = 100;
 /// Flow-control windows in bytes, of a stream and of a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// Most bytes of the head of a response.
+/// Maximum length of the head of a response in bytes.
 const MAX_HEAD_BYTES: u32 = 64 * 1024;
 
-/// The connections that one worker has to a target.
+/// The connections of one worker to a target.
 #[derive(Default)]
 pub(crate) struct Http2Connections {
     list: RefCell<Vec<Http2Connection>>,
-    /// One is being opened, which requests may wait for.
+    /// Whether a connection is being opened, which requests may wait for.
     connecting: Cell<bool>,
     /// Requests in flight.
     streams: Cell<usize>,
-    /// Connections opened so far.
+    /// Number of connections opened.
     opened: Cell<usize>,
 }
 
@@ -40,9 +40,9 @@ struct Http2Connection {
     number: usize,
     peer: Option<SocketAddr>,
     send: SendRequest<Bytes>,
-    /// Requests it carries.
+    /// Number of streams of the connection.
     streams: Rc<Cell<usize>>,
-    /// Since when it has had no request, in ticks of its target.
+    /// Start of the idle time, in ticks of its target.
     idle: Option<u64>,
 }
 
@@ -54,13 +54,13 @@ impl std::fmt::Debug for Http2Connections {
     }
 }
 
-/// Permission for one request on a connection to a target; released when dropped.
+/// Permit for a stream on a connection to a target; released on drop.
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
     target: Rc<Target>,
     number: usize,
     streams: Rc<Cell<usize>>,
-    /// The connection has carried requests before: the target may have closed it meanwhile.
+    /// Whether the connection has carried requests before: the target may have closed it meanwhile.
     pub reused: bool,
 }
 
@@ -70,7 +70,7 @@ impl StreamPermit {
         &self.target
     }
 
-    /// The connection does not respond: no other request gets it.
+    /// The connection does not respond: it gets no further requests.
     pub(crate) fn abandon(&self) {
         if let Some(http2) = &self.target.http2 {
             http2.remove(self.number);
@@ -89,7 +89,7 @@ impl Drop for StreamPermit {
     }
 }
 
-/// A connection is being opened, until dropped.
+/// Marks that a connection is being opened, until dropped.
 struct Connecting<'t>(&'t Target, &'t Cell<bool>);
 
 impl Drop for Connecting<'_> {
@@ -121,19 +121,19 @@ impl Http2Connections {
         });
     }
 
-    /// Keeps those to addresses that `should` stay; the others drain.
+    /// Keeps connections to addresses that `should` stay; the others are drained.
     pub(crate) fn retain(&self, mut should: impl FnMut(Option<SocketAddr>) -> bool) {
         self.list.borrow_mut().retain(|one| should(one.peer));
     }
 
-    /// Drains all of them.
+    /// Drains all connections.
     pub(crate) fn drain(&self) {
         self.list.borrow_mut().clear();
     }
 }
 
 impl Target {
-    /// Most requests that wait for a connection.
+    /// Maximum number of pending requests.
     pub(crate) fn max_pending(&self) -> usize {
         let each = if self.http2.is_some() { MAX_STREAMS } else { 1 };
         self.max_connections.saturating_mul(each)
@@ -217,7 +217,7 @@ impl Target {
     }
 }
 
-/// Reads and writes the frames of a connection until it is over.
+/// Reads and writes the frames of a connection until its end.
 async fn run_connection(
     target: Rc<Target>,
     number: usize,

@@ -1,4 +1,4 @@
-//! A request on its way by HTTP/2.
+//! Sends a request by HTTP/2.
 
 use super::{Http2Channel, Http2Response, read_head};
 use crate::attempt::{
@@ -21,34 +21,35 @@ use weir_telemetry::labels::RetryReason;
 use weir_telemetry::spans::AttemptSpan;
 use weir_wire::{Framing, Method, ResponseHead};
 
-/// Most bytes that are taken of a body at once.
+/// Maximum number of bytes taken from a body at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Says of the name of a trailer whether it is removed.
+/// Returns whether the trailer with this name is removed.
 pub type TrailerFilter = Box<dyn Fn(&str) -> bool>;
 
 /// A request being sent.
 pub struct Http2Upload<'a> {
-    /// There once the head is sent.
+    /// Some once the head is sent.
     stream: Option<SendStream<Bytes>>,
     body: RequestBody<'a>,
-    /// Trailers that are removed; without it, all are.
+    /// Filter of trailers; without it, all are removed.
     trailers: Option<TrailerFilter>,
     framing: Framing,
-    /// Taken from the body and not yet sent.
+    /// Bytes taken from the body and not sent yet.
     front: Bytes,
-    /// The entire body, if it was buffered: it can be sent again.
+    /// The entire body, if it was buffered and can be sent again.
     buffered: Option<Bytes>,
     pub(super) progress: Progress,
 }
 
-/// The state before a body that is buffered is sent.
+/// The state before a buffered body is sent.
 fn before(body: &Bytes) -> UploadState {
     if body.is_empty() { UploadState::Complete } else { UploadState::Last }
 }
 
 impl<'a> Http2Upload<'a> {
-    /// A request with this body. `filter` makes what removes trailers, if there may be some.
+    /// A request with this body. `filter` creates the filter of trailers, if the body may have
+    /// trailers.
     pub fn new(mut body: RequestBody<'a>, filter: impl FnOnce() -> Option<TrailerFilter>) -> Self {
         let framing = body.framing();
         let front = body.take(CHUNK_BYTES);
@@ -64,7 +65,7 @@ impl<'a> Http2Upload<'a> {
         }
     }
 
-    /// Continues sending until everything is out.
+    /// Continues sending until all bytes are sent.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
         loop {
             if self.front.is_empty() && self.progress.state == UploadState::Body {
@@ -186,12 +187,12 @@ impl Upload for Http2Upload<'_> {
         &mut self.progress
     }
 
-    /// A client that streams may wait for a response before it sends more.
+    /// A streaming client may wait for a response before it sends more.
     fn client_limit(&self, timeouts: Timeouts) -> (Wait, Duration) {
         (Wait::FirstByte, timeouts.first_byte.max(self.body.idle()))
     }
 
-    /// The connection may be dead: no other request gets it.
+    /// The connection may be dead: it gets no further requests.
     fn timed_out(&self, channel: &mut Http2Channel, expired: Expired) {
         if self.stream.is_none() || expired == Expired::Wait(Wait::FirstByte) {
             channel.permit.abandon();
@@ -248,7 +249,7 @@ impl<'a> TargetUpload for Http2Upload<'a> {
         Some(())
     }
 
-    /// The connection was closed before it took the request.
+    /// The connection was closed before it accepted the request.
     fn is_stale(&self, failure: &Failure, method: Method) -> bool {
         matches!(failure, Failure::Closed(Reached::Unprocessed)) && self.may_repeat(method)
     }
@@ -271,7 +272,7 @@ impl<'a> TargetUpload for Http2Upload<'a> {
         })
     }
 
-    /// The outcome of a gRPC call, as far as the head has it.
+    /// The status of a gRPC call, if the head contains it.
     fn retry_status(response: &ResponseHead) -> u16 {
         grpc::status_of(response)
     }
@@ -298,7 +299,7 @@ impl<'a> TargetUpload for Http2Upload<'a> {
     }
 
     fn abandon(&mut self) {
-        // A fault in the body is not reported: there is one already.
+        // An error of the body is ignored: another one is already reported.
         let _ = self.body.discard_buffered();
     }
 }

@@ -1,12 +1,12 @@
-//! Hedging: a second attempt at another target, when the first has no response after a while (Dean and
+//! Hedging: a second attempt at another target if the first has no response after a delay (Dean and
 //! Barroso, The Tail at Scale, 2013).
 //!
 //! ```text
 //! first attempt ── no head in time ── another target, budget ── both ── the first good head
 //! ```
 //!
-//! The client's own task polls both. The one that loses is dropped: its connection is closed, or its
-//! stream reset.
+//! The client's own task polls both attempts. The loser is dropped: its connection is closed, or
+//! its stream reset.
 
 use super::{Attempted, FailedAttempt, SendContext, Sender};
 use crate::attempt::Upload;
@@ -24,7 +24,7 @@ use weir_http::clock;
 use weir_telemetry::labels::{Hedged, RetryDenied, RetryReason};
 use weir_wire::{Method, ResponseHead};
 
-/// How an attempt ended whose result is not awaited any more.
+/// Outcome of an attempt whose result is no longer needed.
 const CANCELLED: &str = "cancelled";
 
 /// The request may be hedged.
@@ -40,17 +40,17 @@ enum Winner {
     Second,
 }
 
-/// How a race ended.
+/// Result of a race.
 struct Raced<A> {
     winner: Winner,
     result: A,
-    /// The result of the loser, if it has ended: not a good one.
+    /// The result of the loser if it has ended; not usable.
     beaten: Option<A>,
-    /// There was a second attempt.
+    /// Whether there was a second attempt.
     hedged: bool,
 }
 
-/// The second attempt, once it has started. Unless it is taken, it is cancelled.
+/// The second attempt, once started. Unless it is taken, it is cancelled on drop.
 struct SecondAttempt {
     method: Method,
     open: Cell<Option<OpenAttempt>>,
@@ -65,17 +65,17 @@ impl Drop for SecondAttempt {
     }
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 struct Ended<U: Upload> {
     attempted: Attempted<U>,
-    /// It has a response that is not retried.
+    /// Whether the response is usable, that is, not retried.
     is_usable: bool,
-    /// The request and the head of the response; those of the first attempt are the caller's.
+    /// The request and the head of the response; those of the first attempt belong to the caller.
     own: Option<(U, ResponseHead)>,
 }
 
 impl<'u> Hedge<'u> {
-    /// `None` unless the upstream has a hedge and another target, and the method is idempotent.
+    /// `None` unless the upstream has `hedge` and another target, and the method is idempotent.
     pub(super) fn new(context: &SendContext<'u>, pick: &Pick<'_>) -> Option<Self> {
         let policy = context.retries?;
         let after = policy.hedge()?;
@@ -85,8 +85,8 @@ impl<'u> Hedge<'u> {
         may.then_some(Self { policy, after })
     }
 
-    /// Sends a request to a target, and `spare` to another one when the first takes too long. The
-    /// request and the head of the response are then in `upload` and `response`.
+    /// Sends a request to a target, and `spare` to another one after the hedging delay. The request
+    /// and the head of the response are then in `upload` and `response`.
     pub(super) async fn race<U: TargetUpload>(
         self,
         sender: &mut Sender<'_>,
@@ -102,7 +102,7 @@ impl<'u> Hedge<'u> {
         };
         let open = SecondAttempt { method: context.scope.method, open: Cell::new(None) };
         let second_target = Cell::new(None);
-        // Both wait at once, for different things.
+        // Both attempts wait at the same time, for different events.
         let deadline = context.scope.deadline.for_concurrent_wait();
         let mut own = *context;
         (own.scope.deadline, own.scope.interim) = (&deadline, None);
@@ -165,7 +165,7 @@ impl<'u> Hedge<'u> {
         raced.result.attempted
     }
 
-    /// The target of the second attempt, now that the first had its time. A denied hedge is counted.
+    /// The target of the second attempt, after the hedging delay. A denied hedge is counted.
     fn second_target<'p>(&self, pick: &mut Pick<'p>, first: &Target) -> Option<&'p Rc<Target>> {
         let now = clock::now();
         let other = pick.other(now)?;
@@ -177,8 +177,8 @@ impl<'u> Hedge<'u> {
         Some(other)
     }
 
-    /// Runs `first`, and after a while the result of `begin` with it, until one is good or both have
-    /// ended.
+    /// Runs `first`, and after the delay the result of `begin` concurrently, until one is usable or
+    /// both have ended.
     async fn run<A, S: Future<Output = A>>(
         &self,
         first: impl Future<Output = A>,
@@ -192,7 +192,7 @@ impl<'u> Hedge<'u> {
         }
         let Some(second) = start_second() else { return alone(first.await) };
         let mut second = pin!(second);
-        // The one that has ended, and is not good.
+        // The attempt that has ended without a usable response.
         let mut beaten: Option<(Winner, A)> = None;
         poll_fn(|cx| {
             for attempt in [Winner::First, Winner::Second] {
@@ -216,7 +216,7 @@ impl<'u> Hedge<'u> {
     }
 }
 
-/// Checks out a channel for the second attempt, and addresses the request.
+/// Checks out a channel for the second attempt, and encodes the head for its target.
 async fn start_second<U: TargetUpload>(
     context: &SendContext<'_>,
     target: &Rc<Target>,
