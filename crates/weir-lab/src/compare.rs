@@ -3,8 +3,8 @@
 //! The headline is the ratio of the throughputs of the recorded rounds with a 95 % interval (Welch
 //! on logarithms). Exact Mann-Whitney and a bootstrap by round support the ratio. A case is
 //! **worse** if its throughput fell by more than the margin and the interval excludes 1. A case is
-//! **the same** if the entire interval lies within the margin. A case is **unclear** otherwise: more
-//! rounds are needed.
+//! **the same** if the entire interval lies within the margin. A case is **unclear** otherwise:
+//! more rounds are needed.
 
 use crate::figures::Times;
 use crate::results::{Cell, CellComparison, Comparison, Judgement, Run, StoredRun, TimeRatio};

@@ -63,7 +63,7 @@ pub struct LabelFigures {
     pub throughput: f64,
     /// From the actual send to the end.
     pub service: Times,
-    /// From the intended send to the end: the same in a closed model.
+    /// From the intended send to the end; equals the service times in a closed model.
     pub response: Times,
     /// Mean time to the first byte, in milliseconds.
     pub latency: f64,
@@ -105,7 +105,7 @@ impl Times {
         ("p99.99", 99.99),
     ];
 
-    /// Figures of a histogram of nanoseconds; zeros of an empty one.
+    /// Figures of a histogram of nanoseconds; zeros if it is empty.
     #[must_use]
     pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
@@ -218,7 +218,7 @@ fn spectrum(histogram: &Histogram<u64>) -> Vec<Point> {
         let percent = 100.0 * value.quantile_iterated_to();
         let at = ms(value.value_iterated_to() as f64);
         match points.last_mut() {
-            // Of points with the same value only the last one is needed.
+            // Of points with the same value only the last one is kept.
             Some(last) if last.ms == at => last.percent = percent,
             _ => points.push(Point { percent, ms: at }),
         }

@@ -1,4 +1,5 @@
-//! Generated bodies. Bodies are generated before the load, so that they do not cost the generator time.
+//! Generated bodies. Bodies are generated before the load, so that they do not cost the generator
+//! time.
 
 mod corpus;
 

@@ -236,7 +236,7 @@ impl Tally {
         self.decoded += other.decoded;
         self.sent += other.sent;
         if other.response.is_some() && self.response.is_none() {
-            // Response times so far are the service times.
+            // Up to now response times equal the service times.
             self.response = Some(self.service.clone());
         }
         if let Some(mine) = &mut self.response {

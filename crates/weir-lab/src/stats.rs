@@ -39,7 +39,7 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
-    /// Whether all of it lies between `low` and `high`.
+    /// Whether the entire interval lies between `low` and `high`.
     #[must_use]
     pub fn within(self, low: f64, high: f64) -> bool {
         low < self.low && self.high < high

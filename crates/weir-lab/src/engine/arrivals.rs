@@ -259,7 +259,7 @@ impl Timer {
     }
 
     async fn tick(&mut self) -> std::io::Result<()> {
-        // A read returns eight bytes. A larger buffer shows tokio that no more bytes are left.
+        // A read returns eight bytes. With a larger buffer tokio knows that no bytes are left.
         let mut count = [0; 16];
         self.0.read(&mut count).await.map(drop)
     }

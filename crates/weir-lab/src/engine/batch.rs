@@ -93,7 +93,7 @@ impl Collector {
         }
     }
 
-    /// Starts a part of the run that is evaluated separately. Returns the sum so far.
+    /// Starts a part of the run that is evaluated separately. Returns the sum up to now.
     pub(super) fn start_part(&mut self) -> Interval {
         std::mem::replace(&mut self.total, Interval::new(0, self.labels, self.open))
     }

@@ -35,8 +35,8 @@ impl Jar {
         (!line.is_empty()).then_some(line)
     }
 
-    /// Stores the cookies of a response. Invalid ones and those for other hosts are ignored (section
-    /// 5.3).
+    /// Stores the cookies of a response. Invalid ones and those for other hosts are ignored
+    /// (section 5.3).
     pub(super) fn store(&mut self, origin: &Origin, target: &str, headers: &Headers) {
         let mut fields = headers.known_all(Known::SetCookie).peekable();
         if fields.peek().is_none() {

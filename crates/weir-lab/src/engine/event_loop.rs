@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use weir_wire::ResponseHead;
 
-/// Bytes of each read. All connections of a loop share one buffer: a user needs memory of its own
+/// Bytes of each read. All connections of a loop share one buffer: a user needs separate memory
 /// only for a response that arrives in several reads.
 const READ_CHUNK_BYTES: usize = 128 * 1024;
 

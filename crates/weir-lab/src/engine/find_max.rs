@@ -137,8 +137,8 @@ impl Search {
 
     fn judge(&mut self, met: bool) {
         if self.confirming {
-            // A rate that was met for a short time may fail for a long time: continue with a lower
-            // rate.
+            // A rate that was met for a short time may fail over a longer time: continue with a
+            // lower rate.
             self.done = met || self.rate < 1.0;
             self.rate *= 1.0 - (2.0 * self.settings.precision).max(0.05);
             return;

@@ -1,8 +1,8 @@
 //! HTTP/1.1: one request and its response on an open connection.
 //!
-//! A small response costs one send and one receive. The request is written at once, and a read that
-//! did not fill the buffer tells tokio that no bytes are left, so that the next read waits without
-//! a system call. The response is parsed in the read buffer of the loop.
+//! A small response costs one send and one receive. The request is written at once. A read that
+//! does not fill the buffer means for tokio that no bytes are left, so that the next read waits
+//! without a system call. The response is parsed in the read buffer of the loop.
 
 use super::connection::{Stream, poll_bytes};
 use super::event_loop::Loop;

@@ -34,7 +34,8 @@ impl CsvFile {
     /// UTF-8 is replaced.
     ///
     /// # Errors
-    /// The file cannot be read or is too large, a quoted value does not end, or the file has no row.
+    /// The file cannot be read or is too large, a quoted value does not end, or the file has no
+    /// row.
     pub fn read(&self) -> Result<Table, FeederError> {
         let text = crate::bounded_file::read_text(&self.path, MAX_FILE_BYTES)?;
         let mut records =

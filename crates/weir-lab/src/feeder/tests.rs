@@ -36,7 +36,7 @@ fn rows_of_jmeters_files() {
         csv.skip_first = true;
     };
     let table = rows(b"head\tx\n\"1\t2\t3\n4\n\n\xff\t", tabs).expect("rows");
-    // Too many values are dropped, missing ones are empty, a quotation mark is one.
+    // Surplus values are dropped, missing ones are empty, a quotation mark is a character.
     assert_eq!(texts(&table), [["\"1", "2"], ["4", ""], ["", ""], ["\u{fffd}", ""]]);
 }
 

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 
 #[test]
 fn arrays_have_the_exact_size() {
-    // As WSO2's generator makes it: the last item takes what no further item could hold.
+    // As with WSO2's generator: the last item is longer where no further item fits.
     let fifty = array(50).expect("possible");
     assert_eq!(
         String::from_utf8(fifty).expect("text"),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::program::{Body, Executor, Request, Step, Text, Url};
 
-/// A plan around what stands below its test plan.
+/// A plan with these elements below its test plan.
 fn plan(inside: &str) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<jmeterTestPlan version=\"1.2\"><hashTree>\n\

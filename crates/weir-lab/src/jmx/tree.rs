@@ -105,7 +105,7 @@ enum Open {
     Tree(Vec<Element>),
     /// An element of the plan.
     Element(Element),
-    /// A property: its name, and its value so far.
+    /// A property: its name, and its value up to now.
     Property { name: String, value: Property },
 }
 

@@ -159,7 +159,7 @@ fn time_stamp(text: &str) -> Result<u64, String> {
 /// Records of a file: one line, or several within quotation marks.
 struct Records<R> {
     source: R,
-    /// Lines read so far.
+    /// Number of lines read.
     line: u64,
     /// First line of the record, from 1.
     first: u64,

@@ -62,7 +62,7 @@ fn other_columns_orders_delimiters_and_times_are_read() {
     assert_eq!(rows[0].time_stamp, 1_700_000_000_123);
     assert!(!rows[0].success);
     assert_eq!((rows[1].time_stamp, &*rows[1].label), (1_700_000_001_000, "a;\"b"));
-    // No column says that something failed.
+    // Without a column for success, all samples are successful.
     assert!(all("timeStamp,elapsed,label\n1,2,x").expect("rows")[0].success);
 }
 

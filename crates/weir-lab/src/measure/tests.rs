@@ -237,7 +237,7 @@ fn hold(rate: f64, verdict: engine::StepVerdict, confirms: bool) -> RateStep {
     RateStep { rate, achieved: rate, errors: 0.0, dropped: 0, confirms, met, verdict }
 }
 
-/// Rates held one after the other, each for a second.
+/// Rate steps in sequence, one second each.
 fn search(holds: &[RateStep]) -> Cell {
     let mut measurement =
         Measurement::new(settings(Method::Once), vec![case("", RoundSize::Iterations(1))], None);

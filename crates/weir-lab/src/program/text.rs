@@ -58,7 +58,7 @@ pub enum Function {
     },
     /// Number of the user in its group, from 1 (`__threadNum`).
     UserNumber,
-    /// A counter of its own calls, from 1 (`__counter`).
+    /// A counter of the calls of this function, from 1 (`__counter`).
     Counter {
         /// The counter.
         id: CounterId,

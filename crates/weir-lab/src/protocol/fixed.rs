@@ -1,7 +1,7 @@
 //! One long run whose beginning is cut off, as in published tests.
 //!
-//! The cut is a setting, for comparability. The result also has the cut of MSER-5 and the trend of the
-//! throughput.
+//! The cut is a setting, for comparability. The result also has the cut of MSER-5 and the trend of
+//! the throughput.
 
 use crate::stats::{
     Interval, Spread, Truncation, WarmUpTrend, mean_interval, mser5, spread, warm_up_trend,

@@ -78,7 +78,7 @@ fn a_steady_server_is_found_and_its_interval_holds_the_truth() {
         assert_eq!(outcome.result, ProtocolResult::Stable, "{outcome:?}");
         held += usize::from(outcome.interval.expect("five rounds").contains(10_000.0));
     }
-    // 95 %, give or take what 200 draws leave open.
+    // 95 %, within the uncertainty of 200 runs.
     assert!((180..=199).contains(&held), "{held} of 200");
 }
 
@@ -160,7 +160,7 @@ fn flawed_rounds_do_not_count_and_too_many_end_it() {
 
 #[test]
 fn recorded_rounds_that_change_are_not_reported() {
-    // Level for ten rounds, then on another level: found stable, refused, found again.
+    // One level for ten rounds, then another: found stable, rejected, found stable again.
     let (outcome, protocol) =
         simulate(4, 0.002, |round| if round < 10.0 { 9_000.0 } else { 10_000.0 });
     assert_eq!(outcome.result, ProtocolResult::Stable);

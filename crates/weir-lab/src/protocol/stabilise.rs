@@ -107,7 +107,7 @@ impl Stabilise {
         self.outcome.is_none().then_some(round)
     }
 
-    /// Every round so far.
+    /// All completed rounds.
     #[must_use]
     pub fn log(&self) -> &[LoggedRound] {
         &self.log

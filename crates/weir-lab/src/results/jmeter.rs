@@ -1,5 +1,6 @@
-//! `summary-report.csv` and `aggregate-report.csv`: the figures of a run in the form of JMeter's
-//! Summary Report and Aggregate Report, as [`crate::tables`] has them of a results file.
+//! `summary-report.csv` and `aggregate-report.csv`: the figures of a run in the format of JMeter's
+//! Summary Report and Aggregate Report, like those that [`crate::tables`] computes from a results
+//! file.
 //!
 //! Times are integer milliseconds, as in JMeter. Percentiles come from histograms and are accurate
 //! to 0.1 %. In a run with several cases a label is prefixed with its case.

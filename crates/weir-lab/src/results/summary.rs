@@ -134,7 +134,7 @@ pub struct CaseAttributes {
 pub struct RoundFigures {
     /// Number, from 1.
     pub number: usize,
-    /// Requests a second.
+    /// Requests per second.
     pub throughput: f64,
     /// Response times.
     pub response: Times,

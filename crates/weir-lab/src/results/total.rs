@@ -50,7 +50,7 @@ impl Total {
     }
 
     /// Ends a round whose measured time starts `from` nanoseconds after its start (0, or the end of
-    /// the cut). The window goes from there, or from the first request, to the last response.
+    /// the cut). The window starts there, or at the first request, and ends with the last response.
     pub fn end_round(&mut self, from: u64) {
         let first = self.sum.labels.iter().map(|tally| tally.first_start).min();
         let last = self.sum.labels.iter().map(|tally| tally.last_end).max();

@@ -38,8 +38,8 @@ impl Backends {
         self.running.as_ref().map(|(_, process, _)| process.pid())
     }
 
-    /// Starts the requested backend unless it is running, and stops any other. Returns its address, if
-    /// known.
+    /// Starts the requested backend unless it is running, and stops any other. Returns its address,
+    /// if known.
     pub(super) fn ensure(
         &mut self,
         requested: Option<&Backend>,

@@ -187,7 +187,7 @@ mod tests {
         let event = process.event("ready", timeout, &Control::default()).unwrap();
         let started = event["of"].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap();
         drop(process);
-        // Nobody may have taken note of its end yet.
+        // The end of the process may not have been collected yet.
         let runs = |pid| {
             let stat = procfs::process::Process::new(pid).and_then(|process| process.stat());
             stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))

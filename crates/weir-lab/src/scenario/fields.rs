@@ -65,14 +65,14 @@ impl<'n> Fields<'n> {
         self.integer(key).or_else(|| units::size(self.text(key)?).ok())
     }
 
-    /// A share: 0.05 of `5%`, and of a number the number.
+    /// A share: 0.05 for `5%`; a number is used as is.
     pub(super) fn share(self, key: &str) -> Option<f64> {
         let text = self.text(key)?;
         let percent = units::percent(text).ok().map(|hundredths| f64::from(hundredths) / 10_000.0);
         percent.or_else(|| text.parse().ok())
     }
 
-    /// A rate in iterations a second.
+    /// A rate in iterations per second.
     pub(super) fn rate(self, key: &str) -> Option<f64> {
         rate(self.get(key)?)
     }
@@ -89,7 +89,7 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// `100/s`, or a number a second.
+/// `100/s`, or a number per second.
 pub(super) fn rate(node: &Node) -> Option<f64> {
     if let Some(number) = node.scalar()?.integer() {
         return Some(number as f64);

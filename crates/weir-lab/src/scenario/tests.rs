@@ -1,7 +1,7 @@
 use super::*;
 use crate::program::{ArrivalRate, Body, Executor, Step, Url};
 
-/// The whole format, as the guide shows it.
+/// The complete format, as in the guide.
 const WHOLE: &str = r#"
 lab: 1
 target: {base: "http://127.0.0.1:8080"}

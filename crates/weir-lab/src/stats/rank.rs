@@ -53,7 +53,7 @@ fn doubled_ranks(values: &[f64]) -> Vec<usize> {
 /// Probability that the sum of `n` random ranks is at least as far from the middle.
 fn exact(ranks: &[usize], n: usize, sum: usize) -> f64 {
     let total: usize = ranks.iter().sum();
-    // ways[k][s]: in how many ways k of the ranks seen so far sum up to s.
+    // ways[k][s]: number of ways in which k of the processed ranks add up to s.
     let mut ways = vec![vec![0.0_f64; total + 1]; n + 1];
     ways[0][0] = 1.0;
     for (seen, rank) in ranks.iter().enumerate() {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn exact_as_in_the_tables() {
-        // Five against five, wholly apart: 2 of the 252 choices.
+        // Five against five, completely separated: 2 of the 252 choices.
         let ranks = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]);
         let ranks = ranks.expect("both");
         assert!((ranks.p - 2.0 / 252.0).abs() < 1e-12, "{ranks:?}");

@@ -7,8 +7,8 @@ use super::Interval;
 const RESAMPLES: usize = 4_000;
 
 /// Percentile bootstrap of `mean(to) / mean(of)`, rounds drawn with replacement within each group;
-/// `None` if a group has fewer than three values, or one that is not positive and finite. The seed is
-/// fixed, so that the same input has the same interval.
+/// `None` if a group has fewer than three values, or one that is not positive and finite. The seed
+/// is fixed, so that the same input has the same interval.
 #[must_use]
 pub fn bootstrap_ratio(of: &[f64], to: &[f64], confidence: f64) -> Option<Interval> {
     let fits = |values: &[f64]| {

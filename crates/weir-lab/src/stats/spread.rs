@@ -19,7 +19,7 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// Mean, deviation and extremes; `None` without observations or if one is no finite number.
+/// Mean, deviation and extremes; `None` without observations or if one is not finite.
 #[must_use]
 pub fn spread(values: &[f64]) -> Option<Spread> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {

@@ -1,8 +1,8 @@
 //! End of the warm-up of a long run: MSER-5.
 //!
 //! K. P. White, "An effective truncation heuristic for bias reduction in simulation output",
-//! Simulation 69 (1997): of batches of five observations, those are cut off at the beginning
-//! without which the marginal standard error of the rest is smallest.
+//! Simulation 69 (1997): the beginning, in batches of five observations, is cut off where the
+//! marginal standard error of the rest is smallest.
 
 use super::spread::mean;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ pub struct Truncation {
     pub settled: bool,
 }
 
-/// MSER-5 of observations at equal distances; `None` with fewer than ten batches or if one is no
-/// finite number.
+/// MSER-5 of equidistant observations; `None` with fewer than ten batches or if an observation is
+/// not finite.
 #[must_use]
 pub fn mser5(values: &[f64]) -> Option<Truncation> {
     let batches: Vec<f64> = values.chunks_exact(BATCH_SIZE).map(mean).collect();
@@ -33,7 +33,7 @@ pub fn mser5(values: &[f64]) -> Option<Truncation> {
     let middle = mean(&batches);
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     let (mut best, mut smallest) = (0, f64::INFINITY);
-    // A rest of fewer than five batches has a small variance by chance.
+    // A rest of fewer than five batches may have a small variance by chance.
     for (at, batch) in batches.iter().enumerate().rev() {
         let off = batch - middle;
         sum += off;
@@ -51,7 +51,7 @@ pub fn mser5(values: &[f64]) -> Option<Truncation> {
 mod tests {
     use super::*;
 
-    /// Noise without a generator: a sequence that fills −1..1 evenly.
+    /// Noise without a random generator: a sequence that fills −1..1 evenly.
     fn noise(at: usize) -> f64 {
         (at as f64 * 0.618_033_988_75).fract() * 2.0 - 1.0
     }

@@ -20,8 +20,8 @@ pub struct Trend {
     pub p: f64,
 }
 
-/// Mann-Kendall on values in the order in which they were observed; `None` with fewer than three
-/// or if one is no number.
+/// Mann-Kendall test of values in the order of observation; `None` with fewer than three or if one
+/// is not a number.
 #[must_use]
 pub fn mann_kendall(values: &[f64]) -> Option<Trend> {
     let n = values.len();
@@ -50,7 +50,7 @@ fn tie_sizes(values: &[f64]) -> Vec<usize> {
 
 /// P(|S| ≥ |score|) over all orders of n different values: permutations counted by inversions.
 fn exact(n: usize, score: i64) -> f64 {
-    // probabilities[k]: that an order of the values so far has k inversions.
+    // probabilities[k]: probability that an order of the processed values has k inversions.
     let mut probabilities = vec![1.0];
     for size in 2..=n {
         let mut next = vec![0.0; probabilities.len() + size - 1];

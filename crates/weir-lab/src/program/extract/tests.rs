@@ -3,7 +3,7 @@ use crate::program::{Program, State, Values};
 use std::time::Duration;
 use weir_wire::Headers;
 
-/// Applies an extractor to a body; gives the values of the variables `v`, `v_matchNr`, `v_2`, `v_g1`.
+/// Applies an extractor to a body; returns the variables `v`, `v_matchNr`, `v_2`, `v_g1`.
 fn apply(rule: Extraction, number: i32, body: &str) -> [Option<String>; 4] {
     let mut program = Program::default();
     let names = ["v", "v_matchNr", "v_2", "v_g1"].map(|name| program.variable(name));
