@@ -1,4 +1,4 @@
-//! Key sets (RFC 7517): those keys of a set that verify signatures of certain algorithms.
+//! Key sets (RFC 7517): the keys of a set that verify signatures of certain algorithms.
 
 use jsonwebtoken::DecodingKey;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
@@ -7,41 +7,41 @@ use serde_json::value::RawValue;
 use weir_config::{Algorithm, KeyFamily};
 use weir_document::finding::codes;
 
-/// Most keys of one set.
+/// Maximum number of keys of a set.
 const KEYS: usize = 100;
-/// Shortest shared secret (RFC 7518 section 3.2: as long as the hash).
+/// Minimum length of a shared secret (RFC 7518 section 3.2: the length of the hash).
 const SECRET: usize = 32;
 
 /// A key that verifies tokens.
 pub struct VerificationKey {
-    /// Its `kid`, if it has one: tokens with a `kid` are verified with that key only, tokens
-    /// without one with every key that fits the algorithm.
+    /// The `kid`, if any: tokens with a `kid` are verified with that key only, tokens without one
+    /// with every key that matches the algorithm.
     pub kid: Option<String>,
-    /// Algorithms of the auth that this key's type (and `alg`, when the JWK says it) fits: the
-    /// guard against algorithm confusion. Never empty.
+    /// Algorithms of the auth that match this key's type (and `alg`, if the JWK has one), which
+    /// prevents algorithm confusion. Never empty.
     pub algorithms: Vec<Algorithm>,
     /// The key.
     pub key: DecodingKey,
 }
 
-/// Where a set comes from.
+/// Source of a key set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The configuration: whatever is wrong with it is told.
+    /// The configuration: every fault is reported.
     File,
-    /// A URL: keys that weir cannot read are left out, and so are shared secrets.
+    /// A URL: unsupported keys and shared secrets are left out.
     Url,
 }
 
-/// Why there are no keys, without a word of what stands there.
+/// Why there are no keys, without quoting the source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct NoKeys {
     /// Code of a finding.
     pub code: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What would be right.
+    /// The remedy.
     pub help: Option<&'static str>,
 }
 
@@ -55,10 +55,10 @@ fn fault(message: impl Into<String>) -> NoKeys {
     NoKeys { code: codes::BAD_JWKS, message: message.into(), help: None }
 }
 
-/// Those keys of a set that verify signatures of the algorithms; never none.
+/// The keys of a set that verify signatures of the algorithms; at least one.
 ///
 /// # Errors
-/// It is no key set, none of its keys fits, or, of a file, something is wrong with one.
+/// The text is no key set, no key matches, or, in a file, a key is invalid.
 pub(crate) fn parse(
     text: &[u8],
     algorithms: &[Algorithm],
@@ -103,7 +103,7 @@ fn is_secret(jwk: &Jwk) -> bool {
     matches!(jwk.algorithm, AlgorithmParameters::OctetKey(_))
 }
 
-/// A key; `None` if it is of no use here.
+/// A key; `None` if it is not usable here.
 fn key(jwk: &Jwk, algorithms: &[Algorithm]) -> Result<Option<VerificationKey>, NoKeys> {
     if matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption)) {
         return Ok(None);
@@ -150,7 +150,7 @@ fn fits_key(algorithm: Algorithm, key: &AlgorithmParameters) -> bool {
     }
 }
 
-/// Where and why, without what stands there: a key set may hold secrets.
+/// Location and reason, without quoting the source: a key set may contain secrets.
 fn without_value(error: &serde_json::Error) -> String {
     let what = if error.is_data() { "a member is missing or of another type" } else { "not JSON" };
     format!("{what}, line {} column {}", error.line(), error.column())

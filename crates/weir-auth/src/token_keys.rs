@@ -6,11 +6,11 @@ use std::sync::Arc;
 use weir_config::{Algorithm, AuthId, KeyFamily, KeySource, TokenKeys};
 use weir_document::finding::{Diagnostics, codes};
 
-/// Most that verifying one token may cost, in the units of [`verification_cost`]: of keys that fit a
-/// token the first are tried, until it is spent.
+/// Maximum cost of verifying a token, in the units of [`verification_cost`]: matching keys are
+/// tried in order up to this cost.
 const VERIFICATION_BUDGET: u32 = 128;
 
-/// What verifying a signature costs, about, in units of some microseconds.
+/// Approximate cost of verifying a signature, in units of some microseconds.
 fn verification_cost(algorithm: Algorithm) -> u32 {
     match algorithm {
         Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => 1,
@@ -19,7 +19,7 @@ fn verification_cost(algorithm: Algorithm) -> u32 {
     }
 }
 
-/// Most keys that are tried for one token of this algorithm.
+/// Maximum number of keys that are tried for a token of this algorithm.
 pub(crate) fn max_attempts(algorithm: Algorithm) -> usize {
     (VERIFICATION_BUDGET / verification_cost(algorithm)) as usize
 }
@@ -29,14 +29,14 @@ pub(crate) fn max_attempts(algorithm: Algorithm) -> usize {
 pub struct VerificationKeys(Arc<[Vec<VerificationKey>]>);
 
 impl std::fmt::Debug for VerificationKeys {
-    /// Without the keys: some are shared secrets.
+    /// Does not print the keys: some are shared secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("VerificationKeys").finish_non_exhaustive()
     }
 }
 
 impl VerificationKeys {
-    /// Compiles keys. Those that cannot be used are findings.
+    /// Compiles keys. Keys that cannot be used are findings.
     #[must_use]
     pub fn compile(sources: &[TokenKeys], report: &mut Diagnostics) -> Self {
         let auths = sources.iter().map(|source| source.auth.0 + 1).max().unwrap_or_default();
@@ -48,7 +48,7 @@ impl VerificationKeys {
         Self(keys.into())
     }
 
-    /// Those of an auth; none if they are fetched.
+    /// The keys of an auth; none if they are fetched.
     #[must_use]
     pub fn of(&self, auth: AuthId) -> &[VerificationKey] {
         self.0.get(auth.0).map_or(&[], Vec::as_slice)
@@ -88,7 +88,7 @@ fn public_key(source: &TokenKeys, pem: &[u8], report: &mut Diagnostics) -> Optio
     Some(key)
 }
 
-/// Those keys of a set that verify signatures of the algorithms.
+/// The keys of a set that verify signatures of the algorithms.
 fn key_set(
     source: &TokenKeys,
     text: &str,
@@ -109,7 +109,7 @@ fn key_set(
     }
 }
 
-/// Of many keys not all are tried for a token without `kid`.
+/// If many keys match, only some are tried for a token without a `kid`.
 fn warn_of_untried(
     source: &TokenKeys,
     keys: &[VerificationKey],
