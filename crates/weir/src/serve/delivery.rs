@@ -123,7 +123,7 @@ pub(super) fn start(
     let wake = move || shared.settings.changed.notify_one();
     let run = |(worker, runtime): &mut (Worker, Runtime)| runtime.block_on(worker.run());
     let recover = |(worker, _): &mut (Worker, Runtime)| worker.recover();
-    let thread = THREAD.start(messages, &stop, wake, (worker, runtime), (run, recover))?;
+    let thread = THREAD.start(messages, &stop, wake, (worker, runtime), run, recover)?;
     Ok(Delivery { handle, _thread: thread })
 }
 

@@ -51,7 +51,7 @@ pub(super) fn start(
     let wake = move || {
         let _ = wake.send(());
     };
-    THREAD.start(messages, &stop, wake, worker, (Worker::run, Worker::pause))
+    THREAD.start(messages, &stop, wake, worker, Worker::run, Worker::pause)
 }
 
 impl Worker {

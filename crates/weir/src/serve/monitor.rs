@@ -118,7 +118,7 @@ impl Opened {
         let sender = commands.clone();
         // If the queue is full, the thread is awake.
         let wake = move || drop(sender.try_send(CounterCommand::Wake));
-        let thread = THREAD.start(messages, &stop, wake, worker, (Worker::run, Worker::recover))?;
+        let thread = THREAD.start(messages, &stop, wake, worker, Worker::run, Worker::recover)?;
         Ok(Counting { monitor, prices, commands, _thread: thread })
     }
 }

@@ -49,7 +49,7 @@ fn try_start(
     let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), client)?;
     let (stop, wake) = (Arc::default(), runner.waker());
     let worker = Worker { runner, stop: Arc::clone(&stop), messages: messages.clone() };
-    let thread = THREAD.start(messages, &stop, wake, worker, (Worker::run, Worker::recover))?;
+    let thread = THREAD.start(messages, &stop, wake, worker, Worker::run, Worker::recover)?;
     Ok(Resubmit { resubmitter, _thread: thread })
 }
 

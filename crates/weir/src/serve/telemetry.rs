@@ -133,7 +133,7 @@ impl Telemetry {
         let wake = move || shared.settings.changed.notify_one();
         let run = |(exporter, runtime): &mut (Exporter, Runtime)| runtime.block_on(exporter.run());
         let recover = |(exporter, _): &mut (Exporter, Runtime)| exporter.recover();
-        THREAD.start(&self.messages, stop, wake, (exporter, runtime), (run, recover))
+        THREAD.start(&self.messages, stop, wake, (exporter, runtime), run, recover)
     }
 
     /// Exports the rest, within [`FLUSH_TIMEOUT`], and ends the thread.

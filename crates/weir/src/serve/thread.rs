@@ -39,7 +39,8 @@ impl Thread {
         stop: &Arc<AtomicBool>,
         wake: impl Fn() + Send + Sync + 'static,
         mut state: S,
-        (run, recover): (fn(&mut S), fn(&mut S)),
+        run: fn(&mut S),
+        recover: fn(&mut S),
     ) -> std::io::Result<Running> {
         report_panics(messages.clone(), self.name);
         let (stopped, messages) = (Arc::clone(stop), messages.clone());

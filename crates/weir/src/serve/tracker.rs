@@ -53,7 +53,7 @@ pub(super) fn start(
     let wake = move || {
         let _ = wake.send(());
     };
-    let thread = THREAD.start(&messages, &stop, wake, worker, (Worker::run, Worker::recover))?;
+    let thread = THREAD.start(&messages, &stop, wake, worker, Worker::run, Worker::recover)?;
     Ok(Some(Tracker { index, _thread: thread }))
 }
 
