@@ -153,21 +153,29 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The crate of a manifest, and the crates of the workspace that it names.
+fn edges(manifest: &str) -> (&str, Vec<&str>) {
+    let name = manifest.lines().find_map(|line| line.strip_prefix("name = \""));
+    let name = name.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+    let words = manifest.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+    (name, words.filter(|word| word.starts_with("weir-")).collect())
+}
+
 fn problems(path: &str, manifest: &str) -> Vec<String> {
-    let name = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("name = \""))
-        .and_then(|rest| rest.strip_suffix('"'))
-        .unwrap_or_default();
+    let (name, edges) = edges(manifest);
     let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
         return vec![format!("{path}: `{name}` has no row in the table of crates")];
     };
-    manifest
-        .lines()
-        .filter_map(|line| line.split(['.', ' ', '=']).next())
-        .filter(|word| word.starts_with("weir-") && !allowed.contains(word))
-        .map(|word| format!("{path}: `{name}` must not depend on `{word}`"))
-        .collect()
+    let forbidden = edges.iter().filter(|edge| !allowed.contains(edge));
+    forbidden.map(|edge| format!("{path}: `{name}` must not depend on `{edge}`")).collect()
+}
+
+/// Edges in the table that a crate does not have.
+fn unused(path: &str, manifest: &str) -> Vec<String> {
+    let (name, edges) = edges(manifest);
+    let allowed = ALLOWED.iter().find(|(known, _)| *known == name).map_or(&[][..], |row| row.1);
+    let unused = allowed.iter().filter(|edge| !edges.contains(edge));
+    unused.map(|edge| format!("{path}: `{name}` does not depend on `{edge}`")).collect()
 }
 
 #[test]
@@ -179,6 +187,8 @@ fn a_forbidden_edge_is_seen() {
     assert_eq!(problems("p", &manifest("weir-gateway", "weir-admin")).len(), 1);
     assert_eq!(problems("p", &manifest("weir-wire", "weir-config")).len(), 1);
     assert_eq!(problems("p", &manifest("weir-new", "weir-wire")).len(), 1);
+    assert!(unused("p", &manifest("weir-cache", "weir-wire")).is_empty());
+    assert_eq!(unused("p", &manifest("weir-cache", "weir-config")).len(), 1);
 }
 
 #[test]
@@ -191,6 +201,9 @@ fn crates_depend_downwards_only() {
     let problems: Vec<String> =
         manifests.iter().flat_map(|(path, text)| problems(path, text)).collect();
     assert_none(&problems);
+    let unused: Vec<String> =
+        manifests.iter().flat_map(|(path, text)| unused(path, text)).collect();
+    assert_none(&unused);
 }
 
 /// Rows of the table of crates in a document: names, and what they may depend on.
