@@ -80,7 +80,7 @@ async function revoked({ server, browser, ids }) {
   await context.close();
 }
 
-/** A complete id in the search finds its transaction, even outside of the time range. */
+/** An id in the search, complete or its first characters, finds its transaction, even outside of the time range. */
 async function pasted({ server, browser }) {
   const sent = await send(`${server.base}/mirror/pasted`, {});
   const id = sent.headers["weir-transaction-id"];
@@ -97,6 +97,11 @@ async function pasted({ server, browser }) {
   await search.press("Enter");
   await page.getByRole("heading", { name: /mirror\/pasted/ }).waitFor();
   assert.match(page.url(), new RegExp(`/console/transactions/${id}`));
+  // So do its first characters, if no other id begins so.
+  await page.goto(`${server.admin}/console/tracker?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z`);
+  await search.fill(id.slice(0, 30));
+  await search.press("Enter");
+  await page.getByRole("heading", { name: /mirror\/pasted/ }).waitFor();
   // An unknown id is a search.
   await page.goto(`${server.admin}/console/tracker`);
   await search.fill("019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55");

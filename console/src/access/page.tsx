@@ -96,7 +96,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("viewer");
   const create = useMutation({
-    mutationFn: () => data<Schemas["Made"]>(api.POST("/v1/tokens", { body: { name, role } })),
+    mutationFn: () => data<Schemas["CreatedToken"]>(api.POST("/v1/tokens", { body: { name, role } })),
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["tokens"] }),
   });
   const submit = (event: FormEvent) => {
@@ -153,7 +153,7 @@ function AuditLog() {
   const [filter, setFilter] = useState<Filter>({});
   const audit = useInfiniteQuery({
     queryKey: ["audit", filter],
-    queryFn: ({ pageParam }) => data<Schemas["AuditEntry"][]>(api.GET("/v1/audit", { params: { query: { limit: LINES, ...filter, ...(pageParam ? { before: pageParam } : {}) } } })),
+    queryFn: ({ pageParam }) => data<Schemas["AuditEvent"][]>(api.GET("/v1/audit", { params: { query: { limit: LINES, ...filter, ...(pageParam ? { before: pageParam } : {}) } } })),
     placeholderData: keepPreviousData,
     initialPageParam: 0,
     getNextPageParam: (last) => (last.length === LINES ? last.at(-1)?.number : undefined),
@@ -222,7 +222,7 @@ function Filters({ onChange }: { onChange: (filter: Filter) => void }) {
   );
 }
 
-function Subject({ entry }: { entry: Schemas["AuditEntry"] }) {
+function Subject({ entry }: { entry: Schemas["AuditEvent"] }) {
   if (entry.about === "transaction") {
     return (
       <Link to="/transactions/$id" params={{ id: entry.subject }} preload={false} className="mono">

@@ -28,7 +28,7 @@ export function ExplainPage() {
   const [wrong, setWrong] = useState<string>();
   useTitle("Explain");
   const explain = useMutation({ mutationFn: (body: Schemas["Explain"]) => data<Explanation>(api.POST("/v1/explain", { body })) });
-  const attempt = useMutation({ mutationFn: (body: Schemas["Explain"]) => data<Schemas["TriedAnswer"]>(api.POST("/v1/try", { body })) });
+  const attempt = useMutation({ mutationFn: (body: Schemas["Explain"]) => data<Schemas["TestResponse"]>(api.POST("/v1/try", { body })) });
   const field = (name: keyof Form) => ({
     value: form[name],
     onChange: (event: { target: { value: string } }) => setForm({ ...form, [name]: event.target.value }),

@@ -7,7 +7,7 @@ import { BodyText } from "../transaction/body-view";
 import { visible } from "../transaction/text";
 import { Badge, Panel, Status } from "../ui/parts";
 
-export function TestResponse({ response }: { response: Schemas["TriedAnswer"] }) {
+export function TestResponse({ response }: { response: Schemas["TestResponse"] }) {
   const headers = [`status ${response.status}`, ...response.headers.map((header) => `${header.name}: ${header.value}`)];
   return (
     <>

@@ -5,10 +5,10 @@ import { api, data, type Schemas } from "../api/client";
 import { count, span } from "../format/format";
 import { Badge, Bar, EmptyPanel, Failure, Loading, Panel, Table } from "../ui/parts";
 
-type ConsumerLimits = Schemas["ConsumerLimits"];
+type ConsumerLimits = Schemas["PlanStatus"];
 
 export function LimitsView() {
-  const limits = useQuery({ queryKey: ["limits"], queryFn: () => data<Schemas["Limits"]>(api.GET("/v1/limits")), refetchInterval: 1000 });
+  const limits = useQuery({ queryKey: ["limits"], queryFn: () => data<Schemas["LimitStatuses"]>(api.GET("/v1/limits")), refetchInterval: 1000 });
   if (limits.isPending) return <Loading what="limits" />;
   if (limits.isError) return <Failure error={limits.error} retry={() => void limits.refetch()} />;
   const { consumers, limits: routes } = limits.data;
@@ -61,7 +61,7 @@ function Consumers({ all }: { all: ConsumerLimits[] }) {
   );
 }
 
-function RateLeft({ rate, consumer }: { rate: Schemas["Rate"]; consumer: string }) {
+function RateLeft({ rate, consumer }: { rate: Schemas["RateStatus"]; consumer: string }) {
   return (
     <>
       <span className="nowrap">
@@ -72,7 +72,7 @@ function RateLeft({ rate, consumer }: { rate: Schemas["Rate"]; consumer: string 
   );
 }
 
-function QuotaUsed({ quota, consumer }: { quota: Schemas["Quota"]; consumer: string }) {
+function QuotaUsed({ quota, consumer }: { quota: Schemas["QuotaStatus"]; consumer: string }) {
   const share = quota.used / Math.max(1, quota.calls);
   const tone = share >= 1 ? "bad" : share > 0.8 ? "warn" : "";
   return (

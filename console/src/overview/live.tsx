@@ -5,7 +5,7 @@ import { api, CSRF_HEADER, type Schemas } from "../api/client";
 import { csrfToken } from "../api/csrf";
 import { dataReceived } from "../api/heartbeat";
 
-export type Pulse = Schemas["Pulse"];
+export type Pulse = Schemas["LiveSnapshot"];
 type Connection = "connecting" | "on" | "off";
 
 interface Live {

@@ -12,7 +12,7 @@ import { Badge, Bar, EmptyPanel, Numbers, Panel, QueryState, Table } from "../ui
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 
-type Pool = Schemas["PoolStatus"];
+type Pool = Schemas["PoolSnapshot"];
 type History = Schemas["PoolHistory"];
 
 export function PoolsPage() {

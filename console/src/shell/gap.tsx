@@ -4,7 +4,7 @@ import type { Schemas } from "../api/client";
 import { count } from "../format/format";
 import { useLive } from "../overview/live";
 
-export type Missing = Schemas["Missing"];
+export type Missing = Schemas["Gap"];
 
 /** Descriptions of the gaps; empty without any. */
 export function missingWords(missing: Missing | undefined): string[] {

@@ -23,7 +23,7 @@ interface Props {
   id: string;
   side: "request-body" | "response-body";
   body: Schemas["Body"];
-  facts: Schemas["BodyFacts"];
+  facts: Schemas["BodyMetadata"];
   /** Words of the search. */
   hits: string[];
 }
@@ -96,7 +96,7 @@ export function BodyText({ title, text, base64, cut, hits = NO_HITS, head, actio
   );
 }
 
-function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyFacts"] }) {
+function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyMetadata"] }) {
   return (
     <>
       {facts.truncated && facts.stored > 0 && <Badge tone="warn">truncated</Badge>}
@@ -109,7 +109,7 @@ function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyFac
   );
 }
 
-function Why({ facts, body }: { facts: Schemas["BodyFacts"]; body: Schemas["Body"] }) {
+function Why({ facts, body }: { facts: Schemas["BodyMetadata"]; body: Schemas["Body"] }) {
   const words: string[] = [];
   if (facts.truncated && facts.stored > 0) words.push(`${bytes(facts.stored)} of ${bytes(facts.length)} were recorded because of body_limit`);
   if (facts.withheld) words.push(`the body was withheld because it could not be redacted (${facts.withheld})`);

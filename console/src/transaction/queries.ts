@@ -1,6 +1,6 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
-import { api, data, type Transaction } from "../api/client";
-import { transactionId } from "../query/transaction-id";
+import { api, data, type Schemas, type Transaction } from "../api/client";
+import { idPrefix, transactionId } from "../query/transaction-id";
 
 export function transactionQuery(id: string) {
   return queryOptions({
@@ -12,14 +12,20 @@ export function transactionQuery(id: string) {
   });
 }
 
-/** The id, if the query is the id of a recorded transaction, independent of the time range. */
+/** The id, if the query is the id of a recorded transaction or the beginning of just one, independent of the time range. */
 export async function transactionOf(query: string, queries: QueryClient): Promise<string | undefined> {
-  const id = transactionId(query);
-  if (!id) return undefined;
   try {
-    await queries.fetchQuery(transactionQuery(id));
+    const id = transactionId(query) ?? (await onlyOne(idPrefix(query)));
+    if (id) await queries.fetchQuery(transactionQuery(id));
     return id;
   } catch {
     return undefined;
   }
+}
+
+/** The id of the only transaction whose id begins so. */
+async function onlyOne(prefix: string | undefined): Promise<string | undefined> {
+  if (!prefix) return undefined;
+  const page = await data<Schemas["Page"]>(api.GET("/v1/transactions", { params: { query: { q: `id:${prefix}`, limit: 2 } } }));
+  return page.transactions.length === 1 ? page.transactions[0]?.id : undefined;
 }

@@ -9,7 +9,7 @@ import { notify } from "../ui/toast";
 import { diff } from "./diff";
 import { prettyJson, visible } from "./text";
 
-type Edits = Schemas["Wish"];
+type Edits = Schemas["ResubmitBody"];
 type Line = Schemas["HeaderLine"];
 
 /** Headers that cannot be edited: credentials, and headers set by weir. */

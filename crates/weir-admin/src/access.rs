@@ -8,7 +8,7 @@ use crate::role::Role;
 use crate::session::{CSRF_HEADER, Proof, SessionAuth, Sessions};
 use crate::tokens::{Caller, Tokens};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
@@ -190,7 +190,7 @@ pub(crate) async fn authenticate(
         "Too many wrong admin tokens",
         "Try again later; valid tokens are still accepted.",
     );
-    with(problem, header::RETRY_AFTER, "1")
+    ([(header::RETRY_AFTER, "1")], problem).into_response()
 }
 
 fn token(headers: &HeaderMap) -> Option<&str> {
@@ -207,13 +207,7 @@ fn unauthorized(detail: &str) -> Response {
         "Authentication required",
         detail.to_owned(),
     );
-    with(problem, header::WWW_AUTHENTICATE, "Bearer")
-}
-
-fn with(problem: Problem, name: header::HeaderName, value: &'static str) -> Response {
-    let mut response = problem.into_response();
-    response.headers_mut().insert(name, HeaderValue::from_static(value));
-    response
+    ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
 }
 
 /// The endpoint, restricted to callers with this role or a higher one.
@@ -244,6 +238,7 @@ pub(crate) fn forbidden(role: Role, what: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::HeaderValue;
 
     #[test]
     fn a_token_is_one_bearer() {

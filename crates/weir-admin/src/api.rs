@@ -23,13 +23,15 @@ mod usage;
 use crate::access::{self, Access, Grant, Guard};
 use crate::audit::{Action, event as audit_event};
 use crate::live::Live;
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 use crate::session::Sessions;
 use crate::sources::Sources;
 use crate::tokens::Caller;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{DefaultBodyLimit, FromRequestParts};
 use axum::http::StatusCode;
-use axum::{Router, middleware};
+use axum::http::request::Parts;
+use axum::{Extension, Router, middleware};
 use endpoints::endpoints;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +65,24 @@ pub(crate) struct Api {
     jobs: Arc<Semaphore>,
     tails: Arc<Semaphore>,
     long: Arc<Semaphore>,
+}
+
+/// A call of an endpoint.
+struct Call {
+    api: Arc<Api>,
+    caller: Caller,
+}
+
+impl FromRequestParts<Arc<Api>> for Call {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        api: &Arc<Api>,
+    ) -> Result<Self, ExtensionRejection> {
+        let Extension(caller) = Extension::from_request_parts(parts, api).await?;
+        Ok(Self { api: Arc::clone(api), caller })
+    }
 }
 
 /// Port and scheme of the admin listener.
@@ -99,27 +119,22 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         .with_state(api)
 }
 
-impl Api {
-    fn access(&self) -> Result<&Access, Problem> {
-        self.sources.access.as_ref().ok_or(NO_ACCESS)
-    }
-
+impl Call {
     /// The grant under which a long response is sent.
-    fn grant(&self, caller: &Caller) -> Result<Grant, Problem> {
-        let tokens = Arc::clone(&self.access()?.tokens);
-        Ok(Grant::new(tokens, Arc::clone(&self.sessions), caller.clone()))
+    fn grant(&self) -> Result<Grant> {
+        let tokens = Arc::clone(&self.api.access()?.tokens);
+        Ok(Grant::new(tokens, Arc::clone(&self.api.sessions), self.caller.clone()))
     }
 
     /// Writes an audit entry, before the action on an object (`subject`).
     async fn audit(
         &self,
-        caller: &Caller,
         action: Action,
         subject: impl Into<String>,
         details: impl Into<String>,
-    ) -> Result<(), Problem> {
-        let event = audit_event(caller, action, subject.into(), details.into());
-        let log = Arc::clone(&self.access()?.audit);
+    ) -> Result<()> {
+        let event = audit_event(&self.caller, action, subject.into(), details.into());
+        let log = Arc::clone(&self.api.access()?.audit);
         let record = move || log.record(&event).map_err(|error| error.to_string());
         let recorded = tokio::task::spawn_blocking(record).await;
         let recorded = recorded.unwrap_or_else(|_| Err("the task was aborted".to_owned()));
@@ -132,12 +147,18 @@ impl Api {
             )
         })
     }
+}
+
+impl Api {
+    fn access(&self) -> Result<&Access> {
+        self.sources.access.as_ref().ok_or(NO_ACCESS)
+    }
 
     /// Runs a query of the Tracker, which may block.
     async fn query_tracker<T, E>(
         &self,
         query: impl FnOnce(&Arc<Tracker>) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, Problem>
+    ) -> Result<T>
     where
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
@@ -153,7 +174,7 @@ impl Api {
         permits: &Arc<Semaphore>,
         without: Problem,
         query: impl FnOnce(&Sources) -> Option<Result<T, E>> + Send + 'static,
-    ) -> Result<T, Problem>
+    ) -> Result<T>
     where
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,
@@ -197,7 +218,7 @@ const NOT_RECORDING: Problem = Problem::fixed(
 );
 
 /// A permit of a limit of concurrency, without waiting.
-fn permit(permits: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
+fn permit(permits: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit> {
     Arc::clone(permits).try_acquire_owned().map_err(|_| busy(what))
 }
 
@@ -217,12 +238,8 @@ const NO_ACCESS: Problem = Problem::fixed(
     "The data folder with the tokens could not be used; see standard error.",
 );
 
-const UNKNOWN: Problem = Problem::fixed(
-    StatusCode::NOT_FOUND,
-    "not-found",
-    "Unknown endpoint",
-    "/v1/openapi.json describes all endpoints.",
-);
+const UNKNOWN: Problem =
+    Problem::not_found("Unknown endpoint", "/v1/openapi.json describes all endpoints.");
 
 const WRONG_METHOD: Problem = Problem::fixed(
     StatusCode::METHOD_NOT_ALLOWED,

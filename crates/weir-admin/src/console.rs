@@ -5,7 +5,7 @@
 
 use axum::Router;
 use axum::extract::{Path, Request};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
@@ -70,9 +70,9 @@ fn respond(files: &[File], path: &str, headers: &HeaderMap) -> Response {
     with_headers(response, file.name, is_asset)
 }
 
-fn with_headers(mut response: Response, name: &str, is_asset: bool) -> Response {
+fn with_headers(response: Response, name: &str, is_asset: bool) -> Response {
     let kept = if is_asset { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let set = [
+    let headers = [
         (header::CONTENT_TYPE, content_type(name)),
         (header::CACHE_CONTROL, kept),
         (header::VARY, "accept-encoding"),
@@ -80,10 +80,7 @@ fn with_headers(mut response: Response, name: &str, is_asset: bool) -> Response 
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_FRAME_OPTIONS, "DENY"),
     ];
-    for (name, value) in set {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    (headers, response).into_response()
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -112,6 +109,7 @@ fn content_type(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::HeaderValue;
 
     const BUILT: [File; 2] = [
         File { name: "assets/a-1.js", plain: b"plain", compressed: Some(b"packed") },

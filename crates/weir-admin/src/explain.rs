@@ -74,7 +74,6 @@ impl Explain {
 
 /// The response to a test request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = TriedAnswer)]
 pub(crate) struct TestResponse {
     /// Transaction id.
     id: String,

@@ -11,7 +11,8 @@ pub(crate) fn is_allowed(authority: &str, local: IpAddr, configured: &[String]) 
     let host = without_port(authority);
     let literal = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = literal.parse::<IpAddr>() {
-        return canonical(address) == canonical(local) || canonical(address).is_loopback();
+        let address = address.to_canonical();
+        return address == local.to_canonical() || address.is_loopback();
     }
     let host = host.strip_suffix('.').unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")
@@ -26,14 +27,6 @@ fn without_port(authority: &str) -> &str {
             host
         }
         _ => authority,
-    }
-}
-
-/// An IPv4-mapped IPv6 address as an IPv4 address.
-fn canonical(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(six) => six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4),
-        IpAddr::V4(four) => IpAddr::V4(four),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The Lab in the admin API: results, and load tests on this server.
 
 mod load_test;
-mod results;
+pub(crate) mod results;
 
 pub use load_test::Lab;
 

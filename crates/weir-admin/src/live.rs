@@ -43,7 +43,6 @@ const MAX_THROTTLED: usize = 20;
 
 /// Metrics of one second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Pulse)]
 pub(crate) struct LiveSnapshot {
     /// End of the second, in milliseconds since 1970.
     pub(crate) at_ms: u64,
@@ -102,7 +101,6 @@ pub(crate) struct Rejected {
 
 /// Requests of an API in a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[schema(as = ApiPulse)]
 pub(crate) struct ApiSnapshot {
     /// Name of the API; empty without a matching API.
     pub(crate) api: String,
@@ -116,7 +114,6 @@ pub(crate) struct ApiSnapshot {
 
 /// A target of an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[schema(as = TargetPulse)]
 pub(crate) struct TargetSnapshot {
     /// Name of the upstream.
     pub(crate) upstream: String,
@@ -163,7 +160,6 @@ pub(crate) struct Lost {
 
 /// State of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[schema(as = JournalPulse)]
 pub(crate) struct JournalSnapshot {
     /// Size on disk in bytes.
     pub(crate) disk_bytes: u64,

@@ -61,6 +61,10 @@ pub enum Kind {
 /// One family of a table: kind, name, number, help.
 pub type Row<T> = (Kind, &'static str, fn(&T) -> f64, &'static str);
 
+/// One family of a table with a further label: kind, name, label, numbers by its values, help.
+pub type LabelledRow<T> =
+    (Kind, &'static str, &'static str, fn(&T) -> Vec<(&'static str, f64)>, &'static str);
+
 /// Labels of a series. The number of their values is bounded: never a path, a client or a token.
 pub type Labels = Vec<(&'static str, String)>;
 
@@ -107,13 +111,14 @@ impl Family {
     }
 
     /// Counters of one family, distinguished by one label.
-    pub fn counters<N: Into<String>>(
+    pub fn counters(
         name: &'static str,
         help: &'static str,
         label: &'static str,
-        counts: impl IntoIterator<Item = (N, u64)>,
+        counts: impl IntoIterator<Item = (&'static str, u64)>,
     ) -> Self {
-        let sample = |(value, count): (N, u64)| Sample::new(vec![(label, value.into())], count);
+        let sample =
+            |(value, count): (&str, _)| Sample::new(vec![(label, value.to_owned())], count);
         Self::new(Kind::Counter, name, help, counts.into_iter().map(sample))
     }
 
@@ -139,6 +144,29 @@ impl Family {
             Self::new(kind, name, help, samples)
         })
     }
+
+    /// The families of a table, each with the numbers of every item by a further label.
+    pub fn labelled<T>(
+        rows: &[LabelledRow<T>],
+        items: &[T],
+        labels: fn(&T) -> Labels,
+    ) -> impl Iterator<Item = Self> {
+        rows.iter().map(move |&(kind, name, label, numbers, help)| {
+            let samples = items.iter().flat_map(|item| {
+                numbers(item).into_iter().map(move |(of, value)| {
+                    let mut labels = labels(item);
+                    labels.push((label, of.to_owned()));
+                    Sample { labels, value }
+                })
+            });
+            Self::new(kind, name, help, samples)
+        })
+    }
+}
+
+/// Counts by the values of a label.
+pub fn counts(values: &[&'static str], counts: &[u64]) -> Vec<(&'static str, f64)> {
+    values.iter().copied().zip(counts.iter().map(|count| *count as f64)).collect()
 }
 
 impl Sample {

@@ -70,9 +70,7 @@ async fn metrics_page(State(sources): State<Arc<Sources>>, headers: HeaderMap) -
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-const UNKNOWN: Problem = Problem::fixed(
-    StatusCode::NOT_FOUND,
-    "not-found",
+const UNKNOWN: Problem = Problem::not_found(
     "Not found",
     "The admin listener serves /console/, /healthz, /readyz, /metrics and /v1/.",
 );

@@ -2,11 +2,14 @@
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::borrow::Cow;
+
+/// The result of a request to the admin API.
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
 /// A kind of error.
 pub(crate) struct Problem {
@@ -30,6 +33,16 @@ impl Problem {
         detail: &'static str,
     ) -> Self {
         Self { status, kind, title, span: None, detail: Cow::Borrowed(detail), reason: None }
+    }
+
+    /// The addressed object does not exist.
+    pub(crate) const fn not_found(title: &'static str, detail: &'static str) -> Self {
+        Self::fixed(StatusCode::NOT_FOUND, "not-found", title, detail)
+    }
+
+    /// There was no result in time, or weir is stopping.
+    pub(crate) const fn unavailable(title: &'static str, detail: &'static str) -> Self {
+        Self::fixed(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title, detail)
     }
 
     /// An invalid request.
@@ -65,10 +78,8 @@ impl IntoResponse for Problem {
         if let Some(reason) = self.reason {
             body["reason"] = json!(reason);
         }
-        let mut response = (self.status, body.to_string()).into_response();
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (self.status, content_type, body.to_string()).into_response();
         if self.status == StatusCode::FORBIDDEN {
             response.extensions_mut().insert(Denied(self.detail.into_owned()));
         }

@@ -9,7 +9,6 @@ use weir_resubmit::{Edit, Options};
 /// Edits and options of a resubmission. An empty object: unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schema(as = Wish)]
 pub struct ResubmitBody {
     /// Replaces the recorded query, without question mark; empty: no query.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +55,6 @@ impl ResubmitBody {
 /// Header edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schema(as = HeaderWish)]
 pub struct HeaderEdits {
     /// Headers to set.
     pub set: Vec<HeaderLine>,

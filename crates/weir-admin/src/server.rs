@@ -13,15 +13,17 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tls::AdminTls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use weir_broker::Log;
 use weir_config::Admin;
 use weir_net::handshake::Failures;
+use weir_net::passed::{Passed, PassedSockets};
 use weir_net::tls::{Certificates, TlsError};
 
 /// Maximum number of connections; further ones are closed immediately.
@@ -56,21 +58,36 @@ pub enum AdminError {
 #[derive(Debug)]
 pub struct Bound {
     listener: std::net::TcpListener,
+    configured: SocketAddr,
     addr: SocketAddr,
+    /// The service manager has the socket, too.
+    permanent: bool,
     hosts: Vec<String>,
     tls: Option<AdminTls>,
 }
 
-/// Binds the admin listener; `data` is the folder of a self-signed certificate.
+/// Binds the admin listener, unless its socket was `passed`; `data` is the folder of a self-signed
+/// certificate.
 ///
 /// # Errors
 /// The address cannot be bound, or the certificate cannot be used; the text names which.
-pub fn bind(admin: &Admin, certificates: &Certificates, data: &Path) -> Result<Bound, AdminError> {
+pub fn bind(
+    admin: &Admin,
+    certificates: &Certificates,
+    data: &Path,
+    passed: &mut Passed,
+) -> Result<Bound, AdminError> {
     let tls = admin.tls.as_ref().map(|tls| AdminTls::new(tls, certificates, data)).transpose()?;
-    let bound = std::net::TcpListener::bind(admin.addr).and_then(|listener| {
+    let passed = passed.claim(admin.addr, true);
+    let permanent = passed.as_ref().is_some_and(|passed| passed.permanent);
+    let socket = match passed.and_then(|mut passed| passed.sockets.pop()) {
+        Some(socket) => Ok(socket),
+        None => std::net::TcpListener::bind(admin.addr),
+    };
+    let bound = socket.and_then(|listener| {
         listener.set_nonblocking(true)?;
-        let addr = listener.local_addr()?;
-        Ok(Bound { listener, addr, hosts: admin.hosts.clone(), tls })
+        let (configured, addr) = (admin.addr, listener.local_addr()?);
+        Ok(Bound { listener, configured, addr, permanent, hosts: admin.hosts.clone(), tls })
     });
     bound.map_err(|error| AdminError::Bind { addr: admin.addr, error })
 }
@@ -86,10 +103,20 @@ impl Bound {
         self.tls.is_some()
     }
 
-    /// Serves while it is polled, on the current tokio runtime. Certificates are those of the
-    /// configuration in force. `log` gets an occasional line about failed TLS handshakes; it must
-    /// not block.
-    pub async fn serve(mut self, sources: Sources, log: Log) {
+    /// A duplicate of the socket, for another process that takes it over.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn duplicate(&self) -> std::io::Result<PassedSockets> {
+        let Self { configured, addr, permanent, .. } = *self;
+        let sockets = vec![self.listener.try_clone()?];
+        Ok(PassedSockets { configured, addr, admin: true, sockets, permanent })
+    }
+
+    /// Serves while it is polled, on the current tokio runtime; connections end with their current
+    /// response once `closing` is set. Certificates are those of the configuration in force. `log`
+    /// gets an occasional line about failed TLS handshakes; it must not block.
+    pub async fn serve(mut self, sources: Sources, log: Log, closing: watch::Receiver<bool>) {
         let Ok(listener) = TcpListener::from_std(self.listener) else { return };
         let sources = Arc::new(sources);
         let live = Arc::new(Live::new(Arc::clone(&sources)));
@@ -110,13 +137,14 @@ impl Bound {
             let Ok(permit) = Arc::clone(&open).try_acquire_owned() else { continue };
             let local = stream.local_addr().map_or(crate::host::NOWHERE, |addr| addr.ip());
             let router = router.clone().layer(Extension(Arrived(local)));
+            let closing = closing.clone();
             match self.tls.as_mut().map(|tls| tls.acceptor(sources.gateway.site())) {
-                None => drop(tokio::spawn(connection(stream, router, permit))),
+                None => drop(tokio::spawn(connection(stream, router, permit, closing))),
                 Some(acceptor) => {
                     let failures = Arc::clone(&failures);
                     drop(tokio::spawn(async move {
                         match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
-                            Ok(Ok(stream)) => connection(stream, router, permit).await,
+                            Ok(Ok(stream)) => connection(stream, router, permit, closing).await,
                             Ok(Err(error)) => failures.add(0, peer, &error),
                             Err(_) => failures.add_timeout(0, peer, HEAD_TIMEOUT),
                         }
@@ -140,6 +168,7 @@ async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     router: Router,
     permit: OwnedSemaphorePermit,
+    mut closing: watch::Receiver<bool>,
 ) {
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
     let serving = http1::Builder::new()
@@ -147,8 +176,20 @@ async fn connection(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    // Errors at the end of a connection concern the client only.
-    let _ = tokio::time::timeout(MAX_CONNECTION_AGE, serving).await;
+    let mut serving = pin!(serving);
+    let until_end = async {
+        tokio::select! {
+            _ = serving.as_mut() => return,
+            closing = closing.wait_for(|closing| *closing) => {
+                if closing.is_ok() {
+                    serving.as_mut().graceful_shutdown();
+                }
+            }
+        }
+        // Errors at the end of a connection concern the client only.
+        let _ = serving.await;
+    };
+    let _ = tokio::time::timeout(MAX_CONNECTION_AGE, until_end).await;
     drop(permit);
 }
 

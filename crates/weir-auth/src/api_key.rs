@@ -80,7 +80,8 @@ impl KeyRing {
     }
 }
 
-fn only<T>(mut sent: impl Iterator<Item = T>) -> Result<Option<T>, FailureKind> {
+/// The credential, if there is one.
+pub(super) fn only<T>(mut sent: impl Iterator<Item = T>) -> Result<Option<T>, FailureKind> {
     match (sent.next(), sent.next()) {
         (first, None) => Ok(first),
         (_, Some(_)) => Err(FailureKind::Repeated),

@@ -156,10 +156,8 @@ impl AuthFailure {
                     parameter(&mut out, "Bearer realm", &auth.name);
                     self.error(&mut out);
                     if self.kind == FailureKind::InsufficientScope {
-                        let of_token = auth.kind.token().map_or(&[][..], |token| &token.scopes);
-                        let required: Vec<_> =
-                            of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
-                        parameter(&mut out, ", scope", &required.join(" "));
+                        let required = rule.required_scopes(&auth.kind).map(String::as_str);
+                        parameter(&mut out, ", scope", &required.collect::<Vec<_>>().join(" "));
                     }
                 }
                 AuthKind::ApiKey(ApiKeySource::Basic) => {

@@ -46,17 +46,11 @@ struct State {
 }
 
 /// A bounded map; the oldest entry is evicted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct BoundedCache<T> {
     entries: HashMap<Hash, (u64, T), foldhash::fast::RandomState>,
     /// The keys of the entries, each once.
     order: VecDeque<Hash>,
-}
-
-impl<T> Default for BoundedCache<T> {
-    fn default() -> Self {
-        Self { entries: HashMap::default(), order: VecDeque::new() }
-    }
 }
 
 impl<T: Clone> BoundedCache<T> {

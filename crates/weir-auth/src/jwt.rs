@@ -1,6 +1,7 @@
 //! JSON Web Tokens in `Authorization: Bearer` (RFC 6750, 7515, 7519), following RFC 8725.
 
 use super::FailureKind;
+use super::api_key::only;
 use super::jwks::VerificationKey;
 use super::token_keys::max_attempts;
 use base64::Engine as _;
@@ -41,11 +42,7 @@ struct Header<'a> {
 
 /// The bearer token of a request; `None` without an Authorization header.
 pub fn bearer(headers: &Headers) -> Result<Option<&[u8]>, FailureKind> {
-    let mut values = headers.known_all(Known::Authorization);
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(FailureKind::Repeated);
-    }
+    let Some(value) = only(headers.known_all(Known::Authorization))? else { return Ok(None) };
     let (scheme, token) = value.split_at_checked(7).ok_or(FailureKind::Malformed)?;
     if !scheme.eq_ignore_ascii_case(b"bearer ") {
         return Err(FailureKind::Malformed);

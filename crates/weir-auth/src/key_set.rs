@@ -187,19 +187,17 @@ impl KeySet {
     }
 
     /// Takes the result of a fetch.
-    pub fn take(&self, brought: Result<Vec<u8>, ()>) {
-        let parsed = brought.and_then(|text| {
-            let keys = jwks::parse(&text, &self.algorithms, Origin::Url).map_err(|_| ())?;
-            Ok((keys, text))
-        });
+    pub fn take(&self, brought: Option<Vec<u8>>) {
+        let parsed = brought
+            .and_then(|text| Some((jwks::parse(&text, &self.algorithms, Origin::Url).ok()?, text)));
         let now = self.now();
         let wait = match &parsed {
-            Ok(_) => {
+            Some(_) => {
                 self.failures.store(0, Relaxed);
                 self.fetched.fetch_add(1, Relaxed);
                 self.settings.refresh
             }
-            Err(()) => {
+            None => {
                 self.failed.fetch_add(1, Relaxed);
                 let failures = self.failures.fetch_add(1, Relaxed).min(16) as u32;
                 Duration::from_secs(1 << failures).min(MAX_BACKOFF).min(self.settings.refresh)
@@ -208,7 +206,7 @@ impl KeySet {
         self.due.store(now + wait.as_millis() as u64, Relaxed);
         self.current.send_modify(|current| {
             current.attempts += 1;
-            if let Ok((keys, text)) = parsed {
+            if let Some((keys, text)) = parsed {
                 current.came = now;
                 if *current.text != text {
                     current.number += 1;

@@ -46,8 +46,8 @@ use weir_config::{
 };
 use weir_wire::Headers;
 
-/// The authenticated caller, or an anonymous one.
-#[derive(Debug, PartialEq)]
+/// The authenticated caller, or an anonymous one, which is the default.
+#[derive(Debug, Default, PartialEq)]
 pub struct Principal {
     auth: Option<AuthId>,
     subject: Option<String>,
@@ -64,18 +64,6 @@ pub struct Principal {
 const OF_THE_TOKEN: [&str; 4] = ["exp", "nbf", "iat", "jti"];
 
 impl Principal {
-    fn anonymous() -> Self {
-        Self {
-            auth: None,
-            subject: None,
-            consumer: None,
-            claims: None,
-            scopes: Vec::new(),
-            granted: String::new(),
-            fingerprint: OnceCell::new(),
-        }
-    }
-
     /// The auth that proved it; `None` for an anonymous caller.
     pub fn auth(&self) -> Option<AuthId> {
         self.auth
@@ -134,7 +122,7 @@ impl Principal {
 
     #[cfg(test)]
     pub(crate) fn for_test(consumer: Option<ConsumerId>) -> Self {
-        Self { consumer, ..Self::anonymous() }
+        Self { consumer, ..Self::default() }
     }
 }
 
@@ -219,7 +207,7 @@ impl Authenticator {
             keys: KeyRing::new(&config.consumers),
             candidates,
             tokens: RefCell::new(TokenCache::default()),
-            anonymous: Rc::new(Principal::anonymous()),
+            anonymous: Rc::default(),
             counters,
             verification_keys,
             remote,
@@ -272,31 +260,25 @@ impl Authenticator {
         presented: PresentedCredentials<'_>,
         now: u64,
     ) -> MethodOutcome {
-        let kind = &config.auths[rule.auth.0].kind;
+        let (id, kind) = (rule.auth, &config.auths[rule.auth.0].kind);
         let found = match kind {
             AuthKind::Jwt(jwt) => jwt::bearer(presented.headers).and_then(|token| {
-                token
-                    .map(|token| self.token(config, (rule.auth, jwt), token, presented, now))
-                    .transpose()
+                let verify = |token| self.token(config, (id, jwt), token, presented, now);
+                token.map(verify).transpose()
             }),
             AuthKind::Introspect(settings) => jwt::bearer(presented.headers).and_then(|token| {
-                token
-                    .map(|token| {
-                        self.introspected(config, (rule.auth, settings), token, presented, now)
-                    })
-                    .transpose()
+                let claims =
+                    |token| self.introspected(config, (id, settings), token, presented, now);
+                token.map(claims).transpose()
             }),
             AuthKind::ApiKey(source) => {
                 let found = self.keys.find(source, presented.headers, presented.query);
-                found.map(|consumer| {
-                    consumer.map(|consumer| {
-                        Rc::new(Principal {
-                            auth: Some(rule.auth),
-                            consumer: Some(consumer),
-                            ..Principal::anonymous()
-                        })
-                    })
-                })
+                let principal = |id, consumer| Principal {
+                    auth: Some(id),
+                    consumer: Some(consumer),
+                    ..Principal::default()
+                };
+                found.map(|consumer| consumer.map(|consumer| Rc::new(principal(id, consumer))))
             }
             AuthKind::Certificate(name) => {
                 let owner = |certificate| self.owner(config, rule.auth, *name, certificate, now);
@@ -304,10 +286,9 @@ impl Authenticator {
             }
         };
         // What is no token grants no scopes, so it cannot pass a rule that wants some.
-        let required = kind.token().map_or(&[][..], |token| token.scopes.as_slice());
         match found {
             Ok(None) => MethodOutcome::Absent,
-            Ok(Some(principal)) if principal.lacks(required.iter().chain(&rule.scopes)) => {
+            Ok(Some(principal)) if principal.lacks(rule.required_scopes(kind)) => {
                 MethodOutcome::Refused(FailureKind::InsufficientScope)
             }
             Ok(Some(principal)) => MethodOutcome::Granted(principal),

@@ -44,7 +44,7 @@ pub fn recorded_principal(
         subject: (!stored.subject.is_empty()).then(|| stored.subject.to_owned()),
         scopes: stored.scopes.split_ascii_whitespace().map(str::to_owned).collect(),
         granted: stored.scopes.to_owned(),
-        ..Principal::anonymous()
+        ..Principal::default()
     };
     if !stored.consumer.is_empty() {
         let found = config.consumers.iter().position(|c| c.name == stored.consumer);
@@ -58,9 +58,7 @@ pub fn recorded_principal(
     }
     let mut why = NotAdmitted::NoWayIn;
     for rule in access.any_of.iter().filter(|rule| Some(rule.auth) == principal.auth) {
-        let of_token = config.auths[rule.auth.0].kind.token();
-        let of_token = of_token.map_or(&[][..], |token| token.scopes.as_slice());
-        if !principal.lacks(of_token.iter().chain(&rule.scopes)) {
+        if !principal.lacks(rule.required_scopes(&config.auths[rule.auth.0].kind)) {
             return Ok(Rc::new(principal));
         }
         why = NotAdmitted::ScopeMissing;

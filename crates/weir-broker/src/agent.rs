@@ -3,18 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use weir_model::pool::AgentAddress;
 
 /// Identifies an agent; never reused within a process of weir.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentId(pub(crate) u64);
-
-impl std::fmt::Display for AgentId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// State of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +41,9 @@ pub(crate) struct Agent {
 }
 
 /// Command of the pool to an agent's supervisor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AgentCommand {
+    #[default]
     None,
     /// Check its health.
     Check,
@@ -75,41 +69,30 @@ pub(crate) enum Health {
 /// replaces a weaker one, and the agent's health.
 #[derive(Debug, Default)]
 pub(crate) struct AgentControl {
-    command: AtomicU8,
-    sent: Notify,
+    command: watch::Sender<AgentCommand>,
     health: AtomicU8,
     reported: Notify,
 }
 
 impl AgentControl {
     pub(crate) fn send(&self, command: AgentCommand) {
-        self.command.fetch_max(command as u8, Ordering::AcqRel);
-        self.sent.notify_one();
+        self.command.send_modify(|current| *current = command.max(*current));
     }
 
     /// Waits for a command of at least this strength. A check is removed with it.
     pub(crate) async fn receive(&self, minimum: AgentCommand) -> AgentCommand {
-        loop {
-            let sent = self.sent.notified();
-            let command = self.current();
-            if command >= minimum {
-                if command == AgentCommand::Check {
-                    let (check, none) = (AgentCommand::Check as u8, AgentCommand::None as u8);
-                    // A stronger command that came in between is found by the next iteration.
-                    let received = self.command.compare_exchange(
-                        check,
-                        none,
-                        Ordering::AcqRel,
-                        Ordering::Acquire,
-                    );
-                    if received.is_err() {
-                        continue;
-                    }
-                }
-                return command;
+        let mut commands = self.command.subscribe();
+        let _ = commands.wait_for(|command| *command >= minimum).await;
+        let mut received = AgentCommand::None;
+        self.command.send_if_modified(|command| {
+            received = *command;
+            let is_check = *command == AgentCommand::Check;
+            if is_check {
+                *command = AgentCommand::None;
             }
-            sent.await;
-        }
+            is_check
+        });
+        received
     }
 
     /// The agent gets a request: its health is unknown from now on.
@@ -136,11 +119,6 @@ impl AgentControl {
     }
 
     pub(crate) fn current(&self) -> AgentCommand {
-        match self.command.load(Ordering::Acquire) {
-            0 => AgentCommand::None,
-            1 => AgentCommand::Check,
-            2 => AgentCommand::Stop,
-            _ => AgentCommand::Kill,
-        }
+        *self.command.borrow()
     }
 }

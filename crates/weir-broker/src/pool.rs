@@ -44,8 +44,6 @@ pub struct Pool {
     protocol: AgentProtocol,
     source: AgentSource,
     state: Mutex<State>,
-    /// Time limit of a request to an agent.
-    request_timeout: Mutex<Duration>,
     /// Kept when the program changes.
     counts: Arc<Mutex<Counts>>,
     throttle: Mutex<Throttle>,
@@ -61,18 +59,14 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// Result of a lease or of waiting.
+/// An agent for a request.
 #[derive(Debug)]
-pub(crate) enum Grant {
-    /// An agent.
-    Agent {
-        id: AgentId,
-        address: Option<Arc<AgentAddress>>,
-        control: Arc<AgentControl>,
-        /// The worker has an open connection to it.
-        reuse: bool,
-    },
-    Refused(Refused),
+pub(crate) struct Grant {
+    id: AgentId,
+    address: Option<Arc<AgentAddress>>,
+    control: Arc<AgentControl>,
+    /// The worker has an open connection to it.
+    reuse: bool,
 }
 
 impl Pool {
@@ -87,7 +81,6 @@ impl Pool {
             protocol: config.protocol,
             source: config.source.clone(),
             state: Mutex::new(State::new(config, invalidations.len())),
-            request_timeout: Mutex::new(config.timeout),
             counts,
             throttle: Mutex::new(Throttle::new()),
             wake: Notify::new(),
@@ -104,7 +97,6 @@ impl Pool {
     /// Takes the settings that can change while agents run.
     pub(crate) fn adjust(&self, config: &weir_model::pool::Pool) {
         self.state().adjust(config);
-        *self.request_timeout.lock().unwrap_or_else(PoisonError::into_inner) = config.timeout;
         self.wake.notify_one();
     }
 
@@ -119,7 +111,7 @@ impl Pool {
     }
 
     pub(crate) fn request_timeout(&self) -> Duration {
-        *self.request_timeout.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state().request_timeout
     }
 
     pub(crate) fn source(&self) -> &AgentSource {
@@ -130,18 +122,13 @@ impl Pool {
         &self.counts
     }
 
-    /// Whether its agents are processes that weir starts.
-    pub fn starts_agents(&self) -> bool {
-        self.keeps_processes()
-    }
-
     /// How long a request may wait for an agent.
     pub fn queue_wait(&self) -> Duration {
         self.state().queue.wait
     }
 
     /// Whether weir starts its agents and keeps them: a lease is a process then, not only a slot.
-    fn keeps_processes(&self) -> bool {
+    pub fn keeps_processes(&self) -> bool {
         matches!(self.source, AgentSource::Start(_)) && self.protocol != AgentProtocol::Cgi
     }
 
@@ -272,24 +259,15 @@ impl Pool {
             return state.park(id, owner, now) && owner.is_some();
         };
         let reuse = owner == Some(waiter.worker);
-        self.grant_waiter(state, id, waiter, reuse, now);
+        if let Some(grant) = state.grant(id, reuse, now) {
+            self.grant_waiter(waiter, grant, now);
+        }
         reuse
     }
 
-    fn grant_waiter(
-        &self,
-        state: &mut State,
-        id: AgentId,
-        waiter: Waiter,
-        reuse: bool,
-        now: Instant,
-    ) {
-        if let Some(grant) = state.grant(id, reuse, now) {
-            self.count(|counts| {
-                counts.wait.record(now.saturating_duration_since(waiter.since));
-            });
-            waiter.grant(grant);
-        }
+    fn grant_waiter(&self, waiter: Waiter, grant: Grant, now: Instant) {
+        self.count(|counts| counts.wait.record(now.saturating_duration_since(waiter.since)));
+        waiter.grant(Ok(grant));
     }
 
     /// Gives free slots to waiters.
@@ -301,10 +279,7 @@ impl Pool {
             && let Some(waiter) = state.next_waiter(None)
         {
             let Some(grant) = self.find_agent(state, waiter.worker, now) else { return };
-            self.count(|counts| {
-                counts.wait.record(now.saturating_duration_since(waiter.since));
-            });
-            waiter.grant(grant);
+            self.grant_waiter(waiter, grant, now);
         }
     }
 
@@ -347,7 +322,7 @@ impl Pool {
         let counts = self.lock_counts();
         PoolSnapshot {
             name: self.name.clone(),
-            protocol: self.protocol.as_str().to_owned(),
+            protocol: self.protocol.to_string(),
             ready: !state.is_down(),
             last_error: state.last_error.clone(),
             agents: state.states(),

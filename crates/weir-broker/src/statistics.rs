@@ -2,16 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weir_model::bins::{self, STEPS};
 
-/// Resolution of a microsecond: values up to 128 µs are exact, larger ones to 1/128.
-const STEPS: usize = 64;
-/// Doublings above the exact values: up to 2^36 µs, which is 19 hours.
-const DOUBLINGS: usize = 30;
+/// Bins of [`bins::place`]: the exact values, and 30 doublings, up to 2^36 µs, which is 19 hours.
+const BINS: usize = STEPS * 31;
 
 /// A histogram of durations with logarithmic buckets, for percentiles; about 16 KiB.
 #[derive(Clone, Debug)]
 pub(crate) struct DurationHistogram {
-    counts: Box<[u64; STEPS * (DOUBLINGS + 1)]>,
+    counts: Box<[u64; BINS]>,
     count: u64,
     sum: u64,
     max: u64,
@@ -19,13 +18,12 @@ pub(crate) struct DurationHistogram {
 
 impl Default for DurationHistogram {
     fn default() -> Self {
-        Self { counts: Box::new([0; STEPS * (DOUBLINGS + 1)]), count: 0, sum: 0, max: 0 }
+        Self { counts: Box::new([0; BINS]), count: 0, sum: 0, max: 0 }
     }
 }
 
 /// Times in seconds; percentiles within 1 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Times)]
 pub struct DurationSummary {
     /// Number of values.
     pub count: u64,
@@ -44,22 +42,15 @@ pub struct DurationSummary {
     pub p99: f64,
 }
 
+/// The bin of a value; the last one has all larger values, too.
 fn bucket(micros: u64) -> usize {
-    if micros < STEPS as u64 {
-        return micros as usize;
-    }
-    let doublings = (micros.ilog2() - STEPS.ilog2()) as usize;
-    let within = (micros >> doublings) as usize - STEPS;
-    (STEPS * (doublings + 1) + within).min(STEPS * (DOUBLINGS + 1) - 1)
+    let (octave, bin) = bins::place(micros);
+    (octave * STEPS + bin).min(BINS - 1)
 }
 
-/// The middle of a bucket.
+/// The middle of a bin.
 fn middle(bucket: usize) -> u64 {
-    if bucket < STEPS {
-        return bucket as u64;
-    }
-    let (doublings, within) = (bucket / STEPS - 1, bucket % STEPS);
-    (((STEPS + within) as u64) << doublings) + ((1_u64 << doublings) - 1) / 2
+    bins::middle(bucket / STEPS, bucket % STEPS)
 }
 
 impl DurationHistogram {
@@ -114,7 +105,6 @@ pub(crate) struct Counts {
 
 /// Agents by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Agents)]
 pub struct AgentStates {
     /// With a request.
     pub busy: usize,
@@ -133,7 +123,6 @@ pub struct AgentStates {
 
 /// Queue of waiting requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Queue)]
 pub struct QueueLength {
     /// Current length.
     pub current: usize,
@@ -145,7 +134,6 @@ pub struct QueueLength {
 
 /// Status of a pool; counters count since the start of weir.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[schema(as = PoolStatus)]
 pub struct PoolSnapshot {
     /// Name of the pool.
     #[serde(rename = "pool")]
@@ -200,7 +188,7 @@ mod tests {
             assert_eq!(super::bucket(middle(bucket)), bucket, "{micros}");
             assert!(middle(bucket).abs_diff(micros) * 2 * STEPS as u64 <= micros, "{micros}");
         }
-        assert_eq!(bucket(u64::MAX), STEPS * (DOUBLINGS + 1) - 1);
+        assert_eq!(bucket(u64::MAX), BINS - 1);
     }
 
     #[test]

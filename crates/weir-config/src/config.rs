@@ -4,55 +4,67 @@
 //! rendered. Scripts, certificates, keys of tokens and schemas are data, which the gateway
 //! compiles. The written form is the draft.
 
-mod algorithm;
 mod auth;
 mod cache;
 mod calls;
+mod compression;
+pub(crate) mod credential;
+pub(crate) mod events;
 mod files;
 mod handler;
-mod monitor;
+pub(crate) mod headers;
+mod health;
+pub(crate) mod listener;
+pub(crate) mod monitor;
 mod normalization;
 mod policy;
+mod proxy;
 mod resubmit;
+mod retries;
 mod script;
 mod server;
-mod telemetry;
-mod tls;
-mod tracker;
-mod upstream;
+pub(crate) mod telemetry;
+pub(crate) mod tls;
+pub(crate) mod tracker;
+mod upgrade;
+pub(crate) mod upstream;
 
-pub use algorithm::{Algorithm, KeyFamily};
 pub use auth::{
     ApiKeySource, Auth, AuthKind, Carrier, CertificateName, IntrospectAuth, JwtAuth, KeySource,
     RemoteKeys, TokenKeys, TokenRules,
 };
 pub use cache::{Cache, Credentials};
 pub use calls::{Call, ParameterValue};
+pub use compression::{Compression, ContentCoding};
+pub use credential::Credential;
 pub use files::Files;
 pub use handler::{
-    BodyMap, Handler, HostMode, Instead, Mirror, PathMode, PathPart, PoolHandler, Proxy, QueryMode,
-    Reply, ReplyBody, Representation, Share, Sources, Structure, Upgrade,
+    BodyMap, Handler, PoolHandler, Reply, ReplyBody, Representation, Sources, Structure,
 };
+pub use headers::HeaderEdits;
+pub use health::{Check, ErrorShare, Health};
+pub use listener::{Admin, Listener};
 pub use monitor::{CountRule, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};
 pub use policy::{
-    Access, AccessRule, Clients, Compression, Consumer, ContentCoding, Cors, HeaderEdits, KeyHash,
-    LimitKey, Origins, Plan, Quota, QuotaPeriod, Rate, RateLimit,
+    Access, AccessRule, Clients, Consumer, Cors, KeyHash, LimitKey, Origins, Plan, Quota,
+    QuotaPeriod, Rate, RateLimit,
 };
+pub use proxy::{HostMode, Instead, Mirror, PathMode, PathPart, Proxy, QueryMode, Share};
 pub use resubmit::Resubmit;
+pub use retries::{RetriedMethods, Retries};
 pub use script::{Script, ScriptSource, Scripts};
-pub use server::{AccessLog, Admin, Drain, Limits, Listener, LogFormat, LogTarget};
+pub use server::{AccessLog, Drain, Limits, LogFormat, LogTarget};
 pub use telemetry::{Telemetry, Traces};
 pub use tls::{Authorities, ClientCertificates, Identity, Tls, TlsSource, UpstreamTls};
 pub use tracker::{
     Capture, CaptureLevel, CaptureWhen, Durability, IndexDepth, JournalSettings, Tracker, WhenFull,
 };
-pub use upstream::{
-    Balance, Check, Credential, ErrorShare, HashKey, Health, Protocol, RetriedMethods, Retries,
-    Upstream,
-};
+pub use upgrade::Upgrade;
+pub use upstream::{Balance, HashKey, Protocol, Upstream};
 pub use weir_document::shape::format::{Scheme, Target};
 
+use crate::path_pattern::PathPattern;
 use crate::validation::{SchemaSource, Validation};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -228,24 +240,4 @@ pub struct Route {
     pub resubmit: Resubmit,
     /// Location of the definition.
     pub location: Location,
-}
-
-/// A path below a base as segments, which are matched against decoded segments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathPattern {
-    /// As written, for display and labels (`/x/{id}`).
-    pub text: String,
-    /// The segments. Empty for `/` (the base itself).
-    pub segments: Vec<Segment>,
-    /// The last segment is `*`: matches the rest of the path, also an empty rest.
-    pub wildcard: bool,
-}
-
-/// One segment of a [`PathPattern`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segment {
-    /// Exactly this text, decoded.
-    Literal(String),
-    /// Any non-empty segment, with this parameter name.
-    Template(String),
 }

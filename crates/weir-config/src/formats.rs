@@ -1,6 +1,6 @@
 //! Formats of strings in the configuration.
 
-use crate::config::Algorithm;
+use crate::algorithm::Algorithm;
 use crate::path_pattern;
 use weir_document::finding::Fault;
 use weir_document::shape::format::Format;

@@ -7,6 +7,7 @@
 //!
 //! Every stage adds its findings and continues, so that all of them are reported at once.
 
+mod algorithm;
 pub mod config;
 mod formats;
 mod openapi;
@@ -24,8 +25,10 @@ use weir_document::finding::{self, Diagnostics, Findings};
 use weir_document::source_map::SourceMap;
 use weir_document::{check, schema};
 
+pub use algorithm::{Algorithm, KeyFamily};
 pub use config::*;
 pub use openapi::{CompileSchemas, ImportHandler, Imported, import_openapi};
+pub use path_pattern::{PathPattern, Segment};
 pub use reference::{findings as findings_reference, reference};
 
 /// What to load: a file or a folder with `weir.yaml`, and the overrides of the command line.
@@ -92,11 +95,9 @@ impl Loaded {
             // Without a Config there is always a finding; this one is a safeguard against a missing
             // one.
             let message = "this configuration cannot be resolved";
-            self.report.error_nowhere(finding::codes::BAD_VALUE, message);
+            self.report.error(finding::codes::BAD_VALUE, None, message);
         }
-        let list = self.report.finish(&self.texts);
-        let texts = self.texts.redact(self.report.secrets()).redact_unread(self.report.unread());
-        let findings = Findings { list, files, texts };
+        let findings = self.report.findings(self.texts, files);
         match self.config {
             Some(config) if !self.report.has_errors() => Ok((config, findings)),
             _ => Err(findings),

@@ -67,27 +67,17 @@ impl<'d> Description<'d> {
             report.error(codes::BAD_OPENAPI, node.at, message).related(named.at, "referenced here");
         };
         let version = match version {
-            Some(text) if text == "3.0" || text.starts_with("3.0.") => Version::V30,
-            Some(text) if text == "3.1" || text.starts_with("3.1.") => Version::V31,
+            Some(text) if text == "3.0" || text.starts_with("3.0.") => Ok(Version::V30),
+            Some(text) if text == "3.1" || text.starts_with("3.1.") => Ok(Version::V31),
             Some(text) => {
-                fault(
-                    node,
-                    format!("unsupported OpenAPI version `{text}`: weir supports 3.0 and 3.1"),
-                );
-                return None;
+                Err(format!("unsupported OpenAPI version `{text}`: weir supports 3.0 and 3.1"))
             }
             None if node.get("swagger").is_some() => {
-                fault(
-                    node,
-                    "Swagger 2.0 is not supported: convert the document to OpenAPI 3".to_owned(),
-                );
-                return None;
+                Err("Swagger 2.0 is not supported: convert the document to OpenAPI 3".to_owned())
             }
-            None => {
-                fault(node, "not an OpenAPI document: `openapi: 3.…` is missing".to_owned());
-                return None;
-            }
+            None => Err("not an OpenAPI document: `openapi: 3.…` is missing".to_owned()),
         };
+        let version = version.map_err(|message| fault(node, message)).ok()?;
         if let Some(dialect) = node.get("jsonSchemaDialect")
             && !dialect.text().is_some_and(|d| DIALECTS.contains(&d.trim_end_matches('#')))
         {

@@ -1,13 +1,34 @@
 //! Base paths and route paths, normalized like request paths: percent-decoded, without dot segments
 //! and empty segments.
 
-use crate::config::{PathPattern, Segment};
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use weir_document::finding::Fault;
 use weir_document::finding::codes;
 
 /// Maximum length of a path, and number of its segments.
 const LENGTH: usize = 2048;
 const SEGMENTS: usize = 64;
+
+/// A path below a base as segments, which are matched against decoded segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    /// As written, for display and labels (`/x/{id}`).
+    pub text: String,
+    /// The segments. Empty for `/` (the base itself).
+    pub segments: Vec<Segment>,
+    /// The last segment is `*`: matches the rest of the path, also an empty rest.
+    pub wildcard: bool,
+}
+
+/// One segment of a [`PathPattern`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// Exactly this text, decoded.
+    Literal(String),
+    /// Any non-empty segment, with this parameter name.
+    Template(String),
+}
 
 fn fault(message: String) -> Fault {
     Fault::value(message).code(codes::BAD_PATH)
@@ -119,22 +140,14 @@ fn literal(segment: &str) -> Result<String, Fault> {
 }
 
 fn decode(segment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first == b'%' {
-            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-            if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-                return None;
-            }
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
+    // The library keeps malformed escapes.
+    let is_escape = |rest: &str| {
+        rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !segment.split('%').skip(1).all(is_escape) {
+        return None;
     }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(segment).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// `text` percent-encoded for a path (RFC 3986 section 3.3: pchar and `/`); encoded bytes are kept.

@@ -2,6 +2,7 @@
 
 use crate::resolve::{INCLUDED, ROOT};
 use std::fmt::Write;
+use weir_document::finding::words;
 use weir_document::shape::Shape;
 
 const HEAD: &str = "\
@@ -50,9 +51,8 @@ fn section(out: &mut String, shape: &Shape) {
     // Writing to a String cannot fail.
     let _ = write!(out, "\n## {}\n\n{}\n", title(shape), shape.doc);
     for group in shape.groups {
-        let keys: Vec<String> = group.keys.iter().map(|k| format!("`{k}`")).collect();
         let rule = if group.required { "Exactly one of" } else { "At most one of" };
-        let _ = write!(out, "\n{rule} {}.\n", keys.join(", "));
+        let _ = write!(out, "\n{rule} {}.\n", words(group.keys));
     }
     out.push_str("\n| key | takes | default | meaning |\n|---|---|---|---|\n");
     for key in shape.keys {

@@ -13,9 +13,7 @@ mod compression;
 mod credential;
 mod events;
 mod exposure;
-mod fields;
 mod files;
-mod headers;
 mod health;
 mod introspect;
 mod jwt;
@@ -43,11 +41,12 @@ mod xml;
 
 pub(crate) use root::{INCLUDED, ROOT};
 
-use crate::config::{AuthId, Config, Uncompiled, Upstream};
-use fields::Fields;
+use crate::config::tracker::TrackerKeys;
+use crate::config::{AuthId, Config, Drain, JournalSettings, Uncompiled, Upstream};
 use std::collections::HashMap;
 use weir_document::draft::{Draft, Member, Node};
 use weir_document::finding::{Diagnostics, Fault, codes};
+use weir_document::shape::fields::Fields;
 use weir_document::source_map::Span;
 
 /// Context of the resolution.
@@ -144,7 +143,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     let consumers: Vec<_> =
         tables("consumers").iter().filter_map(|m| resolver.consumer(m)).collect();
     let limits = resolver.limits(&root);
-    let tracker = root.object("tracker", &tracker::TRACKER);
+    let tracker = root.object("tracker", TrackerKeys::SHAPE);
     let capture = tracker.and_then(|tracker| resolver.capture(&tracker));
     let mut apis = resolver.apis(&tables("apis"), &limits, capture.unwrap_or_default());
     let mut monitor = resolver.monitor(&root, &plans, &consumers, &mut apis);
@@ -154,8 +153,11 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     let listen = resolver.listeners(&root);
     resolver.warn_of_certificates(&root);
     let admin = resolver.admin(&root);
-    let (drain, access_log) = (resolver.drain(&root), resolver.access_log(&root));
-    let (journal, mut tracker) = (resolver.journal(&root), resolver.tracker(&root));
+    let drain = Drain::read(&root.object_or_empty("drain", Drain::SHAPE));
+    let access_log = resolver.access_log(&root);
+    let journal = root.object_or_empty("journal", JournalSettings::SHAPE);
+    let journal = JournalSettings::read(&journal);
+    let mut tracker = resolver.tracker(&root);
     tracker.triggers = resolver.triggers(&root, &apis);
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
     let servers = std::mem::take(&mut resolver.servers).into_iter().map(Some);

@@ -1,6 +1,6 @@
 //! Changes that a reload cannot apply.
 
-use crate::config::{Config, Listener};
+use crate::config::Config;
 use weir_document::finding::{Finding, Severity, codes};
 
 impl Config {
@@ -12,40 +12,42 @@ impl Config {
     /// Each is an error with the code `needs-restart`, because a reload applies all changes or
     /// none. The findings have no location; the caller sets `file`.
     pub fn needs_restart(&self, new: &Config) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut changed = |key: &str, old: String, new: String| {
-            if old != new {
-                findings.push(Finding {
-                    message: format!("`{key}` changed from {old} to {new}: needs a restart"),
-                    help: Some(format!("restart weir, or revert the change of `{key}`")),
-                    ..Finding::new(codes::NEEDS_RESTART, Severity::Error)
-                });
-            }
-        };
-        changed("listen", sockets(&self.listen), sockets(&new.listen));
-        changed("admin", admin(self), admin(new));
-        changed("data", self.data.display().to_string(), new.data.display().to_string());
-        let disk = |config: &Self| format!("{} bytes", config.journal.disk);
-        changed("journal.disk", disk(self), disk(new));
-        let index = |config: &Self| format!("{:?}", config.tracker.index).to_lowercase();
-        changed("tracker.index", index(self), index(new));
-        changed("journal.durability", durability(self), durability(new));
-        changed("tracker.keep", keep(self), keep(new));
-        changed("tracker.keys", business_keys(self), business_keys(new));
-        let enabled = |config: &Self| config.tracker.enabled.to_string();
-        changed("tracker.enabled", enabled(self), enabled(new));
-        let on = |config: &Self| if config.counts_calls() { "on" } else { "off" }.to_owned();
         // The running state is kept when there is nothing left to count.
-        if new.counts_calls() {
-            changed("monitor", on(self), on(new));
-        }
-        changed("workers", self.workers.to_string(), new.workers.to_string());
-        findings
+        let is_kept = |key: &str| key == "monitor" && !new.counts_calls();
+        let fixed = FIXED.iter().filter(|(key, _)| !is_kept(key));
+        let changed = fixed.filter_map(|(key, shown)| {
+            let (old, new) = (shown(self), shown(new));
+            (old != new).then(|| Finding {
+                message: format!("`{key}` changed from {old} to {new}: needs a restart"),
+                help: Some(format!("restart weir, or revert the change of `{key}`")),
+                ..Finding::new(codes::NEEDS_RESTART, Severity::Error)
+            })
+        });
+        changed.collect()
     }
 }
 
-fn sockets(listeners: &[Listener]) -> String {
-    let sockets: Vec<String> = listeners
+/// The text of a setting.
+type Shown = fn(&Config) -> String;
+
+/// Keys that a reload cannot change, and their values as text.
+const FIXED: [(&str, Shown); 11] = [
+    ("listen", sockets),
+    ("admin", admin),
+    ("data", |config| config.data.display().to_string()),
+    ("journal.disk", |config| format!("{} bytes", config.journal.disk)),
+    ("tracker.index", |config| format!("{:?}", config.tracker.index).to_lowercase()),
+    ("journal.durability", |config| format!("{:?}", config.journal.durability).to_lowercase()),
+    ("tracker.keep", keep),
+    ("tracker.keys", business_keys),
+    ("tracker.enabled", |config| config.tracker.enabled.to_string()),
+    ("monitor", |config| if config.counts_calls() { "on" } else { "off" }.to_owned()),
+    ("workers", |config| config.workers.to_string()),
+];
+
+fn sockets(config: &Config) -> String {
+    let sockets: Vec<String> = config
+        .listen
         .iter()
         .map(|l| {
             let tls = if l.tls.is_some() { " with TLS" } else { "" };
@@ -60,10 +62,6 @@ fn admin(config: &Config) -> String {
     let hosts: Vec<&str> = config.admin.hosts.iter().map(String::as_str).collect();
     let tls = if config.admin.tls.is_some() { " with TLS" } else { "" };
     format!("{}{tls} {}", config.admin.addr, hosts.join(" ")).trim_end().to_owned()
-}
-
-fn durability(config: &Config) -> String {
-    format!("{:?}", config.journal.durability).to_lowercase()
 }
 
 fn keep(config: &Config) -> String {

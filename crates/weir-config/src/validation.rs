@@ -6,7 +6,8 @@ mod shape;
 pub use shape::{Shape, Types};
 
 use serde_json::Value;
-use weir_document::draft::{Data, Described, Node};
+use strum::{EnumString, IntoStaticStr, VariantNames};
+use weir_document::draft::{Described, Node};
 use weir_document::source_map::Span;
 
 /// Maximum length of a body that is validated, in bytes: parsing takes time.
@@ -77,21 +78,15 @@ impl SchemaSource {
 /// The target of a pointer, or the last existing node on its path.
 fn descend<'d>(mut node: &'d Node, pointer: &str) -> &'d Node {
     for step in pointer.split('/').skip(1) {
-        let step = step.replace("~1", "/").replace("~0", "~");
-        let next = match &node.data {
-            Data::List(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
-            _ => node.get(&step),
-        };
-        match next {
-            Some(next) => node = next,
-            None => break,
-        }
+        let Some(next) = node.child(&step.replace("~1", "/").replace("~0", "~")) else { break };
+        node = next;
     }
     node
 }
 
 /// Handling of requests or responses that do not match.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum Enforcement {
     /// No validation.
     #[default]
@@ -209,7 +204,8 @@ pub enum Statuses {
 }
 
 /// A location in a request or a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Place {
     /// A path parameter.
     Path,
@@ -228,14 +224,7 @@ pub enum Place {
 impl Place {
     /// As written in OpenAPI documents.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::Query => "query",
-            Self::Header => "header",
-            Self::Cookie => "cookie",
-            Self::Body => "body",
-            Self::Status => "status",
-        }
+        self.into()
     }
 }
 
@@ -316,16 +305,10 @@ impl Content {
 impl Validation {
     /// Whether bodies of requests or responses are validated.
     pub(crate) fn reads_bodies(&self) -> bool {
-        let requests = match self.requests {
-            Enforcement::Off => None,
-            _ => self.body.as_ref().map(|body| body.contents.as_slice()),
-        };
-        let responses = match self.responses {
-            Enforcement::Off => [].as_slice(),
-            _ => self.answers.as_slice(),
-        };
-        let responses = responses.iter().map(|answer| answer.contents.as_slice());
-        requests.into_iter().chain(responses).flatten().any(Content::reads_body)
+        let requests = self.body.iter().filter(|_| self.requests != Enforcement::Off);
+        let responses = self.answers.iter().filter(|_| self.responses != Enforcement::Off);
+        let responses = responses.flat_map(|answer| &answer.contents);
+        requests.flat_map(|body| &body.contents).chain(responses).any(Content::reads_body)
     }
 
     /// The entry for a response with this status and Content-Type; `None` without requirements.
@@ -349,13 +332,10 @@ impl Validation {
         if answer.contents.is_empty() {
             return Ok(None);
         }
-        match find(&answer.contents, content_type) {
-            Some(content) => Ok(Some(content)),
-            None => {
-                let detail = "the content type is not described";
-                Err(Violation::new(Place::Header, "content-type", detail))
-            }
-        }
+        find(&answer.contents, content_type).map(Some).ok_or_else(|| {
+            let detail = "the content type is not described";
+            Violation::new(Place::Header, "content-type", detail)
+        })
     }
 }
 

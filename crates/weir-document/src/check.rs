@@ -4,7 +4,7 @@
 mod suggestions;
 
 use crate::draft::{Data, Meaning, Member, Node, Scalar};
-use crate::finding::{Diagnostics, codes, words};
+use crate::finding::{Diagnostic, Diagnostics, codes, words};
 use crate::secret_names::{is_url_with_secret, names_credential, names_secret};
 use crate::shape::{Key, Kind, Names, Shape, format};
 
@@ -21,40 +21,33 @@ pub fn value(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagn
     if node.is_lost() {
         return;
     }
-    match kind {
-        Kind::Json => json(node, report),
-        Kind::Object(shape) => object(node, shape, report),
-        Kind::Table(names, kind) => table(node, *names, kind, context, report),
-        Kind::List(item) => match &node.data {
-            Data::List(items) => list(items, node, item, context, report),
-            _ => wrong_type(node, kind, context, report),
-        },
-        Kind::OneOrMany(item) => match &node.data {
-            Data::List(items) => list(items, node, item, context, report),
-            _ => value(node, item, context, report),
-        },
-        Kind::Either(kinds) => match kinds.iter().find(|k| accepts(k, node)) {
-            Some(kind) => value(node, kind, context, report),
-            None => match only_text_alternative(kinds, node) {
+    match (kind, &node.data) {
+        (Kind::Json, _) => {
+            if let Err(at) = node.to_json() {
+                report.error(codes::BAD_VALUE, at, "not a JSON number");
+            }
+        }
+        (Kind::Object(shape), _) => object(node, shape, report),
+        (Kind::Table(names, kind), _) => table(node, *names, kind, context, report),
+        (Kind::List(item) | Kind::OneOrMany(item), Data::List(items)) => {
+            list(items, node, item, context, report);
+        }
+        (Kind::List(_), _) => wrong_type(node, kind, context, report),
+        (Kind::OneOrMany(item), _) => value(node, item, context, report),
+        (Kind::Either(kinds), _) => {
+            let accepting = kinds.iter().find(|k| accepts(k, node));
+            match accepting.or_else(|| only_text_alternative(kinds, node)) {
                 Some(kind) => value(node, kind, context, report),
                 None => wrong_type(node, kind, context, report),
-            },
-        },
-        Kind::Text
-        | Kind::Secret
-        | Kind::Scalar
-        | Kind::Bool
-        | Kind::Integer(..)
-        | Kind::Format(_)
-        | Kind::Enum(_) => match &node.data {
-            Data::Scalar(scalar) => self::scalar(node, scalar, kind, context, report),
-            _ => {
-                if matches!(kind, Kind::Secret) {
-                    node.redact(report);
-                }
-                wrong_type(node, kind, context, report);
             }
-        },
+        }
+        (_, Data::Scalar(scalar)) => self::scalar(node, scalar, kind, context, report),
+        (_, Data::List(_) | Data::Map(_)) => {
+            if matches!(kind, Kind::Secret) {
+                node.redact(report);
+            }
+            wrong_type(node, kind, context, report);
+        }
     }
 }
 
@@ -64,17 +57,22 @@ fn list(items: &[Node], node: &Node, kind: &'static Kind, context: &str, report:
             .error(codes::EMPTY, node.at, format!("`{context}` is empty"))
             .help("remove the key, or list at least one item");
     }
-    if items.len() > MAX_ITEMS {
-        report.error(
-            codes::TOO_MANY,
-            node.at,
-            format!("`{context}` has more than {MAX_ITEMS} items"),
-        );
+    if has_too_many(items.len(), node, context, report) {
         return;
     }
     for item in items {
         value(item, kind, context, report);
     }
+}
+
+/// Whether a list or table has too many items, which is an error.
+fn has_too_many(items: usize, node: &Node, context: &str, report: &mut Diagnostics) -> bool {
+    let exceeds = items > MAX_ITEMS;
+    if exceeds {
+        let message = format!("`{context}` has more than {MAX_ITEMS} items");
+        report.error(codes::TOO_MANY, node.at, message);
+    }
+    exceeds
 }
 
 /// Whether the written type alone selects this alternative.
@@ -99,11 +97,8 @@ fn accepts(kind: &Kind, node: &Node) -> bool {
 /// If a number is written where a format is an alternative, the error of the format is the most
 /// helpful.
 fn only_text_alternative(kinds: &'static [Kind], node: &Node) -> Option<&'static Kind> {
-    let scalar = node.scalar()?;
-    if scalar.meaning() != Meaning::Number {
-        return None;
-    }
-    kinds.iter().find(|k| matches!(k, Kind::Format(_)))
+    let is_number = node.scalar().is_some_and(|scalar| scalar.meaning() == Meaning::Number);
+    kinds.iter().find(|k| is_number && matches!(k, Kind::Format(_)))
 }
 
 fn object(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
@@ -111,13 +106,8 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
         if shape.keys.iter().any(is_secret) {
             node.redact(report);
         }
-        report
-            .error(
-                codes::WRONG_TYPE,
-                node.at,
-                format!("{} must be a mapping, not {}", shape.name, node.describe()),
-            )
-            .maybe_help(suggestions::for_object(node, shape));
+        let help = suggestions::for_object(node, shape);
+        not_a_mapping(shape.name, node, report).maybe_help(help);
         return;
     };
     let mut present = Vec::with_capacity(shape.keys.len().min(members.len()));
@@ -148,6 +138,11 @@ fn object(node: &Node, shape: &'static Shape, report: &mut Diagnostics) {
     groups(node, members, shape, report);
 }
 
+fn not_a_mapping<'r>(name: &str, node: &Node, report: &'r mut Diagnostics) -> &'r mut Diagnostic {
+    let message = format!("{name} must be a mapping, not {}", node.describe());
+    report.error(codes::WRONG_TYPE, node.at, message)
+}
+
 fn is_secret(key: &Key) -> bool {
     matches!(key.kind, Kind::Secret)
 }
@@ -163,21 +158,15 @@ fn groups(node: &Node, members: &[Member], shape: &'static Shape, report: &mut D
                     || crate::finding::nearest(&m.key, group.keys.iter().copied()).is_some()
             });
             if group.required && !slipped {
-                report.error(
-                    codes::MISSING_KEY,
-                    node.at,
-                    format!("{} needs one of {}", shape.name, words(group.keys)),
-                );
+                let message = format!("{} needs one of {}", shape.name, words(group.keys));
+                report.error(codes::MISSING_KEY, node.at, message);
             }
             continue;
         };
         for other in present {
+            let message = format!("`{}` and `{}` exclude each other", first.key, other.key);
             report
-                .error(
-                    codes::CONFLICT,
-                    other.at,
-                    format!("`{}` and `{}` exclude each other", first.key, other.key),
-                )
+                .error(codes::CONFLICT, other.at, message)
                 .related(first.at, "first key")
                 .help(format!("{} takes one of {}", shape.name, words(group.keys)));
         }
@@ -197,21 +186,13 @@ fn unknown(
         member.value.redact(report);
     }
     if shape.later.contains(&key) {
-        report.error(
-            codes::NOT_AVAILABLE,
-            member.at,
-            format!("`{key}` is not available in this version of weir"),
-        );
+        let message = format!("`{key}` is not available in this version of weir");
+        report.error(codes::NOT_AVAILABLE, member.at, message);
         return;
     }
     if shape.main.is_some_and(|main| main.key(key).is_some()) {
-        report
-            .error(
-                codes::NOT_HERE,
-                member.at,
-                format!("`{key}` is not allowed in an included file"),
-            )
-            .help("move it to the main file");
+        let message = format!("`{key}` is not allowed in an included file");
+        report.error(codes::NOT_HERE, member.at, message).help("move it to the main file");
         return;
     }
     let help = (!report.is_full()).then(|| suggestions::for_key(member, members, present, shape));
@@ -222,30 +203,19 @@ fn unknown(
 
 fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
     let Some(members) = node.members() else {
-        report
-            .error(
-                codes::WRONG_TYPE,
-                node.at,
-                format!("`{context}` must be a mapping, not {}", node.describe()),
-            )
-            .help(match names {
-                Names::Name => format!("write `{context}: {{NAME: …}}`"),
-                Names::Header | Names::Parameter => "write `{name: value}`".to_owned(),
-            });
+        not_a_mapping(&format!("`{context}`"), node, report).help(match names {
+            Names::Name => format!("write `{context}: {{NAME: …}}`"),
+            Names::Header | Names::Parameter => "write `{name: value}`".to_owned(),
+        });
         return;
     };
-    if members.len() > MAX_ITEMS {
-        report.error(
-            codes::TOO_MANY,
-            node.at,
-            format!("`{context}` has more than {MAX_ITEMS} items"),
-        );
+    if has_too_many(members.len(), node, context, report) {
         return;
     }
     let mut seen = std::collections::HashMap::new();
     for member in members {
         if let Err(fault) = names.format().check(&member.key) {
-            report.error(fault.code, member.at, fault.message).maybe_help(fault.help);
+            report.fault(member.at, fault);
         }
         if names == Names::Header
             && let Some(first) = seen.insert(member.key.to_ascii_lowercase(), member.at)
@@ -259,7 +229,7 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
             && let Some(text) = member.value.text()
             && let Err(fault) = format::HEADER_VALUE.check(text)
         {
-            report.error(fault.code, member.value.at, fault.message).maybe_help(fault.help);
+            report.fault(member.value.at, fault);
         }
         // Names defined by the configuration, such as that of an `auth`, are not names of secrets.
         if names != Names::Name && names_credential(&member.key) {
@@ -293,11 +263,7 @@ fn scalar(
         Kind::Bool if matches!(meaning, Meaning::Bool(_)) => {}
         Kind::Integer(min, max) if meaning == Meaning::Number => {
             if scalar.integer().is_none_or(|n| n < *min || n > *max) {
-                report.error(
-                    codes::BAD_VALUE,
-                    node.at,
-                    format!("`{context}` takes {}", kind.describe()),
-                );
+                bad_value(node, kind, context, report);
             }
         }
         // A number may have this format by accident (`to: 5`); the error of the format names the
@@ -307,38 +273,33 @@ fn scalar(
                 if (format.is_secret)(&scalar.text) {
                     report.redact(node.at);
                 }
-                report.error(fault.code, node.at, fault.message).maybe_help(fault.help);
+                report.fault(node.at, fault);
             } else if meaning == Meaning::Number && !format.accepts_number {
                 wrong_type(node, kind, context, report);
             }
         }
         Kind::Enum(words) if meaning == Meaning::Text => {
             if !words.contains(&scalar.text.as_str()) {
-                report
-                    .error(
-                        codes::BAD_VALUE,
-                        node.at,
-                        format!("`{context}` takes {}", kind.describe()),
-                    )
-                    .maybe_help(suggestions::nearest(&scalar.text, words.iter().copied()));
+                let near = suggestions::nearest(&scalar.text, words.iter().copied());
+                bad_value(node, kind, context, report).maybe_help(near);
             }
         }
         _ => wrong_type(node, kind, context, report),
     }
 }
 
-fn json(node: &Node, report: &mut Diagnostics) {
-    if let Err(at) = node.to_json() {
-        report.error(codes::BAD_VALUE, at, "not a JSON number");
-    }
+fn bad_value<'r>(
+    node: &Node,
+    kind: &Kind,
+    context: &str,
+    report: &'r mut Diagnostics,
+) -> &'r mut Diagnostic {
+    let message = format!("`{context}` takes {}", kind.describe());
+    report.error(codes::BAD_VALUE, node.at, message)
 }
 
 fn wrong_type(node: &Node, kind: &'static Kind, context: &str, report: &mut Diagnostics) {
-    report
-        .error(
-            codes::WRONG_TYPE,
-            node.at,
-            format!("`{context}` takes {}, not {}", kind.describe(), node.describe()),
-        )
-        .maybe_help(suggestions::for_type(node, kind, context));
+    let message = format!("`{context}` takes {}, not {}", kind.describe(), node.describe());
+    let help = suggestions::for_type(node, kind, context);
+    report.error(codes::WRONG_TYPE, node.at, message).maybe_help(help);
 }

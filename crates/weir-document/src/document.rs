@@ -1,7 +1,7 @@
 //! Other documents than the configuration, such as the Lab's scenarios: read with the location of
 //! every node, validated against a description of their keys, with the same kind of findings.
 
-use crate::draft::{self, Node};
+use crate::draft::{Node, Reader};
 use crate::finding::{Diagnostics, Findings};
 use crate::source_map::SourceMap;
 use std::path::Path;
@@ -20,33 +20,24 @@ impl Document {
     /// Reads a text; `path` represents the text in findings. Nothing is substituted.
     pub fn read(path: &Path, text: &str) -> Self {
         let mut report = Diagnostics::default();
-        let (root, texts) = draft::read_plain(path, text, &mut report);
-        Self { root, report, texts }
+        let mut reader = Reader::plain(SourceMap::default(), &mut report);
+        let root = reader.parse_plain(path, text);
+        Self { root, texts: reader.into_texts(), report }
     }
 
     /// Sets a value over the written one: a path such as `load.0.vus`, and YAML. Errors are
     /// findings.
     pub fn set(&mut self, path: &str, value: &str) {
         if let Some(root) = &mut self.root {
-            let texts = std::mem::take(&mut self.texts);
-            self.texts = draft::set_plain(root, texts, (path, value), &mut self.report);
+            let mut reader = Reader::plain(std::mem::take(&mut self.texts), &mut self.report);
+            reader.set(root, path, value);
+            self.texts = reader.into_texts();
         }
     }
 
     /// All findings in the order of lines, with secrets redacted.
     pub fn findings(mut self) -> Findings {
-        Findings {
-            list: self.report.finish(&self.texts),
-            files: self.texts.iter().map(|text| text.path.clone()).collect(),
-            texts: self.texts.redact(self.report.secrets()).redact_unread(self.report.unread()),
-        }
+        let files = self.texts.iter().map(|text| text.path.clone()).collect();
+        self.report.findings(self.texts, files)
     }
-}
-
-/// Puts a value at a path such as `load.0.vus`, in place of the present one.
-///
-/// # Errors
-/// The path does not exist; the message has the reason.
-pub fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
-    draft::put(root, path, value)
 }

@@ -11,8 +11,8 @@ mod yaml;
 pub use descriptions::Described;
 pub use node::{Data, Meaning, Member, Node, Scalar};
 pub use overrides::put;
+pub(crate) use reader::Reader;
 pub use reader::{Surroundings, canonical, file_text, read};
-pub(crate) use reader::{read_plain, set_plain};
 
 use crate::finding::{Diagnostics, codes};
 use crate::source_map::{SourceMap, Span};
@@ -54,19 +54,12 @@ impl Draft {
         for table in TABLES {
             let mut first: HashMap<&str, Span> = HashMap::new();
             for member in self.table(table) {
-                match first.get(member.key.as_str()) {
-                    Some(at) => {
-                        report
-                            .error(
-                                codes::DUPLICATE_NAME,
-                                member.at,
-                                format!("`{}` is defined twice in `{table}`", member.key),
-                            )
-                            .related(*at, "first here");
-                    }
-                    None => {
-                        first.insert(&member.key, member.at);
-                    }
+                let at = *first.entry(&member.key).or_insert(member.at);
+                if at != member.at {
+                    let message = format!("`{}` is defined twice in `{table}`", member.key);
+                    report
+                        .error(codes::DUPLICATE_NAME, member.at, message)
+                        .related(at, "first here");
                 }
             }
         }

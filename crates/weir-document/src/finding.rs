@@ -11,17 +11,18 @@ use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The configuration is rejected.
+    #[default]
     Error,
     /// The configuration is used; the user is informed.
     Warning,
 }
 
 /// An error or a warning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Stable code (`unknown-key`); [`codes::ALL`] lists them.
     pub code: &'static str,
@@ -68,17 +69,7 @@ fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
 impl Finding {
     /// A finding without a location, to be completed by the caller.
     pub fn new(code: &'static str, severity: Severity) -> Self {
-        Self {
-            code,
-            severity,
-            file: PathBuf::new(),
-            line: 0,
-            column: 0,
-            width: 0,
-            message: String::new(),
-            help: None,
-            related: Vec::new(),
-        }
+        Self { code, severity, ..Self::default() }
     }
 }
 

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 /// The JSON Schema of documents of a shape; `others` are shapes of related documents, which have
 /// definitions of their own. Every mapping rejects unknown keys.
 pub fn schema(shape: &'static Shape, title: &str, others: &[&'static Shape]) -> Value {
-    let mut definitions = Definitions::default();
+    let mut definitions = Definitions::new();
     let mut schema = object(shape, &mut definitions);
     for other in others {
         let object = object(other, &mut definitions);
-        definitions.map.insert(definition(other), object);
+        definitions.insert(definition(other), object);
     }
     let mut document = Map::new();
     document.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
@@ -18,15 +18,12 @@ pub fn schema(shape: &'static Shape, title: &str, others: &[&'static Shape]) -> 
     if let Some(members) = schema.as_object_mut() {
         document.append(members);
     }
-    document.insert("$defs".to_owned(), Value::Object(definitions.map));
+    document.insert("$defs".to_owned(), Value::Object(definitions));
     Value::Object(document)
 }
 
 /// Shapes by the name of their definition.
-#[derive(Default)]
-struct Definitions {
-    map: Map<String, Value>,
-}
+type Definitions = Map<String, Value>;
 
 /// `an API key auth` as `api-key-auth`.
 fn definition(shape: &Shape) -> String {
@@ -36,11 +33,11 @@ fn definition(shape: &Shape) -> String {
 
 fn reference(shape: &'static Shape, definitions: &mut Definitions) -> Value {
     let name = definition(shape);
-    if !definitions.map.contains_key(&name) {
+    if !definitions.contains_key(&name) {
         // Inserted first, so that the recursion ends for a shape within itself.
-        definitions.map.insert(name.clone(), Value::Null);
+        definitions.insert(name.clone(), Value::Null);
         let schema = object(shape, definitions);
-        definitions.map.insert(name.clone(), schema);
+        definitions.insert(name.clone(), schema);
     }
     json!({ "$ref": format!("#/$defs/{name}") })
 }

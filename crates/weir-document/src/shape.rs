@@ -3,8 +3,9 @@
 //! The check of a draft, the JSON Schema and the reference are derived from the description; the
 //! resolution reads values by it.
 
+pub mod fields;
 pub mod format;
-pub mod typed;
+pub mod settings;
 
 use format::Format;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Index of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileId(pub u32);
 
 /// One text.
@@ -36,7 +36,12 @@ pub struct Span {
 
 impl Span {
     /// The location of values that are not written, such as defaults.
-    pub const NOWHERE: Self = Self { file: FileId(0), line: 1, column: 1, width: 1, until: None };
+    pub const NOWHERE: Self = Self::start(FileId(0));
+
+    /// The start of a text.
+    pub const fn start(file: FileId) -> Self {
+        Self { file, line: 1, column: 1, width: 1, until: None }
+    }
 }
 
 /// All texts of a configuration.
@@ -63,6 +68,12 @@ impl SourceMap {
         self.get(id).map_or(Path::new(""), |t| &t.path)
     }
 
+    /// A location for readers: path, line, column and width.
+    pub(crate) fn place(&self, at: Span) -> (PathBuf, usize, usize, usize) {
+        let path = self.path(at.file).to_owned();
+        (path, at.line as usize, at.column as usize, at.width as usize)
+    }
+
     /// `path` relative to the folder of the text `id`.
     pub fn resolve(&self, id: FileId, path: &str) -> PathBuf {
         self.get(id).map_or_else(|| PathBuf::from(path), |t| t.folder.join(path))
@@ -78,8 +89,10 @@ impl SourceMap {
 const MASK: char = '*';
 
 impl SourceMap {
-    /// The texts with the content of `spans` redacted.
-    pub fn redact(mut self, spans: &[Span]) -> Self {
+    /// The texts with the content of `spans` redacted, and with possible secrets redacted in the
+    /// texts `unread`, which could not be parsed: values of keys that indicate secrets, lines
+    /// indented below them, and lines without a key.
+    pub(crate) fn redact(mut self, spans: &[Span], unread: &[FileId]) -> Self {
         for (index, text) in self.list.iter_mut().enumerate() {
             let mut spans = spans.iter().filter(|s| s.file.0 as usize == index).peekable();
             if spans.peek().is_none() {
@@ -93,14 +106,6 @@ impl SourceMap {
             let lines: Vec<String> = lines.into_iter().map(String::from_iter).collect();
             text.text = lines.join("\n").into();
         }
-        self
-    }
-}
-
-impl SourceMap {
-    /// The texts with possible secrets redacted in those that could not be parsed: values of keys
-    /// that indicate secrets, lines indented below them, and lines without a key.
-    pub fn redact_unread(mut self, unread: &[FileId]) -> Self {
         for id in unread {
             let Some(text) = self.list.get_mut(id.0 as usize) else { continue };
             let mut below: Option<usize> = None;

@@ -8,7 +8,7 @@
 //! were not delivered for [`MAX_AGE`] are dropped, too. Both are counted; there is no dead letter queue. So a sink that is down holds
 //! up neither the events of other sinks nor the journal.
 
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use utoipa::ToSchema;
 use weir_model::UnixMicros;
+use weir_model::events::Sink;
 use weir_store::StoreError;
 use weir_store::clock::now_us;
 
@@ -43,21 +44,6 @@ pub struct Event {
     pub time_us: u64,
     /// Its data.
     pub data: Value,
-}
-
-/// The destination of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Destination<'a> {
-    /// Name of the upstream.
-    pub sink: &'a str,
-    /// Path of the request.
-    pub path: &'a str,
-}
-
-impl<'a> From<&'a weir_model::events::Sink> for Destination<'a> {
-    fn from(sink: &'a weir_model::events::Sink) -> Self {
-        Self { sink: &sink.name, path: &sink.path }
-    }
 }
 
 /// An event that is due for delivery.
@@ -95,7 +81,6 @@ pub enum EventError {
 
 /// Delivery queue of a sink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Sink)]
 pub struct SinkQueue {
     /// Name of the upstream.
     pub sink: String,
@@ -171,7 +156,7 @@ impl Deliveries {
 
     /// Starts a transaction that queues events.
     pub(crate) fn begin(&mut self, now_us: u64) -> rusqlite::Result<EventTransaction<'_>> {
-        let database = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let database = self.connection.transaction()?;
         Ok(EventTransaction { database, source: &self.source, now_us, limit: self.limit })
     }
 
@@ -216,26 +201,19 @@ impl Deliveries {
         outcomes: &[(DueEvent, Outcome)],
         now_us: u64,
     ) -> rusqlite::Result<()> {
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.connection.transaction()?;
         for (due, outcome) in outcomes {
             match outcome {
-                Outcome::Delivered => transaction
-                    .prepare_cached("DELETE FROM delivery WHERE number = ?1")?
-                    .execute([due.number])?,
+                Outcome::Delivered => {
+                    transaction.execute("DELETE FROM delivery WHERE number = ?1", [due.number])?
+                }
                 Outcome::Retry => {
                     let attempts = due.attempts.saturating_add(1);
-                    let retry_delay =
-                        u64::try_from(retry_delay(attempts).as_micros()).unwrap_or(u64::MAX);
-                    transaction
-                        .prepare_cached(
-                            "UPDATE delivery SET attempts = ?2, due = ?3 WHERE number = ?1",
-                        )?
-                        .execute(params![
-                            due.number,
-                            attempts,
-                            to_stored(now_us.saturating_add(retry_delay))
-                        ])?
+                    let due_us = now_us.saturating_add(retry_delay(attempts).as_micros() as u64);
+                    transaction.execute(
+                        "UPDATE delivery SET attempts = ?2, due = ?3 WHERE number = ?1",
+                        params![due.number, attempts, to_stored(due_us)],
+                    )?
                 }
             };
         }
@@ -248,18 +226,13 @@ impl Deliveries {
     /// The database cannot be written.
     pub fn drop_expired(&mut self, now_us: u64) -> rusqlite::Result<()> {
         let before = to_stored(now_us.saturating_sub(MAX_AGE.as_micros() as u64));
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.connection.transaction()?;
         for SinkQueue { sink, .. } in queues(&transaction)? {
-            let dropped = transaction
-                .prepare_cached("DELETE FROM delivery WHERE sink = ?1 AND made < ?2")?
-                .execute(params![sink, before])?;
+            let drop = "DELETE FROM delivery WHERE sink = ?1 AND made < ?2";
+            let dropped = transaction.execute(drop, params![sink, before])?;
             if dropped > 0 {
-                transaction
-                    .prepare_cached(
-                        "UPDATE delivery_sink SET expired = expired + ?2 WHERE sink = ?1",
-                    )?
-                    .execute(params![sink, dropped])?;
+                let count = "UPDATE delivery_sink SET expired = expired + ?2 WHERE sink = ?1";
+                transaction.execute(count, params![sink, dropped])?;
             }
         }
         transaction.commit()
@@ -277,41 +250,27 @@ impl Deliveries {
 impl EventTransaction<'_> {
     /// Queues an event. If the queue of the sink is full, its oldest event is dropped. An event with
     /// the id of a waiting one is not queued.
-    pub(crate) fn push(&mut self, to: Destination<'_>, event: &Event) -> rusqlite::Result<()> {
-        let pushed = self
-            .database
-            .prepare_cached(
-                "INSERT INTO delivery (sink, path, id, event, made, due)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT DO NOTHING",
-            )?
-            .execute(params![
-                to.sink,
-                to.path,
-                event.id,
-                self.text(event),
-                to_stored(self.now_us)
-            ])?;
-        if pushed == 0 {
+    pub(crate) fn push(&mut self, to: &Sink, event: &Event) -> rusqlite::Result<()> {
+        let mut insert = self.database.prepare_cached(
+            "INSERT INTO delivery (sink, path, id, event, made, due)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT DO NOTHING",
+        )?;
+        let (text, now) = (self.text(event), to_stored(self.now_us));
+        if insert.execute(params![to.name, to.path, event.id, text, now])? == 0 {
             return Ok(());
         }
-        let over: u64 = self
-            .database
-            .prepare_cached("SELECT waiting FROM delivery_sink WHERE sink = ?1")?
-            .query_row([to.sink], |row| row.get::<_, u64>(0))?
-            .saturating_sub(self.limit);
+        let waiting = "SELECT waiting FROM delivery_sink WHERE sink = ?1";
+        let mut waiting = self.database.prepare_cached(waiting)?;
+        let waiting: u64 = waiting.query_row([&to.name], |row| row.get(0))?;
+        let over = waiting.saturating_sub(self.limit);
         if over > 0 {
-            let dropped = self
-                .database
-                .prepare_cached(
-                    "DELETE FROM delivery WHERE number IN
-                     (SELECT number FROM delivery WHERE sink = ?1 ORDER BY made, number LIMIT ?2)",
-                )?
-                .execute(params![to.sink, over])?;
-            self.database
-                .prepare_cached(
-                    "UPDATE delivery_sink SET overtaken = overtaken + ?2 WHERE sink = ?1",
-                )?
-                .execute(params![to.sink, dropped])?;
+            let dropped = self.database.execute(
+                "DELETE FROM delivery WHERE number IN
+                 (SELECT number FROM delivery WHERE sink = ?1 ORDER BY made, number LIMIT ?2)",
+                params![to.name, over],
+            )?;
+            let count = "UPDATE delivery_sink SET overtaken = overtaken + ?2 WHERE sink = ?1";
+            self.database.execute(count, params![to.name, dropped])?;
         }
         Ok(())
     }

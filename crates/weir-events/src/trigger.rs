@@ -9,10 +9,10 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_expr::BusinessKeys;
-use weir_journal::{Follower, Journal, Outcome, Position, Reader, Transaction, failpoint};
-use weir_model::events::{EndState, Trigger};
+use weir_journal::{Follower, Journal, Position, Reader, Transaction, failpoint};
+use weir_model::events::{Sink, Trigger};
 
-use crate::delivery::{Deliveries, Destination, Event, EventError};
+use crate::delivery::{Deliveries, Event, EventError};
 use weir_model::{TransactionId, UnixMicros};
 use weir_tracker::read_keys;
 
@@ -47,16 +47,11 @@ impl Triggers {
         let batch = queue.begin(0)?;
         let mut readers = Vec::new();
         for lane in 0..journal.lanes() {
-            batch
-                .database
-                .prepare_cached(
-                    "INSERT INTO trigger_position VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-                )?
-                .execute(params![lane, journal.end(lane).to_bits().cast_signed()])?;
-            let position: i64 = batch
-                .database
-                .prepare_cached("SELECT position FROM trigger_position WHERE lane = ?1")?
-                .query_row([lane], |row| row.get(0))?;
+            let first = "INSERT INTO trigger_position VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+            let end = journal.end(lane).to_bits().cast_signed();
+            batch.database.execute(first, params![lane, end])?;
+            let position = "SELECT position FROM trigger_position WHERE lane = ?1";
+            let position: i64 = batch.database.query_row(position, [lane], |row| row.get(0))?;
             // After a power loss the journal may end before the position.
             let position = Position::from_bits(position.cast_unsigned()).min(journal.end(lane));
             readers.push(match follower.position(lane) == position {
@@ -96,18 +91,21 @@ impl Triggers {
     pub fn configure(&mut self, rules: &[Trigger], keys: &Arc<BusinessKeys>) {
         self.rules = rules.to_vec();
         self.keys = Arc::clone(keys);
-        let at: Vec<(u16, Position)> =
-            self.readers.iter().map(|reader| (reader.lane(), reader.position())).collect();
-        self.readers = at.into_iter().map(|(lane, at)| self.reader(lane, at)).collect();
+        self.read_from(self.positions());
+    }
+
+    fn positions(&self) -> Vec<(u16, Position)> {
+        self.readers.iter().map(|reader| (reader.lane(), reader.position())).collect()
     }
 
     /// Bodies are read only if a rule has a business key.
-    fn reader(&self, lane: u16, at: Position) -> Reader {
-        let reader = self.journal.reader(lane, at);
-        match self.rules.iter().any(|rule| rule.key.is_some()) {
-            true => reader,
-            false => reader.metadata_only(),
-        }
+    fn read_from(&mut self, positions: Vec<(u16, Position)>) {
+        let keys = self.rules.iter().any(|rule| rule.key.is_some());
+        let readers = positions.into_iter().map(|(lane, at)| self.journal.reader(lane, at));
+        self.readers = match keys {
+            true => readers.collect(),
+            false => readers.map(Reader::metadata_only).collect(),
+        };
     }
 
     /// Reads up to about `limit` transactions, or fewer that give as many events; true if there are
@@ -121,12 +119,11 @@ impl Triggers {
         now_us: u64,
         limit: usize,
     ) -> Result<bool, EventError> {
-        let before: Vec<(u16, Position)> =
-            self.readers.iter().map(|reader| (reader.lane(), reader.position())).collect();
+        let before = self.positions();
         let done = self.read(queue, now_us, limit);
         if done.is_err() {
             // Transactions that were read and not committed are read again.
-            self.readers = before.into_iter().map(|(lane, at)| self.reader(lane, at)).collect();
+            self.read_from(before);
         }
         done
     }
@@ -184,17 +181,16 @@ fn save(
     readers: &[Reader],
     queue: &mut Deliveries,
     now_us: u64,
-    events: &[(Destination<'_>, Event)],
+    events: &[(&Sink, Event)],
 ) -> Result<(), EventError> {
     let mut batch = queue.begin(now_us)?;
-    for (address, event) in events {
-        batch.push(*address, event)?;
+    for (sink, event) in events {
+        batch.push(sink, event)?;
     }
     for reader in readers {
-        batch
-            .database
-            .prepare_cached("UPDATE trigger_position SET position = ?2 WHERE lane = ?1")?
-            .execute(params![reader.lane(), reader.position().to_bits().cast_signed()])?;
+        let position = reader.position().to_bits().cast_signed();
+        let move_on = "UPDATE trigger_position SET position = ?2 WHERE lane = ?1";
+        batch.database.execute(move_on, params![reader.lane(), position])?;
     }
     failpoint::pass("trigger.make");
     batch.commit()?;
@@ -207,15 +203,10 @@ fn events_of<'r>(
     rules: &'r [Trigger],
     keys: &BusinessKeys,
     transaction: &mut Transaction,
-) -> Vec<(Destination<'r>, Event)> {
-    let state = match transaction.outcome {
-        Outcome::Completed => EndState::Completed,
-        Outcome::Failed => EndState::Failed,
-        Outcome::Interrupted => EndState::Interrupted,
-    };
+) -> Vec<(&'r Sink, Event)> {
     let matches = |rule: &&Trigger| {
         let api = rule.apis.is_empty() || rule.apis.contains(&transaction.api);
-        api && rule.states.contains(&state)
+        api && rule.states.contains(&transaction.outcome)
     };
     let rules: Vec<&Trigger> = rules.iter().filter(matches).collect();
     if rules.iter().any(|rule| rule.key.is_some()) {
@@ -229,23 +220,19 @@ fn events_of<'r>(
             };
             key = Some(transaction.keys.iter().find(fits)?);
         }
-        Some((Destination::from(&rule.sink), event(rule, state, transaction, key)))
+        Some((&rule.sink, event(rule, transaction, key)))
     });
     events.collect()
 }
 
 /// The event of a transaction: of its business keys, only that of the rule.
-fn event(
-    rule: &Trigger,
-    state: EndState,
-    transaction: &Transaction,
-    key: Option<&(String, String)>,
-) -> Event {
+fn event(rule: &Trigger, transaction: &Transaction, key: Option<&(String, String)>) -> Event {
     let id = TransactionId(u128::from_be_bytes(transaction.id)).to_string();
+    let state = transaction.outcome.to_string();
     let mut data = json!({
         "trigger": rule.name,
         "transaction": id,
-        "state": state.name(),
+        "state": state,
         "api": transaction.api,
         "operation": transaction.operation,
         "method": transaction.method,
@@ -260,7 +247,7 @@ fn event(
     Event {
         id: format!("{id}:{}", rule.name),
         part: "tracker",
-        kind: format!("weir.transaction.{}", state.name()),
+        kind: format!("weir.transaction.{state}"),
         subject: id,
         time_us: transaction.received_us,
         data,

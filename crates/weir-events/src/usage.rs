@@ -11,7 +11,7 @@ use weir_journal::failpoint;
 use weir_model::events::{Alert, AlertRule, Sink};
 use weir_model::{Amount, UnixSeconds};
 
-use crate::delivery::{Deliveries, Destination, Event, EventError};
+use crate::delivery::{Deliveries, Event, EventError};
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
@@ -118,16 +118,14 @@ fn queue_buckets(
     for bucket in &found {
         // The bucket may have been purged.
         if bucket.revision > 0 {
-            batch.push(Destination::from(sink), &bucket_event(bucket))?;
+            batch.push(sink, &bucket_event(bucket))?;
         }
-        batch
-            .database
-            .prepare_cached(
-                "DELETE FROM bucket_changed WHERE start = ?1 AND series = ?2 AND NOT EXISTS
-                 (SELECT 1 FROM bucket WHERE step = 60 AND start = ?1 AND series = ?2
-                  AND revision > ?3)",
-            )?
-            .execute(params![bucket.start, bucket.series, bucket.revision])?;
+        let mut handled = batch.database.prepare_cached(
+            "DELETE FROM bucket_changed WHERE start = ?1 AND series = ?2 AND NOT EXISTS
+             (SELECT 1 FROM bucket WHERE step = 60 AND start = ?1 AND series = ?2
+              AND revision > ?3)",
+        )?;
+        handled.execute(params![bucket.start, bucket.series, bucket.revision])?;
     }
     let more = found.len() >= BATCH;
     failpoint::pass("bucket.make");
@@ -219,13 +217,9 @@ fn evaluate(
         .optional()?;
     match (fires, firing_since) {
         (true, None) => {
-            batch.push(
-                Destination::from(&alert.sink),
-                &alert_event(alert, from, end, calls, errors),
-            )?;
-            batch
-                .database
-                .execute("INSERT INTO alert VALUES (?1, ?2)", params![alert.name, end])?;
+            batch.push(&alert.sink, &alert_event(alert, from, end, calls, errors))?;
+            let fired = "INSERT INTO alert VALUES (?1, ?2)";
+            batch.database.execute(fired, params![alert.name, end])?;
         }
         (false, Some(_)) => {
             batch.database.execute("DELETE FROM alert WHERE name = ?1", [&alert.name])?;

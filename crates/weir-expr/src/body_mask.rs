@@ -6,12 +6,13 @@
 //! `card[number]` match `$.card.number`. A body that cannot be parsed with certainty is an error
 //! and must not be recorded.
 
-use crate::map::pass::{self, Ranges, Wanted};
+use crate::map::pass::{self, Ranges, Selection};
 use crate::map::path::{self, Path, Step};
 use crate::redaction::MASKED;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 use std::borrow::Cow;
+use std::io::Write;
 
 /// The paths under `mask.body`, compiled.
 #[derive(Default)]
@@ -19,7 +20,7 @@ pub struct BodyMask {
     /// As written.
     paths: Vec<String>,
     /// Paths of names and indexes.
-    wanted: Wanted,
+    selection: Selection,
     /// Other paths.
     tree: Vec<JsonPath>,
     /// Last names of the paths, which are masked in forms.
@@ -57,7 +58,7 @@ impl BodyMask {
     pub fn add(&mut self, text: &str) -> Result<PathCost, String> {
         let (cost, name) = match path::parse(text)? {
             Path::Steps(steps) => {
-                self.wanted.add(&steps, 0);
+                self.selection.add(&steps, 0);
                 let mut names = steps.into_iter().rev().filter_map(|step| match step {
                     Step::Name(name) => Some(name),
                     Step::Index(_) => None,
@@ -94,7 +95,7 @@ impl BodyMask {
     pub fn json<'b>(&self, body: &'b [u8]) -> Result<Cow<'b, [u8]>, Unreadable> {
         let text = std::str::from_utf8(body).map_err(|_| Unreadable)?;
         let mut ranges = Ranges::new(text);
-        pass::read(text, &self.wanted, &mut ranges).map_err(|_| Unreadable)?;
+        pass::read(text, &self.selection, &mut ranges).map_err(|_| Unreadable)?;
         let ranges = ranges.outermost();
         let mut masked = Cow::Borrowed(body);
         if !ranges.is_empty() {
@@ -102,7 +103,8 @@ impl BodyMask {
             let mut at = 0;
             for range in ranges {
                 out.extend_from_slice(&body[at..range.start]);
-                push_masked(&mut out);
+                // Writing to a Vec cannot fail.
+                let _ = write!(out, "\"{MASKED}\"");
                 at = range.end;
             }
             out.extend_from_slice(&body[at..]);
@@ -168,12 +170,6 @@ impl BodyMask {
 /// text usually contain.
 fn is_never_in_form(byte: u8) -> bool {
     matches!(byte, b'{' | b'}' | b'"' | b'<' | b'>') || !byte.is_ascii_graphic()
-}
-
-fn push_masked(out: &mut Vec<u8>) {
-    out.push(b'"');
-    out.extend_from_slice(MASKED.as_bytes());
-    out.push(b'"');
 }
 
 /// The plainly written name at the end of a path that is not singular.

@@ -9,7 +9,7 @@ mod view;
 pub use view::RequestView;
 
 use crate::expr::{Expr, Scope};
-use crate::map::pass::{self, Slots, Wanted};
+use crate::map::pass::{self, Selection, Slots};
 use crate::map::path::{self, Path, Step};
 use crate::redaction::MASKED;
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub const VALUE_LENGTH: usize = 256;
 pub struct BusinessKeys {
     keys: Vec<BusinessKey>,
     /// Paths to be found in one pass over a body.
-    wanted: Wanted,
+    selection: Selection,
     slots: usize,
     needs_tree: bool,
     reads_request: bool,
@@ -100,7 +100,7 @@ impl BusinessKeys {
         match &mut reader {
             Reader::Steps(steps, slot) => {
                 *slot = self.slots;
-                self.wanted.add(steps, self.slots);
+                self.selection.add(steps, self.slots);
                 self.slots += 1;
             }
             Reader::Tree(_) => self.needs_tree = true,
@@ -169,7 +169,7 @@ impl BusinessKeys {
         let mut tree = None;
         if self.slots > 0 {
             let mut slots = Slots::new(self.slots);
-            let cut = pass::read(text, &self.wanted, &mut slots).is_err();
+            let cut = pass::read(text, &self.selection, &mut slots).is_err();
             for (key, values) in self.keys.iter().zip(&mut *found) {
                 if let Reader::Steps(_, slot) = key.reader
                     && missing(values)

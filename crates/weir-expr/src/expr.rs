@@ -108,8 +108,7 @@ impl Expr {
             let (position, what) = first.map_or((0, String::new()), |e| (e.pos.1, plain(&e.msg)));
             format!("invalid CEL expression: {what} (at character {position})")
         })?;
-        let mut uses = Uses::default();
-        let mut scan = uses::Scan::new(&mut uses);
+        let mut scan = uses::Scan::default();
         scan.expression(program.expression());
         if scan.nesting > COMPREHENSIONS {
             return Err(format!("comprehensions are nested deeper than {COMPREHENSIONS}"));
@@ -117,21 +116,16 @@ impl Expr {
         if let Some(name) = scan.unknown_function {
             return Err(format!("unknown function `{name}`"));
         }
+        let uses = scan.uses;
         if let Some(name) = uses.names().find(|n| !variables.contains(n)) {
-            let known = variables.iter().map(|v| format!("`{v}`")).collect::<Vec<_>>().join(", ");
-            return Err(format!("unknown variable `{name}`; known: {known}"));
+            return Err(format!("unknown variable `{name}`; known: {}", quoted(variables)));
         }
-        if let Some(member) = uses.get("request").and_then(values::unknown_member) {
-            return Err(format!(
-                "unknown member `request.{member}`; known: {}",
-                values::MEMBERS.map(|m| format!("`{m}`")).join(", ")
-            ));
-        }
-        if let Some(member) = uses.get("call").and_then(values::unknown_fact) {
-            return Err(format!(
-                "unknown member `call.{member}`; known: {}",
-                values::FACTS.map(|m| format!("`{m}`")).join(", ")
-            ));
+        for (variable, members) in [("request", values::MEMBERS), ("call", values::FACTS)] {
+            let mut used = uses.get(variable).into_iter().flat_map(Uses::names);
+            if let Some(name) = used.find(|name| !members.contains(name)) {
+                let known = quoted(&members);
+                return Err(format!("unknown member `{variable}.{name}`; known: {known}"));
+            }
         }
         Ok(Self(Arc::new(Compiled { source: source.to_owned(), program, uses })))
     }
@@ -169,7 +163,7 @@ impl Expr {
             context.add_variable_from_value("request", values::request(request, uses));
         }
         if let (Some(uses), Some(claims)) = (self.0.uses.get("claims"), &scope.claims) {
-            context.add_variable_from_value("claims", values::json(claims, uses));
+            context.add_variable_from_value("claims", values::json(claims, Some(uses)));
         }
         if let (Some(_), Some(consumer)) = (self.0.uses.get("consumer"), &scope.consumer) {
             context.add_variable_from_value("consumer", consumer.as_str());
@@ -179,6 +173,11 @@ impl Expr {
         }
         self.0.program.execute(&context).ok()
     }
+}
+
+/// Names as a list for messages.
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// The parser's message without the list of possible tokens.

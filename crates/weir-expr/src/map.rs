@@ -10,7 +10,7 @@ mod scan;
 mod template;
 
 use crate::expr::Scope;
-use pass::{Slots, Wanted};
+use pass::{Selection, Slots};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 use template::Out;
@@ -24,7 +24,7 @@ use template::Out;
 #[derive(Debug)]
 pub struct JsonMap {
     out: Out,
-    wanted: Wanted,
+    selection: Selection,
     /// Number of leaves that are read in one pass.
     slots: usize,
     /// Paths that are evaluated on a tree, and whether each is singular.
@@ -104,7 +104,7 @@ impl JsonMap {
             let text = std::str::from_utf8(body).map_err(|e| {
                 MapError::Malformed(format!("invalid UTF-8 at byte {}", e.valid_up_to()))
             })?;
-            pass::read(text, &self.wanted, &mut slots).map_err(|e| malformed(&e))?;
+            pass::read(text, &self.selection, &mut slots).map_err(|e| malformed(&e))?;
             if self.needs_tree() {
                 tree = serde_json::from_str(text).map_err(|e| malformed(&e))?;
             }

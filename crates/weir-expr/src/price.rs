@@ -5,6 +5,7 @@
 //! of a consumer in the period of an invoice, so they are computed with the invoice.
 
 use crate::expr::{CallFacts, Expr, Scope};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_model::Amount;
 
@@ -29,7 +30,7 @@ pub struct Price {
 }
 
 /// A price tier: calls after the end of the previous tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tier {
     /// Number of the last call of the period in this tier; `None`: no end.
     pub up_to: Option<u64>,
@@ -59,23 +60,22 @@ impl Price {
             None => Charge { amount: fixed, unpriced: true },
         }
     }
+}
 
-    /// The tiers of this number of calls in a period: calls in the tier, and their cost. Tiers that
-    /// were not reached are left out.
-    #[must_use]
-    pub fn of_tiers(&self, calls: u64) -> Vec<(Tier, u64, Amount)> {
-        let mut before = 0;
-        let mut parts = Vec::new();
-        for tier in &self.tiers {
-            let end = tier.up_to.unwrap_or(u64::MAX).min(calls);
-            if end > before {
-                let count = end - before;
-                parts.push((*tier, count, tier.per_call.times(count)));
-                before = end;
-            }
+/// The tiers that this number of calls in a period reaches, each with the numbers of its first and
+/// last call.
+#[must_use]
+pub fn reached_tiers(tiers: &[Tier], calls: u64) -> Vec<(Tier, u64, u64)> {
+    let mut before = 0;
+    let mut reached = Vec::new();
+    for tier in tiers {
+        let last = tier.up_to.unwrap_or(u64::MAX).min(calls);
+        if last > before {
+            reached.push((*tier, before + 1, last));
+            before = last;
         }
-        parts
     }
+    reached
 }
 
 /// The result of an expression as a price, rounded to 8 decimals, half away from zero: further
@@ -83,12 +83,8 @@ impl Price {
 fn given(value: &Value) -> Option<Amount> {
     let amount = match value {
         Value::String(text) => text.parse().ok()?,
-        Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(whole), ..) => whole.to_string().parse().ok()?,
-            (None, Some(whole), _) => whole.to_string().parse().ok()?,
-            (None, None, Some(double)) => from_double(double)?,
-            (None, None, None) => return None,
-        },
+        Value::Number(number) if number.is_f64() => from_double(number.as_f64()?)?,
+        Value::Number(whole) => whole.to_string().parse().ok()?,
         _ => return None,
     };
     (amount >= Amount::ZERO).then(|| amount.rounded(PRICE_DECIMALS))
@@ -173,15 +169,13 @@ mod tests {
     fn calls_fill_the_tiers_one_after_the_other() {
         let tier = |up_to, text| Tier { up_to, per_call: amount(text) };
         let tiers = vec![tier(Some(100), "0.01"), tier(Some(1000), "0.005"), tier(None, "0.001")];
-        let price = Price { tiers, ..price(None) };
-        let parts = |calls| -> Vec<(u64, String)> {
-            let parts = price.of_tiers(calls).into_iter();
-            parts.map(|(_, calls, amount)| (calls, amount.to_string())).collect()
+        let parts = |calls| -> Vec<(u64, u64)> {
+            let reached = reached_tiers(&tiers, calls).into_iter();
+            reached.map(|(_, first, last)| (first, last)).collect()
         };
         assert_eq!(parts(0), []);
-        assert_eq!(parts(100), [(100, "1".to_owned())]);
-        assert_eq!(parts(101), [(100, "1".to_owned()), (1, "0.005".to_owned())]);
-        let all = [(100, "1"), (900, "4.5"), (u64::MAX - 1000, "18446744073709550.615")];
-        assert_eq!(parts(u64::MAX), all.map(|(calls, text)| (calls, text.to_owned())));
+        assert_eq!(parts(100), [(1, 100)]);
+        assert_eq!(parts(101), [(1, 100), (101, 101)]);
+        assert_eq!(parts(u64::MAX), [(1, 100), (101, 1000), (1001, u64::MAX)]);
     }
 }

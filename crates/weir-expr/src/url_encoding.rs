@@ -2,33 +2,21 @@
 
 /// Name or value of a field, decoded; malformed escapes are kept.
 pub fn decode(text: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        let escaped = match (byte, tail) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)),
-            _ => None,
-        };
-        match escaped {
-            Some((high, low)) => {
-                bytes.push(high << 4 | low);
-                rest = &tail[2..];
-            }
-            None if *byte == b'+' => bytes.push(b' '),
-            None => bytes.push(*byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let spaced: Vec<u8> = text.iter().map(|&b| if b == b'+' { b' ' } else { b }).collect();
+    percent_encoding::percent_decode(&spaced).decode_utf8_lossy().into_owned()
 }
 
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+/// The fields of a form or query, decoded, in order; empty ones are left out.
+pub fn fields(text: &[u8]) -> impl Iterator<Item = (String, String)> {
+    text.split(|&b| b == b'&').filter(|field| !field.is_empty()).map(|field| {
+        let equals = field.iter().position(|&b| b == b'=').unwrap_or(field.len());
+        (decode(&field[..equals]), decode(field.get(equals + 1..).unwrap_or_default()))
+    })
 }
 
 /// A percent-decoded text; malformed escapes are kept.
 pub fn percent_decode(text: &str) -> String {
-    decode(text.replace('+', "%2B").as_bytes())
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -118,11 +118,11 @@ impl FileBody {
 
     /// Reads from the page cache, or on another thread.
     fn read(&mut self, range: &Range<u64>) -> Result<(), ResponseError> {
-        let wanted = (range.end - range.start).min(CHUNK_BYTES) as usize;
+        let length = (range.end - range.start).min(CHUNK_BYTES) as usize;
         let Some(file) = self.file.open() else { return Err(ResponseError::File) };
         let room = self.buffer.room(true);
-        let wanted = wanted.min(room.len());
-        match disk::read(file, range.start, &mut room[..wanted], IoMode::NonBlocking) {
+        let length = length.min(room.len());
+        match disk::read(file, range.start, &mut room[..length], IoMode::NonBlocking) {
             Ok(count) => {
                 self.buffer.grown(count);
                 self.advance(count)
@@ -131,7 +131,7 @@ impl FileBody {
                 self.buffer.release_if_empty();
                 let (file, start) = (Arc::clone(&self.file), range.start);
                 self.reading = Some(Box::pin(disk::on_thread(move || {
-                    let mut bytes = vec![0; wanted];
+                    let mut bytes = vec![0; length];
                     let Some(open) = file.open() else { return Ok(Vec::new()) };
                     let count = disk::read(open, start, &mut bytes, IoMode::Blocking)?;
                     bytes.truncate(count);

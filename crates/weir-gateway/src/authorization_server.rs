@@ -10,6 +10,7 @@ use std::time::Instant;
 use weir_auth::introspect::{self, InFlight};
 use weir_auth::key_set::{self, KeySet};
 use weir_config::AuthId;
+use weir_model::UpstreamId;
 use weir_record::transaction_id::TransactionId;
 use weir_script::Fetch;
 
@@ -48,14 +49,18 @@ fn fetch_key_set(live: &Rc<Live>, set: &Arc<KeySet>) {
             body: None,
             timeout: Some(settings.timeout),
         };
-        let (id, limit) = (TransactionId::fresh(), key_set::MAX_BYTES);
-        let response = fetch::fetch(&live.upstreams[settings.upstream.0], fetch, id, limit, None);
-        let brought = match tokio::time::timeout(settings.timeout, response).await {
-            Ok(Ok(fetched)) if fetched.status == 200 => Ok(fetched.body),
-            _ => Err(()),
-        };
-        lease.set().take(brought);
+        lease.set().take(send(&live, settings.upstream, fetch, key_set::MAX_BYTES).await);
     });
+}
+
+/// Sends a request with a timeout. Returns the body of a response with status 200 and at most
+/// `limit` bytes.
+async fn send(live: &Live, upstream: UpstreamId, fetch: Fetch, limit: u64) -> Option<Vec<u8>> {
+    let timeout = fetch.timeout?;
+    let id = TransactionId::fresh();
+    let response = fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, None);
+    let fetched = tokio::time::timeout(timeout, response).await.ok()?.ok()?;
+    (fetched.status == 200).then_some(fetched.body)
 }
 
 /// Introspects a token, or waits for the introspection in flight, at most until `deadline`; returns
@@ -94,11 +99,6 @@ async fn request(live: Rc<Live>, in_flight: InFlight, token: Vec<u8>, now: u64) 
         body: Some(body.into()),
         timeout: Some(settings.timeout),
     };
-    let (id, limit) = (TransactionId::fresh(), introspect::MAX_BYTES);
-    let response = fetch::fetch(&live.upstreams[settings.upstream.0], fetch, id, limit, None);
-    let fetched = match tokio::time::timeout(settings.timeout, response).await {
-        Ok(Ok(fetched)) if fetched.status == 200 => Some(fetched.body),
-        _ => None,
-    };
+    let fetched = send(&live, settings.upstream, fetch, introspect::MAX_BYTES).await;
     in_flight.end(fetched.as_deref(), now);
 }

@@ -36,7 +36,7 @@ impl Compiled {
         let valid = config.filter(|_| !report.has_errors());
         let clients = valid.map(|config| UpstreamClients::new(config, &certificates)).transpose();
         let upstream_clients = clients.unwrap_or_else(|error| {
-            report.error_nowhere(codes::BAD_CERTIFICATE, error.to_string());
+            report.error(codes::BAD_CERTIFICATE, None, error.to_string());
             None
         });
         Self {
@@ -54,7 +54,7 @@ fn check_script(script: &ScriptSource, report: &mut Diagnostics) {
     if let Err(error) = weir_script::check(program) {
         report.error(codes::BAD_SCRIPT, script.at, error.to_string());
     } else if let Some(at) = script.map_at
-        && !program.exports().iter().any(|name| name == "default")
+        && !program.exports.iter().any(|name| name == "default")
     {
         let message = format!("{} has no default export, which a map needs", program.name());
         report.error(codes::BAD_SCRIPT, at, message);

@@ -34,7 +34,6 @@ use weir_wire::{Framing, Method, RequestHead, ResponseHead, Version};
 
 /// One request in flight. Its memory is reused by later requests, of any connection: see
 /// [`Exchange::take`].
-#[derive(Debug)]
 pub struct Exchange {
     /// The worker that serves the request.
     pub worker: &'static Worker,
@@ -59,7 +58,7 @@ pub struct Exchange {
 }
 
 /// Maximum number of exchanges kept for reuse by one worker.
-const KEPT_EXCHANGES: usize = 256;
+const MAX_FREE_EXCHANGES: usize = 256;
 
 /// The exchanges of a worker without a connection.
 #[derive(Default)]
@@ -95,7 +94,7 @@ impl Exchange {
     pub fn give_back(mut self: Box<Self>) {
         POOL.with(|pool| {
             let mut free = pool.free.borrow_mut();
-            if free.len() < KEPT_EXCHANGES {
+            if free.len() < MAX_FREE_EXCHANGES {
                 self.deadline = Rc::clone(&pool.no_deadline);
                 free.push(self);
             }
@@ -272,9 +271,9 @@ impl Exchange {
     }
 
     /// Waits until the record of a completed exchange is durable, if durability is configured.
-    pub fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotRecorded>> {
+    pub fn poll_durable(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), NotRecorded>> {
         let worker = self.worker;
-        self.record.recording.poll_kept(|| worker.live().site.config.journal.when_full, cx)
+        self.record.recording.poll_durable(|| worker.live().site.config.journal.when_full, cx)
     }
 
     /// Whether the request is a gRPC call, whose response follows the rules of gRPC.

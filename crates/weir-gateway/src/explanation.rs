@@ -181,6 +181,12 @@ pub struct Part {
     pub why: String,
 }
 
+impl Part {
+    pub(crate) fn new(name: impl Into<String>, outcome: &str, why: impl Into<String>) -> Self {
+        Self { name: name.into(), outcome: outcome.to_owned(), why: why.into() }
+    }
+}
+
 /// The request to an upstream, an agent or a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sent {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_http::body::RequestBody;
 use weir_http::deadline::Deadline;
-use weir_http::headers::{sign, strip_hop_by_hop};
+use weir_http::headers::{self, sign, strip_hop_by_hop};
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_record::transaction_id::TransactionId;
@@ -141,8 +141,5 @@ fn end<T>(attempt: Option<OpenAttempt>, method: Method, read: &Result<T, Rejecti
 
 fn fetched(mut head: ResponseHead, body: Vec<u8>) -> FetchedResponse {
     strip_hop_by_hop(&mut head.headers, |_| false);
-    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-    let headers = head.headers.iter();
-    let headers = headers.map(|(_, name, value)| (name.to_ascii_lowercase(), text(value)));
-    FetchedResponse { status: head.status, headers: headers.collect(), body }
+    FetchedResponse { status: head.status, headers: headers::pairs(&head.headers).collect(), body }
 }

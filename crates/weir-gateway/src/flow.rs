@@ -36,7 +36,7 @@ use weir_http::headers::apply_edits;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
-use weir_model::stage;
+use weir_model::{duration_in_words, stage};
 use weir_telemetry::stats::WorkerStats;
 use weir_wire::{Headers, Method, RequestHead, ResponseHead};
 
@@ -239,8 +239,7 @@ fn limit<E: Effects>(
         address: exchange.arrival.client.address,
     };
     let scope = || exchange.view().scope();
-    let decision = fx.limit(&site.limits, limits, &caller, scope, now);
-    let limit_status = match decision {
+    let limit_status = match fx.limit(&site.limits, limits, &caller, scope, now) {
         Ok(limit_status) => limit_status,
         Err(rejection) => {
             exchange.decisions.limit_status = Some(rejection.limit_status);
@@ -263,7 +262,8 @@ fn beyond_limit(plan: &LimitPlan, rejection: LimitRejection, stats: &WorkerStats
     counter.add(1);
     let wait = limit_status.retry_after.unwrap_or_default();
     let limit = plan.policy_of(&limit_status);
-    let why = format!("limit {limit} is exhausted; retry after {wait} s");
+    let wait = duration_in_words(wait);
+    let why = format!("limit {limit} is exhausted; retry in {wait}");
     Rejection::new(problem).recorded(why)
 }
 

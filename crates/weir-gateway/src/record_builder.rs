@@ -19,7 +19,6 @@ use weir_upstream::SendReport;
 use weir_wire::{Framing, RequestHead, ResponseHead};
 
 /// Recording, logging, tracing and counting of one request, until its end.
-#[derive(Debug)]
 pub struct RecordBuilder {
     /// The record in the journal.
     pub recording: Recording,

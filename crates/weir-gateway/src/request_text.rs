@@ -40,10 +40,10 @@ pub enum RequestTextError {
     #[error("the target must be a path that begins with / or an http or https URL")]
     Target,
     /// The listener does not exist.
-    #[error("no listener has the address or port {asked}; listeners: {known}")]
+    #[error("no listener has the address or port {requested}; listeners: {known}")]
     Listener {
         /// The requested listener.
-        asked: String,
+        requested: String,
         /// The configured listeners.
         known: String,
     },
@@ -55,7 +55,7 @@ pub enum RequestTextError {
     Busy,
     /// The request timed out, or weir is stopping.
     #[error("explain timed out")]
-    Late,
+    TimedOut,
 }
 
 /// The listener and the head of a request.
@@ -179,11 +179,12 @@ fn choose(
     if config.listen.is_empty() {
         return Err(RequestTextError::NoListener);
     }
-    if let Some(asked) = &ask.listener {
-        let found = find(&|l| l.addr.to_string() == *asked || l.addr.port().to_string() == *asked);
+    if let Some(requested) = &ask.listener {
+        let found =
+            find(&|l| l.addr.to_string() == *requested || l.addr.port().to_string() == *requested);
         return found.map(|at| (at, "selected in the request")).ok_or_else(|| {
             let known: Vec<_> = config.listen.iter().map(|l| l.addr.to_string()).collect();
-            RequestTextError::Listener { asked: asked.clone(), known: known.join(", ") }
+            RequestTextError::Listener { requested: requested.clone(), known: known.join(", ") }
         });
     }
     let Some(https) = url.https else { return Ok((0, "first listener; none selected")) };

@@ -25,12 +25,8 @@ pub enum ResponseBody<'a> {
     Upstream(UpstreamBody<'a>),
     /// Streamed from a file.
     File(Box<FileBody>),
-    /// Another body with a size limit.
-    Limited(Box<Limited<'a>>),
-    /// Another body, copied for a consumer.
-    Capture(Box<CaptureBody<'a>>),
-    /// Another body, compressed while it is sent.
-    Encoded(Box<EncodedBody<'a>>),
+    /// Another body that is limited, copied or compressed.
+    Layered(Box<LayeredBody<'a>>),
 }
 
 impl<'a> ResponseBody<'a> {
@@ -41,8 +37,10 @@ impl<'a> ResponseBody<'a> {
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Upstream(body) => body.length(),
             Self::File(body) => Some(body.length()),
-            Self::Capture(body) => body.inner.length(),
-            Self::Limited(_) | Self::Encoded(_) => None,
+            Self::Layered(body) => match body.layer {
+                Layer::Capture(_) => body.inner.length(),
+                Layer::Limit(_) | Layer::Encoding(_) => None,
+            },
         }
     }
 
@@ -54,7 +52,7 @@ impl<'a> ResponseBody<'a> {
         match self.length() {
             Some(length) if length > limit => Err(Problem::ResponseTooLarge.into()),
             Some(_) => Ok(self),
-            None => Ok(Self::Limited(Box::new(Limited { inner: self, left: limit }))),
+            None => Ok(self.with(Layer::Limit(limit))),
         }
     }
 
@@ -77,53 +75,24 @@ impl<'a> ResponseBody<'a> {
                 body.detach().map(ResponseBody::Upstream).map_err(Self::Upstream)
             }
             Self::File(body) => Ok(ResponseBody::File(body)),
-            Self::Capture(body) => {
-                let CaptureBody { inner, bytes, limit, whole } = *body;
+            Self::Layered(body) => {
+                let LayeredBody { inner, layer } = *body;
                 match inner.detach() {
-                    Ok(inner) => Ok(ResponseBody::Capture(Box::new(CaptureBody {
-                        inner,
-                        bytes,
-                        limit,
-                        whole,
-                    }))),
-                    Err(inner) => {
-                        Err(Self::Capture(Box::new(CaptureBody { inner, bytes, limit, whole })))
-                    }
-                }
-            }
-            Self::Limited(body) => {
-                let Limited { inner, left } = *body;
-                match inner.detach() {
-                    Ok(inner) => Ok(ResponseBody::Limited(Box::new(Limited { inner, left }))),
-                    Err(inner) => Err(Self::Limited(Box::new(Limited { inner, left }))),
-                }
-            }
-            Self::Encoded(body) => {
-                let EncodedBody { inner, encoder, holding, out } = *body;
-                match inner.detach() {
-                    Ok(inner) => Ok(ResponseBody::Encoded(Box::new(EncodedBody {
-                        inner,
-                        encoder,
-                        holding,
-                        out,
-                    }))),
-                    Err(inner) => {
-                        Err(Self::Encoded(Box::new(EncodedBody { inner, encoder, holding, out })))
-                    }
+                    Ok(inner) => Ok(inner.with(layer)),
+                    Err(inner) => Err(inner.with(layer)),
                 }
             }
         }
     }
 
+    fn with(self, layer: Layer) -> Self {
+        Self::Layered(Box::new(LayeredBody { inner: self, layer }))
+    }
+
     /// Passes the entire body to `whole` at its end, unless it exceeds the limit or is aborted.
     pub fn capture(self, limit: u64, whole: impl FnOnce(Bytes) + 'static) -> Self {
-        let whole: Box<dyn FnOnce(Bytes)> = Box::new(whole);
-        Self::Capture(Box::new(CaptureBody {
-            inner: self,
-            bytes: Vec::new(),
-            limit,
-            whole: Some(whole),
-        }))
+        let whole = Some(Box::new(whole) as Box<dyn FnOnce(Bytes)>);
+        self.with(Layer::Capture(Capture { bytes: Vec::new(), limit, whole }))
     }
 
     /// Compresses the body while it is sent.
@@ -132,12 +101,8 @@ impl<'a> ResponseBody<'a> {
     /// The unchanged body: there is no memory for an encoder.
     pub fn encode(self, coding: ContentCoding, level: u32) -> Result<Self, Self> {
         let Ok(encoder) = PooledEncoder::take(coding, level) else { return Err(self) };
-        Ok(Self::Encoded(Box::new(EncodedBody {
-            inner: self,
-            encoder: Some(encoder),
-            holding: false,
-            out: Bytes::new(),
-        })))
+        let encoding = Encoding { encoder: Some(encoder), holding: false, out: Bytes::new() };
+        Ok(self.with(Layer::Encoding(encoding)))
     }
 
     /// The buffered bytes.
@@ -147,9 +112,10 @@ impl<'a> ResponseBody<'a> {
             Self::Whole(bytes) => bytes,
             Self::Upstream(body) => body.data(),
             Self::File(body) => body.data(),
-            Self::Limited(body) => body.inner.data(),
-            Self::Capture(body) => body.inner.data(),
-            Self::Encoded(body) => &body.out,
+            Self::Layered(body) => match &body.layer {
+                Layer::Encoding(encoding) => &encoding.out,
+                Layer::Limit(_) | Layer::Capture(_) => body.inner.data(),
+            },
         }
     }
 
@@ -170,9 +136,7 @@ impl<'a> ResponseBody<'a> {
     pub fn end(&mut self) -> BodyEnd {
         match self {
             Self::Upstream(body) => body.end(),
-            Self::Limited(body) => body.inner.end(),
-            Self::Capture(body) => body.inner.end(),
-            Self::Encoded(body) => body.inner.end(),
+            Self::Layered(body) => body.inner.end(),
             Self::Empty | Self::Whole(_) | Self::File(_) => BodyEnd::default(),
         }
     }
@@ -184,12 +148,7 @@ impl<'a> ResponseBody<'a> {
             Self::Whole(bytes) => bytes.advance(count),
             Self::Upstream(body) => body.consume(count),
             Self::File(body) => body.consume(count),
-            Self::Capture(body) => body.consume(count),
-            Self::Limited(body) => {
-                body.left = body.left.saturating_sub(count as u64);
-                body.inner.consume(count);
-            }
-            Self::Encoded(body) => body.out.advance(count),
+            Self::Layered(body) => body.consume(count),
         }
     }
 
@@ -199,9 +158,10 @@ impl<'a> ResponseBody<'a> {
             Self::Empty | Self::Whole(_) => true,
             Self::Upstream(body) => body.is_last(),
             Self::File(body) => body.is_last(),
-            Self::Limited(body) => body.inner.is_last(),
-            Self::Capture(body) => body.inner.is_last(),
-            Self::Encoded(body) => body.encoder.is_none(),
+            Self::Layered(body) => match &body.layer {
+                Layer::Encoding(encoding) => encoding.encoder.is_none(),
+                Layer::Limit(_) | Layer::Capture(_) => body.inner.is_last(),
+            },
         }
     }
 
@@ -211,28 +171,16 @@ impl<'a> ResponseBody<'a> {
         cx: &mut Context<'_>,
         deadline: &Deadline,
     ) -> Poll<Result<bool, ResponseError>> {
-        if !self.data().is_empty() && !matches!(self, Self::Limited(_)) {
+        if let Self::Layered(body) = self {
+            return body.poll_data(cx, deadline);
+        }
+        if !self.data().is_empty() {
             return Poll::Ready(Ok(true));
         }
         match self {
-            Self::Empty | Self::Whole(_) => Poll::Ready(Ok(false)),
             Self::Upstream(body) => body.poll_data(cx, deadline),
             Self::File(body) => body.poll_data(cx, deadline),
-            Self::Capture(body) => {
-                let more = ready!(body.inner.poll_data(cx, deadline))?;
-                if !more {
-                    body.end();
-                }
-                Poll::Ready(Ok(more))
-            }
-            Self::Limited(body) => {
-                let more = ready!(body.inner.poll_data(cx, deadline))?;
-                if body.inner.data().len() as u64 > body.left {
-                    return Poll::Ready(Err(ResponseError::TooLarge));
-                }
-                Poll::Ready(Ok(more))
-            }
-            Self::Encoded(body) => body.poll_data(cx, deadline),
+            Self::Empty | Self::Whole(_) | Self::Layered(_) => Poll::Ready(Ok(false)),
         }
     }
 
@@ -272,40 +220,75 @@ impl<'a> ResponseBody<'a> {
         match self {
             Self::Empty | Self::Whole(_) | Self::File(_) => {}
             Self::Upstream(body) => body.poll_request(cx),
-            Self::Limited(body) => body.inner.poll_request(cx),
-            Self::Capture(body) => body.inner.poll_request(cx),
-            Self::Encoded(body) => body.inner.poll_request(cx),
+            Self::Layered(body) => body.inner.poll_request(cx),
         }
     }
 }
 
-/// A body of unknown length, and the number of bytes still allowed.
-pub struct Limited<'a> {
+/// Another body, and what is done with its bytes.
+pub struct LayeredBody<'a> {
     inner: ResponseBody<'a>,
-    left: u64,
+    layer: Layer,
 }
 
-/// A body that is passed to a consumer at its end.
-pub struct CaptureBody<'a> {
-    inner: ResponseBody<'a>,
+enum Layer {
+    /// The length is unknown; so many bytes are still allowed.
+    Limit(u64),
+    Capture(Capture),
+    Encoding(Encoding),
+}
+
+impl LayeredBody<'_> {
+    fn consume(&mut self, count: usize) {
+        match &mut self.layer {
+            Layer::Limit(left) => *left = left.saturating_sub(count as u64),
+            Layer::Capture(capture) => return capture.consume(&mut self.inner, count),
+            Layer::Encoding(encoding) => return encoding.out.advance(count),
+        }
+        self.inner.consume(count);
+    }
+
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadline: &Deadline,
+    ) -> Poll<Result<bool, ResponseError>> {
+        let inner = &mut self.inner;
+        if let Layer::Encoding(encoding) = &mut self.layer {
+            return encoding.poll_data(inner, cx, deadline);
+        }
+        let more = ready!(inner.poll_data(cx, deadline))?;
+        match &mut self.layer {
+            Layer::Limit(left) if inner.data().len() as u64 > *left => {
+                return Poll::Ready(Err(ResponseError::TooLarge));
+            }
+            Layer::Capture(capture) if !more => capture.end(),
+            _ => {}
+        }
+        Poll::Ready(Ok(more))
+    }
+}
+
+/// Passes the bytes of a body to a consumer at its end.
+struct Capture {
     bytes: Vec<u8>,
     limit: u64,
     /// `None` after the end, or if the body is too long.
     whole: Option<Box<dyn FnOnce(Bytes)>>,
 }
 
-impl CaptureBody<'_> {
-    fn consume(&mut self, count: usize) {
+impl Capture {
+    fn consume(&mut self, inner: &mut ResponseBody<'_>, count: usize) {
         if self.whole.is_some() {
             if (self.bytes.len() + count) as u64 > self.limit {
                 self.whole = None;
                 self.bytes = Vec::new();
-            } else if let Some(data) = self.inner.data().get(..count) {
+            } else if let Some(data) = inner.data().get(..count) {
                 self.bytes.extend_from_slice(data);
             }
         }
-        self.inner.consume(count);
-        if self.inner.is_last() && self.inner.data().is_empty() {
+        inner.consume(count);
+        if inner.is_last() && inner.data().is_empty() {
             self.end();
         }
     }
@@ -352,9 +335,8 @@ impl PooledEncoder {
     }
 }
 
-/// A body compressed while it is sent.
-pub struct EncodedBody<'a> {
-    inner: ResponseBody<'a>,
+/// Compresses a body while it is sent.
+struct Encoding {
     /// `None` once the end has been written.
     encoder: Option<PooledEncoder>,
     /// The encoder has buffered input.
@@ -362,17 +344,21 @@ pub struct EncodedBody<'a> {
     out: Bytes,
 }
 
-impl EncodedBody<'_> {
+impl Encoding {
     fn poll_data(
         &mut self,
+        inner: &mut ResponseBody<'_>,
         cx: &mut Context<'_>,
         deadline: &Deadline,
     ) -> Poll<Result<bool, ResponseError>> {
+        if !self.out.is_empty() {
+            return Poll::Ready(Ok(true));
+        }
         let mut out = Vec::new();
         while out.is_empty() {
             let Some(capture) = &mut self.encoder else { return Poll::Ready(Ok(false)) };
             let encoder = &mut capture.encoder;
-            let polled = self.inner.poll_data(cx, deadline);
+            let polled = inner.poll_data(cx, deadline);
             let encoded = match polled {
                 Poll::Pending if self.holding => {
                     // The source pauses: the received bytes must not wait for the rest.
@@ -380,10 +366,10 @@ impl EncodedBody<'_> {
                     encoder.flush(&mut out)
                 }
                 _ if ready!(polled)? => {
-                    let data = self.inner.data();
+                    let data = inner.data();
                     let count = data.len();
                     let encoded = encoder.write(data, &mut out);
-                    self.inner.consume(count);
+                    inner.consume(count);
                     self.holding = true;
                     encoded
                 }

@@ -4,15 +4,15 @@ use crate::script_engine::RouteScripts;
 use bytes::Bytes;
 use std::sync::Arc;
 use weir_cache::Store;
-use weir_config::{Handler, Reply, ReplyBody, Representation, Route};
+use weir_config::{Handler, ReplyBody, Representation, Route};
 use weir_limit::RouteLimits;
 
 /// A compiled route.
 #[derive(Debug)]
 pub struct RouteRuntime {
     pub(crate) limits: RouteLimits,
-    /// The representations of a static response; `None` for another handler.
-    pub(crate) reply: Option<Representations>,
+    /// Content types and bytes of a static response, buffered so that sending copies nothing.
+    pub(crate) representations: Vec<(String, Bytes)>,
     /// The response cache, if configured.
     pub cache: Option<Arc<Store>>,
     /// Placement of its scripts.
@@ -21,12 +21,17 @@ pub struct RouteRuntime {
 
 impl RouteRuntime {
     pub(crate) fn new(route: &Route, scripts: RouteScripts, limits: RouteLimits) -> Self {
-        let reply = match &route.handler {
-            Handler::Reply(reply) => Some(Representations::new(reply)),
-            _ => None,
+        let buffer = |r: &Representation| (r.content_type.clone(), Bytes::from(r.body.clone()));
+        let representations = match &route.handler {
+            Handler::Reply(reply) => match &reply.body {
+                ReplyBody::Empty | ReplyBody::Mapped(_) => Vec::new(),
+                ReplyBody::Fixed(one) => vec![buffer(one)],
+                ReplyBody::Negotiated(all) => all.iter().map(buffer).collect(),
+            },
+            _ => Vec::new(),
         };
         let cache = route.cache.as_ref().map(|cache| Arc::new(Store::new(cache.memory)));
-        Self { limits, reply, cache, scripts }
+        Self { limits, representations, cache, scripts }
     }
 }
 
@@ -37,23 +42,4 @@ pub struct ApiRuntime {
     pub(crate) first_route: usize,
     /// The caches of its routes.
     pub(crate) caches: Vec<Arc<Store>>,
-}
-
-/// The representations of a static response, buffered so that sending copies nothing.
-#[derive(Debug)]
-pub(crate) struct Representations {
-    /// Content type and bytes of each.
-    pub(crate) list: Vec<(String, Bytes)>,
-}
-
-impl Representations {
-    pub(crate) fn new(reply: &Reply) -> Self {
-        let hold = |r: &Representation| (r.content_type.clone(), Bytes::from(r.body.clone()));
-        let list = match &reply.body {
-            ReplyBody::Empty | ReplyBody::Mapped(_) => Vec::new(),
-            ReplyBody::Fixed(one) => vec![hold(one)],
-            ReplyBody::Negotiated(all) => all.iter().map(hold).collect(),
-        };
-        Self { list }
-    }
 }

@@ -36,7 +36,7 @@ pub(crate) async fn build<'s>(
         Vec::new()
     };
     let format = &formats[format];
-    let out = apply(request, map, &input)?;
+    let out = apply(request, map, &input, Problem::MalformedJson)?;
     Ok((render(format, out)?, format.content_type()))
 }
 
@@ -73,16 +73,14 @@ pub(crate) fn apply(
     request: &ClientRequest<'_>,
     map: &JsonMap,
     input: &[u8],
+    malformed: Problem,
 ) -> Result<Vec<u8>, Rejection> {
+    let scope = if map.reads_request() { request.scope() } else { Scope::default() };
     let mut out = Vec::with_capacity(input.len() + 64);
-    map.apply(input, &scope_for(request, map), &mut out).map_err(|error| match error {
-        MapError::Malformed(why) => Rejection::new(Problem::MalformedJson).detail(why),
+    map.apply(input, &scope, &mut out).map_err(|error| match error {
+        MapError::Malformed(why) => Rejection::new(malformed).detail(why),
     })?;
     Ok(out)
-}
-
-fn scope_for(request: &ClientRequest<'_>, map: &JsonMap) -> Scope {
-    if map.reads_request() { request.scope() } else { Scope::default() }
 }
 
 /// Encodes the output of a map in a format.
@@ -119,13 +117,12 @@ pub(crate) async fn response<'a>(
         if is_encoded(&response.headers) {
             return Err(unreadable());
         }
-        let unmappable = |why: String| Rejection::new(Problem::UpstreamUnmappable).detail(why);
+        let unmappable = Problem::UpstreamUnmappable;
         let input = body.read_all(deadline, limit).await?;
-        let input = source.json(input).map_err(|error| unmappable(error.to_string()))?;
-        let mut out = Vec::with_capacity(input.len() + 64);
-        map.apply(&input, &scope_for(&request, map), &mut out).map_err(|error| match error {
-            MapError::Malformed(why) => unmappable(why),
-        })?;
+        let input = source
+            .json(input)
+            .map_err(|error| Rejection::new(unmappable).detail(error.to_string()))?;
+        let out = apply(&request, map, &input, unmappable)?;
         body = ResponseBody::Whole(Bytes::from(render(format, out)?));
         remove_stale(&mut response.headers);
     } else {

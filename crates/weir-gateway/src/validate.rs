@@ -67,8 +67,9 @@ pub(crate) async fn request<'a>(
         settle(found, validation.requests, checked)?;
         return Ok(body);
     }
-    let check = |bytes: &[u8]| schemas.check_body(content, bytes);
-    Box::pin(whole(deadline, validation.requests, check, body, found)).await
+    let bytes = Box::pin(body.read_all(deadline)).await?;
+    settle(found, validation.requests, schemas.check_body(content, &bytes))?;
+    Ok(RequestBody::buffered(bytes))
 }
 
 /// Rejects a body that does not match, or logs it.
@@ -92,19 +93,6 @@ fn settle(
             lenient(found, mode, rejection)
         }
     }
-}
-
-/// Buffers a body and validates it.
-async fn whole<'a>(
-    deadline: &Deadline,
-    mode: Enforcement,
-    check: impl Fn(&[u8]) -> Result<(), Fault>,
-    mut body: RequestBody<'a>,
-    found: &mut Findings,
-) -> Result<RequestBody<'a>, Rejection> {
-    let bytes = body.read_all(deadline).await?;
-    settle(found, mode, check(&bytes))?;
-    Ok(RequestBody::buffered(bytes))
 }
 
 fn parameters(
@@ -229,8 +217,8 @@ fn verdict(
     violations: Vec<Violation>,
 ) -> Result<(), Rejection> {
     found.invalid += 1;
-    let told = Rejection::new(Problem::InvalidResponse).violations(violations);
-    note(found, "answer", &told);
+    let rejection = Rejection::new(Problem::InvalidResponse).violations(violations);
+    note(found, "answer", &rejection);
     if validation.responses == Enforcement::Enforce {
         return Err(Problem::InvalidResponse.into());
     }

@@ -8,13 +8,14 @@ use crate::script_path::ScriptPaths;
 use crate::site::Site;
 use crate::validation_budget::OverBudget;
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Waker;
 use weir_auth::AuthCounters;
 use weir_broker::{Broker, Log};
-use weir_config::Durability;
+use weir_config::{Config, Durability, LogTarget};
 use weir_http::clock::{Wall, WallReader};
 use weir_http::date::DateCache;
 use weir_journal::Lane;
@@ -35,6 +36,9 @@ pub enum Phase {
     Serving,
     /// Connections are still accepted; every response ends its connection.
     Draining,
+    /// Another process accepts connections; those without a request are closed, and upgraded ones
+    /// end within the deadline.
+    HandedOver,
     /// Connections are not accepted any more; those without a request are closed.
     Closing,
     /// The remaining connections are aborted.
@@ -76,9 +80,29 @@ pub struct Shared {
     pub capture: Arc<capture::Common>,
 }
 
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("connections", &self.connections).finish_non_exhaustive()
+impl Shared {
+    /// The state at the start. Recording has no key for the hashes of bodies.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn new(
+        config: &Config,
+        messages: Log,
+        limiter: Arc<Limiter>,
+        log: LogTarget,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            connections: AtomicUsize::new(0),
+            resubmissions: AtomicUsize::new(0),
+            descriptors: Descriptors::by_limit(),
+            healths: Healths::default(),
+            broker: Broker::new(config.workers, &config.data, Arc::clone(&messages))?,
+            messages,
+            limiter,
+            wall: Arc::new(Wall::start()),
+            log: AccessLog::start(log)?,
+            capture: Arc::default(),
+        })
     }
 }
 
@@ -112,12 +136,6 @@ pub struct Worker {
     pub wall: WallReader,
     /// The `Date` header.
     pub date: DateCache,
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("phase", &self.phase.get()).finish_non_exhaustive()
-    }
 }
 
 impl Worker {

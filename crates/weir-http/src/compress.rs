@@ -115,7 +115,7 @@ pub fn mark(decision: Decision, headers: &mut Headers) {
             headers.remove("content-length");
             headers.remove("accept-ranges");
             weaken_etag(headers);
-            headers.set("content-encoding", coding.name().as_bytes());
+            headers.set("content-encoding", coding.as_ref().as_bytes());
         }
     }
 }

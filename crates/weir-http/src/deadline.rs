@@ -6,7 +6,8 @@
 
 use crate::clock;
 use std::cell::{Cell, RefCell};
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
@@ -68,7 +69,7 @@ struct Timer {
 }
 
 /// Longer than any request.
-const EVER: Duration = Duration::from_secs(86_400);
+pub const EVER: Duration = Duration::from_secs(86_400);
 
 impl Deadline {
     /// Sets or removes the deadline of the request.
@@ -99,6 +100,26 @@ impl Deadline {
     /// Waits without a limit other than the deadline of the request.
     pub fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Expired> {
         self.poll(cx, Wait::FirstByte, EVER)
+    }
+
+    /// The result of `work`, unless it takes longer than `limit` or the deadline of the request
+    /// expires.
+    ///
+    /// # Errors
+    /// What expired.
+    pub async fn within<T>(
+        &self,
+        wait: Wait,
+        limit: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Expired> {
+        let mut work = pin!(work);
+        self.progress();
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Ok(done)),
+            Poll::Pending => self.poll(cx, wait, limit).map(Err),
+        })
+        .await
     }
 
     /// Call while `wait` is pending: ready once it has lasted longer than `limit` without progress,

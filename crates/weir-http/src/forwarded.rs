@@ -3,6 +3,7 @@
 //! `X-Forwarded-For` is preferred to `Forwarded` (RFC 7239) if a trusted peer sends both: proxies
 //! that append to the first commonly pass the second on unchanged from the client.
 
+use crate::list::Split;
 use ipnet::IpNet;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,32 +30,33 @@ impl Client {
     /// Walks from the peer towards the client as long as the hops are trusted.
     ///
     /// `peer` is the peer of the connection (or the source by the PROXY protocol), `https` whether
-    /// that connection is TLS, `trust` the list of the listener, `believed` the headers that
+    /// that connection is TLS, `trust` the list of the listener, `accepted` the headers that
     /// trusted peers may set: others are removed. The client is the rightmost address that is not
     /// trusted. An entry that is not an address (`unknown`, `_hidden`, malformed) ends the walk at
     /// the hop that reported it: entries left of it may be forged.
     pub fn identify(
         peer: IpAddr,
         https: bool,
-        (trust, believed): (&[IpNet], &[String]),
+        (trust, accepted): (&[IpNet], &[String]),
         headers: &mut Headers,
     ) -> Self {
         let peer = peer.to_canonical();
         let trusted = is_trusted(peer, trust);
-        strip(headers, if trusted { believed } else { &[] });
+        strip(headers, if trusted { accepted } else { &[] });
         let mut client = Self { address: peer, trusted, https, host: None };
         if !trusted {
             return client;
         }
         if headers.known(Known::XForwardedFor).is_some() {
-            client.walk(trust, rightmost_first(headers, Known::XForwardedFor), parse_node);
+            client.walk(trust, headers, Known::XForwardedFor);
         } else if headers.known(Known::Forwarded).is_some() {
-            client.walk_forwarded(trust, headers);
-            if !is_listed(believed, Known::XForwardedHost.name().as_bytes()) {
+            client.walk(trust, headers, Known::Forwarded);
+            if !is_listed(accepted, Known::XForwardedHost.name().as_bytes()) {
                 client.host = None;
             }
         }
-        client.believe_lines(headers);
+        let proto = rightmost_first(headers, Known::XForwardedProto).next();
+        client.accept(proto, rightmost_first(headers, Known::XForwardedHost).next());
         client
     }
 
@@ -68,14 +70,14 @@ impl Client {
         headers: &Headers,
     ) -> Self {
         let mut client = Self { address, trusted: false, https, host: None };
-        let believes = |listener: &&Listener, known: Known| {
+        let trusts = |listener: &&Listener, known: Known| {
             !listener.trust.is_empty()
                 && is_listed(&listener.trust_headers, known.name().as_bytes())
         };
-        let host = |listener: &&Listener| believes(listener, Known::XForwardedHost);
+        let host = |listener: &&Listener| trusts(listener, Known::XForwardedHost);
         // Listeners that do not trust `X-Forwarded-Host` remove it, but not `Forwarded`.
         let in_line = listeners.iter().any(|listener| host(&listener));
-        let mut in_element = listeners.iter().filter(|one| believes(one, Known::Forwarded));
+        let mut in_element = listeners.iter().filter(|one| trusts(one, Known::Forwarded));
         if in_line
             && in_element.all(|listener| host(&listener))
             && headers.known(Known::XForwardedFor).is_none()
@@ -83,74 +85,47 @@ impl Client {
             // Entries left of the client may be forged.
             for element in rightmost_first(headers, Known::Forwarded) {
                 let Some(hop) = parameter(element, "for").and_then(parse_node) else { break };
-                if let Some(host) = parameter(element, "host") {
-                    client.believe_host(host);
-                }
+                client.accept(None, parameter(element, "host"));
                 if hop == address {
                     break;
                 }
             }
         }
-        if in_line && let Some(host) = rightmost_first(headers, Known::XForwardedHost).next() {
-            client.believe_host(host);
+        if in_line {
+            client.accept(None, rightmost_first(headers, Known::XForwardedHost).next());
         }
         client
     }
 
-    fn believe_lines(&mut self, headers: &Headers) {
-        if let Some(proto) = rightmost_first(headers, Known::XForwardedProto).next() {
-            self.believe_proto(proto);
-        }
-        if let Some(host) = rightmost_first(headers, Known::XForwardedHost).next() {
-            self.believe_host(host);
-        }
-    }
-
-    fn walk<'h>(
-        &mut self,
-        trust: &[IpNet],
-        entries: impl Iterator<Item = &'h [u8]>,
-        node: impl Fn(&'h [u8]) -> Option<IpAddr>,
-    ) {
-        for entry in entries {
-            let Some(address) = node(entry) else { return };
+    /// Walks from right to left as long as the hops that report an entry are trusted. An element of
+    /// `Forwarded` also has the scheme and the host that the previous hop requested.
+    fn walk(&mut self, trust: &[IpNet], headers: &Headers, name: Known) {
+        for entry in rightmost_first(headers, name) {
+            let is_element = name == Known::Forwarded;
+            let node = if is_element { parameter(entry, "for") } else { Some(entry) };
+            let Some(address) = node.and_then(parse_node) else { return };
             self.address = address;
+            if is_element {
+                self.accept(parameter(entry, "proto"), parameter(entry, "host"));
+            }
             if !is_trusted(address, trust) {
                 return;
             }
         }
     }
 
-    fn walk_forwarded(&mut self, trust: &[IpNet], headers: &Headers) {
-        for element in rightmost_first(headers, Known::Forwarded) {
-            let Some(address) = parameter(element, "for").and_then(parse_node) else { return };
-            self.address = address;
-            self.believe_element(element);
-            if !is_trusted(address, trust) {
-                return;
-            }
+    fn accept(&mut self, proto: Option<&[u8]>, host: Option<&[u8]>) {
+        match proto {
+            Some(proto) if proto.eq_ignore_ascii_case(b"https") => self.https = true,
+            Some(proto) if proto.eq_ignore_ascii_case(b"http") => self.https = false,
+            _ => {}
+        }
+        if let Some(host) = host {
+            self.trust_host(host);
         }
     }
 
-    /// Uses an element of a trusted hop about the previous hop, from right to left.
-    fn believe_element(&mut self, element: &[u8]) {
-        if let Some(proto) = parameter(element, "proto") {
-            self.believe_proto(proto);
-        }
-        if let Some(host) = parameter(element, "host") {
-            self.believe_host(host);
-        }
-    }
-
-    fn believe_proto(&mut self, value: &[u8]) {
-        if value.eq_ignore_ascii_case(b"https") {
-            self.https = true;
-        } else if value.eq_ignore_ascii_case(b"http") {
-            self.https = false;
-        }
-    }
-
-    fn believe_host(&mut self, value: &[u8]) {
+    fn trust_host(&mut self, value: &[u8]) {
         let plausible = !value.is_empty()
             && value.len() <= MAX_HOST_BYTES
             && value.iter().all(|b| {
@@ -163,10 +138,10 @@ impl Client {
 }
 
 /// Removes headers that only a trusted peer may set (`Forwarded`, `X-Forwarded-*`, `weir-*`),
-/// except those in `believed`, in lower case, maybe with `*` at the end.
-pub fn strip(headers: &mut Headers, believed: &[String]) {
+/// except those in `accepted`, in lower case, maybe with `*` at the end.
+pub fn strip(headers: &mut Headers, accepted: &[String]) {
     let is_removed =
-        |known: Known, name: &[u8]| is_proxy_field(known, name) && !is_listed(believed, name);
+        |known: Known, name: &[u8]| is_proxy_field(known, name) && !is_listed(accepted, name);
     // Few requests have such headers, and a check is cheaper than a new list.
     if headers.names().any(|(known, name)| is_removed(known, name)) {
         headers.retain(|known, name, _| !is_removed(known, name.as_bytes()));
@@ -383,36 +358,16 @@ fn last_comma(text: &[u8], quotes: bool) -> Option<usize> {
     })
 }
 
-/// Position of `separator` outside of quotes.
-fn unquoted(text: &[u8], separator: u8) -> Option<usize> {
-    let (mut quoted, mut escaped) = (false, false);
-    text.iter().position(|&byte| {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ => return byte == separator && !quoted,
-        }
-        false
-    })
-}
-
 /// The value of a parameter of a `Forwarded` element, without its quotes. Values with escapes are
 /// not decoded: no value that weir uses has any.
 fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let mut rest = element;
-    loop {
-        let end = unquoted(rest, b';').unwrap_or(rest.len());
-        let pair = rest[..end].trim_ascii();
-        if let Some(equals) = memchr::memchr(b'=', pair)
-            && pair[..equals].eq_ignore_ascii_case(name.as_bytes())
-        {
-            let value = &pair[equals + 1..];
-            let inner = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\""));
-            return Some(inner.unwrap_or(value));
-        }
-        rest = rest.get(end + 1..)?;
-    }
+    let value = |pair: &'a [u8]| {
+        let equals = memchr::memchr(b'=', pair)?;
+        pair[..equals].eq_ignore_ascii_case(name.as_bytes()).then(|| &pair[equals + 1..])
+    };
+    let value = Split::new(element, b';').find_map(value)?;
+    let inner = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\""));
+    Some(inner.unwrap_or(value))
 }
 
 /// An address as written by proxies: bare, with a port, or IPv6 in brackets with or without a port.

@@ -3,6 +3,7 @@
 //! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 
 use crate::problem::Problem;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::time::Duration;
 use weir_wire::{Headers, Known, ResponseHead};
 
@@ -113,20 +114,12 @@ fn code_of(problem: Problem) -> usize {
 
 /// The text of `grpc-message`: printable ASCII except `%`, the rest percent-encoded.
 fn message(title: &str, detail: Option<&str>) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let (colon, detail) = detail.map_or(("", ""), |detail| (": ", detail));
-    let mut out = String::with_capacity(title.len() + colon.len() + detail.len());
-    for byte in [title, colon, detail].into_iter().flat_map(str::bytes) {
-        match byte {
-            b'%' | ..b' ' | 0x7f.. => {
-                out.push('%');
-                out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-                out.push(char::from(DIGITS[usize::from(byte & 15)]));
-            }
-            byte => out.push(char::from(byte)),
-        }
+    const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+    let encoded = |text| utf8_percent_encode(text, ESCAPED);
+    match detail {
+        Some(detail) => format!("{}: {}", encoded(title), encoded(detail)),
+        None => encoded(title).to_string(),
     }
-    out
 }
 
 /// The status of a response by its head: 503 for a call that is `UNAVAILABLE`.

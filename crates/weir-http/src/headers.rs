@@ -200,6 +200,11 @@ pub fn text(value: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(value)
 }
 
+/// The names in lower case, and the values as text.
+pub fn pairs(headers: &Headers) -> impl Iterator<Item = (String, String)> {
+    headers.iter().map(|(_, name, value)| (name.to_ascii_lowercase(), text(value).into_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

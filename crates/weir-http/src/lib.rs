@@ -15,6 +15,7 @@ pub mod deadline;
 pub mod forwarded;
 pub mod grpc;
 pub mod headers;
+mod list;
 pub mod negotiate;
 pub mod path;
 pub mod problem;

@@ -1,5 +1,6 @@
 //! Content negotiation (RFC 9110 sections 12.5.1 and 12.5.3), without allocation.
 
+use crate::list::Split;
 use weir_config::ContentCoding;
 use weir_wire::{Headers, Known};
 
@@ -61,12 +62,8 @@ pub fn coding(headers: &Headers, offered: &[Option<ContentCoding>]) -> Option<Co
 /// Weights of a client for each content coding, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codings {
-    /// `br` (RFC 7932).
-    pub br: u16,
-    /// `zstd` (RFC 8878).
-    pub zstd: u16,
-    /// `gzip`, or `x-gzip`.
-    pub gzip: u16,
+    /// Of each named coding, by its place in the enumeration.
+    named: [Weight; ContentCoding::ALL.len()],
     /// No coding. Without mention it is acceptable, but the named codings are preferred: 0.
     pub identity: u16,
 }
@@ -74,7 +71,8 @@ pub struct Codings {
 impl Codings {
     /// Parses the weights of a request.
     pub fn of(headers: &Headers) -> Self {
-        let (mut br, mut zstd, mut gzip, mut identity, mut any) = (None, None, None, None, None);
+        let mut named = [None; ContentCoding::ALL.len()];
+        let (mut identity, mut any) = (None, None);
         for value in headers.known_all(Known::AcceptEncoding) {
             for element in Split::new(value, b',') {
                 let mut parts = Split::new(element, b';');
@@ -82,10 +80,10 @@ impl Codings {
                 let Some(weight) = weight_parameter(parts) else { continue };
                 let slot = match coding.len() {
                     1 if coding == b"*" => &mut any,
-                    2 if is(coding, "br") => &mut br,
-                    4 if is(coding, "zstd") => &mut zstd,
-                    4 if is(coding, "gzip") => &mut gzip,
-                    6 if is(coding, "x-gzip") => &mut gzip,
+                    2 if is(coding, "br") => &mut named[ContentCoding::Br as usize],
+                    4 if is(coding, "zstd") => &mut named[ContentCoding::Zstd as usize],
+                    4 if is(coding, "gzip") => &mut named[ContentCoding::Gzip as usize],
+                    6 if is(coding, "x-gzip") => &mut named[ContentCoding::Gzip as usize],
                     8 if is(coding, "identity") => &mut identity,
                     _ => continue,
                 };
@@ -93,21 +91,12 @@ impl Codings {
             }
         }
         let weight = |named: Option<Weight>| named.or(any).unwrap_or(0);
-        Self {
-            br: weight(br),
-            zstd: weight(zstd),
-            gzip: weight(gzip),
-            identity: identity.unwrap_or(0),
-        }
+        Self { named: named.map(weight), identity: identity.unwrap_or(0) }
     }
 
     /// The weight of a coding.
-    fn weight(self, coding: ContentCoding) -> u16 {
-        match coding {
-            ContentCoding::Zstd => self.zstd,
-            ContentCoding::Br => self.br,
-            ContentCoding::Gzip => self.gzip,
-        }
+    pub fn weight(self, coding: ContentCoding) -> u16 {
+        self.named[coding as usize]
     }
 }
 
@@ -220,49 +209,6 @@ fn parse_weight(text: &[u8]) -> Option<Weight> {
 
 fn is(text: &[u8], name: &str) -> bool {
     text.eq_ignore_ascii_case(name.as_bytes())
-}
-
-/// Elements of a list, separated outside quoted strings, trimmed; empty ones are omitted.
-#[derive(Clone)]
-struct Split<'a> {
-    rest: &'a [u8],
-    separator: u8,
-}
-
-impl<'a> Split<'a> {
-    fn new(rest: &'a [u8], separator: u8) -> Self {
-        Self { rest, separator }
-    }
-}
-
-impl<'a> Iterator for Split<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        while !self.rest.is_empty() {
-            let end = end_of_element(self.rest, self.separator);
-            let element = self.rest[..end].trim_ascii();
-            self.rest = self.rest.get(end + 1..).unwrap_or_default();
-            if !element.is_empty() {
-                return Some(element);
-            }
-        }
-        None
-    }
-}
-
-fn end_of_element(text: &[u8], separator: u8) -> usize {
-    let (mut quoted, mut escaped) = (false, false);
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if byte == separator && !quoted => return at,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod ambiguity;
 
 pub use ambiguity::{Ambiguity, Kind as AmbiguityKind};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 
 /// Why a path is rejected.
@@ -92,7 +93,7 @@ fn decode_unreserved(path: &str) -> Result<String, PathError> {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 out.push(char::from(byte));
             }
-            _ => push_escape(&mut out, byte),
+            _ => out.push_str(percent_encoding::percent_encode_byte(byte)),
         }
         rest = &rest[at + 3..];
     }
@@ -104,13 +105,6 @@ fn decode_unreserved(path: &str) -> Result<String, PathError> {
 fn escape(text: &[u8], at: usize) -> Option<u8> {
     let digit = |i: usize| text.get(i).and_then(|&b| char::from(b).to_digit(16));
     Some((digit(at + 1)? << 4 | digit(at + 2)?) as u8)
-}
-
-fn push_escape(out: &mut String, byte: u8) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.push('%');
-    out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-    out.push(char::from(DIGITS[usize::from(byte & 0xf)]));
 }
 
 fn remove_dot_segments(path: &str) -> Result<String, PathError> {
@@ -195,16 +189,12 @@ pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, s
     })
 }
 
+/// Everything except unreserved characters (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Escapes everything in `text` except unreserved characters, as one segment or query part.
 pub fn encode(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => push_escape(out, byte),
-        }
-    }
+    out.extend(utf8_percent_encode(text, RESERVED));
 }
 
 #[cfg(test)]

@@ -300,8 +300,7 @@ impl Problem {
         };
         json("{\"type\":\"urn:weir:problem:", self.slug(), "\"");
         json(",\"title\":\"", self.title(), "\"");
-        let mut digits = [0; 3];
-        json(",\"status\":", status_digits(self.status(), &mut digits), "");
+        json(",\"status\":", itoa::Buffer::new().format(self.status()), "");
         if let Some(detail) = detail.text {
             json(",\"detail\":\"", detail, "\"");
         }
@@ -329,20 +328,11 @@ impl Problem {
         out.extend_from_slice(
             b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<problem xmlns=\"urn:ietf:rfc:7807\">",
         );
-        let mut element = |name: &str, prefix: &str, text: &str| {
-            out.extend_from_slice(b"<");
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b">");
-            push_xml(prefix, out);
-            push_xml(text, out);
-            out.extend_from_slice(b"</");
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b">");
-        };
+        let mut element =
+            |name: &str, prefix: &str, text: &str| push_element(name, prefix, text, out);
         element("type", TYPE_PREFIX, self.slug());
         element("title", "", self.title());
-        let mut digits = [0; 3];
-        element("status", "", status_digits(self.status(), &mut digits));
+        element("status", "", itoa::Buffer::new().format(self.status()));
         if let Some(detail) = detail.text {
             element("detail", "", detail);
         }
@@ -366,22 +356,19 @@ fn render_violations(violations: &[Violation], out: &mut Vec<u8>) {
         let place = violation.place.as_str();
         let members = [("in", place), ("name", &violation.name), ("detail", &violation.detail)];
         for (name, text) in members.into_iter().filter(|(_, text)| !text.is_empty()) {
-            out.extend_from_slice(format!("<{name}>").as_bytes());
-            push_xml(text, out);
-            out.extend_from_slice(format!("</{name}>").as_bytes());
+            push_element(name, "", text, out);
         }
-        out.extend_from_slice(b"<pointer>#");
-        push_xml(&violation.pointer, out);
-        out.extend_from_slice(b"</pointer></i>");
+        push_element("pointer", "#", &violation.pointer, out);
+        out.extend_from_slice(b"</i>");
     }
     out.extend_from_slice(b"</errors>");
 }
 
-fn status_digits(status: u16, digits: &mut [u8; 3]) -> &str {
-    for (digit, scale) in digits.iter_mut().zip([100, 10, 1]) {
-        *digit = b'0' + (status / scale % 10) as u8;
-    }
-    std::str::from_utf8(digits).unwrap_or("500")
+fn push_element(name: &str, prefix: &str, text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("<{name}>").as_bytes());
+    push_xml(prefix, out);
+    push_xml(text, out);
+    out.extend_from_slice(format!("</{name}>").as_bytes());
 }
 
 /// Appends the content of a JSON string, without the quotes.

@@ -76,6 +76,15 @@ impl Rejection {
         self.details.as_deref().unwrap_or(&NONE)
     }
 
+    /// The title of the problem, and the detail of this occurrence.
+    pub fn summary(&self) -> String {
+        let title = self.problem.title();
+        match &self.details().detail {
+            Some(detail) => format!("{title}: {detail}"),
+            None => title.to_owned(),
+        }
+    }
+
     /// Replaces the detail of this occurrence by the result of `edit`.
     pub fn map_detail(mut self, edit: impl FnOnce(Option<&str>) -> String) -> Self {
         let details = self.details.get_or_insert_default();

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::{client, server};
+use tokio_rustls::TlsStream;
 
 /// A connection.
 #[derive(Debug)]
@@ -22,10 +22,19 @@ pub struct Stream {
 #[derive(Debug)]
 enum Io {
     Tcp(TcpStream),
-    Server(Box<server::TlsStream<TcpStream>>),
-    Client(Box<client::TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<TcpStream>>),
     Unix(UnixStream),
     Pipes(Box<Pipes>),
+}
+
+impl Io {
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(tcp) => Some(tcp),
+            Self::Tls(tls) => Some(tls.get_ref().0),
+            Self::Unix(_) | Self::Pipes(_) => None,
+        }
+    }
 }
 
 /// Standard input and output of a process.
@@ -62,11 +71,7 @@ macro_rules! with_io {
                 let $io = Pin::new(io);
                 $call
             }
-            Io::Server(io) => {
-                let $io = Pin::new(&mut **io);
-                $call
-            }
-            Io::Client(io) => {
+            Io::Tls(io) => {
                 let $io = Pin::new(&mut **io);
                 $call
             }
@@ -120,14 +125,9 @@ impl Stream {
         Self { io: RefCell::new(Io::Tcp(io)) }
     }
 
-    /// A TLS connection of a client.
-    pub fn server_tls(io: server::TlsStream<TcpStream>) -> Self {
-        Self { io: RefCell::new(Io::Server(Box::new(io))) }
-    }
-
-    /// A TLS connection to a server.
-    pub fn client_tls(io: client::TlsStream<TcpStream>) -> Self {
-        Self { io: RefCell::new(Io::Client(Box::new(io))) }
+    /// A TLS connection of a client, or to a server.
+    pub fn tls(io: impl Into<TlsStream<TcpStream>>) -> Self {
+        Self { io: RefCell::new(Io::Tls(Box::new(io.into()))) }
     }
 
     /// A connection over a Unix domain socket.
@@ -142,37 +142,26 @@ impl Stream {
 
     /// Whether the connection is encrypted.
     pub fn is_tls(&self) -> bool {
-        matches!(&*self.io.borrow(), Io::Server(_) | Io::Client(_))
+        matches!(&*self.io.borrow(), Io::Tls(_))
     }
 
     /// Address of the peer, over TCP.
     pub fn peer(&self) -> Option<std::net::SocketAddr> {
-        match &*self.io.borrow() {
-            Io::Tcp(tcp) => tcp.peer_addr().ok(),
-            Io::Server(tls) => tls.get_ref().0.peer_addr().ok(),
-            Io::Client(tls) => tls.get_ref().0.peer_addr().ok(),
-            Io::Unix(_) | Io::Pipes(_) => None,
-        }
+        self.io.borrow().tcp()?.peer_addr().ok()
     }
 
-    /// The protocol negotiated with a server over TLS (RFC 7301).
+    /// The protocol negotiated over TLS (RFC 7301).
     pub fn protocol(&self) -> Option<Vec<u8>> {
         match &*self.io.borrow() {
-            Io::Client(tls) => tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
-            Io::Tcp(_) | Io::Server(_) | Io::Unix(_) | Io::Pipes(_) => None,
+            Io::Tls(tls) => tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
+            Io::Tcp(_) | Io::Unix(_) | Io::Pipes(_) => None,
         }
     }
 
     /// Resets the connection on drop, instead of closing it in order.
     pub fn reset_on_drop(&self) {
-        let set = match &*self.io.borrow() {
-            Io::Tcp(tcp) => tcp.set_zero_linger(),
-            Io::Server(tls) => tls.get_ref().0.set_zero_linger(),
-            Io::Client(tls) => tls.get_ref().0.set_zero_linger(),
-            Io::Unix(_) | Io::Pipes(_) => Ok(()),
-        };
         // Fails if the connection is closed already.
-        let _ = set;
+        let _ = self.io.borrow().tcp().map(TcpStream::set_zero_linger);
     }
 
     /// Reads into `room`; 0 is the end.
@@ -188,19 +177,14 @@ impl Stream {
     /// Waits for bytes or the end, without reading.
     pub fn poll_peer_event(&self, cx: &mut Context<'_>) -> Poll<PeerEvent> {
         let io = self.io.borrow();
-        let (tcp, tls) = match &*io {
-            Io::Tcp(tcp) => (tcp, false),
-            Io::Server(tls) => (tls.get_ref().0, true),
-            Io::Client(tls) => (tls.get_ref().0, true),
-            // Not used for clients.
-            Io::Unix(_) | Io::Pipes(_) => return Poll::Pending,
-        };
+        // Clients have no other connections.
+        let Some(tcp) = io.tcp() else { return Poll::Pending };
         let mut byte = [0];
         let peeked = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
         Poll::Ready(match peeked {
             Ok(0) => PeerEvent::End,
             // The orderly end of a TLS connection is an alert, which is data.
-            Ok(_) if tls && has_ended(tcp) => PeerEvent::End,
+            Ok(_) if matches!(*io, Io::Tls(_)) && has_ended(tcp) => PeerEvent::End,
             Ok(_) => PeerEvent::Data,
             Err(_) => PeerEvent::Reset,
         })

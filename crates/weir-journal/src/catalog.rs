@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use parking_lot::{Mutex, RwLock};
 
 use crate::files::{Files, Parts};
 use crate::format::Position;
@@ -39,11 +40,74 @@ pub(crate) struct Segments {
 pub(crate) struct Catalog {
     pub(crate) files: Files,
     segment_bytes: u32,
-    segments: RwLock<Segments>,
+    /// The segments: their files stay as long as the lock is held for reading, and change as long
+    /// as it is held for writing.
+    pub(crate) segments: RwLock<Segments>,
     spares: Mutex<Vec<PathBuf>>,
 }
 
 impl Catalog {
+    /// Lists the files of a lane that another process writes up to `end`; nothing is removed.
+    pub(crate) fn open_held(files: Files, budget: &Budget, end: Position) -> io::Result<Self> {
+        create_folder(&files.folder)?;
+        let mut found = list(&files.folder, false)?;
+        let mut of = |kind| found.remove(kind).unwrap_or_default();
+        let (raw, meta) = (of("segment"), of("meta"));
+        let mut segments = Segments {
+            carry_over: match CarryOver::last(&of("carry"), &raw, &meta) {
+                Some(last) => CarryOver::read(&files, last)?,
+                None => CarryOver::default(),
+            },
+            ..Segments::default()
+        };
+        for number in meta {
+            let summary = Summary::read(&files, number)?;
+            budget.charge(summary.bytes());
+            segments.sealed.insert(number, summary);
+        }
+        let catalog = Self {
+            files,
+            segment_bytes: budget.segment_bytes,
+            segments: RwLock::new(segments),
+            spares: Mutex::default(),
+        };
+        catalog.add_written(raw, budget, end)?;
+        Ok(catalog)
+    }
+
+    /// Adds the segments that the process which writes a held lane has started since, up to `end`.
+    pub(crate) fn follow(&self, budget: &Budget, end: Position) -> io::Result<()> {
+        let mut found = list(&self.files.folder, false)?;
+        self.add_written(found.remove("segment").unwrap_or_default(), budget, end)
+    }
+
+    fn add_written(&self, raw: BTreeSet<u32>, budget: &Budget, end: Position) -> io::Result<()> {
+        let mut segments = self.segments.write();
+        for number in raw {
+            let started = number < end.segment() || number == end.segment() && end.offset() > 0;
+            let known = segments.raw.contains(&number) || segments.sealed.contains_key(&number);
+            if started && !known {
+                budget.charge(fs::metadata(self.files.segment(number))?.len());
+                segments.raw.insert(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the files of a held lane again, whose writer has ended, as [`Catalog::open`] does.
+    pub(crate) fn reopen(&self, budget: &Budget, known: &BTreeMap<u32, Parts>) -> io::Result<()> {
+        let Files { lane, folder, faults, .. } = &self.files;
+        let mut segments = self.segments.write();
+        let before: u64 = segments.sealed.values().map(Summary::bytes).sum::<u64>()
+            + segments.raw.len() as u64 * self.segment_bytes();
+        let files = Files::new(*lane, folder.clone(), faults.clone());
+        let again = Self::open(files, budget, known)?.segments.into_inner();
+        budget.release(before);
+        let missing = std::mem::take(&mut segments.missing);
+        *segments = Segments { missing, ..again };
+        Ok(())
+    }
+
     /// Lists the files of a lane, and removes those that a crash left incomplete. `known` are the
     /// files that each segment had.
     pub(crate) fn open(
@@ -52,7 +116,7 @@ impl Catalog {
         known: &BTreeMap<u32, Parts>,
     ) -> io::Result<Self> {
         create_folder(&files.folder)?;
-        let mut found = list(&files.folder)?;
+        let mut found = list(&files.folder, true)?;
         let mut of = |kind| found.remove(kind).unwrap_or_default();
         let (mut raw, meta) = (of("segment"), of("meta"));
         for number in of("spare") {
@@ -103,7 +167,7 @@ impl Catalog {
 
     /// Bytes between two positions, as if every segment were full.
     pub(crate) fn bytes_between(&self, from: Position, to: Position) -> u64 {
-        let state = self.read();
+        let state = self.segments.read();
         let first = state.raw.first().copied().unwrap_or(u32::MAX);
         let first = state.sealed.first_key_value().map_or(first, |(sealed, _)| first.min(*sealed));
         let from = from.max(Position::new(first.min(to.segment()), 0));
@@ -116,38 +180,24 @@ impl Catalog {
         self.segment_bytes.into()
     }
 
-    /// The segments; their files stay as long as the guard is held.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Segments> {
-        self.segments.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The segments, to be changed together with the files.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Segments> {
-        self.segments.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn add_raw(&self, number: u32) {
-        self.write().raw.insert(number);
-    }
-
-    fn spares(&self) -> MutexGuard<'_, Vec<PathBuf>> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+        self.segments.write().raw.insert(number);
     }
 
     pub(crate) fn pop_spare(&self) -> Option<PathBuf> {
-        self.spares().pop()
+        self.spares.lock().pop()
     }
 
     /// Removes all spare files.
     pub(crate) fn remove_spares(&self, budget: &Budget) {
-        self.spares().retain(|spare| !self.remove_spare(spare, budget));
+        self.spares.lock().retain(|spare| !self.remove_spare(spare, budget));
     }
 
     /// Removes a spare file that could not be reused. If the removal fails as well the file is kept,
     /// as it still uses the disk, and the others are tried before it.
     pub(crate) fn reject_spare(&self, spare: PathBuf, budget: &Budget) {
         if !self.remove_spare(&spare, budget) {
-            self.spares().insert(0, spare);
+            self.spares.lock().insert(0, spare);
         }
     }
 
@@ -167,7 +217,7 @@ impl Catalog {
         let path = self.files.segment(number);
         let length = fs::metadata(&path)?.len();
         let max = if budget.is_half_used() { MAX_SPARES_HALF_USED } else { MAX_SPARES };
-        let mut spares = self.spares();
+        let mut spares = self.spares.lock();
         if spares.len() < max && length == u64::from(budget.segment_bytes) {
             let spare = self.files.path(number, "spare");
             fs::rename(&path, &spare)?;
@@ -182,7 +232,7 @@ impl Catalog {
 
     /// The number after the last one that was ever used.
     pub(crate) fn next_number(&self) -> u32 {
-        let state = self.read();
+        let state = self.segments.read();
         let raw = state.raw.last().copied().unwrap_or(0);
         let sealed = state.sealed.last_key_value().map_or(0, |(number, _)| *number);
         let missing = state.missing.last_key_value().map_or(0, |(number, _)| *number);
@@ -208,8 +258,8 @@ fn had(known: &BTreeMap<u32, Parts>, number: u32, part: Parts) -> bool {
     known.get(&number).is_some_and(|parts| parts.intersects(part))
 }
 
-/// The numbers of the files of each kind. Removes files that were being written.
-fn list(folder: &Path) -> io::Result<BTreeMap<&'static str, BTreeSet<u32>>> {
+/// The numbers of the files of each kind. With `clean`, files that were being written are removed.
+fn list(folder: &Path, clean: bool) -> io::Result<BTreeMap<&'static str, BTreeSet<u32>>> {
     const KINDS: [&str; 6] = ["segment", "spare", "meta", "payload", "failed", "carry"];
     let mut found: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
@@ -221,7 +271,7 @@ fn list(folder: &Path) -> io::Result<BTreeMap<&'static str, BTreeSet<u32>>> {
             (Some(kind), Some(number)) => {
                 found.entry(kind).or_default().insert(number);
             }
-            _ if extension == Some("new") => fs::remove_file(&path)?,
+            _ if clean && extension == Some("new") => fs::remove_file(&path)?,
             _ => {}
         }
     }

@@ -8,12 +8,16 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::failpoint::Faults;
 use crate::files::damage::DamageLog;
 use crate::format::{Position, u64_at};
-use crate::os::atomic_file::{create_folder, quarantine, replace_durably, verified, with_checksum};
+use crate::os::atomic_file::{
+    create_folder, if_exists, quarantine, replace_durably, verified, with_checksum,
+};
+use crate::recovery::RecoveryReport;
 
 /// Bytes of a checkpoint of one lane.
 const ENTRY: usize = 16;
@@ -25,41 +29,12 @@ pub(crate) struct Checkpoint {
     pub(crate) sequence: u64,
 }
 
-/// A checkpoint that was damaged when the journal was opened: its follower starts again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedCheckpoint {
-    /// Name of the follower.
-    pub follower: String,
-    /// The file.
-    pub path: PathBuf,
-    /// New path of the damaged file; none if it could not be moved.
-    pub kept: Option<PathBuf>,
-}
-
-impl std::fmt::Display for DamagedCheckpoint {
-    /// The file, the loss, and what happens next.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { follower, path, kept } = self;
-        write!(
-            f,
-            "the checkpoint {} is damaged: how far `{follower}` has read the journal is lost; it \
-             continues where its own files say, and without them reads everything in the journal \
-             again",
-            path.display(),
-        )?;
-        match kept {
-            Some(kept) => write!(f, "; the damaged file is {} now", kept.display()),
-            None => f.write_str("; the damaged file is replaced"),
-        }
-    }
-}
-
 /// The checkpoints of all followers, as they are on the disk.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     folder: PathBuf,
     faults: Faults,
-    durable: Mutex<BTreeMap<String, Vec<Checkpoint>>>,
+    pub(crate) all: Mutex<BTreeMap<String, Vec<Checkpoint>>>,
 }
 
 impl Checkpoints {
@@ -68,30 +43,25 @@ impl Checkpoints {
     pub(crate) fn open(
         folder: PathBuf,
         faults: Faults,
-        damaged: &mut Vec<DamagedCheckpoint>,
+        report: &mut RecoveryReport,
     ) -> io::Result<Self> {
         create_folder(&folder)?;
-        let mut durable = BTreeMap::new();
+        let mut all = BTreeMap::new();
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if path.extension().is_some_and(|extension| extension == "new") {
                 fs::remove_file(&path)?;
             } else if is_name(name) {
-                let follower = name.to_owned();
                 let lanes = read(&path, &faults)?.unwrap_or_else(|| {
-                    let (kept, follower) = (quarantine(&path), follower.clone());
-                    damaged.push(DamagedCheckpoint { follower, path, kept });
+                    report.damaged_files.push(put_aside(name, &path));
+                    report.damaged_checkpoints.push(name.to_owned());
                     Vec::new()
                 });
-                durable.insert(follower, lanes);
+                all.insert(name.to_owned(), lanes);
             }
         }
-        Ok(Self { folder, faults, durable: Mutex::new(durable) })
-    }
-
-    pub(crate) fn all(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Checkpoint>>> {
-        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Self { folder, faults, all: Mutex::new(all) })
     }
 
     /// Whether every follower has read a whole segment.
@@ -99,11 +69,11 @@ impl Checkpoints {
         let has_read = |lanes: &Vec<Checkpoint>| {
             lanes.get(usize::from(lane)).is_some_and(|lane| lane.position.segment() > segment)
         };
-        self.all().values().all(has_read)
+        self.all.lock().values().all(has_read)
     }
 
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
-        if self.all().remove(name).is_some() {
+        if self.all.lock().remove(name).is_some() {
             fs::remove_file(self.folder.join(name))?;
         }
         Ok(())
@@ -120,9 +90,23 @@ impl Checkpoints {
         replace_durably(&path, &with_checksum(bytes)).map_err(|error| {
             io::Error::new(error.kind(), format!("writing {}: {error}", path.display()))
         })?;
-        self.all().insert(name.to_owned(), lanes.to_vec());
+        self.all.lock().insert(name.to_owned(), lanes.to_vec());
         Ok(())
     }
+}
+
+/// Puts a damaged checkpoint aside. Returns a message: the file, the loss, and what happens next.
+fn put_aside(follower: &str, path: &Path) -> String {
+    let now = match quarantine(path) {
+        Some(kept) => format!("{} now", kept.display()),
+        None => "replaced".to_owned(),
+    };
+    format!(
+        "the checkpoint {} is damaged: how far `{follower}` has read the journal is lost; it \
+         continues where its own files say, and without them reads everything in the journal \
+         again; the damaged file is {now}",
+        path.display(),
+    )
 }
 
 /// None if the file is damaged, or the disk does not return it: there is no time to wait for it.
@@ -153,13 +137,8 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// The folder cannot be read.
 pub fn damaged_checkpoints(data: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = data.join("journal").join("followers");
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
     let mut damaged = Vec::new();
-    for entry in entries {
+    for entry in if_exists(fs::read_dir(folder))?.into_iter().flatten() {
         let path = entry?.path();
         let named = path.file_name().and_then(|name| name.to_str()).is_some_and(is_name);
         if named && matches!(read(&path, &Faults::default()), Ok(None)) {

@@ -1,8 +1,10 @@
 //! How far a lane is durable, and the tasks that wait for it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
 
 use crate::format::Position;
 use crate::os::thread_waker::ThreadWaker;
@@ -36,7 +38,7 @@ impl Durable {
         if let Some(result) = self.result(position) {
             return Poll::Ready(result);
         }
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if let Some(result) = self.result(position) {
             return Poll::Ready(result);
         }
@@ -63,7 +65,7 @@ impl Durable {
 
     /// Whether a task waits.
     pub(crate) fn has_waiters(&self) -> bool {
-        !self.waiting().is_empty()
+        !self.waiting.lock().is_empty()
     }
 
     /// Stores the result of syncing up to `position`, and wakes all waiting tasks.
@@ -73,13 +75,9 @@ impl Durable {
             self.failed.store(true, Ordering::Release);
         }
         self.position.store(position.to_bits(), Ordering::Release);
-        let waiting = std::mem::take(&mut *self.waiting());
+        let waiting = std::mem::take(&mut *self.waiting.lock());
         for waker in waiting {
             waker.wake();
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

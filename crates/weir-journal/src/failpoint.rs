@@ -7,10 +7,7 @@
 
 use std::io;
 #[cfg(test)]
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use {parking_lot::Mutex, std::collections::HashMap, std::sync::Arc};
 
 /// Ends the process as `kill -9` does, or panics, if a test has named this point.
 #[cfg(feature = "failpoints")]
@@ -70,7 +67,7 @@ impl Faults {
     pub(crate) fn check(&self, point: &'static str) -> io::Result<()> {
         #[cfg(test)]
         {
-            let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut injected = self.injected.lock();
             if let Some(failure) = injected.get_mut(point) {
                 if failure.after > 0 {
                     failure.after -= 1;
@@ -87,21 +84,21 @@ impl Faults {
     /// Makes the next `times` passes through `point` fail.
     #[cfg(test)]
     pub(crate) fn inject(&self, point: &'static str, times: u32, kind: io::ErrorKind) {
-        let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut injected = self.injected.lock();
         injected.insert(point, Failure { after: 0, times, kind });
     }
 
     /// Makes one pass through `point` fail, after `after` successful ones.
     #[cfg(test)]
     pub(crate) fn inject_after(&self, point: &'static str, after: u32, kind: io::ErrorKind) {
-        let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut injected = self.injected.lock();
         injected.insert(point, Failure { after, times: 1, kind });
     }
 
     /// Removes all injected failures.
     #[cfg(test)]
     pub(crate) fn clear(&self) {
-        self.injected.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.injected.lock().clear();
     }
 }
 

@@ -14,12 +14,12 @@
 pub(crate) mod damage;
 mod part;
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::failpoint::Faults;
+use crate::os::atomic_file::sync_folder;
 use damage::DamageLog;
 pub(crate) use part::{Part, Parts};
 
@@ -48,6 +48,6 @@ impl Files {
 
     /// Makes renames and removals durable.
     pub(crate) fn sync_folder(&self) -> io::Result<()> {
-        fs::File::open(&self.folder)?.sync_all()
+        sync_folder(&self.folder)
     }
 }

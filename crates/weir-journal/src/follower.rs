@@ -3,7 +3,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::checkpoint::{Checkpoint, Checkpoints, is_name};
 use crate::format::Position;
@@ -12,17 +14,17 @@ use crate::reader::Reader;
 /// Most followers of a journal.
 const MAX_FOLLOWERS: usize = 64;
 
-/// What a follower has not read yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Backlog of a follower of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Lag {
     /// Name of the follower.
     pub name: String,
-    /// Transactions, including open ones.
+    /// Transactions.
     pub records: u64,
-    /// Bytes as appended.
+    /// Bytes.
     pub bytes: u64,
-    /// Age of the oldest of these transactions.
-    pub age: Duration,
+    /// Seconds since the oldest of the transactions was received.
+    pub seconds: f64,
 }
 
 /// A follower: where it continues, and up to where segments may be dropped as far as this follower
@@ -41,8 +43,8 @@ impl Follower {
             let what = "a follower's name has 1 to 64 lower-case letters, digits and hyphens";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let known = checkpoints.all().get(name).cloned();
-        if known.is_none() && checkpoints.all().len() >= MAX_FOLLOWERS {
+        let known = checkpoints.all.lock().get(name).cloned();
+        if known.is_none() && checkpoints.all.lock().len() >= MAX_FOLLOWERS {
             return Err(io::Error::other("too many followers"));
         }
         let mut state = known.unwrap_or_default();

@@ -80,26 +80,14 @@ pub struct Address {
 }
 
 /// Kind of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
 pub(crate) enum Kind {
     Received = 1,
     RequestPart = 2,
     ResponsePart = 3,
     Completed = 4,
     Open = 5,
-}
-
-impl Kind {
-    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        Some(match byte {
-            1 => Self::Received,
-            2 => Self::RequestPart,
-            3 => Self::ResponsePart,
-            4 => Self::Completed,
-            5 => Self::Open,
-            _ => return None,
-        })
-    }
 }
 
 /// Header of a segment.
@@ -165,7 +153,7 @@ impl FrameHeader {
             return None;
         }
         Some(Self {
-            kind: Kind::from_byte(bytes[12])?,
+            kind: Kind::from_repr(bytes[12])?,
             sum: u32_at(bytes, 4),
             length: u32_at(bytes, 8) as usize,
             sequence: u64_at(bytes, 16),

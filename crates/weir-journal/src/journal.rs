@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
 use crate::catalog::budget::Budget;
@@ -15,18 +17,19 @@ use crate::failpoint::Faults;
 use crate::files::{Files, Parts};
 use crate::follower::{Follower, Lag};
 use crate::format::{Address, Position};
-use crate::journal_state::{Counters, JournalState, Wakers};
+use crate::journal_state::{JournalState, Wakers};
 use crate::lane::Lane;
-use crate::lane_state::{LaneShared, LaneState};
+use crate::lane_state::{LaneProgress, LaneState};
 use crate::maintenance::Threads;
 use crate::manifest::{Manifest, MissingFile};
 use crate::os::unix_time;
 use crate::preallocator::Preallocator;
 use crate::reader::{self, Reader};
-use crate::record::{Completed, Outcome, Transaction};
+use crate::record::{Completed, Transaction};
 use crate::recovery::{self, RecoveryReport};
 use crate::settings::{Durability, Settings};
 use crate::statistics::Statistics;
+use weir_model::Outcome;
 
 /// Most lanes of a journal.
 const MAX_LANES: u16 = 1024;
@@ -50,7 +53,7 @@ pub enum Absence {
 pub struct Journal {
     state: Arc<JournalState>,
     threads: Option<Threads>,
-    _lock: DataLock,
+    lock: DataLock,
 }
 
 impl Journal {
@@ -62,29 +65,47 @@ impl Journal {
         data: &Path,
         settings: Settings,
     ) -> Result<(Self, Vec<Lane>, RecoveryReport), Error> {
+        Self::start(data, settings, DataLock::acquire(data)?, &[])
+    }
+
+    pub(crate) fn start(
+        data: &Path,
+        settings: Settings,
+        lock: DataLock,
+        held: &[LaneProgress],
+    ) -> Result<(Self, Vec<Lane>, RecoveryReport), Error> {
         let (mut journal, lanes, report) =
-            Self::open_without_threads(data, settings, Faults::default())?;
+            Self::open_locked((data, lock), settings, held, Faults::default())?;
         let threads = Threads::start(&journal.state);
         journal.threads = Some(threads.map_err(at(data))?);
         Ok((journal, lanes, report))
     }
 
     /// Opens a journal without its threads.
+    #[cfg(test)]
     pub(crate) fn open_without_threads(
         data: &Path,
+        settings: Settings,
+        faults: Faults,
+    ) -> Result<(Self, Vec<Lane>, RecoveryReport), Error> {
+        Self::open_locked((data, DataLock::acquire(data)?), settings, &[], faults)
+    }
+
+    /// Opens a locked journal without its threads. The lanes in `held` belong to another process.
+    pub(crate) fn open_locked(
+        (data, lock): (&Path, DataLock),
         mut settings: Settings,
+        held: &[LaneProgress],
         faults: Faults,
     ) -> Result<(Self, Vec<Lane>, RecoveryReport), Error> {
         let bytes = settings.segment_bytes.clamp(PAGE_BYTES, u32::MAX - PAGE_BYTES);
         settings.segment_bytes = bytes.next_multiple_of(PAGE_BYTES);
-        let lock = DataLock::acquire(data)?;
         let mut report = RecoveryReport::default();
         let folder = data.join("journal");
         let followers = folder.join("followers");
-        let checkpoints =
-            Checkpoints::open(followers.clone(), faults.clone(), &mut report.checkpoints);
+        let checkpoints = Checkpoints::open(followers.clone(), faults.clone(), &mut report);
         let checkpoints = checkpoints.map_err(at(&followers))?;
-        let manifest = Manifest::open(data, faults.clone(), &mut report.manifest);
+        let manifest = Manifest::open(data, faults.clone(), &mut report.damaged_files);
         let mut state = JournalState {
             settings,
             budget: Budget::new(settings.segment_bytes, settings.disk_bytes),
@@ -92,24 +113,34 @@ impl Journal {
             lanes: Vec::new(),
             preallocators: Vec::new(),
             manifest: manifest.map_err(at(data))?,
+            released: Mutex::new(false),
             wakers: Wakers::default(),
             seal_delayed: AtomicBool::new(false),
-            counters: Counters::default(),
+            counters: Mutex::default(),
         };
         let mut lanes = Vec::new();
+        let last_held = held.iter().map(|held| held.lane).max();
         for index in 0..MAX_LANES {
             let path = folder.join(format!("lane-{index:04}"));
-            let active = index < settings.lanes;
-            if !active && !path.exists() && index >= state.manifest.lanes() {
+            let files = Files::new(index, path, faults.clone());
+            if let Some(held) = held.iter().find(|held| held.lane == index) {
+                open_held_lane(&mut state, files, *held)?;
+                continue;
+            }
+            // The lowest lanes that are free.
+            let active = lanes.len() < usize::from(settings.lanes);
+            let known = last_held.is_some_and(|last| index < last)
+                || files.folder.exists()
+                || index < state.manifest.lanes();
+            if !active && !known {
                 break;
             }
-            let files = Files::new(index, path, faults.clone());
             lanes.extend(open_lane(&mut state, files, active, &mut report)?);
         }
         // Files that were found missing are known to be missing from now on.
         state.manifest.update(&state.lanes, None).map_err(at(data))?;
-        state.counters.count_report(&report);
-        Ok((Self { state: Arc::new(state), threads: None, _lock: lock }, lanes, report))
+        state.counters = Mutex::new(Statistics::of_report(&report));
+        Ok((Self { state: Arc::new(state), threads: None, lock }, lanes, report))
     }
 
     /// Number of lanes that can be read, including lanes that are not written to any more.
@@ -143,7 +174,7 @@ impl Journal {
     #[must_use]
     pub fn begin(&self, lane: u16) -> Position {
         self.state.lanes.get(usize::from(lane)).map_or(Position::START, |lane| {
-            let state = lane.catalog.read();
+            let state = lane.catalog.segments.read();
             let first = state.raw.first().into_iter().chain(state.sealed.keys().next());
             // Missing segments were not dropped.
             let first = first.chain(state.missing.keys().next()).min();
@@ -155,7 +186,7 @@ impl Journal {
     #[must_use]
     pub fn segments(&self, lane: u16) -> BTreeSet<u32> {
         self.state.lanes.get(usize::from(lane)).map_or_else(BTreeSet::new, |lane| {
-            let state = lane.catalog.read();
+            let state = lane.catalog.segments.read();
             state.raw.iter().chain(state.sealed.keys()).copied().collect()
         })
     }
@@ -189,10 +220,10 @@ impl Journal {
     /// # Errors
     /// A file cannot be read.
     pub fn lags(&self) -> io::Result<Vec<Lag>> {
-        let followers = self.state.checkpoints.all().clone();
+        let followers = self.state.checkpoints.all.lock().clone();
         let mut lags = Vec::new();
         for (name, checkpoint) in followers {
-            let mut lag = Lag { name, records: 0, bytes: 0, age: Duration::ZERO };
+            let mut lag = Lag { name, records: 0, bytes: 0, seconds: 0.0 };
             for (index, lane) in self.state.lanes.iter().enumerate() {
                 let checkpoint = checkpoint.get(index).copied().unwrap_or_default();
                 let end = lane.shared.end();
@@ -203,7 +234,8 @@ impl Journal {
                 lag.bytes += bytes;
                 lag.records += newest.saturating_sub(checkpoint.sequence).max(1);
                 let received = Duration::from_micros(oldest.received_us);
-                lag.age = lag.age.max(unix_time().saturating_sub(received));
+                let age = unix_time().saturating_sub(received).as_secs_f64();
+                lag.seconds = lag.seconds.max(age);
             }
             lags.push(lag);
         }
@@ -216,7 +248,7 @@ impl Journal {
         let Some(lane) = self.state.lanes.get(usize::from(address.lane)) else {
             return Absence::Dropped;
         };
-        let (state, number) = (lane.catalog.read(), address.position.segment());
+        let (state, number) = (lane.catalog.segments.read(), address.position.segment());
         match state.missing.get(&number) {
             Some(missing) if missing.intersects(Parts::UNREADABLE) => Absence::Damaged,
             _ if state.raw.contains(&number) || state.sealed.contains_key(&number) => {
@@ -270,7 +302,7 @@ impl Journal {
     /// Figures since the journal was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics::of(&self.state)
+        self.state.statistics()
     }
 
     /// Runs every task of the maintenance threads once.
@@ -283,9 +315,12 @@ impl Journal {
         self.state.supply()
     }
 
-    #[cfg(test)]
     pub(crate) fn state(&self) -> &JournalState {
         &self.state
+    }
+
+    pub(crate) fn lock(&self) -> &DataLock {
+        &self.lock
     }
 }
 
@@ -296,15 +331,49 @@ fn open_lane(
     active: bool,
     report: &mut RecoveryReport,
 ) -> Result<Option<Lane>, Error> {
-    let (index, path, settings) = (files.lane, files.folder.clone(), journal.settings);
+    let (index, path) = (files.lane, files.folder.clone());
     let known = journal.manifest.known_parts(index);
     let catalog = Catalog::open(files, &journal.budget, &known).map_err(at(&path))?;
     journal.manifest.compare(&catalog, &mut report.missing);
+    let state = LaneState { catalog: Arc::new(catalog), shared: Arc::default() };
+    let (lane, preallocator) = recover_lane(journal, &state, active, report)?;
+    journal.lanes.push(state);
+    if !active {
+        return Ok(None);
+    }
+    journal.preallocators.push(Mutex::new(preallocator));
+    Ok(Some(lane))
+}
+
+/// Opens a lane that another process writes.
+fn open_held_lane(
+    journal: &mut JournalState,
+    files: Files,
+    LaneProgress { end, next_sequence, .. }: LaneProgress,
+) -> Result<(), Error> {
+    let path = files.folder.clone();
+    let catalog = Catalog::open_held(files, &journal.budget, end).map_err(at(&path))?;
+    let state = LaneState { catalog: Arc::new(catalog), shared: Arc::default() };
+    state.shared.held.store(true, Ordering::Release);
+    state.shared.next_sequence.store(next_sequence, Ordering::Relaxed);
+    state.shared.end.store(end.to_bits(), Ordering::Release);
+    journal.lanes.push(state);
+    Ok(())
+}
+
+/// Recovers a lane whose files were listed, and completes transactions that were left open.
+pub(crate) fn recover_lane(
+    journal: &JournalState,
+    state: &LaneState,
+    active: bool,
+    report: &mut RecoveryReport,
+) -> Result<(Lane, Preallocator), Error> {
+    let (catalog, shared, settings) = (&state.catalog, &state.shared, journal.settings);
+    let (index, path) = (catalog.files.lane, &catalog.files.folder);
     let end = journal.manifest.end(index);
-    let mut recovered = recovery::recover(&catalog, end, report).map_err(at(&path))?;
+    let mut recovered = recovery::recover(catalog, end, report).map_err(at(path))?;
     recovered.next_sequence = recovered.next_sequence.max(end.next_sequence);
     catalog.files.damage.opened();
-    let shared = LaneShared::default();
     let next = catalog.next_number().max(end.next_segment());
     shared.end.store(Position::new(next, 0).to_bits(), Ordering::Release);
     shared.next_sequence.store(recovered.next_sequence, Ordering::Relaxed);
@@ -313,7 +382,6 @@ fn open_lane(
         shared.durable.set_synced(Position::new(next, 0), true);
         shared.durable.enable_sync(Arc::clone(&wakers.sync));
     }
-    let state = LaneState { catalog: Arc::new(catalog), shared: Arc::new(shared) };
     let (supply, urgent) = (Arc::clone(&wakers.supply), Arc::clone(&wakers.urgent));
     let (mut preallocator, queue) = Preallocator::new(state.clone(), next, supply, urgent);
     if active || !recovered.open.is_empty() {
@@ -321,14 +389,9 @@ fn open_lane(
         let _ = preallocator.fill(&journal.budget);
     }
     let limits = (settings.segment_bytes, settings.seal_after);
-    let mut lane = Lane::new(index, limits, Arc::clone(&state.shared), queue, recovered);
+    let mut lane = Lane::new(index, limits, Arc::clone(shared), queue, recovered);
     interrupt(&mut lane, report);
-    journal.lanes.push(state);
-    if !active {
-        return Ok(None);
-    }
-    journal.preallocators.push(Mutex::new(preallocator));
-    Ok(Some(lane))
+    Ok((lane, preallocator))
 }
 
 /// Completes transactions as interrupted that a crash left open.

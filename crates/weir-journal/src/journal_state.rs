@@ -1,7 +1,9 @@
 //! What a journal and its maintenance threads share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::catalog::budget::Budget;
 use crate::checkpoint::Checkpoints;
@@ -9,8 +11,8 @@ use crate::lane_state::LaneState;
 use crate::manifest::Manifest;
 use crate::os::thread_waker::ThreadWaker;
 use crate::preallocator::Preallocator;
-use crate::recovery::RecoveryReport;
 use crate::settings::Settings;
+use crate::statistics::Statistics;
 
 /// The maintenance threads.
 #[derive(Clone, Debug, Default)]
@@ -31,34 +33,14 @@ pub(crate) struct JournalState {
     /// One for each lane that is written to.
     pub(crate) preallocators: Vec<Mutex<Preallocator>>,
     pub(crate) manifest: Manifest,
+    /// Held during each pass of sealing, retention and manifest; true once another process has
+    /// taken these over.
+    pub(crate) released: Mutex<bool>,
     pub(crate) wakers: Wakers,
     /// Sealing is so far behind that it does not wait for idle time.
     pub(crate) seal_delayed: AtomicBool,
-    pub(crate) counters: Counters,
-}
-
-/// What happened since the journal was opened, lanes apart.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) sealed: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-    pub(crate) errors: AtomicU64,
-    /// Missing files when the journal was opened, and the transactions in them.
-    pub(crate) missing_files: AtomicU64,
-    pub(crate) missing_transactions: AtomicU64,
-    /// Checkpoints that were damaged when the journal was opened.
-    pub(crate) damaged_checkpoints: AtomicU64,
-}
-
-impl Counters {
-    /// Counts what opening the journal has found.
-    pub(crate) fn count_report(&self, report: &RecoveryReport) {
-        let missing = || report.missing.iter().filter(|file| !file.accepted);
-        self.missing_files.store(missing().count() as u64, Ordering::Relaxed);
-        let transactions = missing().map(|file| file.transactions).sum();
-        self.missing_transactions.store(transactions, Ordering::Relaxed);
-        self.damaged_checkpoints.store(report.checkpoints.len() as u64, Ordering::Relaxed);
-    }
+    /// What happened since the journal was opened, lanes apart.
+    pub(crate) counters: Mutex<Statistics>,
 }
 
 impl JournalState {
@@ -66,8 +48,27 @@ impl JournalState {
     pub(crate) fn unsealed(&self) -> usize {
         let full = |lane: &LaneState| {
             let end = lane.shared.end().segment();
-            lane.catalog.read().raw.range(..end).count()
+            lane.catalog.segments.read().raw.range(..end).count()
         };
         self.lanes.iter().map(full).sum()
+    }
+
+    /// What happened since the journal was opened.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut sum = *self.counters.lock();
+        sum.unsealed = self.unsealed() as u64;
+        sum.disk_bytes = self.budget.used();
+        for LaneState { catalog, shared } in &self.lanes {
+            sum.damaged_bytes += catalog.files.damage.bytes();
+            sum.records += shared.records.load(Ordering::Relaxed);
+            sum.bytes += shared.bytes.load(Ordering::Relaxed);
+            sum.refused += shared.refused.load(Ordering::Relaxed);
+            sum.shortened += shared.shortened.load(Ordering::Relaxed);
+            sum.errors += shared.errors.load(Ordering::Relaxed);
+            sum.errors += shared.disk_errors.load(Ordering::Relaxed);
+            sum.segments += shared.segments.load(Ordering::Relaxed);
+            sum.pending_counts += shared.pending_counts.load(Ordering::Relaxed);
+        }
+        sum
     }
 }

@@ -503,7 +503,7 @@ impl Lane {
     pub(crate) fn close_segment(&mut self) {
         if let Some(current) = self.current.take() {
             if current.count_only {
-                self.shared.count_only().insert(current.number, self.next_sequence);
+                self.shared.count_only.lock().insert(current.number, self.next_sequence);
             }
             let end = Position::new(current.number + 1, 0);
             self.shared.end.store(end.to_bits(), Ordering::Release);

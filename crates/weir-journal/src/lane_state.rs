@@ -1,12 +1,25 @@
 //! What a lane's writer, its readers and the maintenance threads share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
 use crate::durable::Durable;
 use crate::format::Position;
+
+/// How far a lane is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneProgress {
+    /// Index of the lane.
+    pub lane: u16,
+    /// The end of what was appended.
+    pub end: Position,
+    /// Sequence number of the next transaction.
+    pub next_sequence: u64,
+}
 
 /// A lane without its writer.
 #[derive(Clone, Debug)]
@@ -40,18 +53,20 @@ pub(crate) struct LaneShared {
     /// Set by the syncing thread when the disk failed to store the current segment: the writer
     /// closes it.
     pub(crate) abandon: AtomicBool,
+    /// Another process writes the lane: its files belong to that process, and `end` is how far it is
+    /// known to have come.
+    pub(crate) held: AtomicBool,
     /// Full segments with nothing but count-only records, and the sequence number of the first
     /// transaction after each. They are dropped, not sealed, once they were read.
-    count_only: Mutex<BTreeMap<u32, u64>>,
+    pub(crate) count_only: Mutex<BTreeMap<u32, u64>>,
 }
 
 impl LaneShared {
-    /// Locked once a segment, for a moment.
-    pub(crate) fn count_only(&self) -> MutexGuard<'_, BTreeMap<u32, u64>> {
-        self.count_only.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn end(&self) -> Position {
         Position::from_bits(self.end.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
     }
 }

@@ -10,7 +10,8 @@
 //! by the writer, readers and threads. `catalog` lists the segments of a lane, `files` has their
 //! names, and `segment` reads them. `reader` assembles transactions for a `follower` and its
 //! `checkpoint`. `maintenance` seals full segments, drops old files and syncs; `manifest` records
-//! which files should exist. `journal` opens a folder after `recovery`.
+//! which files should exist. `journal` opens a folder after `recovery`; `handover` passes it on to
+//! another process while this one still writes.
 //!
 //! ```no_run
 //! use weir_journal::{Completed, Journal, Outcome, Position, Received, Settings, Side};
@@ -41,6 +42,7 @@ pub mod failpoint;
 mod files;
 mod follower;
 mod format;
+mod handover;
 mod journal;
 mod journal_state;
 mod lane;
@@ -56,23 +58,24 @@ mod segment;
 mod settings;
 mod statistics;
 
-pub use checkpoint::{DamagedCheckpoint, damaged_checkpoints};
+pub use checkpoint::damaged_checkpoints;
 pub use data_lock::{DataLock, Error};
 pub use durable::NotDurable;
 pub use follower::{Follower, Lag};
 pub use format::{Address, Position};
 pub use journal::{Absence, Journal};
 pub use lane::{Lane, Refused, Reservation, TransactionHandle};
-pub use manifest::{DamagedManifest, MissingFile};
+pub use lane_state::LaneProgress;
+pub use manifest::MissingFile;
+pub use os::atomic_file::{create_folder, if_exists, sync_folder};
 pub use os::schedule::{run_when_idle, use_short_time_slices};
 pub use reader::Reader;
 pub use record::call::CallRecord;
-pub use record::{
-    BodyMetadata, Completed, Discarded, Outcome, Received, Side, Transaction, Withheld,
-};
+pub use record::{BodyMetadata, Completed, Discarded, Received, Side, Transaction, Withheld};
 pub use recovery::{Damage, RecoveryReport};
 pub use settings::{Durability, Settings};
 pub use statistics::Statistics;
+pub use weir_model::Outcome;
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,8 @@ mod seal;
 mod sync;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ impl JournalState {
     pub(crate) fn supply(&self) -> io::Result<()> {
         let mut result = Ok(());
         for preallocator in &self.preallocators {
-            let mut preallocator = preallocator.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut preallocator = preallocator.lock();
             result = result.and(preallocator.fill(&self.budget));
         }
         result
@@ -86,6 +86,12 @@ impl JournalState {
         let mut behind_since: Option<Instant> = None;
         let mut written: Option<Instant> = None;
         while !waker.is_stopped() {
+            let released = self.released.lock();
+            if *released {
+                drop(released);
+                thread::park_timeout(SEAL_INTERVAL);
+                continue;
+            }
             let behind = self.unsealed() > 0;
             behind_since = behind.then(|| behind_since.unwrap_or_else(Instant::now));
             let delayed = behind_since.is_some_and(|since| since.elapsed() > MAX_SEAL_DELAY);
@@ -96,8 +102,9 @@ impl JournalState {
             let manifest = if due { self.write_manifest() } else { Ok(()) };
             written = if due { Some(Instant::now()) } else { written };
             if sealed.is_err() || retained.is_err() || manifest.is_err() {
-                self.counters.errors.fetch_add(1, Ordering::Relaxed);
+                self.counters.lock().errors += 1;
             }
+            drop(released);
             match sealed {
                 Ok(true) => self.wakers.supply.wake(),
                 _ => thread::park_timeout(SEAL_INTERVAL),
@@ -155,6 +162,8 @@ impl Drop for Threads {
         }
         // The lanes were dropped before. Without this write the next start detects fewer missing
         // files.
-        let _ = self.journal.write_manifest();
+        if !*self.journal.released.lock() {
+            let _ = self.journal.write_manifest();
+        }
     }
 }

@@ -19,8 +19,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::catalog::{Catalog, Segments};
 use crate::failpoint::Faults;
@@ -28,7 +31,7 @@ use crate::files::{Part, Parts};
 use crate::format::{Position, u32_at, u64_at};
 use crate::lane_state::LaneState;
 use crate::os::atomic_file::{
-    create_folder, quarantine, replace, replace_durably, verified, with_checksum,
+    create_folder, if_exists, quarantine, replace, replace_durably, verified, with_checksum,
 };
 use crate::os::unix_time;
 use crate::segment;
@@ -53,46 +56,23 @@ struct SegmentEntry {
     missing_since_us: u64,
 }
 
-/// A file that should exist and does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A missing file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MissingFile {
-    /// Index of the lane.
+    /// The lane.
     pub lane: u16,
-    /// Number of the segment.
+    /// The segment.
     pub segment: u32,
-    /// Extension of the file: `segment`, `meta`, `payload` or `failed`.
-    pub kind: &'static str,
-    /// Transactions in it, at least; for a `payload` or `failed` file, transactions of the segment,
-    /// some of which were in it.
+    /// `segment`, `meta`, `payload` or `failed`.
+    pub kind: String,
+    /// Minimum number of its transactions; for `payload` and `failed`, the number of the segment.
     pub transactions: u64,
-    /// Found missing now, not at an earlier start.
+    /// The file was not missing at an earlier start.
+    #[serde(skip)]
     pub new: bool,
-    /// A user has accepted that it is missing ([`crate::Journal::accept_missing`]).
+    /// The loss was accepted with `weir repair --accept-missing`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accepted: bool,
-}
-
-/// The manifest was damaged when the journal was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedManifest {
-    /// The file.
-    pub path: PathBuf,
-    /// New path of the damaged file; none if it could not be moved.
-    pub kept: Option<PathBuf>,
-}
-
-impl std::fmt::Display for DamagedManifest {
-    /// The file, and the loss.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "the manifest {} is damaged: files that are missing by now go unnoticed, and those \
-             known to be missing are forgotten",
-            self.path.display(),
-        )?;
-        self.kept
-            .iter()
-            .try_for_each(|kept| write!(f, "; the damaged file is {} now", kept.display()))
-    }
 }
 
 impl std::fmt::Display for MissingFile {
@@ -137,17 +117,19 @@ pub(crate) struct Manifest {
 impl Manifest {
     /// Reads the manifest. A missing or damaged file has no entries; damaged `segments` are kept
     /// under another name.
-    pub(crate) fn open(
-        data: &Path,
-        faults: Faults,
-        damaged: &mut Option<DamagedManifest>,
-    ) -> io::Result<Self> {
+    pub(crate) fn open(data: &Path, faults: Faults, damaged: &mut Vec<String>) -> io::Result<Self> {
         let folder = data.join(FOLDER_NAME);
         create_folder(&folder)?;
         let path = folder.join("segments");
         let segments = read(&path, ENTRY_BYTES)?.unwrap_or_else(|| {
-            let kept = quarantine(&path);
-            *damaged = Some(DamagedManifest { path, kept });
+            let now = quarantine(&path)
+                .map(|kept| format!("; the damaged file is {} now", kept.display()))
+                .unwrap_or_default();
+            damaged.push(format!(
+                "the manifest {} is damaged: files that are missing by now go unnoticed, and those \
+                 known to be missing are forgotten{now}",
+                path.display(),
+            ));
             Vec::new()
         });
         // Not durable: after a loss of power the file may hold anything.
@@ -156,9 +138,9 @@ impl Manifest {
         for entry in segments.chunks_exact(ENTRY_BYTES) {
             let lane = u16::from_le_bytes([entry[0], entry[1]]);
             let known = SegmentEntry {
-                parts: Parts(entry[2]),
-                missing: Parts(entry[3]),
-                accepted: Parts(entry[12]),
+                parts: Parts::from_bits_retain(entry[2]),
+                missing: Parts::from_bits_retain(entry[3]),
+                accepted: Parts::from_bits_retain(entry[12]),
                 transactions: u32_at(entry, 8),
                 first_sequence: u64_at(entry, 16),
                 missing_since_us: u64_at(entry, 24),
@@ -173,24 +155,20 @@ impl Manifest {
         Ok(Self { folder, faults, contents: Mutex::new(contents) })
     }
 
-    fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// One more than the index of the last known lane.
     pub(crate) fn lanes(&self) -> u16 {
-        let contents = self.contents();
+        let contents = self.contents.lock();
         contents.segments.last_key_value().map_or(0, |((lane, _), _)| lane.saturating_add(1))
     }
 
     /// LaneEnd of a lane, about a second before it was last written to.
     pub(crate) fn end(&self, lane: u16) -> LaneEnd {
-        self.contents().ends.get(usize::from(lane)).copied().unwrap_or_default()
+        self.contents.lock().ends.get(usize::from(lane)).copied().unwrap_or_default()
     }
 
     /// The entries of a lane.
     fn entries(&self, lane: u16) -> BTreeMap<u32, SegmentEntry> {
-        let contents = self.contents();
+        let contents = self.contents.lock();
         let range = contents.segments.range((lane, 0)..=(lane, u32::MAX));
         range.map(|((_, number), entry)| (*number, *entry)).collect()
     }
@@ -198,15 +176,15 @@ impl Manifest {
     /// The files that each segment of a lane had.
     pub(crate) fn known_parts(&self, lane: u16) -> BTreeMap<u32, Parts> {
         let entries = self.entries(lane).into_iter();
-        entries.map(|(number, entry)| (number, entry.parts.union(entry.missing))).collect()
+        entries.map(|(number, entry)| (number, entry.parts | entry.missing)).collect()
     }
 
     /// Compares the entries of a lane with its files, and stores the missing ones in its catalog.
     pub(crate) fn compare(&self, catalog: &Catalog, found: &mut Vec<MissingFile>) {
         let lane = catalog.files.lane;
         let known = self.entries(lane);
-        let mut segments = catalog.write();
-        let mut contents = self.contents();
+        let mut segments = catalog.segments.write();
+        let mut contents = self.contents.lock();
         let now_us = u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX);
         let old_us =
             u64::try_from(unix_time().saturating_sub(MISSING_RETENTION).as_micros()).unwrap_or(0);
@@ -219,7 +197,7 @@ impl Manifest {
             if let Some(entry) = contents.segments.get_mut(&(lane, *number)) {
                 entry.missing = missing;
                 // A file that was restored and is lost again has to be accepted again.
-                entry.accepted = entry.accepted.intersection(missing);
+                entry.accepted &= missing;
                 if !missing.is_empty() && before != missing {
                     entry.missing_since_us = now_us;
                 }
@@ -237,13 +215,13 @@ impl Manifest {
     /// # Errors
     /// The manifest cannot be written; nothing is accepted then.
     pub(crate) fn accept(&self) -> io::Result<Vec<MissingFile>> {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         let mut found = Vec::new();
         let mut accepted = contents.segments.clone();
         for (key, entry) in &mut accepted {
             let files = missing_files(&contents, *key, entry.missing).filter(|file| !file.accepted);
             found.extend(files);
-            entry.accepted = entry.missing.intersection(Parts::FILES);
+            entry.accepted = entry.missing & Parts::FILES;
         }
         if found.is_empty() {
             return Ok(found);
@@ -265,7 +243,7 @@ impl Manifest {
         lanes: &[LaneState],
         dropped: Option<(u16, u32, Option<Part>)>,
     ) -> io::Result<()> {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         let old_us = unix_time().saturating_sub(MISSING_RETENTION).as_micros();
         let mut segments = BTreeMap::new();
         for ((lane, number), entry) in &contents.segments {
@@ -276,7 +254,7 @@ impl Manifest {
             }
         }
         for LaneState { catalog, shared } in lanes {
-            let (state, end) = (catalog.read(), shared.end());
+            let (state, end) = (catalog.segments.read(), shared.end());
             for number in &state.raw {
                 let started =
                     *number < end.segment() || *number == end.segment() && end.offset() > 0;
@@ -296,8 +274,7 @@ impl Manifest {
             }
             for (number, summary) in &state.sealed {
                 let entry = segments.entry((catalog.files.lane, *number)).or_default();
-                let there = Part::ALL.into_iter().filter(|part| summary.sizes[*part as usize] > 0);
-                entry.parts = there.map(Parts::of).fold(Parts::META, Parts::union);
+                entry.parts = Parts::META | summary.parts();
                 entry.transactions = summary.rows;
             }
             for (number, missing) in &state.missing {
@@ -315,8 +292,8 @@ impl Manifest {
             && let Some(entry) = segments.get_mut(&(lane, number))
         {
             match part {
-                Some(Part::Meta) | None => entry.parts = Parts::default(),
-                Some(part) => entry.parts = entry.parts.difference(Parts::of(part)),
+                Some(Part::Meta) | None => entry.parts = Parts::empty(),
+                Some(part) => entry.parts.remove(part.into()),
             }
         }
         segments.retain(|_, entry| *entry != SegmentEntry::default() && !entry.is_empty());
@@ -330,7 +307,7 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::update`].
     pub(crate) fn write_ends(&self, lanes: &[LaneState]) -> io::Result<()> {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         let mut bytes = Vec::with_capacity(lanes.len() * END_BYTES + 4);
         for lane in lanes {
             let next = lane.shared.next_sequence.load(std::sync::atomic::Ordering::Relaxed);
@@ -359,10 +336,7 @@ impl Manifest {
             // An outdated manifest would report files as missing that are dropped from now on.
             Err(error) => {
                 contents.written[which].clear();
-                match fs::remove_file(&path) {
-                    Err(left) if left.kind() != io::ErrorKind::NotFound => Err(error),
-                    _ => Ok(()),
-                }
+                if_exists(fs::remove_file(&path)).map(drop).map_err(|_| error)
             }
         }
     }
@@ -397,7 +371,7 @@ fn missing_files(
     kinds.into_iter().filter(move |(part, ..)| entry.missing.intersects(*part)).map(
         move |(part, kind, transactions)| {
             let (new, accepted) = (!before.intersects(part), entry.accepted.intersects(part));
-            MissingFile { lane, segment, kind, transactions, new, accepted }
+            MissingFile { lane, segment, kind: kind.to_owned(), transactions, new, accepted }
         },
     )
 }
@@ -407,10 +381,10 @@ fn encode(segments: &BTreeMap<(u16, u32), SegmentEntry>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(segments.len() * ENTRY_BYTES + 4);
     for ((lane, number), entry) in segments {
         bytes.extend_from_slice(&lane.to_le_bytes());
-        bytes.extend_from_slice(&[entry.parts.0, entry.missing.0]);
+        bytes.extend_from_slice(&[entry.parts.bits(), entry.missing.bits()]);
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&entry.transactions.to_le_bytes());
-        bytes.extend_from_slice(&[entry.accepted.0, 0, 0, 0]);
+        bytes.extend_from_slice(&[entry.accepted.bits(), 0, 0, 0]);
         bytes.extend_from_slice(&entry.first_sequence.to_le_bytes());
         bytes.extend_from_slice(&entry.missing_since_us.to_le_bytes());
     }
@@ -419,33 +393,19 @@ fn encode(segments: &BTreeMap<(u16, u32), SegmentEntry>) -> Vec<u8> {
 
 /// Files of a segment that should exist and do not.
 fn missing(entry: &SegmentEntry, number: u32, segments: &Segments) -> Parts {
-    let all = entry.parts.union(entry.missing);
+    let all = entry.parts | entry.missing;
     if segments.raw.contains(&number) {
-        return Parts::default();
+        return Parts::empty();
     }
     let Some(summary) = segments.sealed.get(&number) else {
         return all;
     };
-    let mut missing = all.difference(Parts::RAW.union(Parts::META).union(Parts::UNREADABLE));
-    for part in [Part::Payload, Part::Failed] {
-        if summary.sizes[part as usize] > 0 {
-            missing = missing.difference(Parts::of(part));
-        }
-    }
-    missing
+    all - Parts::RAW - Parts::META - Parts::UNREADABLE - summary.parts()
 }
 
 /// The entries of a file; empty if the file does not exist, `None` if it is damaged.
 fn read(path: &Path, entry: usize) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Vec::new())),
-        Err(error) => return Err(error),
-    };
-    let Some(entries) = verified(&bytes) else { return Ok(None) };
-    if entries.len() % entry != 0 {
-        return Ok(None);
-    }
-    bytes.truncate(bytes.len() - 4);
-    Ok(Some(bytes))
+    let Some(bytes) = if_exists(fs::read(path))? else { return Ok(Some(Vec::new())) };
+    let entries = verified(&bytes).filter(|entries| entries.len() % entry == 0);
+    Ok(entries.map(<[u8]>::to_vec))
 }

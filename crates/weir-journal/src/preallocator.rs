@@ -152,6 +152,11 @@ impl Preallocator {
         (Self { lane, next, prepared: 0, pace: Pace::default(), ready, retired: unmap }, queue)
     }
 
+    /// Index of the lane.
+    pub(crate) fn lane(&self) -> u16 {
+        self.lane.catalog.files.lane
+    }
+
     /// Unmaps retired segments, and prepares segments until enough are ready or the budget is used
     /// up.
     pub(crate) fn fill(&mut self, budget: &Budget) -> io::Result<()> {

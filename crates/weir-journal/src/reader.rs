@@ -147,7 +147,7 @@ impl Reader {
 
     fn next_into(&mut self, target: &mut Transaction) -> io::Result<bool> {
         let catalog = Arc::clone(&self.catalog);
-        let state = catalog.read();
+        let state = catalog.segments.read();
         let files = &catalog.files;
         loop {
             let end = self.shared.end();
@@ -270,7 +270,7 @@ pub(crate) fn get(
     payload: bool,
     found: &mut dyn FnMut(Transaction),
 ) -> io::Result<()> {
-    let (files, state) = (&catalog.files, catalog.read());
+    let (files, state) = (&catalog.files, catalog.segments.read());
     let (mut sealed, mut raw): (Option<Sealed>, Option<Segment>) = (None, None);
     for position in positions {
         let number = position.segment();

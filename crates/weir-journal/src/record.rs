@@ -13,6 +13,7 @@ pub(crate) mod field;
 
 use crate::counted;
 use crate::format::Position;
+use weir_model::Outcome;
 
 /// Direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,30 +24,9 @@ pub enum Side {
     Response,
 }
 
-/// How a transaction ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
-    /// A complete response was sent.
-    #[default]
-    Completed,
-    /// Failed by rule.
-    Failed,
-    /// Not finished: the client disconnected, or weir ended before.
-    Interrupted,
-}
-
-impl Outcome {
-    pub(crate) fn from_code(code: u8) -> Self {
-        match code {
-            0 => Self::Completed,
-            1 => Self::Failed,
-            _ => Self::Interrupted,
-        }
-    }
-}
-
 /// Earlier records of a transaction that are discarded at its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
 pub enum Discarded {
     /// Nothing is discarded.
     #[default]
@@ -57,44 +37,28 @@ pub enum Discarded {
     Payload,
 }
 
-/// Why a body was not stored at a capture level with bodies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a body was not stored at a capture level with bodies, and the reason as displayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::FromRepr)]
+#[repr(u8)]
 pub enum Withheld {
     /// It could not be redacted, for a reason without its own code.
+    #[strum(to_string = "not maskable")]
     Other,
     /// It is longer than the stored part of a body may be.
+    #[strum(to_string = "too long to be masked")]
     Long,
     /// Its media type cannot be redacted, or its content does not match the type.
+    #[strum(to_string = "not of a form that can be masked")]
     Unreadable,
     /// Its content coding cannot be decoded.
+    #[strum(to_string = "in a coding that cannot be decoded")]
     Coding,
     /// The memory for bodies that wait to be redacted was used up.
+    #[strum(to_string = "no memory left for bodies to be masked")]
     Budget,
     /// It was aborted, or not read to its end, and could not be redacted.
+    #[strum(to_string = "not read to its end")]
     Aborted,
-}
-
-impl Withheld {
-    /// All of them, by their codes.
-    const ALL: [Self; 6] =
-        [Self::Other, Self::Long, Self::Unreadable, Self::Coding, Self::Budget, Self::Aborted];
-
-    fn from_code(code: u8) -> Self {
-        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
-    }
-
-    /// The reason as displayed.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Other => "not maskable",
-            Self::Long => "too long to be masked",
-            Self::Unreadable => "not of a form that can be masked",
-            Self::Coding => "in a coding that cannot be decoded",
-            Self::Budget => "no memory left for bodies to be masked",
-            Self::Aborted => "not read to its end",
-        }
-    }
 }
 
 /// Metadata of a body.

@@ -8,52 +8,50 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use crate::catalog::Catalog;
-use crate::checkpoint::DamagedCheckpoint;
 use crate::files::damage::is_damage;
 use crate::format::{HEADER, Kind, Position, u64_at};
-use crate::manifest::{DamagedManifest, LaneEnd, MissingFile};
+use crate::manifest::{LaneEnd, MissingFile};
 use crate::segment::Segment;
 
-/// A range that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A damaged range of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Damage {
-    /// Index of the lane.
+    /// The lane.
     pub lane: u16,
-    /// Start of the range.
-    pub position: Position,
-    /// Bytes in it; of a torn end only the first word is counted.
+    /// The segment.
+    pub segment: u32,
+    /// Offset in the segment.
+    pub offset: u32,
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// Result of opening a journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Result of the recovery when the journal was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecoveryReport {
-    /// Segments that were read.
+    /// Segments read.
     pub segments: u64,
-    /// Records in them.
+    /// Records read.
     pub records: u64,
-    /// Open transactions that were completed as `interrupted`.
+    /// Transactions that were in flight and are `interrupted` now.
     pub interrupted: u64,
-    /// Transactions that could not be completed because the journal is full. The next opening tries
-    /// again.
+    /// Transactions that could not be closed because the journal is full.
     pub left_open: u64,
-    /// Ranges that were skipped.
+    /// Damaged ranges.
     pub damage: Vec<Damage>,
-    /// Files that should exist and do not.
+    /// Missing files.
+    #[serde(default)]
     pub missing: Vec<MissingFile>,
-    /// Damaged checkpoints of followers.
-    pub checkpoints: Vec<DamagedCheckpoint>,
-    /// The manifest, if it was damaged.
-    pub manifest: Option<DamagedManifest>,
-}
-
-impl RecoveryReport {
+    /// Followers whose checkpoint was damaged: they started again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged_checkpoints: Vec<String>,
     /// A message for each damaged file other than segments: what is lost with it, and its new path.
-    pub fn damaged_files(&self) -> impl Iterator<Item = String> {
-        let checkpoints = self.checkpoints.iter().map(ToString::to_string);
-        checkpoints.chain(self.manifest.iter().map(ToString::to_string))
-    }
+    #[serde(skip)]
+    pub damaged_files: Vec<String>,
 }
 
 /// A lane after recovery.
@@ -71,7 +69,7 @@ pub(crate) fn recover(
     end: LaneEnd,
     report: &mut RecoveryReport,
 ) -> io::Result<RecoveredLane> {
-    let state = catalog.read();
+    let state = catalog.segments.read();
     let before = report.damage.len();
     let mut open: BTreeMap<u64, Position> = state.carry_over.open().collect();
     let mut next_sequence = state.carry_over.next_sequence.max(1);
@@ -98,7 +96,8 @@ pub(crate) fn recover(
         scan((catalog, end), segment, &mut open, &mut next_sequence, report)?;
     }
     // A damaged range may contain ends of transactions.
-    let damaged = report.damage[before..].iter().map(|damage| damage.position);
+    let position = |damage: &Damage| Position::new(damage.segment, damage.offset);
+    let damaged = report.damage[before..].iter().map(position);
     let missing = state.missing.keys().map(|number| Position::new(*number, 0));
     let lost: Vec<Position> = damaged.chain(missing).collect();
     let open = open.into_iter().map(|(number, last)| {
@@ -118,8 +117,9 @@ fn written(catalog: &Catalog, end: LaneEnd, number: u32) -> u64 {
 }
 
 fn record_damage(catalog: &Catalog, position: Position, bytes: u64, report: &mut RecoveryReport) {
-    report.damage.push(Damage { lane: catalog.files.lane, position, bytes });
-    catalog.files.damage.record(position.segment(), "segment", position.offset().into(), bytes);
+    let (segment, offset) = (position.segment(), position.offset());
+    report.damage.push(Damage { lane: catalog.files.lane, segment, offset, bytes });
+    catalog.files.damage.record(segment, "segment", offset.into(), bytes);
 }
 
 fn scan(

@@ -25,25 +25,18 @@ const SINGLE_CHUNK_BYTES: usize = 4 << 10;
 const BLANK_SCAN_BYTES: u32 = 64 << 10;
 
 /// A frame with a correct checksum.
-#[derive(Clone, Debug)]
-pub(crate) struct Frame {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<P = Vec<u8>> {
     pub(crate) kind: Kind,
     pub(crate) sequence: u64,
     pub(crate) previous: Position,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) payload: P,
     /// Where the next frame begins.
     pub(crate) next: u32,
 }
 
 /// A frame whose payload is borrowed from the read buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameRef<'s> {
-    pub(crate) kind: Kind,
-    pub(crate) sequence: u64,
-    pub(crate) previous: Position,
-    pub(crate) payload: &'s [u8],
-    pub(crate) next: u32,
-}
+pub(crate) type FrameRef<'s> = Frame<&'s [u8]>;
 
 impl Frame {
     pub(crate) fn borrowed(&self) -> FrameRef<'_> {

@@ -1,9 +1,6 @@
 //! Figures of a journal.
 
-use std::sync::atomic::Ordering;
-
-use crate::journal_state::JournalState;
-use crate::lane_state::LaneState;
+use crate::recovery::RecoveryReport;
 
 /// What all lanes have done since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,30 +38,14 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub(crate) fn of(journal: &JournalState) -> Self {
-        let counters = &journal.counters;
-        let mut sum = Self {
-            errors: counters.errors.load(Ordering::Relaxed),
-            sealed: counters.sealed.load(Ordering::Relaxed),
-            dropped: counters.dropped.load(Ordering::Relaxed),
-            unsealed: journal.unsealed() as u64,
-            disk_bytes: journal.budget.used(),
-            missing_files: counters.missing_files.load(Ordering::Relaxed),
-            missing_transactions: counters.missing_transactions.load(Ordering::Relaxed),
-            damaged_checkpoints: counters.damaged_checkpoints.load(Ordering::Relaxed),
+    /// What opening the journal has found.
+    pub(crate) fn of_report(report: &RecoveryReport) -> Self {
+        let missing = || report.missing.iter().filter(|file| !file.accepted);
+        Self {
+            missing_files: missing().count() as u64,
+            missing_transactions: missing().map(|file| file.transactions).sum(),
+            damaged_checkpoints: report.damaged_checkpoints.len() as u64,
             ..Self::default()
-        };
-        for LaneState { catalog, shared } in &journal.lanes {
-            sum.damaged_bytes += catalog.files.damage.bytes();
-            sum.records += shared.records.load(Ordering::Relaxed);
-            sum.bytes += shared.bytes.load(Ordering::Relaxed);
-            sum.refused += shared.refused.load(Ordering::Relaxed);
-            sum.shortened += shared.shortened.load(Ordering::Relaxed);
-            sum.errors += shared.errors.load(Ordering::Relaxed);
-            sum.errors += shared.disk_errors.load(Ordering::Relaxed);
-            sum.segments += shared.segments.load(Ordering::Relaxed);
-            sum.pending_counts += shared.pending_counts.load(Ordering::Relaxed);
         }
-        sum
     }
 }

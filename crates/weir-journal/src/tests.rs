@@ -3,6 +3,7 @@ mod damage;
 mod degrade;
 mod durable;
 mod followers;
+mod handover;
 mod model;
 mod retention;
 mod sealing;
@@ -177,7 +178,7 @@ fn a_flipped_byte_costs_one_transaction_and_is_reported() {
         fs::write(segment(data.path(), 1), &bytes).unwrap();
         let (journal, _, report) = open(data.path());
         assert_eq!(report.damage.len(), 1, "byte {at}");
-        assert_eq!(report.damage[0].position.offset() as usize, ends[1]);
+        assert_eq!(report.damage[0].offset as usize, ends[1]);
         let ids: Vec<_> = all(&journal).iter().map(|one| one.id[0]).collect();
         assert_eq!(ids, [1, 3], "byte {at}");
     }

@@ -6,7 +6,6 @@
 //! **the same** if the entire interval lies within the margin. A case is **unclear** otherwise:
 //! more rounds are needed.
 
-use crate::figures::Times;
 use crate::results::{Cell, CellComparison, Comparison, Judgement, Run, StoredRun, TimeRatio};
 use crate::stats::{Ratio, bootstrap_ratio, mann_whitney, ratio};
 use crate::verdict::Verdict;
@@ -90,14 +89,7 @@ fn times(before: &Cell, after: &Cell) -> Vec<TimeRatio> {
 
 /// A figure of the response times of each recorded round.
 fn rounds(cell: &Cell, name: &str) -> Vec<f64> {
-    let of = |times: &Times| match name {
-        "mean" => times.mean,
-        "p50" => times.p50,
-        "p95" => times.p95,
-        "p99" => times.p99,
-        _ => times.max,
-    };
-    cell.recorded.iter().map(|round| of(&round.response)).collect()
+    cell.recorded.iter().filter_map(|round| round.response.named(name)).collect()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -108,24 +100,21 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// Differences between the runs besides the measured figures.
 fn differences(before: &StoredRun, after: &StoredRun) -> Vec<String> {
     let (old, new) = (&before.run, &after.run);
-    let host = |run: &Run| {
-        let host = &run.host;
-        [host.name.clone(), host.kernel.clone(), host.processor.clone(), host.cores.to_string()]
+    let facts = |run: &Run| {
+        [
+            ("host", run.host.name.clone()),
+            ("kernel", run.host.kernel.clone()),
+            ("processor", run.host.processor.clone()),
+            ("cores", run.host.cores.to_string()),
+            ("generator", run.version.clone()),
+            ("server", run.server.clone()),
+            ("target", run.target.clone()),
+            ("scenario (SHA-256)", run.scenario_sha256.clone()),
+        ]
     };
-    let mut found = Vec::new();
-    let mut differ = |difference: &str, a: &str, b: &str| {
-        if a != b {
-            found.push(format!("{difference}: {a:?} before, {b:?} after"));
-        }
-    };
-    let names = ["host", "kernel", "processor", "cores"];
-    for (difference, (a, b)) in names.iter().zip(host(old).iter().zip(host(new).iter())) {
-        differ(difference, a, b);
-    }
-    differ("generator", &old.version, &new.version);
-    differ("server", &old.server, &new.server);
-    differ("target", &old.target, &new.target);
-    differ("scenario (SHA-256)", &old.scenario_sha256, &new.scenario_sha256);
+    let differ = facts(old).into_iter().zip(facts(new)).filter(|(old, new)| old != new);
+    let mut found: Vec<String> =
+        differ.map(|((fact, a), (_, b))| format!("{fact}: {a:?} before, {b:?} after")).collect();
     if old.quick || new.quick {
         found.push("one of the runs is a quick run: do not publish this comparison".to_owned());
     }
@@ -135,6 +124,7 @@ fn differences(before: &StoredRun, after: &StoredRun) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Times;
     use crate::results::{RoundFigures, Summary};
     use crate::stats::spread;
     use std::path::PathBuf;

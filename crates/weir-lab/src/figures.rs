@@ -128,11 +128,19 @@ impl Times {
         }
     }
 
-    /// One of [`Self::PERCENTILES`].
+    /// A figure by its name: `mean`, `min`, `max`, or one of [`Self::PERCENTILES`].
     #[must_use]
-    pub fn percentile(&self, percent: f64) -> Option<f64> {
-        let at = Self::PERCENTILES.iter().position(|(_, known)| *known == percent)?;
-        Some(self.percentiles()[at])
+    pub fn named(&self, name: &str) -> Option<f64> {
+        match name {
+            "mean" => Some(self.mean),
+            "min" => Some(self.min),
+            "max" => Some(self.max),
+            _ => {
+                let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+                let at = Self::PERCENTILES.iter().position(|(_, known)| *known == percent)?;
+                Some(self.percentiles()[at])
+            }
+        }
     }
 
     /// All of [`Self::PERCENTILES`], in order.

@@ -7,6 +7,7 @@ mod writer;
 pub use reader::{JtlError, read};
 pub use writer::Writer;
 
+use serde::Serialize;
 use std::borrow::Cow;
 
 /// The header line.
@@ -14,8 +15,8 @@ pub const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,t
                           dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads,\
                           URL,Latency,IdleTime,Connect\n";
 
-/// One sample. Times are integer milliseconds, as in JMeter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// One sample, in the order of [`HEADER`]. Times are integer milliseconds, as in JMeter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row<'r> {
     /// Start, in milliseconds since 1970.
     pub time_stamp: u64,
@@ -40,9 +41,9 @@ pub struct Row<'r> {
     /// Bytes of the request, including the head.
     pub sent_bytes: u64,
     /// Virtual users of the group.
-    pub group_threads: u32,
+    pub group_threads: u64,
     /// Virtual users of all groups.
-    pub all_threads: u32,
+    pub all_threads: u64,
     /// The URL.
     pub url: Cow<'r, str>,
     /// Time to the first byte of the response.
@@ -51,60 +52,6 @@ pub struct Row<'r> {
     pub idle: u64,
     /// Time to open the connection; 0 for a reused one.
     pub connect: u64,
-}
-
-impl Row<'_> {
-    /// Appends the row with its line end.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        number(self.time_stamp, out);
-        out.push(b',');
-        number(self.elapsed, out);
-        for text in [&self.label, &self.code, &self.message, &self.thread, &self.data_type] {
-            out.push(b',');
-            field(text, out);
-        }
-        out.extend_from_slice(if self.success { b",true," } else { b",false," });
-        field(&self.failure, out);
-        let numbers = [
-            self.bytes,
-            self.sent_bytes,
-            u64::from(self.group_threads),
-            u64::from(self.all_threads),
-        ];
-        for value in numbers {
-            out.push(b',');
-            number(value, out);
-        }
-        out.push(b',');
-        field(&self.url, out);
-        for value in [self.latency, self.idle, self.connect] {
-            out.push(b',');
-            number(value, out);
-        }
-        out.push(b'\n');
-    }
-}
-
-/// Appends a text, quoted if necessary.
-fn field(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
-    if !bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
-        out.extend_from_slice(bytes);
-        return;
-    }
-    out.push(b'"');
-    for byte in bytes {
-        if *byte == b'"' {
-            out.push(b'"');
-        }
-        out.push(*byte);
-    }
-    out.push(b'"');
-}
-
-/// Decimal digits.
-fn number(value: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]

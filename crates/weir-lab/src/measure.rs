@@ -21,14 +21,14 @@ pub use round_size::{offered, rate, resized, size};
 
 use crate::compare;
 use crate::engine::RateStep;
-use crate::protocol::{CaseOrder, PlannedRound, RoundSize, Rules, Schedule, Stage};
+use crate::protocol::{CaseOrder, PlannedRound, RoundSize, Rules, Schedule};
 use crate::record::Interval;
 use crate::report;
 use crate::results::{
     Event, EventKind, Folder, FolderError, RoundContext, Run, ServerRow, StoredRun, Summary,
 };
 use crate::threshold::Threshold;
-use case::{Progress, Remaining};
+use case::Progress;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,15 +91,15 @@ pub struct Measurement {
     settings: Settings,
     schedule: Schedule,
     cases: Vec<Progress>,
-    folder: Option<Folder>,
+    folder: Folder,
     current: Option<RoundContext>,
     interrupted: Option<String>,
 }
 
 impl Measurement {
-    /// Starts a run. Without a folder no file is written.
+    /// Starts a run that writes into `folder`.
     #[must_use]
-    pub fn new(settings: Settings, cases: Vec<Case>, folder: Option<Folder>) -> Self {
+    pub fn new(settings: Settings, cases: Vec<Case>, folder: Folder) -> Self {
         let schedule = Schedule::new(settings.case_order, settings.seed);
         let cases = cases.into_iter().map(|case| Progress::new(case, &settings.method)).collect();
         Self { settings, schedule, cases, folder, current: None, interrupted: None }
@@ -152,12 +152,7 @@ impl Measurement {
         current.warm_up = second.second < cut(&self.settings.method);
         progress.second(second, current.warm_up);
         let case = &progress.case;
-        match &mut self.folder {
-            Some(folder) => {
-                folder.second(current, &case.cell.name, second, &case.labels, &case.transactions)
-            }
-            None => Ok(()),
-        }
+        self.folder.second(current, &case.cell.name, second, &case.labels, &case.transactions)
     }
 
     /// Adds the observed figures of server, host and gauges in the current round. The `time` of the
@@ -170,9 +165,7 @@ impl Measurement {
         self.cases[current.cell].observe(&rows, cut(&self.settings.method));
         for mut row in rows {
             row.time += current.start;
-            if let Some(folder) = &mut self.folder {
-                folder.server_row(&row)?;
-            }
+            self.folder.server_row(&row)?;
         }
         Ok(())
     }
@@ -198,14 +191,12 @@ impl Measurement {
         let progress = &mut self.cases[current.cell];
         progress.end(conditions, method);
         let case = &progress.case;
-        if let Some(folder) = &mut self.folder {
-            folder.end_round(&case.cell.name, &case.labels)?;
-        }
-        let end = current.start + progress.last_length();
+        self.folder.end_round(&case.cell.name, &case.labels)?;
+        let end = current.start + progress.seconds;
         let decided =
             progress.outcome().map(|outcome| (outcome.reason.clone(), case.cell.name.clone()));
         let stopped = progress.next_round().is_none();
-        for (at, text) in progress.take_failures(current.start) {
+        for (at, text) in progress.failures(current.start) {
             self.event(at, Some(current.cell), EventKind::Error, text)?;
         }
         match decided {
@@ -251,39 +242,33 @@ impl Measurement {
         kind: EventKind,
         text: String,
     ) -> Result<(), FolderError> {
-        match &mut self.folder {
-            Some(folder) => folder.event(&Event { time, cell, kind, text }),
-            None => Ok(()),
-        }
+        self.folder.event(&Event { time, cell, kind, text })
     }
 
-    /// Ends the run: determines the verdict of every case, compares with `baseline` (a folder and
-    /// the margin), and writes summary and report. Returns the summary and the folder.
+    /// Ends the run: determines the verdict of every case, compares with the folder of a
+    /// `baseline`, and writes summary and report. Returns the summary and the folder.
     ///
     /// # Errors
     /// The baseline cannot be read, or the folder not be written.
     pub fn finish(
         self,
         run: &Run,
-        baseline: Option<(&Path, f64)>,
-    ) -> Result<(Summary, Option<PathBuf>), FolderError> {
+        baseline: Option<&Path>,
+    ) -> Result<(Summary, PathBuf), FolderError> {
         let settings = &self.settings;
         let mut summary =
             Summary { name: run.name.clone(), interrupted: self.interrupted, ..Summary::default() };
         summary.cells = self.cases.into_iter().map(|case| case.cell(settings)).collect();
         summary.conclude();
-        if let Some((before, margin)) = baseline {
+        if let Some(before) = baseline {
             let before = StoredRun::read(before)?;
-            let path = self.folder.as_ref().map(|folder| folder.path().to_owned());
-            let path = path.unwrap_or_else(|| PathBuf::from("this run"));
+            let path = self.folder.path().to_owned();
             let after = StoredRun { path, run: run.clone(), summary: summary.clone() };
-            summary.comparison = Some(compare::runs(&before, &after, margin));
+            summary.comparison = Some(compare::runs(&before, &after, compare::MARGIN));
             summary.conclude();
         }
-        let path = self.folder.map(|folder| folder.finish(run, &summary)).transpose()?;
-        if let Some(path) = &path {
-            report::write(path)?;
-        }
+        let path = self.folder.finish(run, &summary)?;
+        report::write(&path)?;
         Ok((summary, path))
     }
 }
@@ -293,21 +278,6 @@ fn cut(method: &Method) -> u64 {
     match method {
         Method::Fixed { cut } => cut.as_secs(),
         Method::Once | Method::Stabilise(_) => 0,
-    }
-}
-
-/// The only round of a run without protocol.
-fn only(size: RoundSize) -> PlannedRound {
-    PlannedRound { number: 1, size, stage: Stage::Recording }
-}
-
-impl Remaining {
-    /// The rounds of a case at the start.
-    fn new(method: &Method, size: RoundSize) -> Self {
-        match method {
-            Method::Once | Method::Fixed { .. } => Self::Single(Some(only(size))),
-            Method::Stabilise(rules) => Self::stabilise(rules.clone(), size),
-        }
     }
 }
 

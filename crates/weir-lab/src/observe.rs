@@ -24,8 +24,10 @@ use std::time::Instant;
 pub struct Observer {
     processes: Vec<(String, Processes)>,
     host: Option<Host>,
-    gauges: Option<Gauges>,
-    pauses: Option<GcLog>,
+    /// Gauges of a metrics page.
+    pub gauges: Option<Gauges>,
+    /// Log with the pauses of a JVM.
+    pub pauses: Option<GcLog>,
 }
 
 impl Observer {
@@ -38,16 +40,6 @@ impl Observer {
     /// later child processes are not added.
     pub fn add_processes(&mut self, name: &str, pids: &[i32]) {
         self.processes.push((name.to_owned(), Processes::new(pids)));
-    }
-
-    /// Sets the gauges of a metrics page.
-    pub fn set_gauges(&mut self, gauges: Gauges) {
-        self.gauges = Some(gauges);
-    }
-
-    /// Sets the log with the pauses of a JVM, read from now on.
-    pub fn set_pauses(&mut self, log: GcLog) {
-        self.pauses = Some(log);
     }
 
     /// Takes a sample. `time` is the time of the rows, in seconds since the start of the run. The
@@ -65,19 +57,13 @@ impl Observer {
         }
         // The rows of an unavailable page are missing.
         for (name, value) in self.gauges.as_ref().and_then(Gauges::scrape).unwrap_or_default() {
-            rows.push(ServerRow {
-                time,
-                subject: name,
-                gauge: Some(value),
-                ..ServerRow::default()
-            });
+            rows.push(ServerRow::gauge(time, name, value));
         }
         if let Some(log) = &mut self.pauses {
             // Pauses are unknown once the log is unreadable.
             let pauses = log.read().unwrap_or_default();
             let paused: f64 = pauses.iter().map(|pause| pause.length.as_secs_f64() * 1e3).sum();
-            let subject = crate::measure::PAUSES.to_owned();
-            rows.push(ServerRow { time, subject, gauge: Some(paused), ..ServerRow::default() });
+            rows.push(ServerRow::gauge(time, crate::measure::PAUSES.to_owned(), paused));
         }
         rows
     }

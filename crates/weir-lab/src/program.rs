@@ -11,19 +11,25 @@ mod request;
 mod scope;
 mod text;
 
-pub use check::{Check, CheckKind, Comparison, Field, Response, SizeOperator, StatusSet};
+pub(crate) use check::reason_of;
+pub use check::{
+    Check, CheckKind, Comparison, Field, JsonCheck, Response, SizeOperator, StatusSet, TextCheck,
+};
 pub use extract::{DerivedVariable, Extraction, Extractor};
 pub use load::{ArrivalRate, Executor, FindMax, Stage, Users};
-pub use request::{Body, Origin, Part, Redirects, Request, Timeouts, Url, UrlError, target};
+pub use request::{
+    Body, Origin, Part, PartContent, Redirects, Request, Timeouts, Url, UrlError, target,
+};
 pub use scope::{Scope, State, Values};
 pub use text::{Function, Text, TextPart};
 
+use regex::bytes::Regex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Index into [`Program::labels`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(pub u32);
 
 /// Index into [`Program::variables`].
@@ -184,32 +190,36 @@ pub enum LoopCount {
     Count(Text),
 }
 
-/// Length of a pause in milliseconds, evaluated each time; 0 for an invalid number.
+/// Length of a pause in milliseconds, evaluated each time: a constant and a random part. An invalid
+/// number is 0, and a negative length is no pause.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Pause {
-    /// Constant.
-    Constant(Text),
-    /// Uniform from `offset` to `offset` + `range`.
-    Uniform {
-        /// Minimum.
-        offset: Text,
-        /// Range.
-        range: Text,
-    },
-    /// Normal around `offset` with this standard deviation, at least 0.
-    Gaussian {
-        /// Mean.
-        offset: Text,
-        /// Standard deviation.
-        deviation: Text,
-    },
-    /// `offset` plus a Poisson distributed part.
-    Poisson {
-        /// Minimum.
-        offset: Text,
-        /// Mean of the Poisson distributed part.
-        mean: Text,
-    },
+pub struct Pause {
+    /// The constant part.
+    pub offset: Text,
+    /// Distribution of the random part.
+    pub distribution: Distribution,
+    /// Parameter of the distribution.
+    pub spread: Text,
+}
+
+/// Distribution of the random part of a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// No random part.
+    None,
+    /// Uniform from 0 to the spread.
+    Uniform,
+    /// Normal around 0; the spread is the standard deviation.
+    Normal,
+    /// Poisson; the spread is the mean.
+    Poisson,
+}
+
+impl Pause {
+    /// A pause without a random part.
+    pub fn constant(offset: Text) -> Self {
+        Self { offset, distribution: Distribution::None, spread: Text::default() }
+    }
 }
 
 /// Scope of the rate of [`Step::Throughput`] (JMeter's `calcMode`).
@@ -323,6 +333,12 @@ impl Program {
         })
     }
 
+    /// Adds a counter.
+    pub(crate) fn add_counter(&mut self, counter: Counter) -> CounterId {
+        self.counters.push(counter);
+        CounterId(u32::try_from(self.counters.len() - 1).unwrap_or(u32::MAX))
+    }
+
     /// The label of this name; added if missing.
     pub fn label(&mut self, name: &str) -> Label {
         Label(index_of(&mut self.labels, name))
@@ -372,6 +388,15 @@ fn retarget(steps: &mut [Step], from: &Origin, to: &Origin) {
             retarget(steps, from, to);
         }
     }
+}
+
+/// Compiles a regular expression; an error is one line.
+pub(crate) fn parse_regex(pattern: &str) -> Result<Regex, String> {
+    Regex::new(pattern).map_err(|error| {
+        let error = error.to_string();
+        let reason = error.lines().last().unwrap_or_default().trim();
+        reason.trim_start_matches("error: ").to_owned()
+    })
 }
 
 /// Index of `name` in `names`; added if missing.

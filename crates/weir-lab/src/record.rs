@@ -67,8 +67,6 @@ pub struct Tally {
     pub response: Option<Histogram<u64>>,
     /// Sum of service times, nanoseconds.
     pub service_sum: u128,
-    /// Sum of squares of service times, microseconds².
-    pub service_squares: u128,
     /// Sum of the times to the first byte of the response, in nanoseconds.
     pub latency_sum: u128,
     /// Connections opened.
@@ -145,29 +143,27 @@ impl Interval {
     /// Adds the figures of other loops in the same second, or of another second. Gauges such as
     /// samples in flight are added with `same_second` and replaced otherwise.
     pub fn add(&mut self, other: &Self, same_second: bool) {
-        while self.labels.len() < other.labels.len() {
-            self.labels.push(Tally::new(false));
-        }
+        let labels = self.labels.len().max(other.labels.len());
+        self.labels.resize_with(labels, || Tally::new(false));
         for (mine, others) in self.labels.iter_mut().zip(&other.labels) {
             mine.add(others);
         }
         self.offered += other.offered;
         self.dropped += other.dropped;
-        add_optional(&mut self.send_lag, other.send_lag.as_ref());
+        if let Some(lag) = &other.send_lag {
+            add(self.send_lag.get_or_insert_with(histogram), lag);
+        }
         if same_second {
             self.in_flight += other.in_flight;
             self.users += other.users;
+            self.stalled = self.stalled.max(other.stalled);
         } else {
             self.in_flight = other.in_flight;
             self.users = other.users;
+            self.stalled += other.stalled;
         }
         self.generator_cpu += other.generator_cpu;
         self.busiest_loop = self.busiest_loop.max(other.busiest_loop);
-        self.stalled = if same_second {
-            self.stalled.max(other.stalled)
-        } else {
-            self.stalled + other.stalled
-        };
         for error in &other.first_errors {
             let same = |known: &&FirstError| (known.label, known.kind) == (error.label, error.kind);
             if self.first_errors.iter().filter(same).count() < MAX_FIRST_ERRORS {
@@ -204,7 +200,6 @@ impl Tally {
             service: histogram(),
             response: open.then(histogram),
             service_sum: 0,
-            service_squares: 0,
             latency_sum: 0,
             connects: 0,
             connect_sum: 0,
@@ -244,7 +239,6 @@ impl Tally {
         }
         add(&mut self.service, &other.service);
         self.service_sum += other.service_sum;
-        self.service_squares += other.service_squares;
         self.latency_sum += other.latency_sum;
         self.connects += other.connects;
         self.connect_sum += other.connect_sum;
@@ -265,12 +259,6 @@ fn add(mine: &mut Histogram<u64>, other: &Histogram<u64>) {
     // Both have the same digits, and the target grows: no value is out of range.
     let added = mine.add(other);
     debug_assert!(added.is_ok(), "histograms of the same kind");
-}
-
-fn add_optional(mine: &mut Option<Histogram<u64>>, other: Option<&Histogram<u64>>) {
-    if let Some(other) = other {
-        add(mine.get_or_insert_with(histogram), other);
-    }
 }
 
 /// An empty histogram of nanoseconds, which grows with its largest time.

@@ -32,12 +32,13 @@ pub mod table;
 mod total;
 
 pub use comparison::{CellComparison, Comparison, Judgement, TimeRatio};
+pub(crate) use effects::{Levels, levels};
 pub use event::{Event, EventKind};
 pub use folder::{Folder, FolderError, StoredRun};
 pub use published::Published;
 pub use run::{Host, Run};
 pub use series::RoundContext;
-pub use server::{ServerRow, server_rows};
+pub use server::ServerRow;
 pub use summary::{
     CaseAttributes, Cell, Factor, FactorEffects, Failure, Generator, Open, RoundFigures, Server,
     Summary,

@@ -38,8 +38,8 @@ pub struct Options {
     pub run: Run,
     /// Short rounds: PASS becomes QUICK.
     pub quick: bool,
-    /// Baseline run, and margin.
-    pub baseline: Option<(PathBuf, f64)>,
+    /// Folder of the baseline run.
+    pub baseline: Option<PathBuf>,
     /// Loops of the engine; 0 is half of the cores.
     pub loops: u32,
     /// Seed of random numbers.
@@ -96,7 +96,7 @@ pub fn run(
     options: &Options,
     control: &Control,
     watch: &mut dyn FnMut(&Step<'_>),
-) -> Result<(Summary, Option<PathBuf>), RunError> {
+) -> Result<(Summary, PathBuf), RunError> {
     for (path, text) in &scenario.files {
         write_file(path, text)?;
     }
@@ -108,11 +108,11 @@ pub fn run(
         thresholds: scenario.thresholds.clone(),
         quick: options.quick,
     };
-    let measurement = Measurement::new(settings, cases(&scenario.cells), Some(folder));
+    let measurement = Measurement::new(settings, cases(&scenario.cells), folder);
     let servers_folder = options.folder.join("servers");
     let Ok((base, _)) = Origin::parse(&scenario.target.base) else {
         // The URL was checked when the scenario was read.
-        return Ok((Summary::default(), None));
+        return Ok((Summary::default(), options.folder.clone()));
     };
     let mut runner = Runner {
         scenario,
@@ -139,20 +139,14 @@ pub fn run(
     runner.backends.stop();
     let Runner { measurement, .. } = runner;
     let run = Run { ended: now_text(), ..options.run.clone() };
-    let baseline = options.baseline.as_ref().map(|(path, margin)| (path.as_path(), *margin));
-    Ok(measurement.finish(&run, baseline)?)
+    Ok(measurement.finish(&run, options.baseline.as_deref())?)
 }
 
 /// Cases of the measurement; cells with the same values of the matrix form a block.
 fn cases(cells: &[Cell]) -> Vec<Case> {
-    let mut block = 0;
-    let mut before: Option<&Cell> = None;
-    let mut cases = Vec::new();
-    for cell in cells {
-        if before.is_some_and(|before| before.values != cell.values) {
-            block += 1;
-        }
-        before = Some(cell);
+    let blocks = cells.chunk_by(|before, cell| before.values == cell.values).enumerate();
+    let cells = blocks.flat_map(|(block, cells)| cells.iter().map(move |cell| (block, cell)));
+    let case = |(block, cell): (usize, &Cell)| {
         let factor =
             |(name, value): &(String, String)| Factor { name: name.clone(), value: value.clone() };
         let mut case = Case::new(&cell.name(), &cell.program);
@@ -161,9 +155,9 @@ fn cases(cells: &[Cell]) -> Vec<Case> {
         case.cell.attributes = cell.attributes.clone();
         case.cell.attributes.users = cell.attributes.users.or_else(|| cell.program.users());
         case.block = block;
-        cases.push(case);
-    }
-    cases
+        case
+    };
+    cells.map(case).collect()
 }
 
 impl Runner<'_> {
@@ -261,10 +255,8 @@ impl Runner<'_> {
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), FolderError> {
-    let written = match path.parent() {
-        Some(folder) => std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, text)),
-        None => std::fs::write(path, text),
-    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, text));
     written.map_err(|source| FolderError::File { path: path.to_owned(), source })
 }
 

@@ -33,12 +33,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` lies inside, ends included.
-    #[must_use]
-    pub fn contains(self, value: f64) -> bool {
-        self.low <= value && value <= self.high
-    }
-
     /// Whether the entire interval lies between `low` and `high`.
     #[must_use]
     pub fn within(self, low: f64, high: f64) -> bool {

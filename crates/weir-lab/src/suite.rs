@@ -1,6 +1,5 @@
 //! Suites: published tests as scenarios, with the configurations of their examples.
 
-use crate::scenario::Level;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,17 +80,6 @@ impl Suite {
         Self::ALL.into_iter().find(|suite| suite.name == name)
     }
 
-    /// Approximate duration.
-    #[must_use]
-    pub fn length(&self, level: Level) -> &'static str {
-        let [quick, usual, full] = self.lengths;
-        match level {
-            Level::Quick => quick,
-            Level::Usual => usual,
-            Level::Full => full,
-        }
-    }
-
     /// Writes scenario and files into a folder. Returns the path of the scenario.
     ///
     /// # Errors
@@ -115,7 +103,7 @@ const MARTINI: &[(&str, &[u8])] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::{Level, Overrides, load};
 
     /// Cells of a suite at each level, by name.
     fn cells(suite: Suite, over: &Overrides) -> Vec<String> {

@@ -6,37 +6,39 @@ use crate::jtl::Row;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Columns of the Summary Report.
-pub const SUMMARY: [&str; 11] = [
-    "Label",
-    "# Samples",
-    "Average",
-    "Min",
-    "Max",
-    "Std. Dev.",
-    "Error %",
-    "Throughput",
-    "Received KB/sec",
-    "Sent KB/sec",
-    "Avg. Bytes",
+/// A column: the report that has it if the other one has not, its name, and its value for figures
+/// over a number of seconds.
+type Column = (Option<Report>, &'static str, fn(&LabelFigures, f64) -> String);
+
+/// Columns of both reports, in order.
+const COLUMNS: [Column; 15] = [
+    (None, "Label", |figures, _| figures.label.clone()),
+    (None, "# Samples", |figures, _| figures.samples.to_string()),
+    (None, "Average", |figures, _| integer(figures.service.mean)),
+    (Some(Report::Aggregate), "Median", |figures, _| integer(figures.service.p50)),
+    (Some(Report::Aggregate), "90% Line", |figures, _| integer(figures.service.p90)),
+    (Some(Report::Aggregate), "95% Line", |figures, _| integer(figures.service.p95)),
+    (Some(Report::Aggregate), "99% Line", |figures, _| integer(figures.service.p99)),
+    (None, "Min", |figures, _| integer(figures.service.min)),
+    (None, "Max", |figures, _| integer(figures.service.max)),
+    (Some(Report::Summary), "Std. Dev.", |figures, _| format!("{:.2}", figures.service.deviation)),
+    (None, "Error %", |figures, _| format!("{:.3}%", 100.0 * figures.error_share())),
+    (None, "Throughput", |figures, _| format!("{:.5}", figures.throughput)),
+    (None, "Received KB/sec", |figures, seconds| rate(figures.received, seconds)),
+    (None, "Sent KB/sec", |figures, seconds| rate(figures.sent, seconds)),
+    (Some(Report::Summary), "Avg. Bytes", |figures, _| {
+        format!("{:.1}", figures.received as f64 / figures.samples.max(1) as f64)
+    }),
 ];
 
-/// Columns of the Aggregate Report.
-pub const AGGREGATE: [&str; 13] = [
-    "Label",
-    "# Samples",
-    "Average",
-    "Median",
-    "90% Line",
-    "95% Line",
-    "99% Line",
-    "Min",
-    "Max",
-    "Error %",
-    "Throughput",
-    "Received KB/sec",
-    "Sent KB/sec",
-];
+fn integer(ms: f64) -> String {
+    (ms as u64).to_string()
+}
+
+fn rate(bytes: u64, seconds: f64) -> String {
+    let seconds = if seconds > 0.0 { seconds } else { f64::INFINITY };
+    format!("{:.2}", bytes as f64 / 1024.0 / seconds)
+}
 
 /// Largest number of labels; samples of further labels count only in the total.
 const MAX_LABELS: usize = 10_000;
@@ -51,42 +53,19 @@ pub enum Report {
 }
 
 impl Report {
-    /// Its columns.
-    pub fn columns(self) -> &'static [&'static str] {
-        match self {
-            Self::Summary => &SUMMARY,
-            Self::Aggregate => &AGGREGATE,
-        }
+    fn of_report(self) -> impl Iterator<Item = Column> {
+        COLUMNS.into_iter().filter(move |(only, ..)| only.is_none_or(|report| report == self))
+    }
+
+    /// Names of its columns.
+    pub fn columns(self) -> Vec<&'static str> {
+        self.of_report().map(|(_, name, _)| name).collect()
     }
 
     /// The row of a label with samples of `window` seconds, as JMeter prints its figures. Times are
     /// integer milliseconds.
     pub fn row(self, figures: &LabelFigures, window: f64) -> Vec<String> {
-        let integer = |ms: f64| (ms as u64).to_string();
-        let rate = |bytes: u64| {
-            let seconds = if window > 0.0 { window } else { f64::INFINITY };
-            format!("{:.2}", bytes as f64 / 1024.0 / seconds)
-        };
-        let times = &figures.service;
-        let range = [times.min, times.max].map(integer);
-        let error = format!("{:.3}%", 100.0 * figures.error_share());
-        let throughput = format!("{:.5}", figures.throughput);
-        let (received, sent) = (rate(figures.received), rate(figures.sent));
-        let mut row = vec![figures.label.clone(), figures.samples.to_string(), integer(times.mean)];
-        match self {
-            Self::Summary => {
-                let bytes = figures.received as f64 / figures.samples.max(1) as f64;
-                row.extend(range);
-                row.push(format!("{:.2}", times.deviation));
-                row.extend([error, throughput, received, sent, format!("{bytes:.1}")]);
-            }
-            Self::Aggregate => {
-                row.extend([times.p50, times.p90, times.p95, times.p99].map(integer));
-                row.extend(range);
-                row.extend([error, throughput, received, sent]);
-            }
-        }
-        row
+        self.of_report().map(|(_, _, value)| value(figures, window)).collect()
     }
 
     /// Writes rows as CSV, like JMeter.

@@ -41,22 +41,17 @@ pub struct ThresholdResult {
     pub about_errors: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Metric {
     ErrorRate,
     Errors,
     Rate,
     Samples,
-    Time { service: bool, of: Statistic },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Statistic {
-    Mean,
-    Min,
-    Max,
-    /// From 0 to 100.
-    Percentile(f64),
+    /// A figure of [`Times`] by its name.
+    Time {
+        service: bool,
+        name: String,
+    },
 }
 
 type Operator = fn(&f64, &f64) -> bool;
@@ -143,22 +138,13 @@ impl Metric {
                     Some(name) => (true, name),
                     None => (false, name),
                 };
-                let of = match name {
-                    "mean" => Statistic::Mean,
-                    "min" => Statistic::Min,
-                    "max" => Statistic::Max,
-                    _ => {
-                        let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
-                        let known = Times::PERCENTILES.iter().any(|(_, known)| *known == percent);
-                        known.then_some(Statistic::Percentile(percent))?
-                    }
-                };
-                Self::Time { service, of }
+                Times::default().named(name)?;
+                Self::Time { service, name: name.to_owned() }
             }
         })
     }
 
-    fn value(self, text: &str) -> Result<f64, ThresholdError> {
+    fn value(&self, text: &str) -> Result<f64, ThresholdError> {
         let number = |text: &str| {
             text.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)
         };
@@ -179,26 +165,19 @@ impl Metric {
         value.ok_or_else(|| ThresholdError::Value(text.to_owned(), expected))
     }
 
-    fn of(self, figures: &LabelFigures) -> Option<f64> {
+    fn of(&self, figures: &LabelFigures) -> Option<f64> {
         (figures.samples > 0).then_some(())?;
         Some(match self {
-            Self::ErrorRate => figures.failed() as f64 / figures.samples as f64,
+            Self::ErrorRate => figures.error_share(),
             Self::Errors => figures.failed() as f64,
             Self::Samples => figures.samples as f64,
             Self::Rate => figures.throughput,
-            Self::Time { service, of } => {
-                let times = if service { &figures.service } else { &figures.response };
-                match of {
-                    Statistic::Mean => times.mean,
-                    Statistic::Min => times.min,
-                    Statistic::Max => times.max,
-                    Statistic::Percentile(percent) => times.percentile(percent)?,
-                }
-            }
+            Self::Time { service: true, name } => figures.service.named(name)?,
+            Self::Time { service: false, name } => figures.response.named(name)?,
         })
     }
 
-    fn show(self, value: f64) -> String {
+    fn show(&self, value: f64) -> String {
         match self {
             Self::ErrorRate => format!("{:.3} %", 100.0 * value),
             Self::Errors | Self::Samples => format!("{value}"),

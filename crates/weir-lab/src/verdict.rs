@@ -4,7 +4,7 @@ use crate::threshold::ThresholdResult;
 use crate::validity::Violation;
 use serde::{Deserialize, Serialize};
 
-/// The verdict.
+/// The verdict. The worst one of several is the largest.
 #[derive(
     Clone,
     Copy,
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
     Default,
     PartialEq,
     Eq,
+    PartialOrd,
+    Ord,
     Serialize,
     Deserialize,
     strum::Display,
@@ -96,12 +98,6 @@ pub fn judge(input: &VerdictInput<'_>) -> (Verdict, Vec<String>) {
     (if input.quick { Verdict::Quick } else { Verdict::Pass }, Vec::new())
 }
 
-/// The worst of several verdicts, for a run with several cases.
-#[must_use]
-pub fn worst(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
-    verdicts.into_iter().max_by_key(|verdict| *verdict as u8).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,8 +140,7 @@ mod tests {
         use Verdict::{Fail, Invalid, Pass, Quick, Regression, Unstable};
         let codes = [Pass, Quick, Fail, Invalid, Unstable, Regression].map(Verdict::exit_code);
         assert_eq!(codes, [0, 0, 1, 3, 4, 5]);
-        assert_eq!(worst([Pass, Unstable, Fail]), Unstable);
-        assert_eq!(worst([]), Pass);
+        assert_eq!([Pass, Unstable, Fail].into_iter().max(), Some(Unstable));
     }
 
     #[test]

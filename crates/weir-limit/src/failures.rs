@@ -7,7 +7,7 @@
 use super::gcra::Gcra;
 use super::keys::{Key, Slot, lock};
 use super::registry::{LimitCounter, LimitName, Limiter};
-use super::{Moment, seconds_up};
+use super::{LimitPlan, Moment, seconds_up};
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_config::Rate;
@@ -34,23 +34,28 @@ impl Failures {
     pub(super) fn number(&self) -> u32 {
         self.counter.number
     }
+}
 
-    fn slot(&self, address: IpAddr) -> Slot {
-        Slot { limit: self.counter.number, key: Key::address(address) }
-    }
-
-    /// Whether a credential from this address may be verified; otherwise the seconds until then.
-    pub(super) fn peek(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
-        let slot = self.slot(address);
-        let peeked = limiter.buckets.peek(&slot, &self.counter.overflow, self.gcra, now.nanos);
+impl LimitPlan {
+    /// Whether a credential from this address may be verified, which costs something.
+    ///
+    /// # Errors
+    /// Too many have failed; the seconds until another may be tried, at least 1.
+    pub fn may_authenticate(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let Some(Failures { gcra, counter }) = &self.failures else { return Ok(()) };
+        let slot = Slot { limit: counter.number, key: Key::address(address) };
+        let peeked = self.limiter.buckets.peek(&slot, &counter.overflow, *gcra, now.nanos);
         peeked.map(|_| ()).map_err(seconds_up)
     }
 
-    /// Counts a failure; beyond the limit, the seconds until the next may be tried.
-    pub(super) fn count(&self, limiter: &Limiter, address: IpAddr, now: Moment) -> Result<(), u64> {
-        let slot = self.slot(address);
-        let (admitted, _) =
-            limiter.buckets.admit(&slot, &self.counter.overflow, self.gcra, now.nanos);
-        admitted.map(|_| ()).map_err(seconds_up)
+    /// Counts a failed authentication from this address.
+    ///
+    /// # Errors
+    /// Too many have failed; the seconds until another may be tried, at least 1.
+    pub fn authentication_failed(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
+        let Some(Failures { gcra, counter }) = &self.failures else { return Ok(()) };
+        let slot = Slot { limit: counter.number, key: Key::address(address) };
+        let (counted, _) = self.limiter.buckets.admit(&slot, &counter.overflow, *gcra, now.nanos);
+        counted.map(|_| ()).map_err(seconds_up)
     }
 }

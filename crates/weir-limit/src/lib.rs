@@ -121,6 +121,16 @@ pub struct LimitStatus {
     pub retry_after: Option<u64>,
 }
 
+impl LimitStatus {
+    /// A rejection for `problem` if the status has a time for a retry.
+    fn verdict(self, problem: Problem) -> Result<Self, LimitRejection> {
+        match self.retry_after {
+            None => Ok(self),
+            Some(_) => Err(LimitRejection { problem, limit_status: self }),
+        }
+    }
+}
+
 /// The request is beyond a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitRejection {
@@ -176,24 +186,6 @@ impl LimitPlan {
         plan.add_consumers(config, &mut registry, now);
         let routes = plan.add_routes(config, &mut registry, now);
         (plan, routes)
-    }
-
-    /// Whether a credential from this address may be verified, which costs something.
-    ///
-    /// # Errors
-    /// Too many have failed; the seconds until another may be tried, at least 1.
-    pub fn may_authenticate(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
-        let Some(failures) = &self.failures else { return Ok(()) };
-        failures.peek(&self.limiter, address, now)
-    }
-
-    /// Counts a failed authentication from this address.
-    ///
-    /// # Errors
-    /// Too many have failed; the seconds until another may be tried, at least 1.
-    pub fn authentication_failed(&self, address: IpAddr, now: Moment) -> Result<(), u64> {
-        let Some(failures) = &self.failures else { return Ok(()) };
-        failures.count(&self.limiter, address, now)
     }
 
     fn policy(&mut self, name: &str, quantity: u64) -> usize {
@@ -291,7 +283,7 @@ impl LimitPlan {
     /// and route, quota of the plan.
     pub fn admit(
         &self,
-        RouteLimits(limits): &RouteLimits,
+        limits: &RouteLimits,
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
@@ -303,7 +295,7 @@ impl LimitPlan {
     /// rejects; nothing is charged and no rejection counted.
     pub fn peek(
         &self,
-        RouteLimits(limits): &RouteLimits,
+        limits: &RouteLimits,
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
@@ -313,9 +305,10 @@ impl LimitPlan {
         (outcome, peeked.into_inner())
     }
 
+    #[inline]
     fn check(
         &self,
-        limits: &[RouteLimit],
+        RouteLimits(limits): &RouteLimits,
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
@@ -470,28 +463,19 @@ fn decide(
     policy: usize,
     outcome: Result<gcra::Level, u64>,
 ) -> Result<LimitStatus, LimitRejection> {
-    let window = gcra.depth().div_ceil(NANOS).max(1);
-    match outcome {
-        Ok(level) => Ok(LimitStatus {
-            policy,
-            remaining: level.remaining,
-            reset: level.full_in.div_ceil(NANOS),
-            window,
-            retry_after: None,
-        }),
-        Err(wait) => {
-            // It is rejected because `wait` is missing for one request: the rest takes the whole depth.
-            let full_in = gcra.full_after_rejection(wait);
-            let limit_status = LimitStatus {
-                policy,
-                remaining: 0,
-                reset: full_in.div_ceil(NANOS),
-                window,
-                retry_after: Some(wait.div_ceil(NANOS).max(1)),
-            };
-            Err(LimitRejection { problem: Problem::RateLimited, limit_status })
-        }
-    }
+    let (remaining, full_in) = match outcome {
+        Ok(level) => (level.remaining, level.full_in),
+        // It is rejected because `wait` is missing for one request: the rest takes the whole depth.
+        Err(wait) => (0, gcra.full_after_rejection(wait)),
+    };
+    let limit_status = LimitStatus {
+        policy,
+        remaining,
+        reset: full_in.div_ceil(NANOS),
+        window: gcra.depth().div_ceil(NANOS).max(1),
+        retry_after: outcome.err().map(seconds_up),
+    };
+    limit_status.verdict(Problem::RateLimited)
 }
 
 fn by_calendar_quota(
@@ -501,17 +485,14 @@ fn by_calendar_quota(
     now: Moment,
 ) -> Result<LimitStatus, LimitRejection> {
     let reset = window.ends_in(now.unix);
-    let limit_status = LimitStatus {
+    LimitStatus {
         policy,
         remaining: left.unwrap_or(0),
         reset,
         window: window.seconds(),
         retry_after: left.is_err().then_some(reset.max(1)),
-    };
-    match left {
-        Ok(_) => Ok(limit_status),
-        Err(()) => Err(LimitRejection { problem: Problem::QuotaExhausted, limit_status }),
     }
+    .verdict(Problem::QuotaExhausted)
 }
 
 fn by_rolling_quota(
@@ -521,17 +502,14 @@ fn by_rolling_quota(
     outcome: Result<rolling::Level, rolling::Level>,
 ) -> Result<LimitStatus, LimitRejection> {
     let (Ok(level) | Err(level)) = outcome;
-    let limit_status = LimitStatus {
+    LimitStatus {
         policy,
         remaining: calls.saturating_sub(level.used),
         reset: level.empty_in,
         window: rolling.seconds(),
         retry_after: outcome.is_err().then_some(level.free_in.max(1)),
-    };
-    match outcome {
-        Ok(_) => Ok(limit_status),
-        Err(_) => Err(LimitRejection { problem: Problem::QuotaExhausted, limit_status }),
     }
+    .verdict(Problem::QuotaExhausted)
 }
 
 /// Keeps the status with fewer requests left; of equal ones, the one that is full later.

@@ -118,24 +118,17 @@ impl Used {
     /// has reached. A counter more than a window ahead was left by a clock that has been set back
     /// since, and begins anew.
     pub(super) fn admit(&self, calls: u64, window: Window) -> Result<u64, ()> {
-        let mut seen = self.0.load(Ordering::Relaxed);
-        loop {
+        let counted = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let (start, count) = Self::in_window(seen, window);
-            if count >= calls {
-                return Err(());
-            }
-            let next = u64::from(start) << COUNT_BITS | (count + 1);
-            match self.0.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(calls - count - 1),
-                Err(other) => seen = other,
-            }
-        }
+            (count < calls).then_some(u64::from(start) << COUNT_BITS | (count + 1))
+        });
+        let (_, before) = Self::in_window(counted.map_err(|_| ())?, window);
+        Ok(calls - before - 1)
     }
 
     /// The result of [`Used::admit`] now; nothing is counted.
     pub(super) fn peek(&self, calls: u64, window: Window) -> Result<u64, ()> {
-        let count = self.in_force(window);
-        if count >= calls { Err(()) } else { Ok(calls - count - 1) }
+        calls.checked_sub(self.in_force(window) + 1).ok_or(())
     }
 
     /// Refunds a call that [`Used::admit`] counted with this window.
@@ -172,6 +165,19 @@ impl Used {
     pub(super) fn restore(&self, start: u64, count: u64) {
         let packed = (start / 60) << COUNT_BITS | count.min(COUNT_MASK);
         self.0.fetch_max(packed, Ordering::Relaxed);
+    }
+
+    /// Adds calls that were admitted elsewhere, unless there is a later window already.
+    pub(super) fn add(&self, start: u64, calls: u64) {
+        let start = start / 60;
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            let before = match (seen >> COUNT_BITS).cmp(&start) {
+                std::cmp::Ordering::Less => 0,
+                std::cmp::Ordering::Equal => seen & COUNT_MASK,
+                std::cmp::Ordering::Greater => return None,
+            };
+            Some(start << COUNT_BITS | before.saturating_add(calls).min(COUNT_MASK))
+        });
     }
 }
 
@@ -300,6 +306,18 @@ mod tests {
         used.restore(1440 * 60, 1);
         used.restore(0, 900);
         assert_eq!(used.admit(3, today), Err(()));
+    }
+
+    #[test]
+    fn calls_admitted_elsewhere_are_added() {
+        let used = Used::default();
+        used.add(1440 * 60, 2);
+        used.add(1440 * 60, 1);
+        assert_eq!(used.read(), (1440 * 60, 3));
+        used.add(0, 900);
+        assert_eq!(used.read(), (1440 * 60, 3));
+        used.add(2880 * 60, 1);
+        assert_eq!(used.read(), (2880 * 60, 1));
     }
 
     #[test]

@@ -133,20 +133,34 @@ impl Limiter {
     /// Restores the counts of an earlier run; a higher count is kept. All counts of a rolling quota
     /// must come in one call: those of one sub-window are added up.
     pub fn restore_quota_counts(&self, counts: &[QuotaCount]) {
+        self.merge_quota_counts(counts, Used::restore, Rolling::restore);
+    }
+
+    /// Adds calls that another process has admitted.
+    pub fn add_quota_counts(&self, counts: &[QuotaCount]) {
+        self.merge_quota_counts(counts, Used::add, Rolling::add);
+    }
+
+    fn merge_quota_counts(
+        &self,
+        counts: &[QuotaCount],
+        calendar: fn(&Used, u64, u64),
+        add: fn(&Rolling, &[(u64, u64)]),
+    ) {
         let mut registry = lock(&self.registry);
         let mut rolling: HashMap<_, Vec<(u64, u64)>> = HashMap::new();
         for count in counts {
             let name = (count.plan.clone(), count.consumer.clone());
             let Some(per) = count.rolling else {
                 let cell = registry.cells.entry(name).or_default();
-                cell.used.restore(count.window_start, count.calls);
+                calendar(&cell.used, count.window_start, count.calls);
                 continue;
             };
             rolling.entry((name, per)).or_default().push((count.window_start, count.calls));
         }
         for ((name, per), counts) in rolling {
             let fresh = || (per, Arc::new(Rolling::new(per)));
-            registry.rolling.entry(name).or_insert_with(fresh).1.restore(&counts);
+            add(&registry.rolling.entry(name).or_insert_with(fresh).1, &counts);
         }
     }
 }

@@ -118,14 +118,24 @@ impl Rolling {
     /// Restores earlier calls: their times in seconds since 1970, and how many. A higher count of a
     /// sub-window is kept.
     pub(super) fn restore(&self, counts: &[(u64, u64)]) {
-        let mut restored = Ring::empty(0);
-        restored.fill(self.step, counts.iter().copied());
+        self.merge(counts, u64::saturating_sub);
+    }
+
+    /// Adds calls that were admitted elsewhere: their times in seconds since 1970, and how many.
+    pub(super) fn add(&self, counts: &[(u64, u64)]) {
+        self.merge(counts, |calls, _| calls);
+    }
+
+    /// `more` says how many calls to add, from those given and those counted in their sub-window.
+    fn merge(&self, counts: &[(u64, u64)], more: impl Fn(u64, u64) -> u64) {
+        let mut other = Ring::empty(0);
+        other.fill(self.step, counts.iter().copied());
         let mut ring = lock(&self.ring);
-        let last = restored.at.max(ring.at);
+        let last = other.at.max(ring.at);
         ring.reach(last);
-        for (slot, calls) in restored.counted() {
+        for (slot, calls) in other.counted() {
             if slot.saturating_add(SUB_WINDOWS) >= ring.at {
-                let more = calls.saturating_sub(ring.calls[(slot % SLOTS) as usize]);
+                let more = more(calls, ring.calls[(slot % SLOTS) as usize]);
                 ring.count(slot, more);
             }
         }
@@ -340,6 +350,8 @@ mod tests {
         assert_eq!(day.level(9, NOW).used, 9);
         day.restore(&[(slot - 3 * DAY, 4)]);
         assert_eq!(day.level(9, NOW).used, 9);
+        day.add(&[(slot, 2), (slot - 3 * DAY, 4)]);
+        assert_eq!(day.level(99, NOW).used, 11);
     }
 
     #[test]

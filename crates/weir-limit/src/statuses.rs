@@ -11,7 +11,6 @@ use weir_config::config::Config;
 
 /// Current limit status. Rejections are counted since the start of weir.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Limits)]
 pub struct LimitStatuses {
     /// Consumers whose plan has limits.
     // In the order of the Config.
@@ -22,7 +21,6 @@ pub struct LimitStatuses {
 
 /// Limit status of a consumer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = ConsumerLimits)]
 pub struct PlanStatus {
     /// Name of the consumer.
     pub consumer: String,
@@ -45,7 +43,6 @@ pub struct PlanStatus {
 
 /// Status of a rate limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Rate)]
 pub struct RateStatus {
     /// Burst: requests admitted at once.
     pub burst: u64,
@@ -58,7 +55,6 @@ pub struct RateStatus {
 
 /// Status of a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Quota)]
 pub struct QuotaStatus {
     /// Calls permitted in a window.
     pub calls: u64,
@@ -78,7 +74,6 @@ pub struct QuotaStatus {
 
 /// A limit of an API or of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = RouteLimit)]
 pub struct RouteLimitStatus {
     /// Name of the API.
     pub api: String,

@@ -4,7 +4,6 @@
 //! price times a number of calls and a price for a KiB times a number of bytes (a 1024th has 10
 //! decimals) are exact: nothing is rounded until an invoice is totalled.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
@@ -139,19 +138,6 @@ impl FromStr for Amount {
         let units = whole.checked_mul(ONE).and_then(|units| units.checked_add(fraction));
         let units = units.ok_or(NoAmount::Size)?;
         Ok(Self(if negative { -units } else { units }))
-    }
-}
-
-/// Text: a number would lose digits.
-impl Serialize for Amount {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Amount {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

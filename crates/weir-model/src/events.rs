@@ -1,6 +1,6 @@
 //! CloudEvents: destinations and rules.
 
-use crate::{Choice, UpstreamId};
+use crate::{Outcome, UpstreamId};
 use std::time::Duration;
 
 /// Destination of events.
@@ -56,40 +56,9 @@ pub struct Trigger {
     /// Names of the APIs; empty: all.
     pub apis: Vec<String>,
     /// States at the end of a transaction; never empty.
-    pub states: Vec<EndState>,
+    pub states: Vec<Outcome>,
     /// The business key that the transaction must have, and its value.
     pub key: Option<(String, Option<String>)>,
     /// Destination of the event.
     pub sink: Sink,
-}
-
-/// State at the end of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndState {
-    /// Completed.
-    Completed,
-    /// Failed by rule.
-    Failed,
-    /// Without a complete response.
-    Interrupted,
-}
-
-impl EndState {
-    /// As written.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
-
-impl Choice for EndState {
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        (Self::Completed.name(), Self::Completed),
-        (Self::Failed.name(), Self::Failed),
-        (Self::Interrupted.name(), Self::Interrupted),
-    ];
 }

@@ -4,8 +4,11 @@
 
 mod amount;
 mod annotations;
+pub mod bins;
+mod duration;
 pub mod events;
 mod metering;
+mod outcome;
 pub mod pool;
 mod rejection;
 mod replay;
@@ -14,7 +17,9 @@ mod text;
 
 pub use amount::{Amount, NoAmount};
 pub use annotations::{Annotation, Annotations};
+pub use duration::duration_in_words;
 pub use metering::Counts;
+pub use outcome::Outcome;
 pub use rejection::RejectionReason;
 pub use replay::{OnDone, ReplayOutcome, ReplayRequest};
 pub use text::{TransactionId, UnixMicros, UnixSeconds};
@@ -22,9 +27,3 @@ pub use text::{TransactionId, UnixMicros, UnixSeconds};
 /// Index of an upstream in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UpstreamId(pub usize);
-
-/// An enumeration whose values have words in the configuration.
-pub trait Choice: Copy + 'static {
-    /// Word and value, in the order of messages and the reference.
-    const CHOICES: &'static [(&'static str, Self)];
-}

@@ -1,6 +1,5 @@
 //! Process pools: sets of agents (processes) for `pool`.
 
-use crate::Choice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +34,10 @@ pub struct Pool {
 }
 
 /// Protocol of agents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString, strum::VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum AgentProtocol {
     /// FastCGI 1.0.
     FastCgi,
@@ -43,25 +45,6 @@ pub enum AgentProtocol {
     Http,
     /// CGI (RFC 3875): one process per request.
     Cgi,
-}
-
-impl AgentProtocol {
-    /// As written in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::FastCgi => "fastcgi",
-            Self::Http => "http",
-            Self::Cgi => "cgi",
-        }
-    }
-}
-
-impl Choice for AgentProtocol {
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        (Self::FastCgi.as_str(), Self::FastCgi),
-        (Self::Http.as_str(), Self::Http),
-        (Self::Cgi.as_str(), Self::Cgi),
-    ];
 }
 
 /// How agents are started.

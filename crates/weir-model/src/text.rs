@@ -1,5 +1,6 @@
 //! Ids and times as text.
 
+use crate::Amount;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -80,7 +81,7 @@ macro_rules! string_in_json {
     )*};
 }
 
-string_in_json!(TransactionId, UnixMicros, UnixSeconds);
+string_in_json!(Amount, TransactionId, UnixMicros, UnixSeconds);
 
 #[cfg(test)]
 mod tests {

@@ -21,11 +21,10 @@ impl Program {
         read: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, LoadError> {
         let mut loading = Loader { read, modules: Vec::new(), open: Vec::new() };
-        loading.module(entry).map_err(|message| LoadError::new(entry, 0, message))??;
+        loading.module(entry, &|message| LoadError::new(entry, 0, message))?;
         let modules = loading.modules;
         check_imports(&modules)?;
-        let mut exports = Vec::new();
-        collect_exports(&modules, 0, &mut exports);
+        let mut exports = all_exports(&modules, 0);
         exports.sort();
         exports.dedup();
         exports.retain(|name| name == "default" || is_method(name));
@@ -53,22 +52,19 @@ struct Loaded {
     numbers: Vec<usize>,
 }
 
-fn collect_exports(modules: &[Loaded], at: usize, out: &mut Vec<String>) {
-    let loaded = &modules[at];
-    out.extend(loaded.module.exports.iter().map(|(name, _)| name.clone()));
-    for again in loaded.module.exports_again() {
-        let mut theirs = Vec::new();
-        collect_exports(modules, loaded.numbers[again], &mut theirs);
-        out.extend(theirs.into_iter().filter(|name| name != "default"));
-    }
+/// The exports of a module, including those of other modules that it exports again.
+fn all_exports(modules: &[Loaded], at: usize) -> Vec<String> {
+    let Loaded { module, numbers, .. } = &modules[at];
+    let own = module.exports.iter().map(|(name, _)| name.clone());
+    let again = module.exports_again().flat_map(|import| all_exports(modules, numbers[import]));
+    own.chain(again.filter(|name| name != "default")).collect()
 }
 
 /// Checks that every imported name is exported.
 fn check_imports(modules: &[Loaded]) -> Result<(), LoadError> {
     for Loaded { name, module, numbers } in modules {
         for (at, number) in numbers.iter().enumerate() {
-            let mut theirs = Vec::new();
-            collect_exports(modules, *number, &mut theirs);
+            let theirs = all_exports(modules, *number);
             if let Some(missing) = module.picked(at).find(|name| !theirs.iter().any(|t| t == name))
             {
                 let import = &module.imports[at];
@@ -88,42 +84,39 @@ struct Loader<'r> {
 }
 
 impl Loader<'_> {
-    /// Loads a module unless it is loaded. The outer error is reported at the import.
-    fn module(&mut self, name: &str) -> Result<Result<usize, LoadError>, String> {
+    /// Loads a module unless it is loaded; `fault` is the error where its name is written.
+    fn module(
+        &mut self,
+        name: &str,
+        fault: &dyn Fn(String) -> LoadError,
+    ) -> Result<usize, LoadError> {
         if let Some(at) = self.modules.iter().position(|loaded| loaded.name == name) {
             if self.open.contains(&at) {
-                return Err("imports go in a circle".to_owned());
+                return Err(fault("imports go in a circle".to_owned()));
             }
-            return Ok(Ok(at));
+            return Ok(at);
         }
         if self.modules.len() == MAX_MODULES {
-            return Err(format!("a script has at most {MAX_MODULES} modules"));
+            return Err(fault(format!("a script has at most {MAX_MODULES} modules")));
         }
-        let text = (self.read)(name)?;
-        let module = match Module::parse(&text) {
-            Ok(module) => module,
-            Err(fault) => return Ok(Err(LoadError::new(name, fault.line, fault.message))),
-        };
+        let text = (self.read)(name).map_err(fault)?;
+        let module = Module::parse(&text)
+            .map_err(|malformed| LoadError::new(name, malformed.line, malformed.message))?;
+        let imports: Vec<_> =
+            module.imports.iter().map(|import| (import.specifier.clone(), import.line)).collect();
         let at = self.modules.len();
         self.modules.push(Loaded { name: name.to_owned(), module, numbers: Vec::new() });
         self.open.push(at);
-        for import in 0..self.modules[at].module.imports.len() {
-            let (specifier, line) = {
-                let import = &self.modules[at].module.imports[import];
-                (import.specifier.clone(), import.line)
+        for (specifier, line) in imports {
+            let fault = |why: String| {
+                LoadError::new(name, line, format!("cannot import `{specifier}`: {why}"))
             };
-            let loaded = resolve(name, &specifier).and_then(|path| self.module(&path));
-            match loaded {
-                Ok(Ok(number)) => self.modules[at].numbers.push(number),
-                Ok(Err(fault)) => return Ok(Err(fault)),
-                Err(why) => {
-                    let message = format!("cannot import `{specifier}`: {why}");
-                    return Ok(Err(LoadError::new(name, line, message)));
-                }
-            }
+            let path = resolve(name, &specifier).map_err(fault)?;
+            let number = self.module(&path, &fault)?;
+            self.modules[at].numbers.push(number);
         }
         self.open.pop();
-        Ok(Ok(at))
+        Ok(at)
     }
 }
 
@@ -187,11 +180,11 @@ mod tests {
     fn a_program_knows_what_answers_a_method() {
         let program = load(&[("a.js", "export const GET = () => 1; export function PUT() {}")]);
         let program = program.unwrap();
-        assert_eq!(program.exports(), ["GET", "PUT"]);
+        assert_eq!(program.exports, ["GET", "PUT"]);
         assert_eq!(program.export_for("HEAD"), Some(0));
         assert_eq!(program.export_for("PUT"), Some(1));
         assert_eq!(program.export_for("POST"), None);
         let again = [("a.js", "export * from './b.js'"), ("b.js", "export const GET = () => 1")];
-        assert_eq!(load(&again).unwrap().exports(), ["GET"]);
+        assert_eq!(load(&again).unwrap().exports, ["GET"]);
     }
 }

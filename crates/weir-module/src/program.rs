@@ -4,14 +4,16 @@ use std::time::Duration;
 
 /// A script with its imports.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Program {
     /// Name and function of each module; the first is the script.
-    pub(crate) modules: Vec<(String, String)>,
-    /// Names of the script's exports, sorted.
-    pub(crate) exports: Vec<String>,
-    /// The word `principal` occurs in its modules.
-    pub(crate) reads_principal: bool,
-    pub(crate) settings: Settings,
+    pub modules: Vec<(String, String)>,
+    /// Exports of the script: `default` and names of methods, sorted.
+    pub exports: Vec<String>,
+    /// Whether the script may read the principal: the word occurs in its modules.
+    pub reads_principal: bool,
+    /// Its settings.
+    pub settings: Settings,
 }
 
 /// Settings of a program.
@@ -62,32 +64,12 @@ impl LoadError {
 }
 
 impl Program {
-    /// Name and function of each module; the first is the script.
-    pub fn modules(&self) -> &[(String, String)] {
-        &self.modules
-    }
-
-    /// Its settings.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Exports of the script: `default` and names of methods.
-    pub fn exports(&self) -> &[String] {
-        &self.exports
-    }
-
     /// Index of the export for a method: of that name, for HEAD `GET`, otherwise `default`.
     pub fn export_for(&self, method: &str) -> Option<usize> {
         let find = |name: &str| self.exports.iter().position(|export| export == name);
         find(method)
             .or_else(|| if method == "HEAD" { find("GET") } else { None })
             .or_else(|| find("default"))
-    }
-
-    /// Whether the script may read the principal: the word occurs in its modules.
-    pub fn reads_principal(&self) -> bool {
-        self.reads_principal
     }
 
     /// Name of the script.

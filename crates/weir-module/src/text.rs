@@ -52,6 +52,10 @@ pub(crate) struct Malformed {
     pub(crate) message: String,
 }
 
+fn malformed<T>(line: usize, message: impl Into<String>) -> Result<T, Malformed> {
+    Err(Malformed { line, message: message.into() })
+}
+
 impl Module {
     /// Parses a module.
     pub(crate) fn parse(text: &str) -> Result<Self, Malformed> {
@@ -60,8 +64,7 @@ impl Module {
         let mut module = parser.out;
         module.exports.sort();
         if let Some(pair) = module.exports.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let message = format!("`{}` is exported twice", pair[0].0);
-            return Err(Malformed { line: 1, message });
+            return malformed(1, format!("`{}` is exported twice", pair[0].0));
         }
         Ok(module)
     }
@@ -153,8 +156,7 @@ impl<'t> Parser<'t> {
     }
 
     fn unexpected<T>(token: Token<'_>, what: &str) -> Result<T, Malformed> {
-        let message = format!("expected {what}, found `{}`", token.text);
-        Err(Malformed { line: token.line, message })
+        malformed(token.line, format!("expected {what}, found `{}`", token.text))
     }
 
     fn import(&mut self, start: Token<'t>) -> Result<(), Malformed> {
@@ -165,7 +167,7 @@ impl<'t> Parser<'t> {
                 "(" => "`import()` is not there: import at the top of the file",
                 _ => "`import.meta` is not there",
             };
-            return Err(Malformed { line: start.line, message: message.to_owned() });
+            return malformed(start.line, message);
         }
         self.copy(start.start);
         let mut names = Vec::new();
@@ -233,8 +235,7 @@ impl<'t> Parser<'t> {
             match (first.kind, first.text) {
                 (_, "}") => return Ok(pairs),
                 (_, ",") => continue,
-                (Kind::Word, _) => {}
-                (Kind::Text, _) => {}
+                (Kind::Word | Kind::Text, _) => {}
                 _ => return Self::unexpected(first, "a name or `}`"),
             }
             let name = first.text.trim_matches(['"', '\'']).to_owned();
@@ -373,8 +374,7 @@ impl<'t> Parser<'t> {
             let token = self.expect("a name")?;
             if name_follows {
                 if token.kind != Kind::Word {
-                    let message = "export names, not a pattern".to_owned();
-                    return Err(Malformed { line: token.line, message });
+                    return malformed(token.line, "export names, not a pattern");
                 }
                 self.out.exports.push((token.text.to_owned(), token.text.to_owned()));
                 name_follows = false;

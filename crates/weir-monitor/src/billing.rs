@@ -11,7 +11,7 @@ pub use invoice::{Invoice, Line, TierLine, Total};
 pub use period::{PeriodError, period};
 pub use price_list::{Rule, record_prices};
 
-use crate::{Group, Monitor, MonitorError, Usage, UsageError};
+use crate::{Group, Monitor, Usage, UsageError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -194,7 +194,8 @@ pub fn invoices(
 
 /// The prices with which a period is billed.
 fn rules(monitor: &Monitor, period: &Range<u64>) -> Result<BTreeMap<String, Rule>, BillingError> {
-    let found = monitor.prices(period).map_err(UsageError::Monitor)?;
+    let found =
+        monitor.query(|database| Ok::<_, UsageError>(price_list::in_period(database, period)?))?;
     let one = |(plan, (rule, others)): (String, (Rule, Vec<String>))| match others
         .into_iter()
         .find(|other| *other != rule.currency)
@@ -203,13 +204,4 @@ fn rules(monitor: &Monitor, period: &Range<u64>) -> Result<BTreeMap<String, Rule
         None => Ok((plan, rule)),
     };
     found.into_iter().map(one).collect()
-}
-
-impl Monitor {
-    fn prices(
-        &self,
-        period: &Range<u64>,
-    ) -> Result<BTreeMap<String, (Rule, Vec<String>)>, MonitorError> {
-        self.query(|database| Ok(price_list::in_period(database, period)?))
-    }
 }

@@ -1,6 +1,6 @@
 //! Buckets: adds the sums in memory to those in the database.
 
-use crate::sketch::{Sketch, Sums};
+use crate::sketch::Sketch;
 use crate::tally::{MINUTE, Series, SeriesSums, Sum, Tally};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -34,27 +34,6 @@ impl Table {
             Self::Bucket => "bucket",
             Self::Rebuilt => "rebuilt",
         }
-    }
-
-    fn select(self) -> String {
-        format!(
-            "SELECT calls, request_bytes, response_bytes, amount, latency FROM {}
-             WHERE step = ?1 AND start = ?2 AND series = ?3",
-            self.name()
-        )
-    }
-
-    fn upsert(self) -> String {
-        format!(
-            "INSERT INTO {} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)
-             ON CONFLICT DO UPDATE SET calls = ?4, request_bytes = ?5, response_bytes = ?6,
-             amount = ?7, latency = ?8, revision = revision + 1",
-            self.name()
-        )
-    }
-
-    fn select_day(self) -> String {
-        format!("SELECT series FROM {} WHERE step = 86400 AND start = ?1", self.name())
     }
 }
 
@@ -134,14 +113,23 @@ impl Writer {
         (step, start, series): (u64, u64, i64),
         sum: &Sum,
     ) -> rusqlite::Result<()> {
-        let mut read = database.prepare_cached(&self.table.select())?;
+        let table = self.table.name();
+        let mut read = database.prepare_cached(&format!(
+            "SELECT calls, request_bytes, response_bytes, amount, latency FROM {table}
+             WHERE step = ?1 AND start = ?2 AND series = ?3"
+        ))?;
         let before = read.query_row(params![step, start, series], read_sum).optional()?;
         let mut sum = std::borrow::Cow::Borrowed(sum);
         if let Some(before) = before {
             sum.to_mut().merge(&before);
         }
         let amount = (sum.amount != 0).then(|| sum.amount.to_string());
-        database.prepare_cached(&self.table.upsert())?.execute(params![
+        let mut write = database.prepare_cached(&format!(
+            "INSERT INTO {table} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)
+             ON CONFLICT DO UPDATE SET calls = ?4, request_bytes = ?5, response_bytes = ?6,
+             amount = ?7, latency = ?8, revision = revision + 1"
+        ))?;
+        write.execute(params![
             step,
             start,
             series,
@@ -190,7 +178,10 @@ impl Writer {
         limit: usize,
     ) -> rusqlite::Result<bool> {
         if !self.days.contains_key(&day) {
-            let mut read = database.prepare_cached(&self.table.select_day())?;
+            let table = self.table.name();
+            let mut read = database.prepare_cached(&format!(
+                "SELECT series FROM {table} WHERE step = 86400 AND start = ?1"
+            ))?;
             let known = read.query_map([day], |row| row.get(0))?.collect::<Result<_, _>>()?;
             if self.days.len() >= MAX_DAYS {
                 self.days.pop_first();
@@ -228,7 +219,7 @@ fn clamp(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// A sum of a row of [`Table::select`].
+/// A sum of a row that begins with calls, bytes, amount and latency.
 pub(crate) fn read_sum(row: &Row<'_>) -> rusqlite::Result<Sum> {
     Ok(Sum {
         calls: row.get(0)?,
@@ -243,12 +234,6 @@ pub(crate) fn read_sum(row: &Row<'_>) -> rusqlite::Result<Sum> {
 /// Units of a stored amount.
 pub(crate) fn amount(text: Option<&str>) -> i128 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-/// Adds a stored sketch.
-pub(crate) fn add_latency(sums: &mut Sums, bytes: &[u8]) {
-    // A damaged sketch is omitted.
-    let _ = sums.add_encoded(bytes);
 }
 
 /// Purges the oldest day of each length if it is before `kept`, the times of the lengths. At most one

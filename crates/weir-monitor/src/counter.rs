@@ -4,12 +4,13 @@ use crate::bucket::{self, MINUTE_RETENTION, Table, Writer};
 use crate::error::MonitorError;
 use crate::quota::{self, QuotaUse};
 use crate::tally::{Price, Tally};
-use rusqlite::{Connection, TransactionBehavior, params};
+use parking_lot::Mutex;
+use rusqlite::{Connection, params};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_journal::{Follower, Journal, Position, Reader, failpoint};
 use weir_model::Counts;
@@ -70,13 +71,11 @@ pub struct Statistics {
 }
 
 /// State shared by counter and readers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Shared {
-    settings: Mutex<Settings>,
-    counted: AtomicU64,
-    overflow: AtomicU64,
-    writes: AtomicU64,
-    restarts: AtomicU64,
+    pub(crate) settings: Mutex<Settings>,
+    /// Without the lag.
+    statistics: Mutex<Statistics>,
     /// Approximate time before which all is written, in microseconds since 1970.
     written_until: AtomicU64,
     /// Position up to which all is written in each lane; empty without a counter.
@@ -84,41 +83,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self {
-            settings: Mutex::new(settings),
-            counted: AtomicU64::default(),
-            overflow: AtomicU64::default(),
-            writes: AtomicU64::default(),
-            restarts: AtomicU64::default(),
-            written_until: AtomicU64::default(),
-            written: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn written(&self) -> MutexGuard<'_, Vec<Position>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// `journal` is the one that is counted, if any.
     pub(crate) fn statistics(&self, journal: Option<&Journal>) -> Statistics {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let left = journal.is_some_and(|journal| {
-            (0..).zip(self.written().iter()).any(|(lane, written)| *written < journal.end(lane))
+            let written = self.written.lock();
+            (0..).zip(written.iter()).any(|(lane, written)| *written < journal.end(lane))
         });
-        let until = Duration::from_micros(load(&self.written_until));
+        let until = Duration::from_micros(self.written_until.load(Ordering::Relaxed));
         let behind = clock::now().saturating_sub(until).max(Duration::from_millis(1));
-        Statistics {
-            counted: load(&self.counted),
-            overflow: load(&self.overflow),
-            writes: load(&self.writes),
-            lag: if left { behind } else { Duration::ZERO },
-            restarts: load(&self.restarts),
-        }
+        let lag = if left { behind } else { Duration::ZERO };
+        Statistics { lag, ..*self.statistics.lock() }
     }
 }
 
@@ -176,17 +150,13 @@ impl Counter {
         Ok(counter)
     }
 
-    pub(crate) fn database(&self) -> &Connection {
-        &self.connection
-    }
-
     /// Calls counted against the quota of a plan in a span of seconds since 1970, of each consumer
     /// in the order of time.
     ///
     /// # Errors
     /// The database fails.
     pub fn quota_used(&self, plan: &str, span: &Range<u64>) -> Result<Vec<QuotaUse>, MonitorError> {
-        quota::used(self.database(), plan, span)
+        quota::used(&self.connection, plan, span)
     }
 
     /// Reads up to about `limit` transactions, and writes if that is due. Returns the number read.
@@ -218,7 +188,7 @@ impl Counter {
 
     fn read(&mut self, limit: usize) -> Result<usize, MonitorError> {
         let (counts, price) = {
-            let settings = self.shared.settings();
+            let settings = self.shared.settings.lock();
             (settings.counts, settings.price.clone())
         };
         let (began, mut done, mut failed) = (clock::now(), 0, None);
@@ -267,10 +237,11 @@ impl Counter {
             self.writer.invalidate();
         }
         let overflow = written?;
-        let counts = &self.shared;
-        counts.counted.fetch_add(self.tally.calls, Ordering::Relaxed);
-        counts.overflow.fetch_add(overflow, Ordering::Relaxed);
-        counts.writes.fetch_add(1, Ordering::Relaxed);
+        let mut statistics = self.shared.statistics.lock();
+        statistics.counted += self.tally.calls;
+        statistics.overflow += overflow;
+        statistics.writes += 1;
+        drop(statistics);
         self.tally = Tally::default();
         self.publish();
         failpoint::pass("monitor.written");
@@ -287,16 +258,15 @@ impl Counter {
     /// Publishes the position up to which all is written.
     fn publish(&self) {
         self.shared.written_until.store(self.read_until, Ordering::Relaxed);
-        *self.shared.written() = self.readers.iter().map(Reader::position).collect();
+        *self.shared.written.lock() = self.readers.iter().map(Reader::position).collect();
     }
 
     fn write_all(&mut self) -> rusqlite::Result<u64> {
         let (limit, max_call_time) = {
-            let settings = self.shared.settings();
+            let settings = self.shared.settings.lock();
             (settings.cardinality, settings.max_call_time)
         };
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.connection.transaction()?;
         let overflow = self.writer.add(&transaction, &self.tally, limit)?;
         failpoint::pass("monitor.buckets");
         quota::add(&transaction, &self.tally)?;
@@ -319,9 +289,8 @@ impl Counter {
     /// Purges old counts.
     fn purge(&mut self) -> Result<(), MonitorError> {
         let now = clock::now().as_secs();
-        let keep = self.shared.settings().keep.as_secs();
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let keep = self.shared.settings.lock().keep.as_secs();
+        let transaction = self.connection.transaction()?;
         let kept = now.saturating_sub(keep);
         let minutes = now.saturating_sub(keep.min(MINUTE_RETENTION));
         let dropped = bucket::purge(&transaction, [minutes, kept, kept])?;
@@ -340,7 +309,7 @@ impl Counter {
     /// # Errors
     /// The database or the journal fails.
     pub fn recover(&mut self) -> Result<(), MonitorError> {
-        self.shared.restarts.fetch_add(1, Ordering::Relaxed);
+        self.shared.statistics.lock().restarts += 1;
         self.tally = Tally::default();
         self.all_read = None;
         self.writer.invalidate();

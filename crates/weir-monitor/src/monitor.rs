@@ -3,10 +3,11 @@
 use crate::counter::{Counter, FOLLOWER, REBUILD_PIN, Settings, Shared, Statistics};
 use crate::error::MonitorError;
 use crate::quota::{self, QuotaUse};
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use weir_journal::Journal;
 
 /// Reads the counts of a data folder.
@@ -30,7 +31,8 @@ impl Monitor {
         journal: Arc<Journal>,
         settings: Settings,
     ) -> Result<(Self, Counter), MonitorError> {
-        let shared = Arc::new(Shared::new(settings));
+        let shared = Arc::<Shared>::default();
+        *shared.settings.lock() = settings;
         let counter = Counter::open(data, Arc::clone(&journal), Arc::clone(&shared))?;
         let (data, connection) = (data.to_owned(), Arc::default());
         Ok((Self { data, connection, shared, journal: Some(journal) }, counter))
@@ -51,8 +53,8 @@ impl Monitor {
     /// The counts of a data folder, without a counter.
     #[must_use]
     pub fn read(data: &Path) -> Self {
-        let shared = Arc::new(Shared::new(Settings::default()));
-        Self { data: data.to_owned(), connection: Arc::default(), shared, journal: None }
+        let (connection, shared) = (Arc::default(), Arc::default());
+        Self { data: data.to_owned(), connection, shared, journal: None }
     }
 
     /// Runs `read` on the database; one caller at a time.
@@ -60,14 +62,12 @@ impl Monitor {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut cached = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.connection.lock();
         let connection = match cached.take() {
             Some(connection) => connection,
             None => weir_store::open(&self.data).map_err(MonitorError::from)?,
         };
-        let result = read(&connection);
-        *cached = Some(connection);
-        result
+        read(cached.insert(connection))
     }
 
     /// The time before which all calls are certainly counted, and the time before which counts may
@@ -89,7 +89,7 @@ impl Monitor {
 
     /// Changes the settings of the counter.
     pub fn configure(&self, settings: Settings) {
-        *self.shared.settings() = settings;
+        *self.shared.settings.lock() = settings;
     }
 
     /// State of the counter.

@@ -8,7 +8,7 @@ use crate::bucket::{self, DAY, HOUR, MINUTE_RETENTION, STEPS, Table, Writer};
 use crate::counter::{self, Counter, REBUILD_PIN};
 use crate::error::MonitorError;
 use crate::tally::{MINUTE, Tally};
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::sync::mpsc;
@@ -37,7 +37,6 @@ pub struct Rebuilt {
 
 /// Result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Rebuilt)]
 pub struct RebuildReport {
     /// Start of the rebuilt period (RFC 3339, UTC): a minute. Older data was not changed.
     pub from: String,
@@ -151,7 +150,7 @@ impl Counter {
         writer: &mut Writer,
     ) -> Result<u64, MonitorError> {
         let (counts, price) = {
-            let settings = self.shared.settings();
+            let settings = self.shared.settings.lock();
             (settings.counts, settings.price.clone())
         };
         let start = self.journal.begin(lane);
@@ -174,9 +173,8 @@ impl Counter {
     }
 
     fn stage(&mut self, tally: &mut Tally, writer: &mut Writer) -> Result<(), MonitorError> {
-        let limit = self.shared.settings().cardinality;
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let limit = self.shared.settings.lock().cardinality;
+        let transaction = self.connection.transaction()?;
         writer.add(&transaction, tally, limit)?;
         transaction.commit()?;
         failpoint::pass("monitor.staged");
@@ -186,8 +184,7 @@ impl Counter {
 
     fn replace_counts(&mut self, rebuilt: &mut Rebuilt) -> Result<(), MonitorError> {
         let from = rebuilt.from;
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.connection.transaction()?;
         add_minutes_before(&transaction, from)?;
         let calls = "SELECT total(calls), max(start) FROM bucket WHERE step = 60 AND start >= ?1";
         let (before, last) = transaction.query_row(calls, [from], range)?;

@@ -10,6 +10,7 @@
 //! one (the first: to 0) and the count, both in LEB128.
 
 use integer_encoding::{VarInt, VarIntReader};
+use std::collections::BTreeMap;
 
 /// α: the greatest relative error.
 const ERROR: f64 = 0.01;
@@ -17,12 +18,9 @@ const GAMMA: f64 = (1.0 + ERROR) / (1.0 - ERROR);
 /// Version of the format.
 const VERSION: u8 = 1;
 
-/// Durations in microseconds.
+/// Durations in microseconds: the count of each bin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sketch {
-    /// Bin and count, ascending, no count 0.
-    bins: Vec<(u16, u64)>,
-}
+pub(crate) struct Sketch(BTreeMap<u16, u64>);
 
 fn bin(micros: u32) -> u16 {
     // The greatest is 1109.
@@ -35,37 +33,35 @@ fn value(bin: u16) -> f64 {
 
 impl Sketch {
     pub(crate) fn add(&mut self, micros: u32) {
-        let bin = bin(micros);
-        match self.bins.binary_search_by_key(&bin, |(bin, _)| *bin) {
-            Ok(at) => self.bins[at].1 += 1,
-            Err(at) => self.bins.insert(at, (bin, 1)),
-        }
+        self.count(bin(micros), 1);
+    }
+
+    fn count(&mut self, bin: u16, count: u64) {
+        let sum = self.0.entry(bin).or_default();
+        *sum = sum.saturating_add(count);
     }
 
     /// A percentile, in microseconds; none if the sketch is empty.
     pub(crate) fn percentile(&self, percent: u32) -> Option<u64> {
-        let count: u64 = self.bins.iter().map(|(_, count)| count).sum();
+        let count: u64 = self.0.values().sum();
         let rank = u128::from(percent) * u128::from(count.checked_sub(1)?) / 100;
         let mut before = 0;
-        let found = self.bins.iter().find(|(_, count)| {
-            before += u128::from(*count);
+        let found = self.0.iter().find(|(_, count)| {
+            before += u128::from(**count);
             before > rank
         });
         found.map(|(bin, _)| value(*bin).round() as u64)
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        let mut sums = Sums::default();
-        sums.add(self);
-        sums.add(other);
-        *self = sums.finish();
+        other.0.iter().for_each(|(bin, count)| self.count(*bin, *count));
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(1 + self.bins.len() * 3);
+        let mut out = Vec::with_capacity(1 + self.0.len() * 3);
         out.push(VERSION);
         let mut before = 0;
-        for (bin, count) in &self.bins {
+        for (bin, count) in &self.0 {
             out.extend(u64::from(bin - before).encode_var_vec());
             out.extend(count.encode_var_vec());
             before = *bin;
@@ -75,26 +71,9 @@ impl Sketch {
 
     /// None if the bytes are not a sketch.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut sums = Sums::default();
-        sums.add_encoded(bytes)?;
-        Some(sums.finish())
-    }
-}
-
-/// The sum of sketches: a count for each bin.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sums(Vec<u64>);
-
-impl Sums {
-    fn bin(&mut self, bin: usize, count: u64) {
-        if self.0.len() <= bin {
-            self.0.resize(bin + 1, 0);
-        }
-        self.0[bin] = self.0[bin].saturating_add(count);
-    }
-
-    fn add(&mut self, sketch: &Sketch) {
-        sketch.bins.iter().for_each(|(bin, count)| self.bin(usize::from(*bin), *count));
+        let mut sketch = Self::default();
+        sketch.add_encoded(bytes)?;
+        Some(sketch)
     }
 
     /// Adds an encoded sketch. None if it is invalid: a part of it may have been added then.
@@ -106,15 +85,9 @@ impl Sums {
         let mut bin = 0_u64;
         while !rest.is_empty() {
             bin = bin.checked_add(rest.read_varint().ok()?)?;
-            let bin = usize::try_from(bin).ok().filter(|bin| *bin <= usize::from(u16::MAX))?;
-            self.bin(bin, rest.read_varint().ok()?);
+            self.count(u16::try_from(bin).ok()?, rest.read_varint().ok()?);
         }
         Some(())
-    }
-
-    pub(crate) fn finish(self) -> Sketch {
-        let bins = self.0.into_iter().zip(0..).filter(|(count, _)| *count > 0);
-        Sketch { bins: bins.map(|(count, bin)| (bin, count)).collect() }
     }
 }
 
@@ -169,6 +142,6 @@ mod tests {
         assert_eq!(Sketch::default().percentile(50), None);
         assert_eq!(of(&[7]).percentile(0), Some(7));
         assert_eq!(of(&[0]).percentile(99), Some(1));
-        assert!(of(&[u32::MAX]).bins[0].0 < 1200);
+        assert!(of(&[u32::MAX]).0.keys().all(|bin| *bin < 1200));
     }
 }

@@ -5,13 +5,13 @@
 
 mod query;
 
-use crate::bucket::{DAY, HOUR, MINUTE_RETENTION, add_latency, amount};
+use crate::bucket::{DAY, HOUR, MINUTE_RETENTION, amount};
 use crate::error::MonitorError;
 use crate::monitor::Monitor;
-use crate::sketch::Sums;
+use crate::sketch::Sketch;
 use crate::tally::{MINUTE, Series};
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display, Formatter};
@@ -94,7 +94,10 @@ impl<'de> Deserialize<'de> for StatusClass {
 }
 
 /// Calls of a group. Fields outside the grouping are absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+// Rows are ordered by their groups.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[schema(as = UsageRow)]
 pub struct Row {
     /// Start of the step (RFC 3339, UTC).
@@ -204,13 +207,10 @@ impl Monitor {
     }
 }
 
-/// The sums of a row.
-#[derive(Default)]
+/// A row while its buckets are added up.
 struct RowSum {
-    slot: u64,
-    group: usize,
     row: Row,
-    latency: Sums,
+    latency: Sketch,
 }
 
 impl RowSum {
@@ -225,14 +225,15 @@ impl RowSum {
             *all = all.plus(Amount::from_units(amount(Some(text))));
         }
         let latency = bucket.get_ref(6).and_then(|value| Ok(value.as_blob()?))?;
-        add_latency(&mut self.latency, latency);
+        // A damaged sketch is omitted.
+        let _ = self.latency.add_encoded(latency);
         Ok(())
     }
 }
 
 fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, UsageError> {
     // One snapshot: the counter may write between two reads.
-    let snapshot = database.unchecked_transaction()?;
+    let snapshot = Transaction::new_unchecked(database, TransactionBehavior::Deferred)?;
     let span = span(&snapshot, usage, now)?;
     let groups = groups(&snapshot, usage)?;
     let mut sums: Vec<RowSum> = Vec::new();
@@ -245,7 +246,7 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
         )?;
         let mut rows = read.query(params![step, part.start, part.end])?;
         while let Some(row) = rows.next()? {
-            let Some((group, plan)) = groups.of(row.get(1)?) else { continue };
+            let Some(&(group, plan)) = groups.of.get(&row.get(1)?) else { continue };
             let start: u64 = row.get(0)?;
             let here = usage.step.map_or(0, |step| start - start % step);
             if here != slot {
@@ -253,7 +254,9 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
                 rows_of_step.fill(None);
             }
             let sum = *rows_of_step[group].get_or_insert_with(|| {
-                sums.push(RowSum { slot, group, ..RowSum::default() });
+                let time = usage.step.map(|_| UnixSeconds(slot));
+                let row = Row { time, ..groups.rows[group].clone() };
+                sums.push(RowSum { row, latency: Sketch::default() });
                 sums.len() - 1
             });
             if sums.len() > MAX_ROWS {
@@ -262,40 +265,15 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
             sums[sum].add(row, &groups.plans[plan])?;
         }
     }
-    let rows = sums.into_iter().map(|sums| {
-        let sketch = sums.latency.finish();
-        let percentile = |percent| sketch.percentile(percent).unwrap_or(0);
-        let Row { consumer, api, operation, plan, status, .. } = groups.rows[sums.group].clone();
-        Row {
-            time: usage.step.map(|_| UnixSeconds(sums.slot)),
-            consumer,
-            api,
-            operation,
-            plan,
-            status,
-            p50_us: percentile(50),
-            p90_us: percentile(90),
-            p99_us: percentile(99),
-            ..sums.row
-        }
+    let rows = sums.into_iter().map(|RowSum { row, latency }| {
+        let [p50_us, p90_us, p99_us] =
+            [50, 90, 99].map(|percent| latency.percentile(percent).unwrap_or(0));
+        Row { p50_us, p90_us, p99_us, ..row }
     });
     let mut rows: Vec<Row> = rows.collect();
-    rows.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+    rows.sort_unstable();
     let (from, to) = (UnixSeconds(span.start), UnixSeconds(span.end));
     Ok(Report { from, to, rows, missing: Gap::default() })
-}
-
-type SortKey<'r> = (
-    Option<UnixSeconds>,
-    &'r Option<String>,
-    &'r Option<String>,
-    &'r Option<String>,
-    &'r Option<String>,
-    Option<StatusClass>,
-);
-
-fn sort_key(row: &Row) -> SortKey<'_> {
-    (row.time, &row.consumer, &row.api, &row.operation, &row.plan, row.status)
 }
 
 /// The row to which each selected series is added, and the names of rows and plans.
@@ -306,16 +284,9 @@ struct Groups {
     plans: Vec<String>,
 }
 
-impl Groups {
-    /// The row and the plan of a series, if it is selected.
-    fn of(&self, series: i64) -> Option<(usize, usize)> {
-        self.of.get(&series).copied()
-    }
-}
-
 fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
     let mut found = Groups::default();
-    let (mut rows_known, mut plans_known) = (HashMap::new(), HashMap::new());
+    let (mut rows_known, mut plans_known) = (BTreeMap::new(), HashMap::new());
     let read = "SELECT id, consumer, api, operation, plan, status FROM series";
     let mut read = database.prepare_cached(read)?;
     let mut rows = read.query([])?;
@@ -336,16 +307,16 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
         });
         let by = |group| usage.by.contains(&group);
         let named = |included: bool, name: String| included.then_some(name);
-        let names = (
-            named(by(Group::Consumer), series.consumer),
-            named(by(Group::Api) || by(Group::Operation), series.api),
-            named(by(Group::Operation), series.operation),
-            named(by(Group::Plan), series.plan),
-            by(Group::Status).then_some(StatusClass(series.status)),
-        );
-        let group = *rows_known.entry(names.clone()).or_insert_with(|| {
-            let (consumer, api, operation, plan, status) = names;
-            found.rows.push(Row { consumer, api, operation, plan, status, ..Row::default() });
+        let group = Row {
+            consumer: named(by(Group::Consumer), series.consumer),
+            api: named(by(Group::Api) || by(Group::Operation), series.api),
+            operation: named(by(Group::Operation), series.operation),
+            plan: named(by(Group::Plan), series.plan),
+            status: by(Group::Status).then_some(StatusClass(series.status)),
+            ..Row::default()
+        };
+        let group = *rows_known.entry(group).or_insert_with_key(|group| {
+            found.rows.push(group.clone());
             found.rows.len() - 1
         });
         found.of.insert(row.get(0)?, (group, plan));

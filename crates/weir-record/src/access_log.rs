@@ -77,7 +77,7 @@ impl AccessLog {
 
 /// A log line of a script, as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct ScriptLine<'a> {
     time: String,
     id: &'a str,
     script: &'a str,
@@ -90,8 +90,8 @@ impl AccessLog {
     pub fn say(&self, id: &str, script: &str, level: &str, message: &str, json: bool) -> bool {
         let time = jiff::Timestamp::now().to_string();
         let mut line = if json {
-            let said = Said { time, id, script, level, message };
-            serde_json::to_vec(&said).unwrap_or_default()
+            let line = ScriptLine { time, id, script, level, message };
+            serde_json::to_vec(&line).unwrap_or_default()
         } else {
             // Always one line, whatever the message contains: no message can imitate another log
             // line.

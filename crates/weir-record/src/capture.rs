@@ -50,7 +50,6 @@ const LAST_BYTES: usize = 1 << 20;
 const COUNT_LENGTH: usize = 384;
 
 /// State of the record of one transaction.
-#[derive(Debug)]
 pub struct Recording {
     recorder: &'static Recorder,
     state: State,
@@ -94,7 +93,7 @@ impl Recording {
         Self {
             recorder,
             state: State::Off,
-            capture: Capture::default(),
+            capture: Capture::NONE,
             request: None,
             response: None,
             discarded: false,
@@ -123,7 +122,7 @@ impl Recording {
             until,
         } = self;
         *state = if recorder.lane.is_some() { State::Rejected } else { State::Off };
-        *capture = Capture::default();
+        *capture = Capture::NONE;
         *request = None;
         *response = None;
         *discarded = false;
@@ -189,7 +188,7 @@ impl Recording {
         self.capture = route.capture;
         self.count_only |= route.capture.level == CaptureLevel::None;
         if self.count_only {
-            self.capture = Capture { level: CaptureLevel::None, when: None };
+            self.capture = Capture::NONE;
         }
     }
 

@@ -83,6 +83,24 @@ impl<'a> ClientRequest<'a> {
         at.and_then(|at| self.segments_below_base().nth(at)).unwrap_or_default().to_owned()
     }
 
+    /// Names and decoded values of the template segments in their order, then of the wildcard, `*`.
+    pub fn parameters(&self) -> impl Iterator<Item = (String, String)> {
+        let wildcard = self.route.filter(|route| route.path.wildcard).map(|_| "*");
+        self.templates().chain(wildcard).map(|name| self.parameter(name))
+    }
+
+    fn templates(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let segments = self.route.into_iter().flat_map(|route| &route.path.segments);
+        segments.filter_map(|segment| match segment {
+            Segment::Template(name) => Some(name.as_str()),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    fn parameter(&self, name: &str) -> (String, String) {
+        (name.to_owned(), path::decode(&self.raw_parameter(name)).into_owned())
+    }
+
     /// The variables of expressions.
     pub fn scope(&self) -> Scope {
         Scope {
@@ -95,29 +113,16 @@ impl<'a> ClientRequest<'a> {
 
     fn facts(&self) -> RequestFacts {
         let head = self.head;
-        let templates = self.route.into_iter().flat_map(|route| &route.path.segments);
-        let names = templates.filter_map(|segment| match segment {
-            Segment::Template(name) => Some(name),
-            Segment::Literal(_) => None,
-        });
         RequestFacts {
             method: head.method_name().to_owned(),
             target: head.path().to_owned(),
             host: self.host.to_owned(),
             address: self.client.address.to_string(),
-            path: names
-                .map(|name| (name.clone(), path::decode(&self.raw_parameter(name)).into_owned()))
-                .collect(),
+            path: self.templates().map(|name| self.parameter(name)).collect(),
             query: path::query_pairs(head.query().unwrap_or_default())
                 .map(|(name, value)| (name.into_owned(), value.into_owned()))
                 .collect(),
-            headers: head
-                .headers
-                .iter()
-                .map(|(_, name, value)| {
-                    (name.to_ascii_lowercase(), headers::text(value).into_owned())
-                })
-                .collect(),
+            headers: headers::pairs(&head.headers).collect(),
         }
     }
 }

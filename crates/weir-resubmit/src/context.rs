@@ -1,7 +1,8 @@
 //! The context that single resubmissions and the runner share.
 
-use crate::statistics::Counters;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use crate::statistics::Statistics;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use weir_config::Config;
 use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::clock::now_us;
@@ -33,7 +34,7 @@ pub(crate) struct Context {
     pub(crate) ledger: Ledger,
     pub(crate) index: Index,
     pub(crate) gateway: GatewayClient,
-    pub(crate) counters: Counters,
+    pub(crate) statistics: Mutex<Statistics>,
     /// Outcomes that the runner has not persisted yet: at most as many as attempts in flight.
     pub(crate) outcomes: Mutex<Vec<(u128, ReplayOutcome)>>,
     /// Whether the runner has to check the jobs.
@@ -47,7 +48,7 @@ impl Context {
             ledger,
             index,
             gateway,
-            counters: Counters::default(),
+            statistics: Mutex::default(),
             outcomes: Mutex::default(),
             work: Mutex::new(true),
             waker: Condvar::new(),
@@ -56,14 +57,13 @@ impl Context {
 
     /// Wakes the runner.
     pub(crate) fn wake(&self) {
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.work.lock() = true;
         self.waker.notify_one();
     }
 
     /// Leaves the outcome of an attempt to the runner, which persists it.
     pub(crate) fn push_outcome(&self, attempt: u128, outcome: ReplayOutcome) {
-        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        outcomes.push((attempt, outcome));
+        self.outcomes.lock().push((attempt, outcome));
     }
 }
 

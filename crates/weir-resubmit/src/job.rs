@@ -1,7 +1,6 @@
 //! Commands to jobs.
 
 use crate::single::Resubmitter;
-use std::sync::atomic::Ordering;
 use weir_store::ledger::{Job, JobAction, JobState, NewJob};
 
 impl Resubmitter {
@@ -11,7 +10,7 @@ impl Resubmitter {
     /// The database fails.
     pub fn new_job(&self, new: &NewJob, who: &str) -> rusqlite::Result<Job> {
         let job = self.shared.ledger.new_job(new, who)?;
-        self.shared.counters.created.fetch_add(1, Ordering::Relaxed);
+        self.shared.statistics.lock().created += 1;
         self.shared.wake();
         Ok(job)
     }
@@ -27,7 +26,7 @@ impl Resubmitter {
         let Some(change) = change else { return Ok(None) };
         let cancelled =
             change.done && action == JobAction::Cancel && change.before != JobState::Cancelled;
-        self.shared.counters.cancelled.fetch_add(u64::from(cancelled), Ordering::Relaxed);
+        self.shared.statistics.lock().cancelled += u64::from(cancelled);
         Ok(Some((change.job, change.done)))
     }
 }

@@ -1,6 +1,7 @@
 //! The request that is sent for a recorded transaction: as it was, or edited.
 
 use percent_encoding::percent_decode_str;
+use serde_json::json;
 use weir_config::{CaptureLevel, Config};
 use weir_expr::redaction::{self, MASKED};
 use weir_journal::{BodyMetadata, Outcome, Transaction};
@@ -106,21 +107,18 @@ impl Edit {
             return String::new();
         }
         let set: Vec<&String> = self.set.iter().map(|(name, _)| name).collect();
-        let mut difference = serde_json::Map::new();
-        if self.query.is_some() {
-            difference.insert("query".to_owned(), true.into());
+        let mut difference = json!({
+            "query": self.query.is_some(),
+            "headers_set": set,
+            "headers_removed": self.remove,
+            "body": self.body.as_ref().map(|body| {
+                json!({"before": before.request.length, "after": body.len()})
+            }),
+        });
+        if let Some(parts) = difference.as_object_mut() {
+            parts.retain(|_, part| ![json!(false), json!([]), json!(null)].contains(part));
         }
-        if !set.is_empty() {
-            difference.insert("headers_set".to_owned(), serde_json::json!(set));
-        }
-        if !self.remove.is_empty() {
-            difference.insert("headers_removed".to_owned(), serde_json::json!(self.remove));
-        }
-        if let Some(body) = &self.body {
-            let lengths = serde_json::json!({"before": before.request.length, "after": body.len()});
-            difference.insert("body".to_owned(), lengths);
-        }
-        serde_json::Value::Object(difference).to_string()
+        difference.to_string()
     }
 
     fn touches(&self, name: &str) -> bool {

@@ -7,8 +7,8 @@ use crate::context::{Context, new_id};
 use crate::pace::Pace;
 use crate::request::{self, Edit};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use weir_config::Config;
 use weir_journal::{Outcome, Transaction, failpoint};
@@ -120,10 +120,10 @@ impl Runner {
         if pause <= BUSY_INTERVAL {
             return std::thread::sleep(pause);
         }
-        let work = self.shared.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut work = self.shared.work.lock();
         let idle = |work: &mut bool| !*work && !stop.load(Ordering::Relaxed);
-        let waited = self.shared.waker.wait_timeout_while(work, pause, idle);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        self.shared.waker.wait_while_for(&mut work, idle, pause);
+        *work = false;
     }
 
     /// Performs all due work. Returns the time until the next pass.
@@ -178,7 +178,7 @@ impl Runner {
                 };
                 let state =
                     self.shared.ledger.write(|db| ledger::finish(db, *attempt, &outcome))?;
-                state.into_iter().for_each(|state| self.shared.counters.count(state));
+                state.into_iter().for_each(|state| self.shared.statistics.lock().count(state));
             }
             self.unknown.pop();
         }
@@ -308,17 +308,14 @@ impl Runner {
     /// Persists outcomes, and the intents of the next attempts, which are unsent from then on.
     /// Returns the number of these intents.
     fn persist(&mut self, next: Option<(&Job, Prepared)>) -> Result<usize, RunnerError> {
-        let outcomes = {
-            let mut all = self.shared.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *all)
-        };
+        let outcomes = std::mem::take(&mut *self.shared.outcomes.lock());
         let running = next.as_ref().map(|(job, _)| job.number);
         if outcomes.is_empty() && next.as_ref().is_none_or(|(_, prepared)| prepared.is_empty()) {
             if let Some(job) = running
                 && self.in_flight.is_empty()
             {
                 let ended = self.shared.ledger.end_if_done(job)?;
-                self.shared.counters.finished.fetch_add(u64::from(ended), Ordering::Relaxed);
+                self.shared.statistics.lock().finished += u64::from(ended);
             }
             return Ok(0);
         }
@@ -334,11 +331,10 @@ impl Runner {
         });
         if let Err(error) = written {
             // They are persisted in the next pass.
-            let mut all = self.shared.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend(outcomes);
+            self.shared.outcomes.lock().extend(outcomes);
             return Err(error.into());
         }
-        states.into_iter().for_each(|state| self.shared.counters.count(state));
+        states.into_iter().for_each(|state| self.shared.statistics.lock().count(state));
         for (attempt, _) in &outcomes {
             self.in_flight.remove(attempt);
         }
@@ -394,29 +390,26 @@ fn record_intents(
     }
     for (item, request) in prepared {
         let request = match request {
-            Ok(request) => request,
-            Err(reason) => {
-                set_item(db, job.number, item.place, "refused", &reason.code())?;
-                continue;
+            Ok(request) => {
+                let intent = Intent {
+                    id: request.id,
+                    original: item.id,
+                    job: Some(job.number),
+                    who: &job.who,
+                    destination: &job.destination,
+                    difference: "",
+                    again: job.again,
+                };
+                record_intent(db, &intent)?.map(|()| request)
             }
+            Err(reason) => Err(reason),
         };
-        let intent = Intent {
-            id: request.id,
-            original: item.id,
-            job: Some(job.number),
-            who: &job.who,
-            destination: &job.destination,
-            difference: "",
-            again: job.again,
-        };
-        match record_intent(db, &intent)? {
-            Ok(()) => {
+        match request {
+            Ok(request) => {
                 set_item(db, job.number, item.place, "sending", "")?;
                 recorded.push(request);
             }
-            Err(reason) => {
-                set_item(db, job.number, item.place, "refused", &reason.code())?;
-            }
+            Err(reason) => set_item(db, job.number, item.place, "refused", &reason.code())?,
         }
     }
     Ok(())

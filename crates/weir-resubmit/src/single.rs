@@ -4,7 +4,6 @@ use crate::context::{Context, GatewayClient, new_id};
 use crate::request::{self, Edit};
 use crate::runner::Runner;
 use crate::statistics::Statistics;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weir_journal::{Outcome, failpoint};
@@ -68,14 +67,14 @@ impl Resubmitter {
     ) -> rusqlite::Result<(Self, Runner)> {
         let unknown = ledger.recover()?;
         let shared = Arc::new(Context::new(ledger, index, gateway));
-        shared.counters.unknown.store(unknown, Ordering::Relaxed);
+        shared.statistics.lock().unknown = unknown;
         Ok((Self { shared: Arc::clone(&shared) }, Runner::new(shared)))
     }
 
     /// Attempts and jobs since weir was started.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.shared.counters.statistics()
+        *self.shared.statistics.lock()
     }
 
     /// Attempts, resolutions and jobs.
@@ -130,7 +129,7 @@ impl Resubmitter {
         if let Ok(outcome) = outcome.recv_timeout(timeout) {
             failpoint::pass("resubmit.answered");
             let state = shared.ledger.write(|db| ledger::finish(db, attempt, &outcome))?;
-            state.into_iter().for_each(|state| shared.counters.count(state));
+            state.into_iter().for_each(|state| shared.statistics.lock().count(state));
         }
         shared.ledger.attempt(attempt)?.ok_or(ResubmitError::NotFound)
     }

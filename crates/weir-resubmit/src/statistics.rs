@@ -1,6 +1,5 @@
 //! Numbers of attempts and jobs since the start.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use weir_store::ledger::AttemptState;
 
 /// Attempts and jobs since weir was started.
@@ -23,41 +22,15 @@ pub struct Statistics {
     pub cancelled: u64,
 }
 
-/// The counters behind [`Statistics`].
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    succeeded: AtomicU64,
-    failed: AtomicU64,
-    refused: AtomicU64,
-    pub(crate) unknown: AtomicU64,
-    pub(crate) created: AtomicU64,
-    pub(crate) finished: AtomicU64,
-    pub(crate) cancelled: AtomicU64,
-}
-
-impl Counters {
+impl Statistics {
     /// Counts an attempt whose outcome is persisted.
-    pub(crate) fn count(&self, state: AttemptState) {
-        let counter = match state {
-            AttemptState::Sending => return,
-            AttemptState::Succeeded => &self.succeeded,
-            AttemptState::Failed => &self.failed,
-            AttemptState::Refused => &self.refused,
-            AttemptState::Unknown => &self.unknown,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn statistics(&self) -> Statistics {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Statistics {
-            succeeded: get(&self.succeeded),
-            failed: get(&self.failed),
-            refused: get(&self.refused),
-            unknown: get(&self.unknown),
-            created: get(&self.created),
-            finished: get(&self.finished),
-            cancelled: get(&self.cancelled),
+    pub(crate) fn count(&mut self, state: AttemptState) {
+        match state {
+            AttemptState::Sending => {}
+            AttemptState::Succeeded => self.succeeded += 1,
+            AttemptState::Failed => self.failed += 1,
+            AttemptState::Refused => self.refused += 1,
+            AttemptState::Unknown => self.unknown += 1,
         }
     }
 }

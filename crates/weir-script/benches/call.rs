@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_module::{Program, Settings};
-use weir_script::{End, Engine, FetchedResponse, Limits, Outcome, Request};
+use weir_script::{DEFAULT_MEMORY, End, Engine, FetchedResponse, Outcome, Request};
 
 const HELLO: &str = r#"export default () => ({ result: "OK", message: "Hello World" });"#;
 const MAP: &str = r#"
@@ -25,7 +25,7 @@ fn engine(text: &str) -> Engine {
         indent: 0,
     };
     let program = Program::load("a.js", settings, &mut |_| Ok(text.to_owned())).expect("a program");
-    Engine::new(&[Arc::new(program)], &Limits::default()).expect("an engine")
+    Engine::new(&[Arc::new(program)], DEFAULT_MEMORY).expect("an engine")
 }
 
 /// A kibibyte of `{"size":"1024B","payload":["0123456789",…]}`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_model::Annotations;
 
 /// A call of one engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallId(pub(crate) u32);
 
 /// An operation that a call waits for.
@@ -68,7 +68,7 @@ pub struct Principal {
 
 /// Result of running a call until it waits or ends. Without an `end` the call waits for its
 /// operations.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Step {
     /// The call.
     pub call: CallId,

@@ -8,16 +8,16 @@ mod native;
 mod tests;
 
 use crate::call::{
-    CallId, Changes, End, FetchedResponse, Op, OpId, Outcome, Request, Role, ScriptBody,
+    CallId, Changes, End, FetchedResponse, OpId, Outcome, Request, Role, ScriptBody,
     ScriptResponse, Step,
 };
 use cpu_watchdog::CpuWatchdog;
 use host::{Call, Host};
 use rquickjs::context::EvalOptions;
 use rquickjs::{Array, Context, Ctx, Error, FromJs, Function, Object, Persistent, Runtime, Value};
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use weir_module::{LoadError, Program, Settings};
 
@@ -28,20 +28,8 @@ const COMPILE_CPU_LIMIT: Duration = Duration::from_secs(1);
 /// Most jobs of a stopped call that are run to remove them.
 const MAX_LEFTOVER_JOBS: usize = 10_000;
 
-/// Limits of an engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of memory.
-    pub memory: usize,
-}
-
-impl Default for Limits {
-    /// 32 MiB.
-    fn default() -> Self {
-        Self { memory: 32 << 20 }
-    }
-}
-
+/// Default memory of an engine in bytes.
+pub const DEFAULT_MEMORY: usize = 32 << 20;
 /// Bytes of the native stack that a script may use; the thread of a worker has 2 MiB.
 const MAX_STACK_BYTES: usize = 256 << 10;
 
@@ -91,20 +79,16 @@ struct Functions {
 }
 
 impl Engine {
-    /// Compiles programs; calls identify them by their index.
+    /// Compiles programs; calls identify them by their index. `memory` is the limit in bytes.
     ///
     /// # Errors
     /// A program cannot be compiled, which cannot happen after [`check`], or memory is
     /// short.
-    pub fn new(programs: &[Arc<Program>], limits: &Limits) -> Result<Self, EngineError> {
-        let programs: Vec<&Program> = programs.iter().map(|program| &**program).collect();
-        Self::of(&programs, limits)
-    }
-
-    fn of(programs: &[&Program], limits: &Limits) -> Result<Self, EngineError> {
+    pub fn new<P: Borrow<Program>>(programs: &[P], memory: usize) -> Result<Self, EngineError> {
+        let programs = || programs.iter().map(|program| -> &Program { program.borrow() });
         let setup = |error: Error| EngineError::Setup(error.to_string());
         let runtime = Runtime::new().map_err(setup)?;
-        runtime.set_memory_limit(limits.memory);
+        runtime.set_memory_limit(memory);
         runtime.set_max_stack_size(MAX_STACK_BYTES);
         let (watch, host) = (Rc::new(CpuWatchdog::default()), Rc::new(Host::default()));
         watch.start(COMPILE_CPU_LIMIT);
@@ -116,13 +100,12 @@ impl Engine {
         })));
         let context = Context::full(&runtime).map_err(setup)?;
         let functions = context.with(|ctx| {
-            let functions = prelude(&ctx, &host, &watch, limits.memory)
+            let (adds, functions) = prelude(&ctx, &host, &watch, memory)
                 .map_err(|error| EngineError::Setup(format!("{error}: {:?}", ctx.catch())))?;
-            for program in programs {
-                add(&ctx, &functions.add, program)
-                    .map_err(|error| fault(&ctx, program, &watch, &error))?;
+            for program in programs() {
+                add(&ctx, &adds, program).map_err(|error| fault(&ctx, program, &watch, &error))?;
             }
-            Ok::<_, EngineError>(functions.functions)
+            Ok::<_, EngineError>(functions)
         })?;
         Ok(Self {
             functions,
@@ -130,10 +113,10 @@ impl Engine {
             runtime,
             host,
             watch,
-            settings: programs.iter().map(|p| (p.settings().cpu, p.settings().indent)).collect(),
+            settings: programs().map(|p| (p.settings.cpu, p.settings.indent)).collect(),
             waiting: HashMap::new(),
             next_call: 0,
-            memory: limits.memory,
+            memory,
             dead: false,
         })
     }
@@ -211,7 +194,6 @@ impl Engine {
         call: Box<Call>,
         enter: impl for<'js> FnOnce(&Ctx<'js>, &Functions) -> Result<Option<Value<'js>>, Error>,
     ) -> Step {
-        let id = call.id;
         self.watch.start(call.cpu);
         self.host.enter(call);
         self.context.with(|ctx| {
@@ -233,7 +215,7 @@ impl Engine {
         if self.watch.is_stopped() {
             self.run_leftover_jobs();
         }
-        let (mut call, output) = self.host.leave();
+        let (mut call, mut step) = self.host.leave();
         let mut end = match (self.watch.is_stopped(), call.end.take()) {
             (true, _) => Some(End::CpuLimit),
             (false, None) if call.waits() => None,
@@ -244,20 +226,13 @@ impl Engine {
             end = Some(End::OutOfMemory);
         }
         self.dead |= end == Some(End::OutOfMemory);
-        let mut step = Step {
-            call: CallId(id),
-            ops: output.ops,
-            dropped: output.dropped,
-            console: output.console,
-            annotations: None,
-            end,
-        };
+        step.end = end;
         if step.end.is_some() {
             step.ops.clear();
             step.annotations = call.annotations.take();
             self.drop_pending(&mut call);
         } else {
-            self.waiting.insert(id, call);
+            self.waiting.insert(call.id, call);
         }
         step
     }
@@ -302,10 +277,7 @@ impl Engine {
     }
 
     fn response<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> End {
-        match self.host.response(value) {
-            Ok(end) => end,
-            Err(error) => self.describe_error(ctx, &error),
-        }
+        self.host.response(value).unwrap_or_else(|error| self.describe_error(ctx, &error))
     }
 
     /// The end of a call that threw.
@@ -328,17 +300,13 @@ impl Engine {
     }
 }
 
-struct Prelude<'js> {
-    add: Function<'js>,
-    functions: Functions,
-}
-
+/// Runs the prelude; returns its function that adds a program, and those that an engine calls.
 fn prelude<'js>(
     ctx: &Ctx<'js>,
     host: &Rc<Host>,
     watch: &Rc<CpuWatchdog>,
     memory: usize,
-) -> Result<Prelude<'js>, Error> {
+) -> Result<(Function<'js>, Functions), Error> {
     let evaluated = |text: &str| -> Result<Function<'js>, Error> {
         let mut options = EvalOptions::default();
         options.filename = Some("weir".to_owned());
@@ -350,17 +318,15 @@ fn prelude<'js>(
     let saved = |name: &str| -> Result<SavedFunction, Error> {
         Ok(Persistent::save(ctx, exports.get::<_, Function<'_>>(name)?))
     };
-    Ok(Prelude {
-        add: exports.get("add")?,
-        functions: Functions {
-            run: saved("run")?,
-            map: saved("map")?,
-            complete: saved("complete")?,
-            forget: saved("forget")?,
-            described: saved("described")?,
-            unusable: saved("unusable")?,
-        },
-    })
+    let functions = Functions {
+        run: saved("run")?,
+        map: saved("map")?,
+        complete: saved("complete")?,
+        forget: saved("forget")?,
+        described: saved("described")?,
+        unusable: saved("unusable")?,
+    };
+    Ok((exports.get("add")?, functions))
 }
 
 /// Compiles a program and runs its top level once.
@@ -368,7 +334,7 @@ fn prelude<'js>(
 /// # Errors
 /// A module cannot be compiled or its top level fails, or an export is no function.
 pub fn check(program: &Program) -> Result<(), LoadError> {
-    let engine = Engine::of(&[program], &Limits::default()).map_err(|error| match error {
+    let engine = Engine::new(&[program], DEFAULT_MEMORY).map_err(|error| match error {
         EngineError::Program(fault) => fault,
         EngineError::Setup(message) => LoadError::new(program.name(), 0, message),
     })?;
@@ -377,53 +343,44 @@ pub fn check(program: &Program) -> Result<(), LoadError> {
         let unusable: Result<Vec<String>, Error> =
             engine.functions.unusable.clone().restore(&ctx).and_then(|f| f.call((0,)));
         let names = unusable.map_err(|error| fault(&ctx, program, &engine.watch, &error))?;
-        match names.first() {
-            None => Ok(()),
-            Some(name) => {
-                let message = format!("its export `{name}` is no function");
-                Err(LoadError::new(program.name(), 0, message))
-            }
-        }
+        names.first().map_or(Ok(()), |name| {
+            let message = format!("its export `{name}` is no function");
+            Err(LoadError::new(program.name(), 0, message))
+        })
     })
 }
 
 fn add<'js>(ctx: &Ctx<'js>, add: &Function<'js>, program: &Program) -> Result<(), Error> {
-    let mut factories = Vec::with_capacity(program.modules().len());
-    for (name, text) in program.modules() {
+    let mut factories = Vec::with_capacity(program.modules.len());
+    for (name, text) in &program.modules {
         let mut options = EvalOptions::default();
         options.filename = Some(name.clone());
         factories.push(ctx.eval_with_options::<Function<'_>, _>(text.as_str(), options)?);
     }
-    let names: Vec<&str> = program.exports().iter().map(String::as_str).collect();
-    let Settings { shared, config, indent, .. } = program.settings();
+    let names: Vec<&str> = program.exports.iter().map(String::as_str).collect();
+    let Settings { shared, config, indent, .. } = &program.settings;
     add.call((factories, names, *shared, config.as_str(), *indent))
 }
 
 /// Why a program cannot be compiled.
 fn fault(ctx: &Ctx<'_>, program: &Program, watch: &CpuWatchdog, error: &Error) -> LoadError {
-    let of = |line: usize, module: &str, message: String| LoadError {
-        module: module.to_owned(),
-        line,
-        message,
-    };
     let thrown = ctx.catch();
     if watch.is_stopped() {
-        return of(0, program.name(), "its top level takes longer than a second".to_owned());
+        return LoadError::new(program.name(), 0, "its top level takes longer than a second");
     }
     let Some(object) = thrown.as_object() else {
-        return of(0, program.name(), format!("its top level throws ({error})"));
+        return LoadError::new(program.name(), 0, format!("its top level throws ({error})"));
     };
     let text = |name: &str| object.get::<_, String>(name).unwrap_or_default();
     let (stack, message) = (text("stack"), format!("{}: {}", text("name"), text("message")));
-    let locations = program.modules().iter().filter_map(|(name, _)| {
+    let locations = program.modules.iter().filter_map(|(name, _)| {
         let at = stack.find(&format!("{name}:"))?;
         let digits = stack[at + name.len() + 1..].split(|c: char| !c.is_ascii_digit()).next()?;
         Some((at, name, digits.parse().ok()?))
     });
-    match locations.min_by_key(|(at, ..)| *at) {
-        Some((_, module, line)) => of(line, module, message),
-        None => of(0, program.name(), message),
-    }
+    let first = locations.min_by_key(|(at, ..)| *at);
+    let (module, line) = first.map_or((program.name(), 0), |(_, module, line)| (module, line));
+    LoadError::new(module, line, message)
 }
 
 impl Host {
@@ -431,20 +388,13 @@ impl Host {
     fn response(&self, value: Value<'_>) -> Result<End, Error> {
         if let Some(text) = value.as_string() {
             let body = ScriptBody::Value(text.to_string()?.into_bytes());
-            return Ok(End::Response(Box::new(ScriptResponse {
-                status: 200,
-                headers: Vec::new(),
-                body,
-            })));
+            let response = ScriptResponse { status: 200, headers: Vec::new(), body };
+            return Ok(End::Response(Box::new(response)));
         }
         let row = Array::from_value(value)?;
         let (kind, status): (u8, u16) = (row.get(0)?, row.get(1)?);
-        let flat: Vec<String> = row.get(2)?;
-        let mut headers = Vec::with_capacity(flat.len() / 2);
-        let mut flat = flat.into_iter();
-        while let (Some(name), Some(value)) = (flat.next(), flat.next()) {
-            headers.push((name, value));
-        }
+        let mut flat = row.get::<Vec<String>>(2)?.into_iter();
+        let headers = std::iter::from_fn(|| flat.next().zip(flat.next())).collect();
         let body = self.body_of(kind, &row)?;
         // A transformation also lists headers to remove.
         let remove: Option<Vec<String>> = row.get(4)?;
@@ -455,6 +405,11 @@ impl Host {
             }
             (Some(remove), body) => End::Changes(Box::new(Changes { set: headers, remove, body })),
         })
+    }
+
+    /// The response that the prelude has encoded, or why there is none.
+    fn response_or_error(&self, value: Value<'_>) -> End {
+        self.response(value).unwrap_or_else(|error| End::Threw(error.to_string()))
     }
 
     /// The body in a row; none if the body does not change.
@@ -473,7 +428,7 @@ impl Host {
     /// The end of a call from a thrown value: a description, or a thrown response.
     fn failure(&self, value: Value<'_>) -> End {
         if value.is_array() {
-            return self.response(value).unwrap_or_else(|error| End::Threw(error.to_string()));
+            return self.response_or_error(value);
         }
         let text = String::from_js(&value.ctx().clone(), value).unwrap_or_default();
         // QuickJS throws this name and text when an allocation fails.
@@ -482,9 +437,4 @@ impl Host {
         }
         End::Threw(crate::call::cut(&text, 4096).to_owned())
     }
-}
-
-/// A new operation.
-pub(crate) fn op(id: u32, kind: crate::call::OpKind) -> Op {
-    Op { id: OpId(id), kind }
 }

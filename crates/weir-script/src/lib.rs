@@ -14,7 +14,7 @@ pub use call::{
     CallId, Changes, Console, End, Fetch, FetchedResponse, Op, OpId, OpKind, Outcome, Principal,
     Request, Role, ScriptBody, ScriptResponse, Step,
 };
-pub use engine::{Engine, EngineError, Limits, check};
+pub use engine::{DEFAULT_MEMORY, Engine, EngineError, check};
 
 /// Type declarations of the script API, for editors.
 pub const TYPES: &str = include_str!("weir.d.ts");

@@ -112,7 +112,7 @@ async fn serve(
     let certificates = tls.get_ref().1.peer_certificates().and_then(<[_]>::first);
     start.certificate = certificates.and_then(|der| Certificate::read(der)).map(Rc::new);
     let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = Stream::server_tls(tls);
+    let stream = Stream::tls(tls);
     if is_http2 {
         http2::serve(start, Buffer::default(), stream).await;
     } else {

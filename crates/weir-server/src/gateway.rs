@@ -1,5 +1,6 @@
 //! The gateway: bind, start, hot reload, drain.
 
+mod listeners;
 #[cfg(test)]
 mod tests;
 
@@ -17,26 +18,24 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use weir_auth::AuthCounters;
-use weir_broker::{Broker, Log, PoolSnapshot};
+use weir_broker::{Log, PoolSnapshot};
 use weir_config::Config;
 use weir_gateway::Compiled;
 use weir_gateway::explain::Explainer;
 use weir_gateway::explanation::Explanation;
-use weir_http::clock::Wall;
-use weir_net::descriptors::Descriptors;
-use weir_record::access_log::AccessLog;
 use weir_record::capture;
 
+use listeners::Listeners;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 use weir_gateway::site::{Site, SiteError};
 use weir_gateway::worker::{Control, Phase, Shared, Worker};
 use weir_journal::Lane;
 use weir_limit::{LimitStatuses, Limiter};
 use weir_model::{OnDone, RejectionReason, ReplayRequest};
-use weir_net::listen::{self, BindError};
+use weir_net::listen::{self, BindError, Listening};
+use weir_net::passed::{Passed, PassedSockets};
 use weir_telemetry::spans::TracedRequest;
 use weir_telemetry::stats::WorkerStats;
-use weir_upstream::Healths;
 
 /// Why the gateway cannot start, or cannot adopt a Config.
 #[derive(Debug, thiserror::Error)]
@@ -62,15 +61,14 @@ pub enum GatewayError {
 
 /// Every socket is bound; nothing is served yet.
 pub struct Bound {
-    /// By listener, then by worker.
-    listeners: Vec<Vec<TcpListener>>,
+    /// In the order of the Config.
+    listeners: Vec<Listening>,
     addrs: Vec<SocketAddr>,
     limiter: Arc<Limiter>,
     log: Log,
 }
 
 /// A running gateway.
-#[derive(Debug)]
 pub struct Gateway {
     control: watch::Sender<Control>,
     workers: Mutex<Vec<JoinHandle<()>>>,
@@ -83,6 +81,7 @@ pub struct Gateway {
     explainer: OnceLock<Explainer>,
     /// Listening sockets that are open.
     accepting: Arc<AtomicUsize>,
+    listeners: Listeners,
 }
 
 /// Result of a drain.
@@ -105,23 +104,17 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Gateway {
-    /// Binds every socket of a Config.
+    /// Binds every socket of a Config, unless it was `passed`.
     ///
     /// # Errors
     /// An address is in use or not this machine's.
-    pub fn bind(config: &Config) -> Result<Bound, BindError> {
+    pub fn bind(config: &Config, passed: &mut Passed) -> Result<Bound, BindError> {
         let listeners = config
             .listen
             .iter()
-            .map(|listener| listen::bind(listener.addr, config.workers))
+            .map(|listener| listen::claim(passed, listener.addr, config.workers))
             .collect::<Result<Vec<_>, _>>()?;
-        let addrs = listeners
-            .iter()
-            .zip(&config.listen)
-            .map(|(sockets, listener)| {
-                sockets.first().and_then(|s| s.local_addr().ok()).unwrap_or(listener.addr)
-            })
-            .collect();
+        let addrs = listeners.iter().map(|listening| listening.addr).collect();
         let log: Log = Arc::new(|line| eprintln!("{line}"));
         Ok(Bound { listeners, addrs, limiter: Arc::default(), log })
     }
@@ -250,7 +243,7 @@ impl Gateway {
         let (sender, outcome) = sync_channel(1);
         let injector = self.reserve_injector().ok_or(RequestTextError::Busy)?;
         injector.send(Injected::TestRequest(TestRequest::new(text, by, sender, &self.shared)));
-        outcome.recv_timeout(RESPONSE_TIMEOUT).unwrap_or(Err(RequestTextError::Late))
+        outcome.recv_timeout(RESPONSE_TIMEOUT).unwrap_or(Err(RequestTextError::TimedOut))
     }
 
     /// Explains how a request would be served now, and why; nothing is sent, counted, recorded or
@@ -304,13 +297,8 @@ impl Gateway {
     pub fn finish_draining(&self, deadline: Duration) -> DrainReport {
         let start = Instant::now();
         self.set_phase(Phase::Closing);
-        // Listening sockets first: each may still accept a connection.
-        let open = || {
-            self.accepting.load(Relaxed)
-                + self.shared.connections.load(Relaxed)
-                + self.shared.resubmissions.load(Relaxed)
-        };
-        while open() > 0 && start.elapsed() < deadline {
+        self.listeners.drop_duplicates();
+        while self.open() > 0 && start.elapsed() < deadline {
             std::thread::sleep(DRAIN_INTERVAL);
         }
         let failed = self.stats.iter().map(|(stats, _)| stats.active.get()).sum();
@@ -323,6 +311,40 @@ impl Gateway {
         }
         self.shared.broker.stop();
         DrainReport { failed, duration: start.elapsed() }
+    }
+
+    /// What a drain waits for. Listening sockets, too: each may still accept a connection.
+    fn open(&self) -> usize {
+        self.accepting.load(Relaxed)
+            + self.shared.connections.load(Relaxed)
+            + self.shared.resubmissions.load(Relaxed)
+    }
+
+    /// The listening sockets in the order of the configuration at the start, for a process that
+    /// takes them over.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn duplicate_listeners(&self) -> io::Result<Vec<PassedSockets>> {
+        self.listeners.duplicate()
+    }
+
+    /// Another process accepts from the listeners in `taken`, by index: connections are not accepted
+    /// here any more, requests in flight continue. [`Gateway::finish_draining`] ends them.
+    pub fn hand_over(&self, taken: &[usize]) {
+        self.listeners.share(taken);
+        self.set_phase(Phase::HandedOver);
+        self.listeners.drop_duplicates();
+    }
+
+    /// Whether every connection has ended after [`Gateway::hand_over`].
+    pub fn is_drained(&self) -> bool {
+        self.open() == 0
+    }
+
+    /// The counters of limits.
+    pub fn limiter(&self) -> &Limiter {
+        &self.shared.limiter
     }
 
     fn set_phase(&self, phase: Phase) {
@@ -358,31 +380,23 @@ impl Bound {
         compiled: Compiled,
         lanes: Vec<Lane>,
     ) -> Result<Gateway, GatewayError> {
-        let shared =
-            Arc::new(Shared {
-                connections: AtomicUsize::new(0),
-                resubmissions: AtomicUsize::new(0),
-                descriptors: Descriptors::by_limit(),
-                messages: Arc::clone(&self.log),
-                healths: Healths::default(),
-                broker: Broker::new(config.workers, &config.data, self.log)?,
-                limiter: Arc::clone(&self.limiter),
-                wall: Arc::new(Wall::start()),
-                log: AccessLog::start(config.access_log.target.clone())?,
-                capture: Arc::new(capture::Common::open(&config).map_err(|source| {
-                    GatewayError::HashKey { folder: config.data.clone(), source }
-                })?),
-            });
+        let target = config.access_log.target.clone();
+        let mut shared = Shared::new(&config, self.log, self.limiter, target)?;
+        let hash_key = |source| GatewayError::HashKey { folder: config.data.clone(), source };
+        shared.capture = Arc::new(capture::Common::open(&config).map_err(hash_key)?);
+        let shared = Arc::new(shared);
         let count = config.workers;
+        let kept = Listeners::new(&self.listeners, &config)?;
         let site = Arc::new(Site::new(config, compiled, &shared.limiter, &shared.broker, None)?);
         let (control, receiver) =
             watch::channel(Control { site: Arc::clone(&site), phase: Phase::Serving, version: 0 });
-        let mut sockets: Vec<Vec<TcpListener>> = (0..count).map(|_| Vec::new()).collect();
-        for listener in self.listeners {
-            for (worker, socket) in listener.into_iter().enumerate() {
-                sockets[worker].push(socket);
+        let mut sockets: Vec<Vec<(usize, TcpListener)>> = (0..count).map(|_| Vec::new()).collect();
+        for (index, listening) in self.listeners.into_iter().enumerate() {
+            for (own, worker) in sockets.iter_mut().zip(listening.workers) {
+                own.extend(worker.into_iter().map(|socket| (index, socket)));
             }
         }
+        let (unshares, finish) = unshares(&sockets, &kept.duplicates());
         let mut gateway = Gateway {
             control,
             workers: Mutex::default(),
@@ -392,8 +406,8 @@ impl Bound {
             next_injector: AtomicUsize::new(0),
             explainer: OnceLock::new(),
             accepting: Arc::default(),
+            listeners: kept,
         };
-        let (unshares, finish) = unshares(&sockets);
         let mut lanes = lanes.into_iter();
         for (index, (listeners, unshare)) in sockets.into_iter().zip(unshares).enumerate() {
             let own = WorkerResources { listeners, unshare, lane: lanes.next() };
@@ -407,7 +421,7 @@ impl Bound {
 
 /// Resources of one worker from the start.
 struct WorkerResources {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(usize, TcpListener)>,
     unshare: TableUnshare,
     lane: Option<Lane>,
 }
@@ -427,8 +441,10 @@ impl Gateway {
         let shared = Arc::clone(&self.shared);
         let (injector, injected) = mpsc::channel(injection::MAX_QUEUED);
         self.injectors.push(injector);
-        let listeners =
-            listeners.into_iter().map(|socket| (socket, Accepting::new(&self.accepting))).collect();
+        let accepting = |(index, socket)| {
+            (index, socket, Accepting::new(&self.accepting, self.listeners.shared(index)))
+        };
+        let listeners = listeners.into_iter().map(accepting).collect();
         let run = move || {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));

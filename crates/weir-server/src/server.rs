@@ -28,7 +28,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Runs a worker on this thread until the end of a drain.
 pub(crate) fn run(
     worker: &'static Worker,
-    sockets: Vec<(TcpListener, Accepting)>,
+    sockets: Vec<(usize, TcpListener, Accepting)>,
     unshare: TableUnshare,
     orders: mpsc::Receiver<injection::Injected>,
     control: watch::Receiver<Control>,
@@ -40,8 +40,9 @@ pub(crate) fn run(
         .on_thread_unpark(clock::turn)
         .build_local(LocalOptions::default())?;
     // After the runtime is created: all other threads need its descriptors to wake it.
-    let (sockets, open): (Vec<TcpListener>, Vec<Accepting>) = sockets.into_iter().unzip();
-    unshare.run(&sockets);
+    let split = sockets.into_iter().map(|(listener, socket, open)| ((listener, socket), open));
+    let (sockets, open): (Vec<(usize, TcpListener)>, Vec<Accepting>) = split.unzip();
+    unshare.run(sockets.iter().map(|(_, socket)| socket));
     runtime.block_on(async move {
         let mut accepting = Vec::new();
         for (listener, open) in listeners(worker, sockets)?.into_iter().zip(open) {

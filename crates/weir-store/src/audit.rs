@@ -6,10 +6,10 @@
 //! committed before. Events are kept for [`RETENTION`].
 
 use crate::StoreError;
+use parking_lot::Mutex;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use utoipa::ToSchema;
 use weir_model::UnixMicros;
@@ -22,7 +22,6 @@ const PURGE_EVERY: u32 = 1000;
 
 /// An entry of the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = AuditEntry)]
 pub struct AuditEvent {
     /// Number; 0 in an entry to be written.
     pub number: i64,
@@ -83,7 +82,7 @@ impl AuditLog {
     /// # Errors
     /// It cannot be written.
     pub fn record(&self, event: &AuditEvent) -> rusqlite::Result<()> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.connection.lock();
         let mut insert = connection.prepare_cached(
             "INSERT INTO audit (at, token, name, role, action, about, subject, details)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -104,7 +103,7 @@ impl AuditLog {
     /// They cannot be read.
     pub fn latest(&self, limit: usize, query: &AuditQuery) -> rusqlite::Result<Vec<AuditEvent>> {
         let AuditQuery { before, who, action, subject } = query;
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.connection.lock();
         let mut select = connection.prepare_cached(
             "SELECT number, at, token, name, role, action, about, subject, details FROM audit
              WHERE number < ?1 AND (?2 IS NULL OR name = ?2 OR token = ?2)

@@ -15,14 +15,15 @@ mod shared_memory;
 pub use damage::{damage, describe, is_in_use, move_aside};
 
 use damage::{HINT, is_damage};
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_journal::create_folder;
 
 /// Name of the database in the data folder.
 const FILE: &str = "weir.db";
@@ -118,10 +119,10 @@ fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
     // One at a time: closing a file releases all locks that the process has on it, so the file must
     // not be created while another connection of this process is being set up.
     static OPENING: Mutex<()> = Mutex::new(());
-    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _opening = OPENING.lock();
     let path = data.join(FILE);
     let at = |source| StoreError::Io { path: path.clone(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(at)?;
+    create_folder(data).map_err(at)?;
     // SQLite gives its mode to the files beside it.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(error)),
@@ -132,6 +133,7 @@ fn open_with(data: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
     let at = |source| StoreError::database(data, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(at)?;
+    connection.set_transaction_behavior(TransactionBehavior::Immediate);
     set_up(&connection).map_err(at)?;
     match migrate(&mut connection, steps).map_err(at)? {
         found if found > steps.len() => Err(StoreError::Later { path, found, known: steps.len() }),
@@ -172,7 +174,7 @@ fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usiz
         return version(connection);
     }
     // Another connection may run them now.
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = connection.transaction()?;
     let found = version(&transaction)?;
     for (number, step) in steps.iter().enumerate().skip(found) {
         transaction.execute_batch(step)?;

@@ -2,11 +2,12 @@
 //! state them.
 
 use crate::{StoreError, clock};
-use rusqlite::{Connection, TransactionBehavior, params};
+use parking_lot::Mutex;
+use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// Seconds of a minute.
@@ -17,7 +18,6 @@ const RETENTION: u64 = 800 * 24 * 60 * 60;
 /// Transactions and calls of a period that could not be recorded or metered because the journal was
 /// full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Missing)]
 pub struct Gap {
     /// Requests without a recorded transaction. Their calls are metered, unless they are among
     /// `uncounted`.
@@ -103,16 +103,12 @@ impl Gaps {
         Self(Arc::new(Inner { data: data.to_owned(), state: Mutex::default() }))
     }
 
-    fn locked<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        act(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Adds a gap of the current minute; it is not written yet.
     pub fn add(&self, gap: Gap) {
         if !gap.is_empty() {
             let now = clock::now().as_secs();
             let minute = now - now % MINUTE;
-            self.locked(|state| state.unwritten.entry(minute).or_default().add(gap));
+            self.0.state.lock().unwritten.entry(minute).or_default().add(gap);
         }
     }
 
@@ -121,20 +117,19 @@ impl Gaps {
     /// # Errors
     /// The database fails; the gaps are kept, to be written later.
     pub fn write(&self) -> Result<(), StoreError> {
-        self.locked(|state| {
-            if state.unwritten.is_empty() {
-                return Ok(());
-            }
-            let unwritten = std::mem::take(&mut state.unwritten);
-            let written = state.connection(&self.0.data).and_then(|connection| {
-                let failed = |error| StoreError::database(&self.0.data, error);
-                write(connection, &unwritten).map_err(failed)
-            });
-            if written.is_err() {
-                state.unwritten = unwritten;
-            }
-            written
-        })
+        let mut state = self.0.state.lock();
+        if state.unwritten.is_empty() {
+            return Ok(());
+        }
+        let unwritten = std::mem::take(&mut state.unwritten);
+        let written = state.connection(&self.0.data).and_then(|connection| {
+            let failed = |error| StoreError::database(&self.0.data, error);
+            write(connection, &unwritten).map_err(failed)
+        });
+        if written.is_err() {
+            state.unwritten = unwritten;
+        }
+        written
     }
 
     /// The gaps of the minutes from `from` until before `to`, in seconds since 1970.
@@ -143,31 +138,30 @@ impl Gaps {
     /// The database cannot be read.
     pub fn between(&self, from: u64, to: u64) -> Result<Gap, StoreError> {
         let from = from - from % MINUTE;
-        self.locked(|state| {
-            let mut sum = Gap::default();
-            if from >= to {
-                return Ok(sum);
-            }
-            state.unwritten.range(from..to).for_each(|(_, gap)| sum.add(*gap));
-            if !crate::exists(&self.0.data) {
-                return Ok(sum);
-            }
-            let read = "SELECT coalesce(sum(unrecorded), 0), coalesce(sum(shortened), 0),
-                        coalesce(sum(uncounted), 0) FROM gap WHERE minute >= ?1 AND minute < ?2";
-            let bounds = [from, to].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
-            let connection = state.connection(&self.0.data)?;
-            let written = connection.query_row(read, bounds, |row| {
-                let (unrecorded, shortened) = (row.get(0)?, row.get(1)?);
-                Ok(Gap { unrecorded, shortened, uncounted: row.get(2)? })
-            });
-            sum.add(written.map_err(|error| StoreError::database(&self.0.data, error))?);
-            Ok(sum)
-        })
+        let mut state = self.0.state.lock();
+        let mut sum = Gap::default();
+        if from >= to {
+            return Ok(sum);
+        }
+        state.unwritten.range(from..to).for_each(|(_, gap)| sum.add(*gap));
+        if !crate::exists(&self.0.data) {
+            return Ok(sum);
+        }
+        let read = "SELECT coalesce(sum(unrecorded), 0), coalesce(sum(shortened), 0),
+                    coalesce(sum(uncounted), 0) FROM gap WHERE minute >= ?1 AND minute < ?2";
+        let bounds = [from, to].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
+        let connection = state.connection(&self.0.data)?;
+        let written = connection.query_row(read, bounds, |row| {
+            let (unrecorded, shortened) = (row.get(0)?, row.get(1)?);
+            Ok(Gap { unrecorded, shortened, uncounted: row.get(2)? })
+        });
+        sum.add(written.map_err(|error| StoreError::database(&self.0.data, error))?);
+        Ok(sum)
     }
 }
 
 fn write(connection: &mut Connection, unwritten: &BTreeMap<u64, Gap>) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = connection.transaction()?;
     for (minute, Gap { unrecorded, shortened, uncounted }) in unwritten {
         transaction.execute(
             "INSERT INTO gap VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET

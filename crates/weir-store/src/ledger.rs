@@ -15,14 +15,15 @@ pub use job::{
 
 use crate::StoreError;
 use crate::clock::now_us;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use strum::{AsRefStr, Display, EnumString};
 use weir_model::UnixMicros;
 
 /// Resolution of a failed transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, AsRefStr, Display, EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Resolution {
     /// Not resolved.
@@ -33,20 +34,6 @@ pub enum Resolution {
     Resolved,
     /// An operator dismissed it: no action is needed.
     Dismissed,
-}
-
-impl Resolution {
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// The resolution of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        name.parse().ok()
-    }
 }
 
 /// A change of a resolution.
@@ -89,11 +76,6 @@ impl Ledger {
         Ok(Self { connection: Mutex::new(crate::open(data)?) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A transaction that a panic left open is rolled back when it is dropped.
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Runs `work` in one transaction that writes.
     ///
     /// # Errors
@@ -102,8 +84,8 @@ impl Ledger {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        let mut connection = self.lock();
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut connection = self.connection.lock();
+        let transaction = connection.transaction()?;
         let done = work(&transaction)?;
         transaction.commit()?;
         Ok(done)
@@ -126,7 +108,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn unknown(&self) -> rusqlite::Result<Vec<u128>> {
-        let connection = self.lock();
+        let connection = self.connection.lock();
         let mut select =
             connection.prepare_cached("SELECT id FROM attempt WHERE state = 'unknown'")?;
         select.query_map([], |row| id(row, 0))?.collect()
@@ -137,7 +119,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn history(&self, original: u128) -> rusqlite::Result<History> {
-        let connection = self.lock();
+        let connection = self.connection.lock();
         let attempts = attempt::attempts(&connection, original, MAX_HISTORY)?;
         let mut select = connection.prepare_cached(
             "SELECT at, state, who, comment FROM resolution_change WHERE id = ?
@@ -147,7 +129,7 @@ impl Ledger {
             let state: String = row.get(1)?;
             Ok(ResolutionChange {
                 at: UnixMicros(row.get(0)?),
-                state: Resolution::from_name(&state).unwrap_or(Resolution::Open),
+                state: state.parse().unwrap_or(Resolution::Open),
                 who: row.get(2)?,
                 comment: row.get(3)?,
             })
@@ -160,7 +142,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn attempt(&self, attempted: u128) -> rusqlite::Result<Option<Attempt>> {
-        attempt::get(&self.lock(), attempted)
+        attempt::get(&self.connection.lock(), attempted)
     }
 
     /// The resolution of a transaction, if it ever got one.
@@ -168,7 +150,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn resolution(&self, transaction: u128) -> rusqlite::Result<Option<Resolution>> {
-        resolution(&self.lock(), transaction)
+        resolution(&self.connection.lock(), transaction)
     }
 
     /// Sets the resolution of a transaction.
@@ -222,7 +204,7 @@ fn resolution(db: &Connection, transaction: u128) -> rusqlite::Result<Option<Res
     let mut select = db.prepare_cached("SELECT state FROM resolution WHERE id = ?")?;
     let found: Option<String> =
         select.query_row([transaction.to_be_bytes()], |row| row.get(0)).optional()?;
-    Ok(found.as_deref().and_then(Resolution::from_name))
+    Ok(found.and_then(|state| state.parse().ok()))
 }
 
 fn set_resolution(
@@ -237,11 +219,11 @@ fn set_resolution(
         "INSERT INTO resolution (id, state) VALUES (?, ?)
          ON CONFLICT (id) DO UPDATE SET state = excluded.state",
     )?;
-    set.execute(params![key, state.name()])?;
+    set.execute(params![key, state.as_ref()])?;
     let mut change = db.prepare_cached(
         "INSERT INTO resolution_change (id, at, state, who, comment) VALUES (?, ?, ?, ?, ?)",
     )?;
-    change.execute(params![key, now_us(), state.name(), who, comment])?;
+    change.execute(params![key, now_us(), state.as_ref(), who, comment])?;
     Ok(())
 }
 

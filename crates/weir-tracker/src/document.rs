@@ -129,7 +129,6 @@ pub struct Stage {
 
 /// Properties of a body, recorded or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = BodyFacts)]
 pub struct BodyMetadata {
     /// True length in bytes.
     pub length: u64,

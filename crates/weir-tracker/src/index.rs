@@ -20,19 +20,21 @@ pub use indexer::Indexer;
 pub use state::Settings;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
-use weir_journal::{Address, Journal, Transaction};
+use parking_lot::{Mutex, RwLock};
+
+use weir_journal::{Address, Journal, Transaction, create_folder};
 use weir_store::clock::now_us;
 use weir_store::ledger::Ledger;
 
 use crate::error::Error;
-use crate::part::{Build, OpenPart, make_folder};
+use crate::part::{Build, OpenPart};
 use coverage::{chain, starts};
 use folder::find;
 use indexer::FOLLOWER;
-use state::{Shared, State};
+use state::{Counts, Shared, State};
 
 /// State of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,19 +76,27 @@ impl Index {
         settings: Settings,
     ) -> Result<(Self, Indexer), Error> {
         let folder = data.join("index");
-        make_folder(&folder)?;
+        create_folder(&folder).map_err(Error::io(&folder))?;
         let found = find(&folder, settings.provisional)?;
-        let damaged = found.damaged;
         let (sealed, gaps, indexed) = chain(found.parts, starts(&journal));
         let build = Build::new(settings.depth);
         let open = OpenPart::new(settings.depth, build.seed());
         let state = State { sealed, open, from: indexed.clone(), indexed, gaps };
-        let shared = Arc::new(Shared::new(folder, journal, settings, state));
-        // The lag is unknown until the journal was read to its end once.
-        shared.counts.behind_since.store(now_us(), Ordering::Relaxed);
-        shared.counts.damaged.store(damaged, Ordering::Relaxed);
-        let next = found.next;
-        let indexer = Indexer::new(Arc::clone(&shared), build, next)?;
+        let shared = Arc::new(Shared {
+            folder,
+            journal,
+            settings,
+            state: RwLock::new(state),
+            damaged: Mutex::default(),
+            counts: Counts {
+                // The lag is unknown until the journal was read to its end once.
+                behind_since: now_us().into(),
+                damaged: found.damaged.into(),
+                ..Counts::default()
+            },
+            ledger: OnceLock::new(),
+        });
+        let indexer = Indexer::new(Arc::clone(&shared), build, found.next)?;
         Ok((Self { shared }, indexer))
     }
 
@@ -125,7 +135,7 @@ impl Index {
             _ => self.shared.journal.lags().unwrap_or_default(),
         };
         let lag = lags.iter().find(|lag| lag.name == FOLLOWER).map_or(0, |lag| lag.records);
-        let state = self.shared.read();
+        let state = self.shared.state.read();
         let sealed: usize = state.sealed.iter().map(|part| part.head.rows).sum();
         Statistics {
             transactions: (sealed + state.open.columns.len()) as u64,

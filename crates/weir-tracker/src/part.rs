@@ -15,12 +15,13 @@ pub(crate) mod terms;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use weir_journal::failpoint;
-use weir_journal::{Address, Position, Transaction};
+use weir_journal::{
+    Address, Position, Transaction, create_folder, failpoint, if_exists, sync_folder,
+};
 
 use self::bitmap::Bitmap;
 use self::block::{Block, Depth, ROWS};
@@ -142,13 +143,8 @@ impl OpenPart {
         building: &Path,
         folder: &Path,
     ) -> Result<SealedPart, Error> {
-        match fs::remove_dir_all(building) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io(building)(error));
-            }
-            _ => {}
-        }
-        make_folder(building)?;
+        if_exists(fs::remove_dir_all(building)).map_err(Error::io(building))?;
+        create_folder(building).map_err(Error::io(building))?;
         let terms = terms::encode(self.seed, &self.blocks);
         let metadata = PartMetadata {
             spans,
@@ -162,24 +158,14 @@ impl OpenPart {
         failpoint::pass("index.terms");
         let path = building.join("columns");
         write(&path, &file::encode(&self.columns, &metadata)).map_err(Error::io(&path))?;
-        sync(building)?;
+        sync_folder(building).map_err(Error::io(building))?;
         failpoint::pass("index.columns");
         let partition = folder.parent().unwrap_or(folder);
-        make_folder(partition)?;
+        create_folder(partition).map_err(Error::io(partition))?;
         fs::rename(building, folder).map_err(Error::io(folder))?;
-        sync(partition)?;
+        sync_folder(partition).map_err(Error::io(partition))?;
         SealedPart::open(folder)
     }
-}
-
-/// Creates a folder with mode 0700.
-pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(path).map_err(Error::io(path))
-}
-
-fn sync(folder: &Path) -> Result<(), Error> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io(folder))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

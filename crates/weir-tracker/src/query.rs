@@ -22,7 +22,7 @@
 //! | `key.NAME:` | the business key has exactly this value (256 bytes are compared); `*`: any |
 //! | `header.NAME:` | the words are next to each other in a header of this name, of request or response |
 //! | `header:` `target:` `body:` | the words are next to each other in any header line, the request target, a body |
-//! | any other text | the words are next to each other in target, headers, bodies, keys, properties or logs |
+//! | any other text | the words are next to each other in target, headers, bodies, keys, properties or logs; a text that can be an id or its beginning (eight digits or more) also matches ids |
 //!
 //! `*` after any of these fields: the field is present. `status`, `took` and `time` accept `>`, `>=`,
 //! `<`, `<=`, and ranges `[a TO b]`, or `{a TO b}` without the ends; `*` leaves an end open. A value
@@ -117,6 +117,12 @@ impl Query {
         parser::parse(text, now).map(|root| Self { root })
     }
 
+    /// Without the words of texts that are an id or its beginning, which then only match ids.
+    #[must_use]
+    pub(crate) fn ids_only(self) -> Self {
+        Self { root: self.root.ids_only() }
+    }
+
     /// Whether its hits reveal something about payloads, so that the caller needs the right to see
     /// them.
     #[must_use]
@@ -138,11 +144,6 @@ impl Query {
         self.root.any(&|term| matches!(term, Term::Words(..)))
     }
 
-    /// Whether it can be evaluated only with heads and bodies.
-    pub(crate) fn reads_payload(&self) -> bool {
-        self.root.any(&|term| matches!(term, Term::Words(..) | Term::Exists(..) | Term::Key(..)))
-    }
-
     /// First and last possible time of a hit, in microseconds since 1970.
     #[must_use]
     pub fn times(&self) -> (u64, u64) {
@@ -161,6 +162,24 @@ impl Query {
 }
 
 impl Node {
+    fn ids_only(self) -> Self {
+        let all = |nodes: Vec<Self>| nodes.into_iter().map(Self::ids_only).collect();
+        match self {
+            Self::Or(nodes) => match nodes.as_slice() {
+                [
+                    Self::Term(Term::Id(low, high)),
+                    Self::Term(Term::Words(Scope::Anywhere, words)),
+                ] if value::ids_of(&words.concat()) == Some((*low, *high)) => {
+                    Self::Term(Term::Id(*low, *high))
+                }
+                _ => Self::Or(all(nodes)),
+            },
+            Self::And(nodes) => Self::And(all(nodes)),
+            Self::Not(node) => Self::Not(Box::new(node.ids_only())),
+            Self::Term(term) => Self::Term(term),
+        }
+    }
+
     fn any(&self, matches: &impl Fn(&Term) -> bool) -> bool {
         match self {
             Self::And(nodes) | Self::Or(nodes) => nodes.iter().any(|node| node.any(matches)),

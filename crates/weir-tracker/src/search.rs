@@ -164,7 +164,7 @@ impl Index {
         let mut sealed = snapshot.sealed;
         // Newer parts were finished by previous pages.
         sealed.retain(|part| page.after.is_none_or(|after| part.times().0 <= after.time));
-        let mut tail = Vec::new();
+        let mut heap = BinaryHeap::from(open);
         // Half of the budget is left for the index.
         let tail_ends = Instant::now() + page.budget / 2;
         let keys = query.uses_keys();
@@ -172,7 +172,7 @@ impl Index {
             let row = subject.row;
             let cursor = Cursor { time: row.time, id: row.id };
             if page.after.is_none_or(|after| cursor < after) {
-                tail.push(Candidate {
+                heap.push(Candidate {
                     cursor,
                     definite: true,
                     part: None,
@@ -189,13 +189,12 @@ impl Index {
             deadline,
             remaining: sealed.len(),
             sealed,
-            heap: BinaryHeap::from(open),
+            heap,
             ready: VecDeque::new(),
             batch: 1,
             keys: None,
             found: Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() },
         };
-        search.heap.extend(tail);
         search.run()?;
         Ok(search.found)
     }
@@ -228,7 +227,7 @@ impl Index {
         query: &Query,
         read: impl FnOnce(&View<'_>) -> Result<(), Error>,
     ) -> Result<Snapshot, Error> {
-        let state = self.shared.read();
+        let state = self.shared.state.read();
         read(&View::Open(&state.open))?;
         let mut sealed = state.sealed.clone();
         let indexed = state.indexed.clone();
@@ -261,7 +260,7 @@ impl Index {
         let (mut read, mut transaction) = (0, Transaction::default());
         for (lane, from) in indexed.iter().enumerate() {
             let mut reader = self.shared.journal.reader(lane as u16, *from);
-            if !keys && !query.reads_payload() {
+            if !keys && !query.needs_payload() {
                 reader = reader.metadata_only();
             }
             while reader.next_visible_into(&mut transaction).map_err(Error::Journal)? {

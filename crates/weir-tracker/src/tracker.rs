@@ -97,13 +97,8 @@ pub enum SearchError {
 }
 
 impl Search {
-    /// The query, if its sender may execute it.
     fn parse(&self) -> Result<Query, SearchError> {
-        let query = Query::parse(&self.query, now_us())?;
-        if query.needs_payload() && !self.payload {
-            return Err(SearchError::NeedsPayload);
-        }
-        Ok(query)
+        parse(&self.query, self.payload)
     }
 
     /// The position to continue from.
@@ -111,6 +106,16 @@ impl Search {
         let cursor = self.cursor.as_ref().map(|text| text.parse()).transpose();
         cursor.map_err(|_| SearchError::Cursor)
     }
+}
+
+/// A query, if its sender may execute it. Without payloads, a text that is an id is only that.
+fn parse(text: &str, payload: bool) -> Result<Query, SearchError> {
+    let query = Query::parse(text, now_us())?;
+    let query = if payload { query } else { query.ids_only() };
+    if query.needs_payload() && !payload {
+        return Err(SearchError::NeedsPayload);
+    }
+    Ok(query)
 }
 
 impl Tracker {
@@ -138,7 +143,7 @@ impl Tracker {
     pub fn journal_state(&self) -> Result<JournalState, TrackerError> {
         let lags = self.journal.lags().map_err(TrackerError::unreadable)?;
         let index = self.index.as_ref().map(|index| index.statistics(now_us())).unwrap_or_default();
-        Ok(JournalState::new(self.journal.statistics(), &self.recovery, &lags, index))
+        Ok(JournalState::new(self.journal.statistics(), &self.recovery, lags, index))
     }
 
     fn find(&self, id: u128) -> Result<Option<search::Hit>, TrackerError> {
@@ -207,7 +212,7 @@ impl Tracker {
             && let Some(resolution) =
                 ledger.resolution(summary.id.0).map_err(TrackerError::unreadable)?
         {
-            summary.resolution = resolution.name().to_owned();
+            summary.resolution = resolution.to_string();
         }
         Ok(())
     }
@@ -244,11 +249,14 @@ impl Tracker {
         Verification::new(Arc::clone(&self.journal), &self.recovery)
     }
 
-    /// Follows transactions that end from now on.
+    /// Follows transactions that end from now on and match a query, and whether the query searches
+    /// payloads, which `payload` permits.
     ///
     /// # Errors
-    /// There is no index.
-    pub fn tail(&self) -> Result<Tail, TrackerError> {
-        Ok(self.index()?.follow())
+    /// [`SearchError`].
+    pub fn tail(&self, query: &str, payload: bool) -> Result<(Tail, bool), SearchError> {
+        let query = parse(query, payload)?;
+        let needs_payload = query.needs_payload();
+        Ok((self.index()?.follow(query), needs_payload))
     }
 }

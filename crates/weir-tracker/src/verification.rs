@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
-use weir_journal::{Journal, Position, Reader, RecoveryReport};
+use weir_journal::{Damage, Journal, Position, Reader, RecoveryReport};
 
 /// Approximate duration of a step.
 const STEP: Duration = Duration::from_secs(1);
@@ -59,9 +59,9 @@ impl Verification {
     pub fn new(journal: Arc<Journal>, recovery: &RecoveryReport) -> Self {
         let mut found: Vec<Verified> = (recovery.damage.iter())
             .map(|damage| {
-                let (segment, offset) = (damage.position.segment(), damage.position.offset());
-                let id = format!("damage/{}/{segment}/{offset}", damage.lane);
-                Verified { id, damaged_bytes: damage.bytes, ..Verified::default() }
+                let Damage { lane, segment, offset, bytes } = *damage;
+                let id = format!("damage/{lane}/{segment}/{offset}");
+                Verified { id, damaged_bytes: bytes, ..Verified::default() }
             })
             .collect();
         let mut total = Verified { id: "end".to_owned(), end: true, ..Verified::default() };

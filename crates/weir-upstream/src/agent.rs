@@ -8,9 +8,7 @@ use super::{Connection, SendReport};
 use crate::agent_connections::{AgentConnections, LeaseGuard};
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpStream, UnixStream};
 use weir_broker::{Lease, Outcome, Pool, Refused};
@@ -58,14 +56,8 @@ impl Agents<'_> {
             Err(refused) => return Err(rejected(refused)),
         };
         let (deadline, limit) = (self.deadline, pending.limit());
-        deadline.progress();
-        let granted = poll_fn(|cx| {
-            if let Poll::Ready(granted) = pending.poll(cx) {
-                return Poll::Ready(Ok(granted));
-            }
-            deadline.poll(cx, Wait::Agent, limit).map(Err)
-        });
-        let lease = match granted.await {
+        let granted = poll_fn(|cx| pending.poll(cx));
+        let lease = match deadline.within(Wait::Agent, limit, granted).await {
             Ok(Ok(lease)) => lease,
             Ok(Err(refused)) => return Err(rejected(refused)),
             Err(Expired::Request) => return Err(Rejection::from(Expired::Request)),
@@ -85,66 +77,54 @@ impl Agents<'_> {
     async fn connection(&mut self, may_be_reused: bool) -> Result<Box<Connection>, Rejection> {
         let (mut connects, since) = (0, Instant::now());
         loop {
-            let mut lease = self.lease().await?;
+            let lease = self.lease().await?;
             connects += 1;
             let idle = self.connections.check_out(lease.agent());
             if let Some(stream) = idle.filter(|_| may_be_reused) {
-                lease.mark_sent();
-                let guard = LeaseGuard::new(self.connections, lease, None);
-                return Ok(Connection::to_agent(stream, true, guard));
+                return Ok(self.leased(lease, stream, true));
             }
             let connecting = clock::now();
-            match self.connect(&lease).await {
+            let error = match self.connect(&lease).await {
                 Ok(stream) => {
                     self.record(stage::CONNECT, || {
                         clock::now().saturating_duration_since(connecting)
                     });
-                    lease.mark_sent();
-                    let guard = LeaseGuard::new(self.connections, lease, None);
-                    return Ok(Connection::to_agent(stream, false, guard));
+                    return Ok(self.leased(lease, stream, false));
                 }
-                Err(error) if error.problem == Problem::DescriptorsExhausted => {
-                    let _ = lease.release(Outcome::Check);
-                    return Err(error);
-                }
-                Err(error) => {
-                    // The agent has exited, or its manager is not running.
-                    let _ = lease.release(Outcome::Check);
-                    // Other agents may be running or starting: the request may wait as long as in
-                    // the queue.
-                    let waits =
-                        self.pool.starts_agents() && since.elapsed() < self.pool.queue_wait();
-                    if connects >= MAX_CONNECTS && !waits {
-                        let refused = Refused::Unavailable { retry: Duration::from_secs(1) };
-                        return Err(match &error.details().detail {
-                            Some(detail) => rejected(refused).detail(detail.clone()),
-                            None => rejected(refused),
-                        });
-                    }
-                }
+                Err(error) => error,
+            };
+            // The agent has exited, or its manager is not running.
+            let _ = lease.release(Outcome::Check);
+            if error.problem == Problem::DescriptorsExhausted {
+                return Err(error);
+            }
+            // Other agents may be running or starting: the request may wait as long as in the queue.
+            let waits = self.pool.keeps_processes() && since.elapsed() < self.pool.queue_wait();
+            if connects >= MAX_CONNECTS && !waits {
+                let refused = rejected(Refused::Unavailable { retry: Duration::from_secs(1) });
+                return Err(match &error.details().detail {
+                    Some(detail) => refused.detail(detail.clone()),
+                    None => refused,
+                });
             }
         }
     }
 
+    fn leased(&self, mut lease: Lease, stream: Stream, reused: bool) -> Box<Connection> {
+        lease.mark_sent();
+        let guard = LeaseGuard::new(self.connections, lease, None);
+        Connection::to_agent(stream, reused, guard)
+    }
+
     /// Connects to a leased agent.
     async fn connect(&self, lease: &Lease) -> Result<Stream, Rejection> {
-        self.deadline.progress();
-        let mut connecting = pin!(open(lease.address()));
-        let connected = poll_fn(|cx| {
-            if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
-                return Poll::Ready(Ok(connected));
-            }
-            self.deadline.poll(cx, Wait::Connect, CONNECT_TIMEOUT).map(Err)
-        });
-        match connected.await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) if is_exhausted(&error) => Err(Problem::DescriptorsExhausted.into()),
+        let connecting = open(lease.address());
+        let connected = self.deadline.within(Wait::Connect, CONNECT_TIMEOUT, connecting).await?;
+        connected.map_err(|error| match is_exhausted(&error) {
+            true => Problem::DescriptorsExhausted.into(),
             // Only the kind is shown: the message could contain paths.
-            Ok(Err(error)) => {
-                Err(Rejection::new(Problem::UpstreamUnreachable).detail(error.kind().to_string()))
-            }
-            Err(expired) => Err(Rejection::from(expired)),
-        }
+            false => Rejection::new(Problem::UpstreamUnreachable).detail(error.kind().to_string()),
+        })
     }
 
     /// Sends a request to the agent of `connection`, or to another agent if the request is lost.

@@ -25,11 +25,9 @@ pub trait Upload {
     /// The connection or stream of the request.
     type Channel;
     /// State of reading the head of the response.
-    type Reader;
+    type Reader: Default;
     /// Data that arrived with the head.
     type Arrived;
-
-    fn reader(&self) -> Self::Reader;
 
     /// Opens the channel for this request.
     fn poll_open(
@@ -43,7 +41,7 @@ pub trait Upload {
     /// Continues sending until all bytes are sent.
     fn poll_send(
         &mut self,
-        channel: &mut Self::Channel,
+        channel: &Self::Channel,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), UploadError>>;
 
@@ -166,7 +164,7 @@ pub(crate) async fn attempt<U: Upload>(
     scope: &Scope<'_>,
 ) -> Result<U::Arrived, Failure> {
     let (deadline, timeouts) = (scope.deadline, scope.timeouts);
-    let mut reader = upload.reader();
+    let mut reader = U::Reader::default();
     deadline.progress();
     poll_fn(|cx| {
         let (wait, limit) = match upload.poll_open(channel, cx)? {

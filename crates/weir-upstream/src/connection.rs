@@ -6,7 +6,6 @@ use super::{Target, Tls};
 use crate::agent_connections::LeaseGuard;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -204,7 +203,8 @@ impl Target {
         self.pending.set(self.pending.get() + 1);
         // Also decremented if the client disconnects meanwhile.
         let pending = Pending(&self.pending);
-        let released = self.within_connect_timeout(deadline, self.released.notified()).await;
+        let released = self.released.notified();
+        let released = deadline.within(Wait::Connect, self.connect_timeout, released).await;
         drop(pending);
         released.map_err(|_| {
             self.stats.busy.add(1);
@@ -229,28 +229,12 @@ impl Target {
         self.open.set(self.open.get() + 1);
         let permit = ConnectionPermit { target: Rc::clone(self), is_open: false };
         self.stats.connects.add(1);
-        let stream = self
-            .within_connect_timeout(deadline, self.connect_stream())
+        let stream = deadline
+            .within(Wait::Connect, self.connect_timeout, self.connect_stream())
             .await
             .map_err(CheckOutError::TimedOut)?
             .map_err(CheckOutError::Connect)?;
         Ok((stream, permit))
-    }
-
-    pub(super) async fn within_connect_timeout<T>(
-        &self,
-        deadline: &Deadline,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Expired> {
-        let mut work = std::pin::pin!(work);
-        deadline.progress();
-        poll_fn(|cx| {
-            if let Poll::Ready(done) = work.as_mut().poll(cx) {
-                return Poll::Ready(Ok(done));
-            }
-            deadline.poll(cx, Wait::Connect, self.connect_timeout).map(Err)
-        })
-        .await
     }
 
     async fn connect_stream(&self) -> io::Result<Stream> {
@@ -261,7 +245,7 @@ impl Target {
         tcp.set_nodelay(true)?;
         let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::tcp(tcp)) };
         let connector = TlsConnector::from(std::sync::Arc::clone(connector));
-        let stream = Stream::client_tls(connector.connect(name.clone(), tcp).await?);
+        let stream = Stream::tls(connector.connect(name.clone(), tcp).await?);
         if self.http2.is_some() && stream.protocol().as_deref() != Some(b"h2") {
             return Err(io::Error::other("the server does not support HTTP/2"));
         }

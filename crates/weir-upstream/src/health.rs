@@ -4,6 +4,7 @@
 //! [`Health::admits`] is one atomic load while the target is in rotation. Ejection and its end are
 //! rare; both hold the lock of the upstream, so that the ejection limit holds.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub struct Health {
     /// End of an ejection by failed requests, in milliseconds after `start`.
     ejected_until: AtomicU64,
     /// One request may test the ejected target.
-    on_trial: AtomicBool,
+    probing: AtomicBool,
     errors: Errors,
     pub(super) checks: Checks,
     /// Ejections, by [`EjectionReason`].
@@ -94,7 +95,7 @@ impl Health {
             ejection_ms: AtomicU64::default(),
             failures: AtomicU32::default(),
             ejected_until: AtomicU64::default(),
-            on_trial: AtomicBool::default(),
+            probing: AtomicBool::default(),
             errors: Errors::default(),
             checks: Checks::default(),
             ejections: Default::default(),
@@ -133,7 +134,7 @@ impl Health {
         let first = now >= until
             && self.ejected_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok();
         if first {
-            self.on_trial.store(true, Relaxed);
+            self.probing.store(true, Relaxed);
         }
         first
     }
@@ -163,7 +164,7 @@ impl Health {
         let now = self.millis(now());
         if self.is_ejected(EjectionReason::Errors) {
             // Responses to requests sent before the ejection do not count.
-            if self.on_trial.swap(false, Relaxed) && status < 500 {
+            if self.probing.swap(false, Relaxed) && status < 500 {
                 self.errors.restart(now);
                 self.readmit(EjectionReason::Errors);
             }
@@ -182,7 +183,7 @@ impl Health {
         }
         let share = self.errors.share.load(Relaxed);
         if self.is_ejected(EjectionReason::Errors) {
-            self.on_trial.store(false, Relaxed);
+            self.probing.store(false, Relaxed);
         } else if share > 0 && self.errors.count(true, share, now) {
             self.eject(EjectionReason::Errors, now);
         }
@@ -239,7 +240,7 @@ impl Health {
             return false;
         }
         if reason != EjectionReason::Check {
-            self.on_trial.store(false, Relaxed);
+            self.probing.store(false, Relaxed);
             self.ejected_until.store(now_ms + self.ejection_ms.load(Relaxed), Relaxed);
         }
         if out & bit(reason) == 0 {
@@ -311,29 +312,26 @@ impl Members {
 
 /// Health of every target that was ever configured; outlives reloads.
 #[derive(Debug, Default)]
-pub struct Healths(Mutex<Vec<Known>>);
+pub struct Healths(Mutex<HashMap<String, Known>>);
 
-/// An upstream by name, and its targets by name.
-#[derive(Debug)]
+/// The targets of an upstream by name.
+#[derive(Debug, Default)]
 struct Known {
-    upstream: String,
     group: Arc<Group>,
-    targets: Vec<(String, Arc<Health>)>,
+    targets: HashMap<String, Arc<Health>>,
 }
 
 impl Healths {
     /// The health of an upstream's targets, in their order, with its settings.
     pub(super) fn configure(&self, config: &weir_config::Upstream) -> Vec<Arc<Health>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = all.iter().position(|known| known.upstream == config.name).unwrap_or_else(|| {
-            let upstream = config.name.clone();
-            all.push(Known { upstream, group: Arc::default(), targets: Vec::new() });
-            all.len() - 1
-        });
-        let known = &mut all[at];
-        let found: Vec<Arc<Health>> =
-            config.targets.iter().map(|target| known.target(target.name())).collect();
-        let mut members = known.group.lock();
+        let Known { group, targets } = all.entry(config.name.clone()).or_default();
+        let health = |target: &weir_config::Target| {
+            let fresh = || Arc::new(Health::new(Arc::clone(group)));
+            Arc::clone(targets.entry(target.name().to_owned()).or_insert_with(fresh))
+        };
+        let found: Vec<Arc<Health>> = config.targets.iter().map(health).collect();
+        let mut members = group.lock();
         let used = found.iter().zip(&config.targets).filter(|(_, target)| target.weight > 0);
         members.targets = used.map(|(health, _)| Arc::downgrade(health)).collect();
         members.max_ejected = config.health.max_ejected;
@@ -345,20 +343,8 @@ impl Healths {
     /// The metrics of a target of an upstream.
     pub fn series(&self, upstream: &str, target: &str) -> HealthSeries {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.iter().find(|known| known.upstream == upstream);
-        let health = known.and_then(|known| known.targets.iter().find(|(name, _)| name == target));
-        health.map_or_else(HealthSeries::default, |(_, health)| health.series())
-    }
-}
-
-impl Known {
-    fn target(&mut self, authority: &str) -> Arc<Health> {
-        if let Some((_, health)) = self.targets.iter().find(|(name, _)| name == authority) {
-            return Arc::clone(health);
-        }
-        let health = Arc::new(Health::new(Arc::clone(&self.group)));
-        self.targets.push((authority.to_owned(), Arc::clone(&health)));
-        health
+        let health = all.get(upstream).and_then(|known| known.targets.get(target));
+        health.map_or_else(HealthSeries::default, |health| health.series())
     }
 }
 

@@ -20,16 +20,13 @@ const MAX_INTERIM: usize = 8;
 const MAX_INTERIM_BYTES: usize = 16 * 1024;
 
 /// State of reading the head of a response.
+#[derive(Default)]
 pub struct HeadReader {
     scan: Scan,
     interim: usize,
 }
 
 impl HeadReader {
-    fn new() -> Self {
-        Self { scan: Scan::new(), interim: 0 }
-    }
-
     fn poll(
         &mut self,
         connection: &mut Connection,

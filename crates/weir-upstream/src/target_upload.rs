@@ -42,7 +42,9 @@ pub trait TargetUpload: Upload + Sized {
     async fn reopen(
         target: &Rc<Target>,
         deadline: &Deadline,
-    ) -> Result<Self::Channel, CheckOutError>;
+    ) -> Result<Self::Channel, CheckOutError> {
+        Self::check_out(target, deadline).await
+    }
 
     /// Whether the connection has carried requests before.
     fn is_reused(channel: &Self::Channel) -> bool;

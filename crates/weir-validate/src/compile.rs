@@ -55,22 +55,19 @@ fn compile(
 /// a warning.
 fn is_pattern(at: Span, pattern: &str, report: &mut Diagnostics) -> bool {
     let short: String = pattern.chars().take(60).collect();
-    match Pattern::new(pattern) {
-        Err(why) => {
-            report.error(codes::BAD_SCHEMA, at, format!("invalid pattern `{short}`: {why}"));
-            return false;
-        }
-        Ok(pattern) if pattern.backtracks() => {
-            let message = format!(
-                "the pattern `{short}` needs backtracking: texts that exceed the budget of the \
-                 validation are rejected"
-            );
-            report.warning(codes::BACKTRACKING_PATTERN, at, message).help(
-                "place look-ahead directly after `^` (`^(?=.*[0-9])(?!-)[a-z0-9-]+$`), \
-                 look-behind directly before `$`, without back-references, or set `maxLength`",
-            );
-        }
-        Ok(_) => {}
+    let compiled = Pattern::new(pattern);
+    if let Err(why) = &compiled {
+        report.error(codes::BAD_SCHEMA, at, format!("invalid pattern `{short}`: {why}"));
     }
-    true
+    if compiled.as_ref().is_ok_and(Pattern::backtracks) {
+        let message = format!(
+            "the pattern `{short}` needs backtracking: texts that exceed the budget of the \
+             validation are rejected"
+        );
+        report.warning(codes::BACKTRACKING_PATTERN, at, message).help(
+            "place look-ahead directly after `^` (`^(?=.*[0-9])(?!-)[a-z0-9-]+$`), \
+             look-behind directly before `$`, without back-references, or set `maxLength`",
+        );
+    }
+    compiled.is_ok()
 }

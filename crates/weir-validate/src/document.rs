@@ -13,7 +13,7 @@ mod read;
 pub(crate) use compare::{Documents, Element};
 
 use foldhash::fast::RandomState;
-use serde_json::{Number, Value};
+use serde_json::Number;
 use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
@@ -36,13 +36,13 @@ pub(super) struct Document<'t> {
     /// first free slot from its hash on. Zero marks a free slot, as no member has index 0.
     slots: Vec<u32>,
     /// Approximate length of the longest path to a value, in bytes (RFC 6901).
-    longest_path: usize,
+    pub(super) longest_path: usize,
     /// Bytes of the schema that an error copies.
     error_bytes: usize,
     /// Whether errors are collected.
     is_reported: bool,
     /// The library needs the entire value when it aborts a pattern.
-    tells_whole: bool,
+    reports_whole: bool,
 }
 
 /// Why a text cannot be a [`Document`].
@@ -106,13 +106,6 @@ fn mark(name: &str) -> u32 {
 }
 
 impl<'t> Document<'t> {
-    /// From a value, which has no duplicate members.
-    pub(super) fn of(value: &Value) -> Self {
-        let mut document = Self::default();
-        document.add("", value);
-        document
-    }
-
     /// From a text as its only value.
     pub(super) fn of_text(text: &'t str) -> Self {
         let mut document = Self { text, ..Self::default() };
@@ -123,10 +116,10 @@ impl<'t> Document<'t> {
 
     /// Prepares the collection of errors: each copies this number of bytes of the schema; some
     /// contain the entire value.
-    pub(super) fn report(&mut self, error_bytes: usize, tells_whole: bool) {
+    pub(super) fn report(&mut self, error_bytes: usize, reports_whole: bool) {
         self.is_reported = true;
         self.error_bytes = error_bytes;
-        self.tells_whole = tells_whole;
+        self.reports_whole = reports_whole;
     }
 
     /// Number of values.
@@ -142,34 +135,6 @@ impl<'t> Document<'t> {
     /// Approximate size of a copy as a tree, in bytes.
     pub(super) fn copy_bytes(&self) -> usize {
         self.values() * 128 + self.bytes()
-    }
-
-    /// Approximate length of the longest path to a value, in bytes.
-    pub(super) fn longest_path(&self) -> usize {
-        self.longest_path
-    }
-
-    fn add(&mut self, name: &str, value: &Value) {
-        let (mark, name) = (mark(name), self.span(name));
-        match value {
-            Value::Null => self.push(name, mark, Data::Null),
-            Value::Bool(value) => self.push(name, mark, Data::Bool(*value)),
-            Value::Number(number) => self.push(name, mark, Data::Number(number.clone())),
-            Value::String(text) => {
-                let text = self.span(text);
-                self.push(name, mark, Data::String(text));
-            }
-            Value::Array(items) => {
-                let at = self.open(name, mark);
-                items.iter().for_each(|item| self.add("", item));
-                self.close_array(at, items.len());
-            }
-            Value::Object(members) => {
-                let at = self.open(name, mark);
-                members.iter().for_each(|(name, value)| self.add(name, value));
-                self.close_object(at, members.len());
-            }
-        }
     }
 
     /// Location of a text; a text outside of `text` is copied to `own`.
@@ -226,10 +191,6 @@ impl<'t> Document<'t> {
     fn open(&mut self, name: Span, mark: u32) -> usize {
         self.push(name, mark, Data::Null);
         self.entries.len() - 1
-    }
-
-    fn close_array(&mut self, at: usize, items: usize) {
-        self.close(at, Data::Array(number(items)));
     }
 
     /// Ends an object; returns whether its members are unique.

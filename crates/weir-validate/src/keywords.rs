@@ -83,6 +83,14 @@ fn names<'a>(_: &'a Map<String, Value>, value: &'a Value, _: Location) -> Made<'
     Ok(Box::new(Names(patterns.map_err(ValidationError::custom)?)))
 }
 
+/// The result of a keyword that only takes steps: an error is void, as the budget is exhausted.
+fn counted<'i>(enough: bool) -> Result<(), ValidationError<'i>> {
+    if enough {
+        return Ok(());
+    }
+    Err(ValidationError::custom("the budget of the validation is exhausted"))
+}
+
 /// A pattern of a text.
 struct Text {
     pattern: Pattern,
@@ -139,10 +147,7 @@ struct Names(Vec<Pattern>);
 
 impl<'i> Keyword<'i, Documents> for Names {
     fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
-        if self.is_valid(instance) {
-            return Ok(());
-        }
-        Err(ValidationError::custom("the budget of the validation is exhausted"))
+        counted(self.is_valid(instance))
     }
 
     fn is_valid(&self, instance: Element<'i>) -> bool {
@@ -178,10 +183,7 @@ impl Weight {
 
 impl<'i> Keyword<'i, Documents> for Weight {
     fn validate(&self, instance: Element<'i>) -> Result<(), ValidationError<'i>> {
-        if self.is_valid(instance) {
-            return Ok(());
-        }
-        Err(ValidationError::custom("the budget of the validation is exhausted"))
+        counted(self.is_valid(instance))
     }
 
     fn is_valid(&self, instance: Element<'i>) -> bool {

@@ -80,10 +80,13 @@ impl Schemas {
                 })?;
                 schema.map_or(Ok(()), |schema| compare(self.get(schema), document))
             }
-            BodyCheck::Form(schema) => match parameter::form(&self.get(schema).shape, bytes) {
-                Some(fields) => compare(self.get(schema), Document::of(&fields)),
-                None => Err(over_budget(place, parameter::TOO_MANY)),
-            },
+            BodyCheck::Form(schema) => {
+                let fields = parameter::form(&self.get(schema).shape, bytes);
+                match fields.as_ref().and_then(Document::of) {
+                    Some(document) => compare(self.get(schema), document),
+                    None => Err(over_budget(place, parameter::TOO_MANY)),
+                }
+            }
             BodyCheck::Text(schema) => match std::str::from_utf8(bytes) {
                 Ok(text) => compare(self.get(schema), Document::of_text(text)),
                 Err(_) => Err(Fault::Malformed("the text is not UTF-8".to_owned())),

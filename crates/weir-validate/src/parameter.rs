@@ -72,7 +72,10 @@ impl CompiledParameter<'_> {
             }
         }
         let Some(value) = values.first() else { return Ok(()) };
-        self.schema.check(&mut Document::of(value), place, budget::BASE_STEPS)
+        match Document::of(value) {
+            Some(mut document) => self.schema.check(&mut document, place, budget::BASE_STEPS),
+            None => Err(over_budget(place, TOO_MANY)),
+        }
     }
 
     fn read(self, parts: &RequestParts<'_>) -> Written {
@@ -86,19 +89,19 @@ impl CompiledParameter<'_> {
                 match values.len() {
                     0 => Written::Absent,
                     // Fields of one name are one list (RFC 9110 section 5.3).
-                    _ => self.plain(&values.join(","), |item| item.trim().to_owned()),
+                    _ => self.plain(&values.join(","), ',', |item| item.trim().to_owned()),
                 }
             }
             Place::Cookie => {
                 let cookies = (parts.headers)("cookie").join("; ");
-                if has_many(&cookies, b';') {
+                if has_many(&cookies, ';') {
                     return Written::TooMany;
                 }
                 let pairs = cookies.split(';').map(|pair| split(pair.trim(), '='));
                 self.fields(&pairs.collect::<Vec<_>>(), percent_decode)
             }
             Place::Query => {
-                if has_many(parts.query, b'&') {
+                if has_many(parts.query, '&') {
                     return Written::TooMany;
                 }
                 let pairs = parts.query.split('&').filter(|p| !p.is_empty()).map(|p| split(p, '='));
@@ -109,17 +112,18 @@ impl CompiledParameter<'_> {
         }
     }
 
-    /// A value without a name: of a header, or a path segment of simple style.
-    fn plain(self, raw: &str, decode: impl Fn(&str) -> String) -> Written {
+    /// A value without a name: of a header, or a path segment of simple or label style.
+    fn plain(self, raw: &str, separator: char, decode: impl Fn(&str) -> String) -> Written {
         let shape = &self.schema.shape;
         if self.parameter.style == Style::Json {
             return as_json(&decode(raw));
         }
-        if has_many(raw, b',') {
+        if has_many(raw, separator) {
             return Written::TooMany;
         }
-        let items = || raw.split(',');
-        if shape.types.has(Types::ARRAY) && !raw.is_empty() {
+        let items = || raw.split(separator);
+        let is_list = !raw.is_empty() || self.parameter.style == Style::Label;
+        if is_list && shape.types.has(Types::ARRAY) {
             return list(shape, items().map(decode));
         }
         if shape.types.has(Types::OBJECT) {
@@ -134,43 +138,23 @@ impl CompiledParameter<'_> {
     }
 
     fn segment(self, raw: &str) -> Written {
-        let shape = &self.schema.shape;
         let malformed =
             |what: &str| Written::Malformed(format!("the value does not begin with `{what}`"));
         match self.parameter.style {
             Style::Label => {
                 let Some(raw) = raw.strip_prefix('.') else { return malformed(".") };
-                let separator = if self.parameter.explode { b'.' } else { b',' };
-                if has_many(raw, separator) {
-                    return Written::TooMany;
-                }
-                let items = || raw.split(char::from(separator));
-                if shape.types.has(Types::ARRAY) {
-                    list(shape, items().map(percent_decode))
-                } else if shape.types.has(Types::OBJECT) {
-                    let spread = || items().map(|item| split(item, '='));
-                    object(
-                        shape,
-                        match self.parameter.explode {
-                            true => spread()
-                                .map(|(n, v)| (percent_decode(n), percent_decode(v)))
-                                .collect(),
-                            false => in_turn(items().map(percent_decode)),
-                        },
-                    )
-                } else {
-                    Written::Values(shape.readings(&percent_decode(raw)))
-                }
+                let separator = if self.parameter.explode { '.' } else { ',' };
+                self.plain(raw, separator, percent_decode)
             }
             Style::Matrix => {
                 let Some(raw) = raw.strip_prefix(';') else { return malformed(";") };
-                if has_many(raw, b';') {
+                if has_many(raw, ';') {
                     return Written::TooMany;
                 }
                 let pairs: Vec<_> = raw.split(';').map(|p| split(p, '=')).collect();
                 self.fields(&pairs, percent_decode)
             }
-            _ => self.plain(raw, percent_decode),
+            _ => self.plain(raw, ',', percent_decode),
         }
     }
 
@@ -183,7 +167,7 @@ impl CompiledParameter<'_> {
         }
         if is_object && self.parameter.explode && self.parameter.style != Style::Json {
             let named = pairs.iter().map(|(n, v)| (decode(n), decode(v)));
-            let members: Vec<_> = named.filter(|(n, _)| shape.member(n).is_some()).collect();
+            let members: Vec<_> = named.filter(|(n, _)| shape.members.contains_key(n)).collect();
             return if members.is_empty() { Written::Absent } else { object(shape, members) };
         }
         let mine: Vec<&str> = pairs
@@ -244,8 +228,8 @@ fn split(text: &str, separator: char) -> (&str, &str) {
 }
 
 /// Whether a text has more than [`ITEMS`] items.
-fn has_many(text: &str, separator: u8) -> bool {
-    text.len() >= ITEMS && text.bytes().filter(|&b| b == separator).count() >= ITEMS
+fn has_many(text: &str, separator: char) -> bool {
+    text.len() >= ITEMS && text.matches(separator).count() >= ITEMS
 }
 
 /// The items of a text; `None` if there are too many.
@@ -281,18 +265,11 @@ fn list(shape: &Shape, items: impl Iterator<Item = String>) -> Written {
 
 /// Alternating names and values.
 fn in_turn(mut items: impl Iterator<Item = String>) -> Vec<(String, String)> {
-    let mut pairs = Vec::new();
-    while let Some(name) = items.next() {
-        pairs.push((name, items.next().unwrap_or_default()));
-    }
-    pairs
+    std::iter::from_fn(|| Some((items.next()?, items.next().unwrap_or_default()))).collect()
 }
 
 fn object(shape: &Shape, pairs: Vec<(String, String)>) -> Written {
-    match members(shape, pairs) {
-        Some(object) => Written::Values(vec![object]),
-        None => Written::Repeated,
-    }
+    members(shape, pairs).map_or(Written::Repeated, |object| Written::Values(vec![object]))
 }
 
 /// Members as an object; members that are lists in the schema may repeat. `None`: another one
@@ -301,13 +278,10 @@ fn members(shape: &Shape, pairs: impl IntoIterator<Item = (String, String)>) -> 
     let any = Shape::default();
     let mut object = Map::new();
     for (name, text) in pairs {
-        let member = shape.member(&name).unwrap_or(&any);
+        let member = shape.members.get(&name).unwrap_or(&any);
         if member.types.has(Types::ARRAY) {
             let item = member.items.as_deref().unwrap_or(&any).reading(&text);
-            let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-            if let Value::Array(items) = list {
-                items.push(item);
-            }
+            add_item(&mut object, name, item);
         } else if object.insert(name, member.reading(&text)).is_some() {
             return None;
         }
@@ -318,25 +292,22 @@ fn members(shape: &Shape, pairs: impl IntoIterator<Item = (String, String)>) -> 
 /// The fields of a form as an object. Fields that repeat although the schema has no list are kept
 /// as a list, which such a schema rejects. `None`: too many fields.
 pub(crate) fn form(shape: &Shape, bytes: &[u8]) -> Option<Value> {
-    let fields = || bytes.split(|&b| b == b'&').filter(|f| !f.is_empty());
-    if fields().nth(ITEMS).is_some() {
+    let mut written = bytes.split(|&b| b == b'&').filter(|field| !field.is_empty());
+    if written.nth(ITEMS).is_some() {
         return None;
     }
-    let pairs = || {
-        fields().map(|field| {
-            let at = field.iter().position(|&b| b == b'=').unwrap_or(field.len());
-            let value = field.get(at + 1..).unwrap_or_default();
-            (url_encoding::decode(&field[..at]), url_encoding::decode(value))
-        })
-    };
-    Some(members(shape, pairs()).unwrap_or_else(|| {
+    let fields = || url_encoding::fields(bytes);
+    Some(members(shape, fields()).unwrap_or_else(|| {
         let mut object = Map::new();
-        for (name, text) in pairs() {
-            let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-            if let Value::Array(items) = list {
-                items.push(Value::from(text));
-            }
-        }
+        fields().for_each(|(name, text)| add_item(&mut object, name, Value::from(text)));
         Value::Object(object)
     }))
+}
+
+/// Appends to the list that is this member.
+fn add_item(object: &mut Map<String, Value>, name: String, item: Value) {
+    let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(items) = list {
+        items.push(item);
+    }
 }

@@ -106,7 +106,7 @@ fn conjunction(pattern: &str) -> Option<Vec<(Automaton, bool)>> {
     let mut all = Vec::new();
     while let Some((expected, body)) = look(rest, &[("(?=", true), ("(?!", false)]) {
         let end = group_end(body)?;
-        all.push((linear("^", &body[..end])?, expected));
+        all.push((linear("^", &body[..end], "")?, expected));
         rest = &body[end + 1..];
     }
     // A look-ahead may be followed by a quantifier, which is not a valid pattern by itself.
@@ -115,7 +115,7 @@ fn conjunction(pattern: &str) -> Option<Vec<(Automaton, bool)>> {
         && let Some((at, expected)) = look_behind(before)
     {
         let body = &before[at + "(?<!".len()..];
-        all.push((linear_at_end(body)?, expected));
+        all.push((linear("", body, "$")?, expected));
         last = Some(format!("{}$", &before[..at]));
     }
     let rest = last.as_deref().unwrap_or(rest);
@@ -123,7 +123,7 @@ fn conjunction(pattern: &str) -> Option<Vec<(Automaton, bool)>> {
     if is_alternation(rest) {
         return None;
     }
-    all.push((linear("^", rest)?, true));
+    all.push((linear("^", rest, "")?, true));
     Some(all)
 }
 
@@ -160,15 +160,10 @@ fn group_end(text: &str) -> Option<usize> {
     None
 }
 
-/// An automaton for a part of a pattern, after a prefix.
-fn linear(prefix: &str, part: &str) -> Option<Automaton> {
+/// An automaton for a part of a pattern, between a prefix and a suffix.
+fn linear(prefix: &str, part: &str, suffix: &str) -> Option<Automaton> {
     let part = whole(part)?;
-    let hir = parse(&format!("{prefix}{part}")).ok()??;
-    Automaton::new(&hir).ok()
-}
-
-fn linear_at_end(body: &str) -> Option<Automaton> {
-    let hir = parse(&format!("{}$", whole(body)?)).ok()??;
+    let hir = parse(&format!("{prefix}{part}{suffix}")).ok()??;
     Automaton::new(&hir).ok()
 }
 

@@ -49,7 +49,7 @@ impl std::fmt::Debug for Schema {
 impl Schema {
     /// Whether the value of a parameter matches. `None`: over budget.
     pub(crate) fn is_valid(&self, value: &Value) -> Option<bool> {
-        self.matches(&Document::of(value), budget::BASE_STEPS)
+        self.matches(&Document::of(value)?, budget::BASE_STEPS)
     }
 
     /// Whether a document matches. `None`: over budget.
@@ -72,12 +72,15 @@ impl Schema {
             Some(false) => {}
             None => return Err(over_budget((place, name), OVER_BUDGET)),
         }
+        let unexplained = || {
+            let violation = Violation::new(place, name, "the value does not match the schema");
+            Err(Fault::Violations(vec![violation]))
+        };
         let is_copied = self.traits.backtracks;
-        if document.longest_path() > LONGEST_PATH
+        if document.longest_path > LONGEST_PATH
             || (is_copied && (document.values() > COPIED.0 || document.bytes() > COPIED.1))
         {
-            let violation = Violation::new(place, name, "the value does not match the schema");
-            return Err(Fault::Violations(vec![violation]));
+            return unexplained();
         }
         let copied = if is_copied { document.copy_bytes() } else { 0 };
         document.report(self.traits.copied + copied, is_copied);
@@ -96,10 +99,7 @@ impl Schema {
             (false, _) => Err(Fault::Violations(violations)),
             (true, None) => Err(over_budget((place, name), OVER_BUDGET)),
             // No error was collected: the document would match if an aborted pattern did.
-            (true, Some(())) => {
-                let violation = Violation::new(place, name, "the value does not match the schema");
-                Err(Fault::Violations(vec![violation]))
-            }
+            (true, Some(())) => unexplained(),
         }
     }
 }

@@ -57,7 +57,7 @@ impl Traits {
                 _ => {}
             }
         }
-        for_each_below(members, &mut |below| self.add(below));
+        below(members).for_each(|schema| self.add(schema));
     }
 }
 
@@ -83,19 +83,15 @@ fn for_each_below_mut(members: &mut Map<String, Value>, each: &mut dyn FnMut(&mu
     }
 }
 
-fn for_each_below(members: &Map<String, Value>, each: &mut dyn FnMut(&Value)) {
-    for (key, value) in members {
-        match (key.as_str(), value) {
-            (key, value) if SCHEMA_MEMBERS.contains(&key) => each(value),
-            (key, Value::Array(list)) if SCHEMA_LISTS.contains(&key) => {
-                list.iter().for_each(&mut *each)
-            }
-            (key, Value::Object(table)) if is_table(key) => {
-                table.values().for_each(&mut *each);
-            }
-            _ => {}
-        }
-    }
+fn below(members: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    members.iter().flat_map(|(key, value)| {
+        let key = key.as_str();
+        let one = SCHEMA_MEMBERS.contains(&key).then_some(value);
+        let list = value.as_array().filter(|_| SCHEMA_LISTS.contains(&key));
+        let table = value.as_object().filter(|_| is_table(key));
+        let table = table.into_iter().flat_map(Map::values);
+        one.into_iter().chain(list.into_iter().flatten()).chain(table)
+    })
 }
 
 /// Replaces the patterns of a schema by weir's own keyword, which counts steps.
@@ -221,5 +217,5 @@ fn references(schema: &Value, size: &mut u64, found: &mut Vec<usize>) {
     *size += 1;
     let target = members.get("$ref").and_then(Value::as_str);
     found.extend(target.and_then(|t| t.strip_prefix("#/$defs/")?.parse::<usize>().ok()));
-    for_each_below(members, &mut |below| references(below, size, found));
+    below(members).for_each(|schema| references(schema, size, found));
 }

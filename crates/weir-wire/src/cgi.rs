@@ -1,6 +1,6 @@
 //! The response head of CGI programs and FastCGI agents (RFC 3875 section 6).
 
-use crate::scan::{HeadError, HeadLimits};
+use crate::scan::{HeadError, HeadLimits, decimal};
 use crate::{Framing, Known, Method, ResponseHead, Version, is_token};
 
 /// Progress of parsing a head, which continues as bytes arrive.
@@ -127,11 +127,6 @@ fn status(value: &[u8]) -> Option<u16> {
     }
     let status = digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
     (200..=599).contains(&status).then_some(status)
-}
-
-fn decimal(value: &[u8]) -> Option<u64> {
-    let digits = !value.is_empty() && value.len() <= 19 && value.iter().all(u8::is_ascii_digit);
-    digits.then(|| value.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
 #[cfg(test)]

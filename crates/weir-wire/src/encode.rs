@@ -69,18 +69,8 @@ pub fn chunk_start(out: &mut Vec<u8>, length: usize) {
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Appends a number in decimal.
-pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+pub fn decimal(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Reason phrase of a status code (RFC 9110 section 15, RFC 6585); empty for unknown ones.

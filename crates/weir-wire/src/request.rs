@@ -6,7 +6,8 @@ use crate::{Framing, Known, Version};
 use std::fmt;
 
 /// A request method; methods are case-sensitive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, strum::EnumString)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Method {
     /// GET.
     #[default]
@@ -34,18 +35,7 @@ pub enum Method {
 impl Method {
     /// The method of this name.
     pub fn of(name: &str) -> Self {
-        match name {
-            "GET" => Self::Get,
-            "HEAD" => Self::Head,
-            "POST" => Self::Post,
-            "PUT" => Self::Put,
-            "DELETE" => Self::Delete,
-            "PATCH" => Self::Patch,
-            "OPTIONS" => Self::Options,
-            "TRACE" => Self::Trace,
-            "CONNECT" => Self::Connect,
-            _ => Self::Other,
-        }
+        name.parse().unwrap_or(Self::Other)
     }
 
     /// Whether the method is idempotent (RFC 9110 section 9.2.2).

@@ -315,7 +315,7 @@ pub(crate) fn framing(
 }
 
 /// A number of 1 to 19 decimal digits.
-fn decimal(text: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 19 || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -212,6 +212,14 @@ async fn complete(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
     Ok(all)
 }
 
+/// Checks the URL of an admin listener.
+///
+/// # Errors
+/// It is neither `http://HOST:PORT` nor `https://HOST:PORT`.
+pub(crate) fn check_url(url: &str) -> anyhow::Result<()> {
+    authority(url).map(drop)
+}
+
 /// Whether a URL is https, and its `HOST:PORT`.
 fn authority(url: &str) -> anyhow::Result<(bool, http::uri::Authority)> {
     let invalid = || format!("'{url}' is not http://HOST:PORT or https://HOST:PORT");

@@ -4,6 +4,7 @@ mod audit;
 mod check;
 pub(crate) mod cli;
 mod completions;
+mod context;
 mod data_source;
 mod echo;
 mod explain;
@@ -22,9 +23,11 @@ mod resubmit;
 mod routes;
 mod schema;
 mod serve;
+mod server_args;
 mod token;
 mod transactions;
 mod types;
+mod upgrade;
 mod usage;
 
 use crate::exit::Exit;
@@ -36,6 +39,8 @@ use transactions::{search, show, tail};
 pub(crate) enum Command {
     /// Serve a configuration
     Serve(serve::Args),
+    /// Replace the running weir by a new process without losing a request
+    Upgrade(upgrade::Args),
     /// Check a configuration and report all errors and warnings
     Check(check::Args),
     /// List the routes of a configuration
@@ -78,6 +83,9 @@ pub(crate) enum Command {
     /// Create, list and revoke tokens of the admin API
     #[command(subcommand)]
     Token(token::Command),
+    /// Manage contexts: named admin listeners that commands use
+    #[command(subcommand)]
+    Context(context::Command),
     /// Generate a configuration from an API description
     #[command(subcommand)]
     Import(import::Command),
@@ -103,30 +111,32 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Upgrade(args) => upgrade::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Explain(args) => explain::run(&args),
-        Command::Schema(args) => schema::run(&args),
-        Command::Types(args) => types::run(&args),
-        Command::Search(args) => search::run(&args),
-        Command::Show(args) => show::run(&args),
-        Command::Tail(args) => tail::run(&args),
-        Command::Limits(args) => limits::run(&args),
-        Command::Pool(command) => pool::run(&command),
-        Command::Invoice(args) => invoice::run(&args),
-        Command::Usage(args) => usage::run(&args),
-        Command::Monitor(command) => monitor::run(&command),
+        Command::Schema(args) => schema::run(&args).map(Exit::from),
+        Command::Types(args) => types::run(&args).map(Exit::from),
+        Command::Search(args) => search::run(&args).map(Exit::from),
+        Command::Show(args) => show::run(&args).map(Exit::from),
+        Command::Tail(args) => tail::run(&args).map(Exit::from),
+        Command::Limits(args) => limits::run(&args).map(Exit::from),
+        Command::Pool(command) => pool::run(&command).map(Exit::from),
+        Command::Invoice(args) => invoice::run(&args).map(Exit::from),
+        Command::Usage(args) => usage::run(&args).map(Exit::from),
+        Command::Monitor(command) => monitor::run(&command).map(Exit::from),
         Command::Resubmit(args) => resubmit::run(&args),
         Command::Resolve(args) => resolve::run(&args),
-        Command::Audit(args) => audit::run(&args),
+        Command::Audit(args) => audit::run(&args).map(Exit::from),
         Command::Journal(command) => journal::run(&command),
-        Command::Repair(args) => repair::run(&args),
-        Command::Token(command) => token::run(&command),
+        Command::Repair(args) => repair::run(&args).map(Exit::from),
+        Command::Token(command) => token::run(&command).map(Exit::from),
+        Command::Context(command) => context::run(&command).map(Exit::from),
         Command::Import(command) => import::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Echo(args) => echo::run(&args),
         Command::Jwt(command) => jwt::run(command),
-        Command::Key(command) => key::run(&command),
-        Command::Completions(args) => completions::run(&args),
+        Command::Key(command) => key::run(&command).map(Exit::from),
+        Command::Completions(args) => completions::run(&args).map(Exit::from),
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> 
         ..weir_journal::Settings::default()
     };
     let (journal, _, recovery) = Journal::open(data, settings).map_err(hinted).with_context(at)?;
-    recovery.damaged_files().for_each(|message| output::note(&message));
+    recovery.damaged_files.iter().for_each(|message| output::note(message));
     Ok((journal, recovery))
 }
 

@@ -15,6 +15,12 @@ pub(crate) enum Exit {
     Lab(u8),
 }
 
+impl From<()> for Exit {
+    fn from((): ()) -> Self {
+        Self::Success
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         match exit {

@@ -4,6 +4,7 @@
 
 mod admin_client;
 mod commands;
+mod contexts;
 mod data_folder;
 mod descriptors;
 mod duration;

@@ -3,8 +3,9 @@
 //! Errors on a closed pipe (`weir routes | head`) or a full disk behind a redirection are ignored.
 
 use crate::escape;
+use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 /// Writes a line to standard output.
 pub(crate) fn line(text: &str) {
@@ -14,8 +15,7 @@ pub(crate) fn line(text: &str) {
 
 /// Writes text unchanged to standard output.
 pub(crate) fn text(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    bytes(text.as_bytes());
 }
 
 /// Writes bytes unchanged to standard output.
@@ -55,19 +55,21 @@ pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     })
 }
 
-/// Whether standard error supports colours: a terminal, and `NO_COLOR` is unset
-/// (<https://no-color.org>).
+/// Whether standard error has colours: it is a terminal, unless `NO_COLOR` (<https://no-color.org>),
+/// `CLICOLOR_FORCE`, `CLICOLOR` (<https://bixense.com/clicolors/>) or `TERM` decide.
 pub(crate) fn color() -> bool {
-    std::io::stderr().is_terminal() && colors_are_enabled()
+    AutoStream::choice(&std::io::stderr()) != ColorChoice::Never
 }
 
-/// Whether standard output supports bold text, likewise.
-pub(crate) fn bold() -> bool {
-    std::io::stdout().is_terminal() && colors_are_enabled()
+/// Whether standard output has colours and bold text, likewise.
+pub(crate) fn styled() -> bool {
+    AutoStream::choice(&std::io::stdout()) != ColorChoice::Never
 }
 
-fn colors_are_enabled() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// The width of the terminal that standard output is.
+pub(crate) fn width() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    (width.0 > 0).then_some(usize::from(width.0))
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@
 mod access;
 mod burst;
 mod control;
+pub(crate) mod control_socket;
 mod delivery;
 mod events;
 mod gaps;
+mod handover;
 mod journal;
 mod messages;
 mod metrics;
@@ -16,86 +18,160 @@ mod monitor;
 mod post;
 mod recording;
 mod resubmit;
+mod service_manager;
 mod telemetry;
 mod thread;
 mod tracker;
+mod upgrade;
 mod watch;
 
 use crate::exit::Exit;
-use crate::{descriptors, findings};
+use crate::{descriptors, findings, output};
 use anyhow::Context;
 use control::Control;
+use control_socket::ControlSocket;
 use events::{Events, Listening};
+use handover::predecessor::{Ended, Predecessor};
 use messages::Messages;
 use post::Upstreams;
 use recording::Recording;
+use std::path::PathBuf;
 use std::sync::Arc;
+use upgrade::{AdminListener, Upgrades};
 use weir_config::Source;
 use weir_gateway::configuration::Configuration;
+use weir_journal::failpoint;
+use weir_net::passed::Passed;
 use weir_server::Gateway;
 
-/// Serves until stopped.
+/// Serves until stopped. With `takeover`, standard input is the socket of a predecessor.
 ///
 /// # Errors
 /// The start failed; the message has the reason, and the address if it is one.
-pub(crate) fn run(source: Source, json: bool) -> anyhow::Result<Exit> {
+pub(crate) fn run(source: Source, json: bool, takeover: bool) -> anyhow::Result<Exit> {
+    // Before its file may be replaced.
+    let program = std::env::current_exe().context("cannot find the program of this process")?;
+    let passed = Passed::by_service_manager()?;
     descriptors::close_inherited();
-    let loaded = weir_gateway::configuration::load(&source);
-    let Some(loaded) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
-    let Configuration { config, compiled, findings: warnings } = loaded;
-    findings::print(&warnings);
-    descriptors::raise_limit();
-    if let Some(warning) = descriptors::shortage(weir_net::descriptors::descriptors_needed(&config))
-    {
-        crate::output::note(&warning);
+    if !takeover {
+        let start = Start { source, json, program, passed, predecessor: None };
+        return serve(start);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .on_thread_start(weir_journal::use_short_time_slices)
-        .enable_all()
-        .build()
-        .context("cannot create a runtime")?;
+    let predecessor = Arc::new(Predecessor::connect()?);
+    let start =
+        Start { source, json, program, passed, predecessor: Some(Arc::clone(&predecessor)) };
+    serve(start).inspect_err(|error| predecessor.failed(&output::with_causes(error)))
+}
+
+/// What a server starts with.
+struct Start {
+    source: Source,
+    json: bool,
+    program: PathBuf,
+    passed: Passed,
+    predecessor: Option<Arc<Predecessor>>,
+}
+
+fn serve(start: Start) -> anyhow::Result<Exit> {
+    let Start { source, json, program, mut passed, predecessor } = start;
+    let Some(loaded) = load(&source, predecessor.as_deref()) else { return Ok(Exit::Findings) };
+    let Configuration { config, compiled, findings: warnings } = loaded;
+    let runtime = runtime()?;
     let _entered = runtime.enter();
 
-    let admin = weir_admin::bind(&config.admin, &compiled.certificates, &config.data)?;
-    let mut bound = Gateway::bind(&config)?;
-    let mut listening = Listening {
+    if let Some(predecessor) = &predecessor {
+        passed = predecessor.sockets(&config.data)?;
+    }
+    let admin = weir_admin::bind(&config.admin, &compiled.certificates, &config.data, &mut passed)?;
+    let mut bound = Gateway::bind(&config, &mut passed)?;
+    let listening = Listening {
         addrs: bound.listen_addrs().to_vec(),
         tls: config.listen.iter().map(|listener| listener.tls.is_some()).collect(),
         admin: admin.addr(),
         admin_tls: admin.is_tls(),
-        first_token: None,
     };
+    passed.finish(&[&listening.addrs[..], &[listening.admin]].concat())?;
     let config = Arc::new(config);
     let clients = Arc::clone(&compiled.upstream_clients);
     let upstreams = Upstreams { config: Arc::clone(&config), clients };
-    let journal = journal::open(&config)?;
+    let mut folder = predecessor.as_ref().map(|one| one.folder(&passed)).transpose()?;
+    let predecessor_ended = Ended::new(predecessor.is_some());
+    let journal = journal::open(&config, folder.as_mut())?;
+    if predecessor.is_some() {
+        failpoint::pass("takeover.opened");
+    }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
     let (mut recording, lanes) = Recording::start(&upstreams, journal, bound.limiter(), &messages)?;
+    let progress = folder.map(|folder| folder.progress).unwrap_or_default();
+    bound.limiter().restore_quota_counts(&progress.quotas());
     let gateway = Arc::new(bound.start(Arc::clone(&config), compiled, lanes)?);
-    recording.connect(&config, &gateway, &messages)?;
-    let access = access::open(&config.data, &messages).map(|opened| {
-        listening.first_token = opened.first_token;
-        opened.access
-    });
+    recording.connect(&config, &gateway, &messages, &predecessor_ended)?;
+    let (access, first_token) = access::open(&config.data, &messages).unzip();
     let events = Events::new(messages.clone(), json);
-    let mut control =
-        Control::new(source, (upstreams, &warnings), gateway, events, messages.clone())
-            .context("cannot handle signals")?;
-    control.events().ready(&listening);
+    let mut control = Control::new(
+        source,
+        (upstreams, &warnings),
+        Arc::clone(&gateway),
+        events,
+        messages.clone(),
+    )
+    .context("cannot handle signals")?;
+    control.events.ready(&listening, first_token.flatten().as_deref());
     // Clients of the admin listener wait for responses, as those of a worker do. Threads that were
     // started before have longer time slices.
     weir_journal::use_short_time_slices();
     let sources = control.sources(access, &recording, &listening);
-    control.start_telemetry(&sources.metrics);
-    runtime.spawn(admin.serve(sources, log(&messages)));
-    let exit = runtime.block_on(control.run());
-    control.finish_telemetry();
+    let socket = admin.duplicate().context("cannot duplicate the socket of the admin listener")?;
+    let (closing, is_closing) = tokio::sync::watch::channel(false);
+    let task = runtime.spawn(admin.serve(sources, log(&messages), is_closing));
+    let mut upgrades = Upgrades {
+        program,
+        socket: ControlSocket::open(&config.data, &control.events),
+        admin: AdminListener { socket, task, closing },
+        predecessor_ended: predecessor_ended.clone(),
+    };
+    let follow = predecessor.map(|predecessor| {
+        predecessor.serving()?;
+        let journal = recording.journal.clone();
+        let follow =
+            predecessor.follow(&progress, journal, &gateway, &messages, &predecessor_ended);
+        follow.context("cannot start a thread")
+    });
+    let follow = follow.transpose()?;
+    service_manager::ready();
+    let exit = runtime.block_on(control.run(&mut upgrades, &mut recording));
+    drop(follow);
+    // The export of telemetry ends before the other parts.
+    drop((control, upgrades, gateway));
     drop(recording);
     messages.finish();
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
     Ok(exit)
+}
+
+/// The runtime of the control thread.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.on_thread_start(weir_journal::use_short_time_slices).enable_all();
+    builder.build().context("cannot create a runtime")
+}
+
+/// Loads the configuration; `None` if it has errors, which are printed and reported.
+fn load(source: &Source, predecessor: Option<&Predecessor>) -> Option<Configuration> {
+    let loaded = weir_gateway::configuration::load(source);
+    if let (Err(findings), Some(predecessor)) = (&loaded, predecessor) {
+        predecessor.failed(findings.render(false).trim_end());
+    }
+    let loaded = findings::accepted(loaded)?;
+    findings::print(&loaded.findings);
+    descriptors::raise_limit();
+    let needed = weir_net::descriptors::descriptors_needed(&loaded.config);
+    if let Some(warning) = descriptors::shortage(needed) {
+        output::note(&warning);
+    }
+    Some(loaded)
 }
 
 /// Writes log lines of the gateway and the admin listener as messages.

@@ -1,12 +1,10 @@
 //! The audit log.
 
 use super::transaction::limit;
-use super::{Api, NOT_RECORDING};
-use crate::problem::{Params, Problem};
+use super::{Call, NOT_RECORDING};
+use crate::problem::{Params, Result};
 use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
-use std::sync::Arc;
 use utoipa::IntoParams;
 use weir_store::audit::{AuditEvent, AuditQuery};
 use weir_tracker::TrackerError;
@@ -38,13 +36,13 @@ pub(super) struct AuditParams {
         (status = 200, description = "The entries.", body = Vec<AuditEvent>),
         (status = 400, description = "The limit is invalid.")))]
 pub(super) async fn list(
-    State(api): State<Arc<Api>>,
+    call: Call,
     Params(params): Params<AuditParams>,
-) -> Result<Json<Vec<AuditEvent>>, Problem> {
+) -> Result<Json<Vec<AuditEvent>>> {
     let limit = limit(params.limit, LINES, MAX_LINES)?;
     let AuditParams { before, who, action, subject, .. } = params;
     let query = AuditQuery { before, who, action, subject };
-    let events = api.query(&api.permits, NOT_RECORDING, move |sources| {
+    let events = call.api.query(&call.api.permits, NOT_RECORDING, move |sources| {
         let access = sources.access.as_ref()?;
         Some(access.audit.latest(limit, &query).map_err(TrackerError::unreadable))
     });

@@ -1,17 +1,15 @@
 //! The configuration in force, check of a draft, and reload.
 
-use super::{Api, busy};
+use super::{Call, busy};
 use crate::audit::Action;
 use crate::configuration::{
     ApiInfo, Checked, ConfigurationState, FindingInfo, Reload, ReloadCommand, apis,
 };
-use crate::problem::Problem;
-use crate::tokens::Caller;
-use axum::extract::{Path, State};
+use crate::problem::{Problem, Result};
+use axum::Json;
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use weir_tracker::TrackerError;
@@ -24,8 +22,8 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// List APIs and routes with their policies, in the order of processing
 #[utoipa::path(get, path = "/v1/apis", tag = "configuration",
     responses((status = 200, description = "The APIs in force.", body = Vec<ApiInfo>)))]
-pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiInfo>>, Problem> {
-    Ok(Json(apis(&api.sources.gateway.config())))
+pub(super) async fn routes(call: Call) -> Result<Json<Vec<ApiInfo>>> {
+    Ok(Json(apis(&call.api.sources.gateway.config())))
 }
 
 /// Get the OpenAPI document of an API
@@ -34,16 +32,11 @@ pub(super) async fn routes(State(api): State<Arc<Api>>) -> Result<Json<Vec<ApiIn
     responses(
         (status = 200, description = "The document, with all referenced documents.", body = Object),
         (status = 404, description = "Unknown API, or an API without an OpenAPI document.")))]
-pub(super) async fn openapi(
-    State(api): State<Arc<Api>>,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
-    let config = api.sources.gateway.config();
+pub(super) async fn openapi(call: Call, Path(name): Path<String>) -> Result<Response> {
+    let config = call.api.sources.gateway.config();
     let found = config.apis.iter().find(|api| api.name == name);
     let text = found.and_then(|api| api.openapi.as_deref()).ok_or_else(|| {
-        Problem::new(
-            StatusCode::NOT_FOUND,
-            "not-found",
+        Problem::not_found(
             "No OpenAPI document",
             "There is no API of this name with an OpenAPI document.",
         )
@@ -54,8 +47,8 @@ pub(super) async fn openapi(
 /// Show the configuration in force and the last reloads
 #[utoipa::path(get, path = "/v1/configuration", tag = "configuration",
     responses((status = 200, description = "Texts with redacted secrets, and reloads.", body = ConfigurationState)))]
-pub(super) async fn state(State(api): State<Arc<Api>>) -> Json<ConfigurationState> {
-    Json(api.sources.configuration.history.state())
+pub(super) async fn state(call: Call) -> Json<ConfigurationState> {
+    Json(call.api.sources.configuration.history.state())
 }
 
 /// Check a draft of a configuration
@@ -67,14 +60,16 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Json<ConfigurationStat
     responses(
         (status = 200, description = "Whether the draft is usable, and its findings.", body = Checked),
         (status = 413, description = "The draft is too long.")))]
-pub(super) async fn check(
-    State(api): State<Arc<Api>>,
-    draft: String,
-) -> Result<Json<Checked>, Problem> {
+pub(super) async fn check(call: Call, draft: String) -> Result<Json<Checked>> {
     if draft.len() > MAX_TEXT_BYTES {
-        return Err(too_long());
+        return Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-long",
+            "The draft is too long",
+            format!("The maximum is {MAX_TEXT_BYTES} bytes."),
+        ));
     }
-    let checked = api.query(&api.permits, UNAVAILABLE, move |_| {
+    let checked = call.api.query(&call.api.permits, UNAVAILABLE, move |_| {
         let (usable, found) = match weir_gateway::configuration::load_text("draft", &draft) {
             Ok(loaded) => (true, loaded.findings),
             Err(found) => (false, found),
@@ -92,32 +87,18 @@ pub(super) async fn check(
     responses(
         (status = 200, description = "The result of the reload.", body = Reload),
         (status = 503, description = "Another reload is waiting.")))]
-pub(super) async fn reload(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Json<Reload>, Problem> {
-    api.audit(&caller, Action::Reload, "", "").await?;
+pub(super) async fn reload(call: Call) -> Result<Json<Reload>> {
+    call.audit(Action::Reload, "", "").await?;
     let (done, reload) = oneshot::channel();
-    let command = ReloadCommand { by: caller.name, done };
-    api.sources.configuration.reload.try_send(command).map_err(|_| busy("reloads"))?;
+    let command = ReloadCommand { by: call.caller.name, done };
+    call.api.sources.configuration.reload.try_send(command).map_err(|_| busy("reloads"))?;
     match tokio::time::timeout(RELOAD_TIMEOUT, reload).await {
         Ok(Ok(reload)) => Ok(Json(reload)),
         _ => Err(UNAVAILABLE),
     }
 }
 
-const UNAVAILABLE: Problem = Problem::fixed(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "unavailable",
+const UNAVAILABLE: Problem = Problem::unavailable(
     "Reload is unavailable",
     "weir is stopping, or the reload timed out; try again later.",
 );
-
-fn too_long() -> Problem {
-    Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "too-long",
-        "The draft is too long",
-        format!("The maximum is {MAX_TEXT_BYTES} bytes."),
-    )
-}

@@ -1,16 +1,13 @@
 //! Counts of transactions: facets and a histogram over time.
 
-use super::Api;
+use super::Call;
 use super::transaction::timeout;
 use crate::access::forbidden;
 use crate::audit::Action;
-use crate::problem::{Params, Problem};
+use crate::problem::{Params, Result};
 use crate::role::Role;
-use crate::tokens::Caller;
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use serde::Deserialize;
-use std::sync::Arc;
 use utoipa::IntoParams;
 use weir_tracker::{Counts, Search};
 
@@ -37,20 +34,19 @@ pub(super) struct CountParams {
         (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
         (status = 409, description = "Recording or indexing is off.")))]
 pub(super) async fn summary(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
+    call: Call,
     Params(params): Params<CountParams>,
-) -> Result<Json<Counts>, Problem> {
-    let payload = caller.role >= Role::PayloadViewer;
+) -> Result<Json<Counts>> {
+    let payload = call.caller.role >= Role::PayloadViewer;
     if params.keys && !payload {
         return Err(forbidden(Role::PayloadViewer, "Counting business keys"));
     }
     let (query, keys) = (params.q.clone(), params.keys);
     let timeout = timeout(params.timeout)?;
     let search = Search { query: params.q, limit: 0, cursor: None, payload, timeout };
-    let counts = api.query_tracker(move |tracker| tracker.count(&search, keys)).await?;
+    let counts = call.api.query_tracker(move |tracker| tracker.count(&search, keys)).await?;
     if counts.payload {
-        api.audit(&caller, Action::Count, query, "").await?;
+        call.audit(Action::Count, query, "").await?;
     }
     Ok(Json(counts))
 }

@@ -1,10 +1,9 @@
 //! Delivery queues of event sinks.
 
-use super::Api;
+use super::Call;
 use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use utoipa::ToSchema;
 use weir_events::delivery::{SinkQueue, SinkQueues};
 
@@ -18,8 +17,8 @@ pub(super) struct Sinks {
 /// List delivery queues by sink
 #[utoipa::path(get, path = "/v1/events", tag = "events",
     responses((status = 200, description = "Waiting and dropped events of each sink.", body = Sinks)))]
-pub(super) async fn sinks(State(api): State<Arc<Api>>) -> Json<Sinks> {
-    let events = api.sources.events.as_ref();
+pub(super) async fn sinks(call: Call) -> Json<Sinks> {
+    let events = call.api.sources.events.as_ref();
     let read = |queues: &SinkQueues| queues.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Json(Sinks { sinks: events.map(read).unwrap_or_default() })
 }

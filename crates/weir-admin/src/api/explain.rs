@@ -1,16 +1,13 @@
 //! Explain: the handling of a request, without sending it.
 
-use super::{Api, busy};
+use super::{Call, busy};
 use crate::audit::Action;
 use crate::explain::Explain;
-use crate::explain::curl::CurlError;
-use crate::problem::Problem;
-use crate::tokens::Caller;
+use crate::problem::{Problem, Result};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Extension, State};
 use axum::http::StatusCode;
-use std::sync::Arc;
+use std::fmt::Display;
 use weir_gateway::explanation::Explanation;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 
@@ -28,16 +25,13 @@ const MAX_SUBJECT_CHARS: usize = 1024;
         (status = 200, description = "The handling of the request, with reasons.", body = Explanation),
         (status = 400, description = "The request is invalid, or its curl command is not supported."),
         (status = 503, description = "Too many concurrent requests, or weir is stopping.")))]
-pub(super) async fn explain(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    body: Bytes,
-) -> Result<Json<Explanation>, Problem> {
+pub(super) async fn explain(call: Call, body: Bytes) -> Result<Json<Explanation>> {
     let request: Explain = super::resubmit::read(&body)?;
-    let request = request.request_text().map_err(Problem::from)?;
-    api.audit(&caller, Action::Explain, subject(&request), "").await?;
-    let explained =
-        api.query(&api.permits, STOPPING, move |sources| Some(sources.gateway.explain(request)));
+    let request = request.request_text().map_err(unusable)?;
+    call.audit(Action::Explain, subject(&request), "").await?;
+    let explained = call
+        .api
+        .query(&call.api.permits, STOPPING, move |sources| Some(sources.gateway.explain(request)));
     explained.await.map(Json)
 }
 
@@ -52,34 +46,26 @@ fn subject(request: &RequestText) -> String {
     text.chars().take(MAX_SUBJECT_CHARS).collect()
 }
 
-impl From<CurlError> for Problem {
-    fn from(error: CurlError) -> Self {
-        unusable(error.to_string())
-    }
-}
-
 impl From<RequestTextError> for Problem {
     fn from(error: RequestTextError) -> Self {
         match error {
             RequestTextError::Busy => busy("explanations"),
-            RequestTextError::Late => STOPPING,
-            other => unusable(other.to_string()),
+            RequestTextError::TimedOut => STOPPING,
+            other => unusable(other),
         }
     }
 }
 
-fn unusable(detail: String) -> Problem {
+pub(super) fn unusable(error: impl Display) -> Problem {
     Problem::new(
         StatusCode::BAD_REQUEST,
         "bad-request",
         "The request cannot be explained",
-        format!("{detail}."),
+        format!("{error}."),
     )
 }
 
-const STOPPING: Problem = Problem::fixed(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "unavailable",
+const STOPPING: Problem = Problem::unavailable(
     "Explain is unavailable",
     "weir is stopping, or the explanation timed out; try again later.",
 );

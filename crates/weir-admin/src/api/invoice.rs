@@ -1,10 +1,9 @@
 //! Invoices.
 
-use super::{Api, permit};
+use super::{Call, permit};
 use crate::invoice::{csv, html};
-use crate::problem::{Params, Problem};
+use crate::problem::{Params, Problem, Result};
 use axum::Json;
-use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -52,12 +51,12 @@ fn utc() -> String {
         (status = 400, description = "The period is invalid, or cannot be billed as a whole."),
         (status = 409, description = "Metering is off.")))]
 pub(super) async fn invoices(
-    State(api): State<Arc<Api>>,
+    call: Call,
     Params(params): Params<InvoiceParams>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let InvoiceParams { period, zone, consumer, format } = params;
-    let permit = permit(&api.permits, "queries")?;
-    let sources = Arc::clone(&api.sources);
+    let permit = permit(&call.api.permits, "queries")?;
+    let sources = Arc::clone(&call.api.sources);
     let found = tokio::task::spawn_blocking(move || {
         let (metering, gaps) = (sources.metering.as_ref()?, sources.gaps.as_ref()?);
         let query = InvoiceQuery { consumer, period, zone };

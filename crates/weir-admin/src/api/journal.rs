@@ -1,13 +1,10 @@
 //! State and integrity of the journal.
 
 use super::stream::{Pace, lines, respond};
-use super::{Api, permit};
-use crate::problem::Problem;
-use crate::tokens::Caller;
-use axum::extract::State;
+use super::{Call, permit};
+use crate::problem::Result;
+use axum::Json;
 use axum::response::Response;
-use axum::{Extension, Json};
-use std::sync::Arc;
 use weir_tracker::{JournalState, TrackerError, Verified};
 
 /// Show the state of the journal
@@ -15,8 +12,8 @@ use weir_tracker::{JournalState, TrackerError, Verified};
     responses(
         (status = 200, description = "Activity, recovery and backlogs.", body = JournalState),
         (status = 409, description = "Recording is off.")))]
-pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<JournalState>, Problem> {
-    api.query_tracker(|tracker| tracker.journal_state()).await.map(Json)
+pub(super) async fn state(call: Call) -> Result<Json<JournalState>> {
+    call.api.query_tracker(|tracker| tracker.journal_state()).await.map(Json)
 }
 
 /// Verify all checksums of the journal
@@ -30,13 +27,10 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<JournalSta
             body = Verified),
         (status = 409, description = "Recording is off."),
         (status = 503, description = "Too many long queries are running.")))]
-pub(super) async fn verify(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Response, Problem> {
-    let permit = permit(&api.long, "long queries")?;
+pub(super) async fn verify(call: Call) -> Result<Response> {
+    let permit = permit(&call.api.long, "long queries")?;
     let mut verification =
-        api.query_tracker(|tracker| Ok::<_, TrackerError>(tracker.verify())).await?;
+        call.api.query_tracker(|tracker| Ok::<_, TrackerError>(tracker.verify())).await?;
     let source = move || verification.step().ok().flatten().map(|found| lines(&found));
-    Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
+    Ok(respond(source, Pace::Steady, call.grant()?, permit))
 }

@@ -1,17 +1,17 @@
 //! The Lab: results, and load tests on this server.
 
-use super::Api;
+use super::{Api, Call};
 use crate::audit::Action;
 use crate::lab::{
     Lab, LabComparison, LabError, LabProgress, LabRun, LabStart, LabState, MAX_RATE, MAX_SECONDS,
+    results,
 };
-use crate::problem::{Params, Problem};
-use crate::tokens::Caller;
+use crate::problem::{Params, Problem, Result};
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -26,8 +26,8 @@ const REPORT: &str = "sandbox allow-scripts; default-src 'none'; script-src 'uns
 /// List suites, targets and results
 #[utoipa::path(get, path = "/v1/lab", tag = "lab",
     responses((status = 200, description = "Suites, targets and results.", body = LabState)))]
-pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<LabState>, Problem> {
-    with(&api, |lab| lab.state()).await.map(Json)
+pub(super) async fn state(call: Call) -> Result<Json<LabState>> {
+    with(&call.api, |lab| lab.state()).await.map(Json)
 }
 
 /// Show the current or last load test
@@ -35,8 +35,8 @@ pub(super) async fn state(State(api): State<Arc<Api>>) -> Result<Json<LabState>,
     responses(
         (status = 200, description = "Progress.", body = LabProgress),
         (status = 204, description = "No load test since the start.")))]
-pub(super) async fn progress(State(api): State<Arc<Api>>) -> Result<Response, Problem> {
-    Ok(match with(&api, |lab| lab.progress()).await? {
+pub(super) async fn progress(call: Call) -> Result<Response> {
+    Ok(match with(&call.api, |lab| lab.progress()).await? {
         Some(progress) => Json(progress).into_response(),
         None => StatusCode::NO_CONTENT.into_response(),
     })
@@ -51,11 +51,7 @@ pub(super) async fn progress(State(api): State<Arc<Api>>) -> Result<Response, Pr
         (status = 202, description = "The load test was started.", body = LabProgress),
         (status = 400, description = "Unknown suite or target, or a value above its maximum."),
         (status = 409, description = "A load test is running already.")))]
-pub(super) async fn start(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    body: Bytes,
-) -> Result<Response, Problem> {
+pub(super) async fn start(call: Call, body: Bytes) -> Result<Response> {
     let start: LabStart = super::resubmit::read(&body)?;
     let caps = [("rate", start.rate, MAX_RATE), ("seconds", start.seconds, MAX_SECONDS)];
     if let Some((name, _, max)) = caps.into_iter().find(|(_, n, max)| !(1..=*max).contains(n)) {
@@ -64,8 +60,8 @@ pub(super) async fn start(
     let options = format!("{} per second for {} s at {}", start.rate, start.seconds, start.target);
     let subject: String = start.suite.chars().take(100).collect();
     let options: String = options.chars().take(400).collect();
-    api.audit(&caller, Action::StartLoad, subject, options).await?;
-    match with(&api, move |lab| lab.start(&start, &caller.name)).await? {
+    call.audit(Action::StartLoad, subject, options).await?;
+    match with(&call.api, move |lab| lab.start(&start, &call.caller.name)).await? {
         Ok(progress) => Ok((StatusCode::ACCEPTED, Json(progress)).into_response()),
         Err(LabError::Bad(detail)) => Err(Problem::bad(detail)),
         Err(LabError::Running) => Err(Problem::new(
@@ -88,12 +84,9 @@ pub(super) async fn start(
     responses(
         (status = 202, description = "The load test ends; its result up to now is kept."),
         (status = 404, description = "No load test is running.")))]
-pub(super) async fn stop(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-) -> Result<StatusCode, Problem> {
-    api.audit(&caller, Action::StopLoad, "", "").await?;
-    match with(&api, |lab| lab.stop()).await? {
+pub(super) async fn stop(call: Call) -> Result<StatusCode> {
+    call.audit(Action::StopLoad, "", "").await?;
+    match with(&call.api, |lab| lab.stop()).await? {
         true => Ok(StatusCode::ACCEPTED),
         false => Err(none("No load test is running.")),
     }
@@ -105,11 +98,8 @@ pub(super) async fn stop(
     responses(
         (status = 200, description = "The result.", body = LabRun),
         (status = 404, description = "Unknown run.")))]
-pub(super) async fn run(
-    State(api): State<Arc<Api>>,
-    Path(name): Path<String>,
-) -> Result<Json<LabRun>, Problem> {
-    let found = with(&api, move |lab| lab.run(&name)).await?;
+pub(super) async fn run(call: Call, Path(name): Path<String>) -> Result<Json<LabRun>> {
+    let found = with(&call.api, move |lab| results::run(lab.folder(), &name)).await?;
     found.map(Json).ok_or_else(|| none("There is no run of this name with results."))
 }
 
@@ -121,11 +111,8 @@ pub(super) async fn run(
     responses(
         (status = 200, description = "The report as an HTML page.", content_type = "text/html"),
         (status = 404, description = "There is no report of this run.")))]
-pub(super) async fn report(
-    State(api): State<Arc<Api>>,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
-    let found = with(&api, move |lab| lab.report(&name)).await?;
+pub(super) async fn report(call: Call, Path(name): Path<String>) -> Result<Response> {
+    let found = with(&call.api, move |lab| results::report(lab.folder(), &name)).await?;
     let page = found.ok_or_else(|| none("There is no report of this name."))?;
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -153,17 +140,18 @@ pub(super) struct Pair {
         (status = 200, description = "The comparison.", body = LabComparison),
         (status = 404, description = "One of the runs has no result.")))]
 pub(super) async fn compare(
-    State(api): State<Arc<Api>>,
+    call: Call,
     Params(Pair { before, after }): Params<Pair>,
-) -> Result<Json<LabComparison>, Problem> {
-    let compared = with(&api, move |lab| lab.compare(&before, &after)).await?;
+) -> Result<Json<LabComparison>> {
+    let compared =
+        with(&call.api, move |lab| results::compare(lab.folder(), &before, &after)).await?;
     compared.map(Json).map_err(|detail| none(&detail))
 }
 
 async fn with<T: Send + 'static>(
     api: &Arc<Api>,
     query: impl FnOnce(&Lab) -> T + Send + 'static,
-) -> Result<T, Problem> {
+) -> Result<T> {
     let query = |sources: &crate::Sources| {
         sources.lab.as_ref().map(|lab| Ok::<T, TrackerError>(query(lab)))
     };

@@ -1,16 +1,13 @@
 //! Live metrics and their history.
 
 use super::stream::events;
-use super::{Api, permit};
+use super::{Api, Call, permit};
 use crate::live::{History, LiveSnapshot, MAX_PERIOD_SECONDS, PoolHistory, Rejections, Traffic};
-use crate::problem::{Params, Problem};
+use crate::problem::{Params, Problem, Result};
 use crate::sources::Sources;
-use crate::tokens::Caller;
-use axum::extract::State;
+use axum::Json;
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::Deserialize;
-use std::sync::Arc;
 use utoipa::IntoParams;
 use weir_server::snapshot::Snapshot;
 use weir_tracker::TrackerError;
@@ -24,12 +21,9 @@ use weir_tracker::TrackerError;
         (status = 200, description = "An endless stream, one event per second.",
             content_type = "text/event-stream", body = LiveSnapshot),
         (status = 503, description = "Too many concurrent streams.")))]
-pub(super) async fn follow(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Response, Problem> {
-    let permit = permit(&api.consoles, "streams")?;
-    Ok(events(api.live.follow(), api.grant(&caller)?, permit))
+pub(super) async fn follow(call: Call) -> Result<Response> {
+    let permit = permit(&call.api.consoles, "streams")?;
+    Ok(events(call.api.live.follow(), call.grant()?, permit))
 }
 
 /// A time range.
@@ -50,23 +44,20 @@ pub(super) struct TimeRange {
     responses(
         (status = 200, description = "Points in columns, at most 900.", body = History),
         (status = 400, description = "Invalid times.")))]
-pub(super) async fn history(
-    State(api): State<Arc<Api>>,
-    Params(range): Params<TimeRange>,
-) -> Result<Json<History>, Problem> {
+pub(super) async fn history(call: Call, Params(range): Params<TimeRange>) -> Result<Json<History>> {
     let TimeRange { from, to } = range;
     if from >= to {
         return Err(Problem::bad("`from` must be before `to`."));
     }
     let from = from.max(to.saturating_sub(MAX_PERIOD_SECONDS));
-    Ok(Json(api.live.history(from, to)))
+    Ok(Json(call.api.live.history(from, to)))
 }
 
 /// Get the traffic of each route since the start
 #[utoipa::path(get, path = "/v1/traffic", tag = "live",
     responses((status = 200, description = "Routes that had requests, at most 2000.", body = Traffic)))]
-pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>, Problem> {
-    api.statistics(Traffic::of).await.map(Json)
+pub(super) async fn traffic(call: Call) -> Result<Json<Traffic>> {
+    call.api.statistics(Traffic::of).await.map(Json)
 }
 
 /// Get the requests rejected by weir since the start
@@ -75,8 +66,8 @@ pub(super) async fn traffic(State(api): State<Arc<Api>>) -> Result<Json<Traffic>
 /// included.
 #[utoipa::path(get, path = "/v1/rejections", tag = "live",
     responses((status = 200, description = "At most 2000 consumers.", body = Rejections)))]
-pub(super) async fn rejections(State(api): State<Arc<Api>>) -> Result<Json<Rejections>, Problem> {
-    api.statistics(Rejections::of).await.map(Json)
+pub(super) async fn rejections(call: Call) -> Result<Json<Rejections>> {
+    call.api.statistics(Rejections::of).await.map(Json)
 }
 
 /// Get the recent history of the pools
@@ -87,15 +78,15 @@ pub(super) async fn rejections(State(api): State<Arc<Api>>) -> Result<Json<Rejec
         (status = 200, description = "Points in columns, for each pool.", body = Vec<PoolHistory>),
         (status = 400, description = "Invalid times.")))]
 pub(super) async fn pools(
-    State(api): State<Arc<Api>>,
+    call: Call,
     Params(range): Params<TimeRange>,
-) -> Result<Json<Vec<PoolHistory>>, Problem> {
-    Ok(Json(api.live.pools(range.from, range.to)))
+) -> Result<Json<Vec<PoolHistory>>> {
+    Ok(Json(call.api.live.pools(range.from, range.to)))
 }
 
 impl Api {
     /// Statistics of the gateway, from a new snapshot.
-    async fn statistics<T: Send + 'static>(&self, read: fn(&Snapshot) -> T) -> Result<T, Problem> {
+    async fn statistics<T: Send + 'static>(&self, read: fn(&Snapshot) -> T) -> Result<T> {
         let read =
             move |sources: &Sources| Some(Ok::<_, TrackerError>(read(&sources.gateway.stats())));
         self.query(&self.permits, super::NO_ACCESS, read).await

@@ -1,21 +1,19 @@
 //! Status and actions of pools.
 
-use super::Api;
+use super::Call;
 use crate::audit::Action;
 use crate::pools::Pools;
-use crate::problem::Problem;
-use crate::tokens::Caller;
-use axum::extract::{Path, State};
+use crate::problem::{Problem, Result};
+use axum::Json;
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::{Extension, Json};
-use std::sync::Arc;
 use weir_server::Gateway;
 
 /// Show the status of all pools
 #[utoipa::path(get, path = "/v1/pools", tag = "pools",
     responses((status = 200, description = "Agents by state, queue, times and counters.", body = Pools)))]
-pub(super) async fn pools(State(api): State<Arc<Api>>) -> Json<Pools> {
-    Json(Pools { pools: api.sources.gateway.pools() })
+pub(super) async fn pools(call: Call) -> Json<Pools> {
+    Json(Pools { pools: call.api.sources.gateway.pools() })
 }
 
 /// Recycle the agents of a pool, or stop idle ones
@@ -27,11 +25,10 @@ pub(super) async fn pools(State(api): State<Arc<Api>>) -> Json<Pools> {
         (status = 202, description = "The action was accepted."),
         (status = 404, description = "Unknown pool or action.")))]
 pub(super) async fn act(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
+    call: Call,
     Path((pool, action)): Path<(String, String)>,
-) -> Result<StatusCode, Problem> {
-    let gateway = &api.sources.gateway;
+) -> Result<StatusCode> {
+    let gateway = &call.api.sources.gateway;
     let (action, act): (Action, fn(&Gateway, &str) -> bool) = match action.as_str() {
         "recycle" => (Action::Recycle, Gateway::recycle_pool),
         "trim" => (Action::Trim, Gateway::trim_pool),
@@ -40,7 +37,7 @@ pub(super) async fn act(
     if gateway.pools().iter().all(|known| known.name != pool) {
         return Err(none("GET /v1/pools lists the pools."));
     }
-    api.audit(&caller, action, pool.as_str(), "").await?;
+    call.audit(action, pool.as_str(), "").await?;
     if act(gateway, &pool) {
         Ok(StatusCode::ACCEPTED)
     } else {
@@ -48,6 +45,6 @@ pub(super) async fn act(
     }
 }
 
-fn none(detail: &str) -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "not-found", "Unknown pool or action", detail.to_owned())
+fn none(detail: &'static str) -> Problem {
+    Problem::not_found("Unknown pool or action", detail)
 }

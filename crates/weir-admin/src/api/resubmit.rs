@@ -1,15 +1,14 @@
 //! Resubmission of transactions, jobs and resolutions.
 
 use super::transaction::{NONE, transaction_id};
-use super::{Api, NOT_RECORDING};
+use super::{Api, Call, NOT_RECORDING};
 use crate::audit::Action;
-use crate::problem::{Params, Problem};
+use crate::problem::{Params, Problem, Result};
 use crate::resubmit::{Resolve, ResubmitBody, RunJob};
-use crate::tokens::Caller;
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::{Extension, Json};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -39,7 +38,7 @@ const MAX_JOBS: usize = 1000;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Parses a JSON body; an empty body is the default value.
-pub(super) fn read<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {
+pub(super) fn read<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T> {
     if body.is_empty() {
         return Ok(T::default());
     }
@@ -70,23 +69,22 @@ fn kind(error: &serde_json::Error) -> &'static str {
         (status = 409, description = "The transaction cannot be sent: `reason` is the code."),
         (status = 503, description = "Too many concurrent requests, or the index lags behind.")))]
 pub(super) async fn resubmit(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
+    call: Call,
     Path(id): Path<String>,
     body: Bytes,
-) -> Result<Json<Attempt>, Problem> {
+) -> Result<Json<Attempt>> {
     let id = transaction_id(&id)?;
     let body: ResubmitBody = read(&body)?;
     let details = edits(&body);
     if details.len() > MAX_EDIT_BYTES {
         return Err(Problem::bad("Too many header edits, or header names that are too long."));
     }
-    api.audit(&caller, Action::Resubmit, id.to_string(), details).await?;
+    call.audit(Action::Resubmit, id.to_string(), details).await?;
     let options = body.options().map_err(Problem::bad)?;
     let resubmit = move |resubmitter: &Resubmitter| {
-        resubmitter.resubmit(id.as_u128(), &options, &caller.name, RESPONSE_TIMEOUT)
+        resubmitter.resubmit(id.as_u128(), &options, &call.caller.name, RESPONSE_TIMEOUT)
     };
-    api.resubmission(&api.resubmissions, resubmit).await.map(Json)
+    call.api.resubmission(&call.api.resubmissions, resubmit).await.map(Json)
 }
 
 /// The description of edits for the audit log, without payload.
@@ -135,16 +133,10 @@ impl From<ResubmitError> for Problem {
         (status = 400, description = "Invalid transaction id or resolution."),
         (status = 404, description = "Unknown transaction."),
         (status = 409, description = "The transaction did not fail.")))]
-pub(super) async fn resolve(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-    body: Bytes,
-) -> Result<StatusCode, Problem> {
+pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> Result<StatusCode> {
     let id = transaction_id(&id)?;
     let Resolve { state, comment } = read(&body)?;
-    let resolution =
-        Resolution::from_name(&state).filter(|state| *state != Resolution::Resubmitted);
+    let resolution = state.parse().ok().filter(|state| *state != Resolution::Resubmitted);
     let Some(resolution) = resolution else {
         return Err(Problem::bad("`state` must be `resolved`, `dismissed` or `open`."));
     };
@@ -154,15 +146,15 @@ pub(super) async fn resolve(
         )));
     }
     let details = json!({"state": state, "comment": comment}).to_string();
-    api.audit(&caller, Action::Resolve, id.to_string(), details).await?;
+    call.audit(Action::Resolve, id.to_string(), details).await?;
     let resolve = move |resubmitter: &Resubmitter| {
-        resubmitter.resolve(id.as_u128(), resolution, &caller.name, &comment)
+        resubmitter.resolve(id.as_u128(), resolution, &call.caller.name, &comment)
     };
-    api.resubmission(&api.jobs, resolve).await.map(|()| StatusCode::NO_CONTENT)
+    call.api.resubmission(&call.api.jobs, resolve).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 /// Checks the rate of a job.
-fn check_rate(rate: Option<f64>) -> Result<(), Problem> {
+fn check_rate(rate: Option<f64>) -> Result<()> {
     match rate {
         Some(rate) if !(0.001..=100_000.0).contains(&rate) => {
             Err(Problem::bad("`rate` must be a number of requests per second, at most 100000."))
@@ -179,11 +171,7 @@ fn check_rate(rate: Option<f64>) -> Result<(), Problem> {
     responses(
         (status = 201, description = "The job.", body = Job),
         (status = 400, description = "The query or the rate is invalid.")))]
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    body: Bytes,
-) -> Result<(StatusCode, Json<Job>), Problem> {
+pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<Job>)> {
     let new: NewJob = read(&body)?;
     check_rate(new.rate)?;
     if new.query.trim().is_empty() {
@@ -197,14 +185,14 @@ pub(super) async fn create(
     }
     let details = json!({"rate": new.rate, "to": new.destination, "again": new.again,
         "run": new.run});
-    api.audit(&caller, Action::MakeJob, new.query.as_str(), details.to_string()).await?;
+    call.audit(Action::MakeJob, new.query.as_str(), details.to_string()).await?;
     let create = move |resubmitter: &Resubmitter| {
         TransactionQuery::parse(&new.query, now_us())?;
-        let job = resubmitter.new_job(&new, &caller.name);
+        let job = resubmitter.new_job(&new, &call.caller.name);
         let job = job.and_then(|job| resubmitter.ledger().with_counts(job));
         Ok::<_, SearchError>(job.map_err(TrackerError::unreadable)?)
     };
-    let job = api.resubmission(&api.jobs, create).await?;
+    let job = call.api.resubmission(&call.api.jobs, create).await?;
     Ok((StatusCode::CREATED, Json(job)))
 }
 
@@ -221,9 +209,9 @@ pub(super) struct JobListParams {
 #[utoipa::path(get, path = "/v1/jobs", tag = "resubmission", params(JobListParams),
     responses((status = 200, description = "The jobs.", body = Vec<Job>)))]
 pub(super) async fn list(
-    State(api): State<Arc<Api>>,
+    call: Call,
     Params(params): Params<JobListParams>,
-) -> Result<Json<Vec<Job>>, Problem> {
+) -> Result<Json<Vec<Job>>> {
     let limit = super::transaction::limit(params.limit, JOBS, MAX_JOBS)?;
     let list = move |resubmitter: &Resubmitter| {
         let ledger = resubmitter.ledger();
@@ -231,10 +219,10 @@ pub(super) async fn list(
         let counted = jobs.map(|job| ledger.with_counts(job).map_err(TrackerError::unreadable));
         counted.collect::<Result<Vec<_>, _>>()
     };
-    api.resubmission(&api.jobs, list).await.map(Json)
+    call.api.resubmission(&call.api.jobs, list).await.map(Json)
 }
 
-fn number(text: &str) -> Result<i64, Problem> {
+fn number(text: &str) -> Result<i64> {
     text.parse().map_err(|_| Problem::bad("The job number must be an integer."))
 }
 
@@ -251,10 +239,7 @@ const NO_JOB: Problem = Problem::fixed(
     responses(
         (status = 200, description = "The job.", body = Job),
         (status = 404, description = "Unknown job.")))]
-pub(super) async fn show(
-    State(api): State<Arc<Api>>,
-    Path(text): Path<String>,
-) -> Result<Json<Job>, Problem> {
+pub(super) async fn show(call: Call, Path(text): Path<String>) -> Result<Json<Job>> {
     let number = number(&text)?;
     let find = move |resubmitter: &Resubmitter| {
         let ledger = resubmitter.ledger();
@@ -262,7 +247,7 @@ pub(super) async fn show(
             ledger.job(number).and_then(|job| job.map(|job| ledger.with_counts(job)).transpose());
         found.map_err(TrackerError::unreadable)
     };
-    let found = api.resubmission(&api.jobs, find).await?;
+    let found = call.api.resubmission(&call.api.jobs, find).await?;
     found.map(Json).ok_or(NO_JOB)
 }
 
@@ -279,11 +264,10 @@ pub(super) async fn show(
         (status = 404, description = "Unknown job or action."),
         (status = 409, description = "The job has ended, so the action is not possible.")))]
 pub(super) async fn act(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
+    call: Call,
     Path((text, action)): Path<(String, String)>,
     body: Bytes,
-) -> Result<Json<Job>, Problem> {
+) -> Result<Json<Job>> {
     let number = number(&text)?;
     if !matches!(action.as_str(), "run" | "pause" | "cancel") {
         return Err(NO_JOB);
@@ -296,14 +280,14 @@ pub(super) async fn act(
         _ => (Action::CancelJob, JobAction::Cancel),
     };
     let details = json!({"rate": rate, "again": again}).to_string();
-    api.audit(&caller, audited, number.to_string(), details).await?;
+    call.audit(audited, number.to_string(), details).await?;
     let act = move |resubmitter: &Resubmitter| {
         let found = resubmitter.act(number, action).map_err(TrackerError::unreadable)?;
         let Some((job, done)) = found else { return Ok::<_, TrackerError>(None) };
         let job = resubmitter.ledger().with_counts(job).map_err(TrackerError::unreadable)?;
         Ok(Some((job, done)))
     };
-    let found = api.resubmission(&api.jobs, act).await?;
+    let found = call.api.resubmission(&call.api.jobs, act).await?;
     match found {
         None => Err(NO_JOB),
         Some((job, true)) => Ok(Json(job)),
@@ -311,7 +295,7 @@ pub(super) async fn act(
             StatusCode::CONFLICT,
             "job-over",
             "The job has ended",
-            format!("Its state is {}.", job.state.name()),
+            format!("Its state is {}.", job.state),
         )),
     }
 }
@@ -322,7 +306,7 @@ impl Api {
         &self,
         permits: &Arc<Semaphore>,
         query: impl FnOnce(&Resubmitter) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, Problem>
+    ) -> Result<T>
     where
         T: Send + 'static,
         E: Into<Problem> + Send + 'static,

@@ -1,18 +1,15 @@
 //! Sign-in and sign-out of the console.
 
-use super::Api;
+use super::Call;
 use crate::audit::Action;
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 use crate::role::Role;
 use crate::session::NewSession;
-use crate::tokens::Caller;
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::time::Instant;
 use utoipa::ToSchema;
 
@@ -54,7 +51,7 @@ pub(super) struct Ticket {
 /// Longest path and query of a link.
 const MAX_BODY_BYTES: usize = 8 * 1024;
 
-fn session(api: &Api, caller: Caller, csrf_token: Option<String>) -> Json<Session> {
+fn session(Call { api, caller }: Call, csrf_token: Option<String>) -> Json<Session> {
     Json(Session {
         name: caller.name,
         role: caller.role,
@@ -69,11 +66,8 @@ fn session(api: &Api, caller: Caller, csrf_token: Option<String>) -> Json<Sessio
 /// Show the caller
 #[utoipa::path(get, path = "/v1/session", tag = "session",
     responses((status = 200, description = "The caller.", body = Session)))]
-pub(super) async fn show(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-) -> Json<Session> {
-    session(&api, caller, None)
+pub(super) async fn show(call: Call) -> Json<Session> {
+    session(call, None)
 }
 
 /// Sign in
@@ -86,17 +80,13 @@ pub(super) async fn show(
     responses(
         (status = 200, description = "The session.", body = Session),
         (status = 503, description = "The audit log cannot be written.")))]
-pub(super) async fn start(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    api.audit(&caller, Action::SignIn, "", "").await?;
+pub(super) async fn start(call: Call, headers: HeaderMap) -> Result<Response> {
+    call.audit(Action::SignIn, "", "").await?;
     let now = Instant::now();
     // A further sign-in replaces the session of the cookie.
-    api.sessions.end(&headers, now);
-    let NewSession { cookie, csrf_token } = api.sessions.start(&caller.id, now)?;
-    let session = session(&api, caller, Some(csrf_token));
+    call.api.sessions.end(&headers, now);
+    let NewSession { cookie, csrf_token } = call.api.sessions.start(&call.caller.id, now)?;
+    let session = session(call, Some(csrf_token));
     Ok(([(header::SET_COOKIE, cookie)], session).into_response())
 }
 
@@ -109,19 +99,15 @@ pub(super) async fn start(
         (status = 201, description = "The ticket.", body = Ticket),
         (status = 400, description = "Not a link of this API."),
         (status = 409, description = "The call has a token and no session: tickets are for browsers.")))]
-pub(super) async fn ticket(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    body: Bytes,
-) -> Result<(StatusCode, Json<Ticket>), Problem> {
+pub(super) async fn ticket(call: Call, body: Bytes) -> Result<(StatusCode, Json<Ticket>)> {
     let Link { target } = super::resubmit::read(&body)?;
     if !target.starts_with("/v1/") || target.len() > MAX_BODY_BYTES {
         return Err(Problem::bad(format!(
             "`target` must be a path below /v1/ of at most {MAX_BODY_BYTES} bytes."
         )));
     }
-    let session = caller.session.ok_or(NO_SESSION)?;
-    let ticket = api.sessions.ticket(&session, target, Instant::now())?.ok_or(NO_SESSION)?;
+    let session = call.caller.session.ok_or(NO_SESSION)?;
+    let ticket = call.api.sessions.ticket(&session, target, Instant::now())?.ok_or(NO_SESSION)?;
     Ok((StatusCode::CREATED, Json(Ticket { ticket })))
 }
 
@@ -135,13 +121,9 @@ const NO_SESSION: Problem = Problem::fixed(
 /// Sign out
 #[utoipa::path(delete, path = "/v1/session", tag = "session",
     responses((status = 204, description = "The session has ended.")))]
-pub(super) async fn end(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn end(call: Call, headers: HeaderMap) -> Result<Response> {
     // Sign-out also succeeds if the audit log cannot be written.
-    let cookie = api.sessions.end(&headers, Instant::now());
-    api.audit(&caller, Action::SignOut, "", "").await?;
+    let cookie = call.api.sessions.end(&headers, Instant::now());
+    call.audit(Action::SignOut, "", "").await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

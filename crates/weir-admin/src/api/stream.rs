@@ -50,17 +50,28 @@ pub(super) fn respond(
     grant: Grant,
     permit: OwnedSemaphorePermit,
 ) -> Response {
+    stream("application/x-ndjson", grant, permit, |sender| send(source, pace, sender))
+}
+
+/// A response of what `send` puts into a queue, while the grant holds.
+fn stream<F: Future<Output = ()> + Send + 'static>(
+    content_type: &'static str,
+    grant: Grant,
+    permit: OwnedSemaphorePermit,
+    send: impl FnOnce(Sender<Bytes>) -> F,
+) -> Response {
     let (sender, receiver) = channel(MAX_QUEUED_BATCHES);
     let grant = Arc::new(grant);
     let body = axum::body::Body::new(Lines { receiver, grant: Arc::clone(&grant) });
+    let sending = send(sender);
     tokio::spawn(async move {
         tokio::select! {
-            () = send(source, pace, sender) => {}
+            () = sending => {}
             () = revoked(&grant) => {}
         }
         drop(permit);
     });
-    ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+    ([(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
 /// Waits until the grant ends.
@@ -111,17 +122,7 @@ pub(super) fn events(
     grant: Grant,
     permit: OwnedSemaphorePermit,
 ) -> Response {
-    let (sender, receiver) = channel(MAX_QUEUED_BATCHES);
-    let grant = Arc::new(grant);
-    let body = axum::body::Body::new(Lines { receiver, grant: Arc::clone(&grant) });
-    tokio::spawn(async move {
-        tokio::select! {
-            () = follow(newest, sender) => {}
-            () = revoked(&grant) => {}
-        }
-        drop(permit);
-    });
-    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+    stream("text/event-stream", grant, permit, |sender| follow(newest, sender))
 }
 
 async fn follow(mut newest: watch::Receiver<Bytes>, sender: Sender<Bytes>) {

@@ -1,15 +1,12 @@
 //! Test requests of operators, injected into the gateway.
 
-use super::{Api, busy};
+use super::explain::unusable;
+use super::{Call, busy};
 use crate::audit::Action;
 use crate::explain::{Explain, TestResponse};
-use crate::problem::Problem;
-use crate::tokens::Caller;
+use crate::problem::{Problem, Result};
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::{Extension, Json};
-use std::sync::Arc;
 use weir_expr::redaction;
 use weir_gateway::request_text::{RequestText, RequestTextError};
 
@@ -24,16 +21,12 @@ use weir_gateway::request_text::{RequestText, RequestTextError};
         (status = 200, description = "The response, with at most 1 MiB of the body.", body = TestResponse),
         (status = 400, description = "The request is invalid, or its curl command is not supported."),
         (status = 503, description = "Too many concurrent requests, a timeout, or weir is stopping.")))]
-pub(super) async fn send(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    body: Bytes,
-) -> Result<Json<TestResponse>, Problem> {
+pub(super) async fn send(call: Call, body: Bytes) -> Result<Json<TestResponse>> {
     let request: Explain = super::resubmit::read(&body)?;
     if request.client.is_some() {
         return Err(Problem::bad("Test requests come from this machine: `client` cannot be set."));
     }
-    let request = request.request_text().map_err(Problem::from)?;
+    let request = request.request_text().map_err(unusable)?;
     if let Some(location) = masked(&request) {
         return Err(Problem::bad(format!(
             "{location} is `***`, a redacted value: replace it with the true value."
@@ -42,10 +35,10 @@ pub(super) async fn send(
     // Without the query, which may contain masked values.
     let path = request.target.split(['?', '#']).next().unwrap_or_default();
     let subject: String = format!("{} {path}", request.method).chars().take(1024).collect();
-    api.audit(&caller, Action::Try, subject, "").await?;
-    let by = caller.name.clone();
-    let outcome = api.query(&api.resubmissions, UNAVAILABLE, move |sources| {
-        Some(sources.gateway.attempt(request, &by).map_err(Failed))
+    call.audit(Action::Try, subject, "").await?;
+    let by = call.caller.name.clone();
+    let outcome = call.api.query(&call.api.resubmissions, UNAVAILABLE, move |sources| {
+        Some(sources.gateway.attempt(request, &by).map_err(failed))
     });
     outcome.await.map(|outcome| Json(TestResponse::of(outcome)))
 }
@@ -64,21 +57,15 @@ fn masked(request: &RequestText) -> Option<String> {
 }
 
 /// Why there is no response.
-struct Failed(RequestTextError);
-
-impl From<Failed> for Problem {
-    fn from(Failed(error): Failed) -> Self {
-        match error {
-            RequestTextError::Busy => busy("requests"),
-            RequestTextError::Late => UNAVAILABLE,
-            other => Self::from(other),
-        }
+fn failed(error: RequestTextError) -> Problem {
+    match error {
+        RequestTextError::Busy => busy("requests"),
+        RequestTextError::TimedOut => UNAVAILABLE,
+        other => other.into(),
     }
 }
 
-const UNAVAILABLE: Problem = Problem::fixed(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "unavailable",
+const UNAVAILABLE: Problem = Problem::unavailable(
     "No response",
     "The request took longer than a minute, or weir is stopping: its outcome is unknown.",
 );

@@ -1,22 +1,20 @@
 //! Admin tokens: list, create, revoke.
 
-use super::Api;
+use super::Call;
 use crate::audit::Action;
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 use crate::role::Role;
-use crate::tokens::{Caller, TokenError, TokenInfo};
+use crate::tokens::{TokenError, TokenInfo};
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// A token to be created.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = Wanted)]
 pub(super) struct NewToken {
     /// Name of its holder.
     name: String,
@@ -26,7 +24,6 @@ pub(super) struct NewToken {
 
 /// A created token.
 #[derive(Serialize, ToSchema)]
-#[schema(as = Made)]
 pub(super) struct CreatedToken {
     /// The token. It is returned only here.
     token: String,
@@ -37,8 +34,8 @@ pub(super) struct CreatedToken {
 /// List tokens, without their secrets
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
     responses((status = 200, description = "The tokens.", body = Vec<TokenInfo>)))]
-pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<TokenInfo>>, Problem> {
-    Ok(Json(api.access()?.tokens.list()))
+pub(super) async fn list(call: Call) -> Result<Json<Vec<TokenInfo>>> {
+    Ok(Json(call.api.access()?.tokens.list()))
 }
 
 /// Create a token
@@ -46,16 +43,12 @@ pub(super) async fn list(State(api): State<Arc<Api>>) -> Result<Json<Vec<TokenIn
     responses(
         (status = 201, description = "The token; it is returned only here.", body = CreatedToken),
         (status = 400, description = "The name or the role is invalid.")))]
-pub(super) async fn create(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    body: Bytes,
-) -> Result<(StatusCode, Json<CreatedToken>), Problem> {
+pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<CreatedToken>)> {
     let new: NewToken = serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))?;
-    let (token, info) = api.access()?.tokens.add(&new.name, new.role)?;
-    if let Err(problem) = api.audit(&caller, Action::MakeToken, info.id.clone(), "").await {
+    let (token, info) = call.api.access()?.tokens.add(&new.name, new.role)?;
+    if let Err(problem) = call.audit(Action::MakeToken, info.id.clone(), "").await {
         // Nobody has received the token yet.
-        api.access()?.tokens.revoke(&info.id)?;
+        call.api.access()?.tokens.revoke(&info.id)?;
         return Err(problem);
     }
     Ok((StatusCode::CREATED, Json(CreatedToken { token, id: info.id })))
@@ -68,25 +61,16 @@ pub(super) async fn create(
         (status = 204, description = "The token is revoked."),
         (status = 404, description = "Unknown token."),
         (status = 409, description = "It is the last token with the role admin.")))]
-pub(super) async fn revoke(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-) -> Result<StatusCode, Problem> {
-    let tokens = &api.access()?.tokens;
+pub(super) async fn revoke(call: Call, Path(id): Path<String>) -> Result<StatusCode> {
+    let tokens = &call.api.access()?.tokens;
     if tokens.list().iter().all(|token| token.id != id) {
         return Err(NONE);
     }
-    api.audit(&caller, Action::RevokeToken, id.clone(), "").await?;
+    call.audit(Action::RevokeToken, id.clone(), "").await?;
     if tokens.revoke(&id)? { Ok(StatusCode::NO_CONTENT) } else { Err(NONE) }
 }
 
-const NONE: Problem = Problem::fixed(
-    StatusCode::NOT_FOUND,
-    "not-found",
-    "Unknown token",
-    "GET /v1/tokens lists the tokens.",
-);
+const NONE: Problem = Problem::not_found("Unknown token", "GET /v1/tokens lists the tokens.");
 
 fn bad(detail: &str) -> Problem {
     Problem::new(

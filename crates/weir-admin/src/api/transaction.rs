@@ -1,17 +1,16 @@
 //! Search, display, export and tail of transactions.
 
 use super::stream::{Pace, line, respond};
-use super::{Api, permit};
+use super::{Call, permit};
 use crate::access::forbidden;
 use crate::audit::Action;
 use crate::explain::RecordedExplanation;
-use crate::problem::{Params, Problem};
+use crate::problem::{Params, Problem, Result};
 use crate::role::Role;
-use crate::tokens::Caller;
-use axum::extract::{Path, State};
+use axum::Json;
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,7 @@ use uuid::Uuid;
 use weir_tracker::document::{ExportEnd, Page, Summary, Transaction};
 use weir_tracker::{
     Export, ExportStep, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError,
-    Side,
+    Side, Tracker,
 };
 
 /// Default number of transactions on a page.
@@ -44,7 +43,7 @@ pub(super) struct SearchParams {
 }
 
 /// The timeout of a search.
-pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
+pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration> {
     match seconds.map(Duration::from_secs) {
         None => Ok(SEARCH_TIMEOUT),
         Some(timeout) if (Duration::from_secs(1)..=MAX_SEARCH_TIMEOUT).contains(&timeout) => {
@@ -58,7 +57,7 @@ pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration, Problem> {
 }
 
 /// The number of transactions: at most `max`, by default `default`.
-pub(super) fn limit(limit: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
+pub(super) fn limit(limit: Option<usize>, default: usize, max: usize) -> Result<usize> {
     let limit = limit.unwrap_or(default);
     if (1..=max).contains(&limit) {
         return Ok(limit);
@@ -66,7 +65,7 @@ pub(super) fn limit(limit: Option<usize>, default: usize, max: usize) -> Result<
     Err(Problem::bad(format!("`limit` must be a number from 1 to {max}.")))
 }
 
-pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
+pub(super) fn transaction_id(text: &str) -> Result<Uuid> {
     Uuid::try_parse(text).map_err(|_| Problem::bad("The transaction id must be a UUID."))
 }
 
@@ -78,44 +77,55 @@ pub(super) fn transaction_id(text: &str) -> Result<Uuid, Problem> {
             `place` says which bytes of the query."),
         (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
         (status = 409, description = "Recording or indexing is off.")))]
-pub(super) async fn search(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    Params(params): Params<SearchParams>,
-) -> Result<Json<Page>, Problem> {
+pub(super) async fn search(call: Call, Params(params): Params<SearchParams>) -> Result<Json<Page>> {
     let limit = limit(params.limit, PAGE, MAX_PAGE_HITS)?;
-    let payload = caller.role >= Role::PayloadViewer;
+    let payload = call.caller.role >= Role::PayloadViewer;
     let timeout = timeout(params.timeout)?;
     let search = Search { query: params.q, limit, cursor: params.cursor, payload, timeout };
     let query = search.query.clone();
-    let page = api.query_tracker(move |tracker| tracker.search(&search)).await?;
+    let page = call.api.query_tracker(move |tracker| tracker.search(&search)).await?;
     if page.payload {
-        api.audit(&caller, Action::Search, query, "").await?;
+        call.audit(Action::Search, query, "").await?;
     }
     Ok(Json(page))
 }
 
+/// Query of a tail.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct TailParams {
+    /// The query; empty: all transactions.
+    #[serde(default)]
+    q: String,
+}
+
 /// Tail completed transactions
 ///
-/// One JSON object per line for each completed transaction. Empty lines are keep-alives. The
-/// response ends when the token is revoked.
-#[utoipa::path(get, path = "/v1/transactions/tail", tag = "transactions",
+/// One JSON object per line for each completed transaction that matches the query. Empty lines are
+/// keep-alives. The response ends when the token is revoked.
+#[utoipa::path(get, path = "/v1/transactions/tail", tag = "transactions", params(TailParams),
     responses(
         (status = 200, description = "An endless stream of summaries, one per line.",
             content_type = "application/x-ndjson", body = Summary),
+        (status = 400, description = "The query is invalid; `place` says which bytes of it."),
+        (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
         (status = 409, description = "Recording or indexing is off."),
         (status = 503, description = "Too many concurrent tails.")))]
-pub(super) async fn tail(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Response, Problem> {
-    let permit = permit(&api.tails, "tails")?;
-    let mut tail = api.query_tracker(|tracker| tracker.tail()).await?;
+pub(super) async fn tail(call: Call, Params(params): Params<TailParams>) -> Result<Response> {
+    let permit = permit(&call.api.tails, "tails")?;
+    let payload = call.caller.role >= Role::PayloadViewer;
+    let query = params.q.clone();
+    let tail = move |tracker: &Arc<Tracker>| tracker.tail(&query, payload);
+    let (mut tail, searches_payload) = call.api.query_tracker(tail).await?;
+    if searches_payload {
+        call.audit(Action::Search, params.q, "tail").await?;
+    }
     let source = move || {
         let ended = tail.next(MAX_PAGE_HITS).ok()?;
         Some(ended.iter().map(|transaction| line(&Summary::from(transaction))).collect())
     };
-    Ok(respond(source, Pace::Waiting, api.grant(&caller)?, permit))
+    Ok(respond(source, Pace::Waiting, call.grant()?, permit))
 }
 
 /// Default and largest number of exported transactions.
@@ -149,22 +159,18 @@ pub(super) struct ExportParams {
         (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
         (status = 409, description = "Recording or indexing is off."),
         (status = 503, description = "Too many concurrent exports.")))]
-pub(super) async fn export(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    Params(params): Params<ExportParams>,
-) -> Result<Response, Problem> {
+pub(super) async fn export(call: Call, Params(params): Params<ExportParams>) -> Result<Response> {
     let limit = limit(params.limit, EXPORT, MAX_EXPORT)?;
-    let permit = permit(&api.long, "long queries")?;
-    let payload = caller.role >= Role::PayloadViewer;
+    let permit = permit(&call.api.long, "long queries")?;
+    let payload = call.caller.role >= Role::PayloadViewer;
     let query = params.q.clone();
     let (cursor, timeout) = (params.cursor, SEARCH_TIMEOUT);
     let search = Search { query: params.q, limit, cursor, payload, timeout };
-    let mut export = api.query_tracker(move |tracker| tracker.export(search)).await?;
+    let mut export = call.api.query_tracker(move |tracker| tracker.export(search)).await?;
     if payload {
-        api.audit(&caller, Action::Export, query, "").await?;
+        call.audit(Action::Export, query, "").await?;
     }
-    Ok(respond(move || batch(&mut export), Pace::Steady, api.grant(&caller)?, permit))
+    Ok(respond(move || batch(&mut export), Pace::Steady, call.grant()?, permit))
 }
 
 /// Bytes of one batch: the next transactions wait until it is sent.
@@ -197,17 +203,13 @@ fn batch(export: &mut Export) -> Option<String> {
         (status = 404, description = "Unknown transaction."),
         (status = 409, description = "Recording or indexing is off."),
         (status = 503, description = "The index lags behind: the transaction may exist.")))]
-pub(super) async fn show(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-) -> Result<Json<Transaction>, Problem> {
+pub(super) async fn show(call: Call, Path(id): Path<String>) -> Result<Json<Transaction>> {
     let id = transaction_id(&id)?;
-    let payload = caller.role >= Role::PayloadViewer;
-    let found = api.query_tracker(move |tracker| tracker.show(id.as_u128(), payload)).await?;
+    let payload = call.caller.role >= Role::PayloadViewer;
+    let found = call.api.query_tracker(move |tracker| tracker.show(id.as_u128(), payload)).await?;
     let transaction = found.ok_or(NONE)?;
     if transaction.payload.is_some() {
-        api.audit(&caller, Action::Show, transaction.summary.id.to_string(), "").await?;
+        call.audit(Action::Show, transaction.summary.id.to_string(), "").await?;
     }
     Ok(Json(transaction))
 }
@@ -225,11 +227,11 @@ pub(super) async fn show(
         (status = 409, description = "Recording or indexing is off."),
         (status = 503, description = "The index lags behind: the transaction may exist.")))]
 pub(super) async fn explanation(
-    State(api): State<Arc<Api>>,
+    call: Call,
     Path(id): Path<String>,
-) -> Result<Json<RecordedExplanation>, Problem> {
+) -> Result<Json<RecordedExplanation>> {
     let id = transaction_id(&id)?;
-    let found = api.query_tracker(move |tracker| tracker.show(id.as_u128(), false)).await?;
+    let found = call.api.query_tracker(move |tracker| tracker.show(id.as_u128(), false)).await?;
     Ok(Json(RecordedExplanation::of(found.ok_or(NONE)?)))
 }
 
@@ -245,20 +247,16 @@ pub(super) async fn explanation(
         (status = 404, description = "Unknown transaction or part."),
         (status = 409, description = "Recording or indexing is off."),
         (status = 503, description = "The index lags behind: the transaction may exist.")))]
-pub(super) async fn body(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-    Path((id, side)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+pub(super) async fn body(call: Call, Path((id, side)): Path<(String, String)>) -> Result<Response> {
     let id = transaction_id(&id)?;
     let side = match side.as_str() {
         "request-body" => Side::Request,
         "response-body" => Side::Response,
         _ => return Err(NONE),
     };
-    let found = api.query_tracker(move |tracker| tracker.body(id.as_u128(), side)).await?;
+    let found = call.api.query_tracker(move |tracker| tracker.body(id.as_u128(), side)).await?;
     let bytes = found.ok_or(NONE)?;
-    api.audit(&caller, Action::Show, id.to_string(), "").await?;
+    call.audit(Action::Show, id.to_string(), "").await?;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream"),
         (header::CONTENT_DISPOSITION, "attachment"),

@@ -1,16 +1,14 @@
 //! Usage, and rebuild of the metering.
 
 use super::stream::{Pace, line, respond};
-use super::{Api, permit};
+use super::{Call, permit};
 use crate::Metering;
 use crate::audit::Action;
-use crate::problem::{Params, Problem};
-use crate::tokens::Caller;
-use axum::extract::State;
+use crate::problem::{Params, Problem, Result};
+use axum::Json;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::{Extension, Json};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use weir_monitor::{CounterCommand, RebuildReport, Report, UsageError, UsageQuery};
 use weir_tracker::TrackerError;
@@ -25,16 +23,14 @@ const REBUILD_POLL: Duration = Duration::from_secs(1);
             body = Report),
         (status = 400, description = "The query is invalid, or its result has too many rows."),
         (status = 409, description = "Metering is off.")))]
-pub(super) async fn usage(
-    State(api): State<Arc<Api>>,
-    Params(query): Params<UsageQuery>,
-) -> Result<Json<Report>, Problem> {
-    api.query(&api.permits, NOT_COUNTING, move |sources| {
-        let Metering { monitor, .. } = sources.metering.as_ref()?;
-        Some(monitor.report(&query, sources.gaps.as_ref()?))
-    })
-    .await
-    .map(Json)
+pub(super) async fn usage(call: Call, Params(query): Params<UsageQuery>) -> Result<Json<Report>> {
+    call.api
+        .query(&call.api.permits, NOT_COUNTING, move |sources| {
+            let Metering { monitor, .. } = sources.metering.as_ref()?;
+            Some(monitor.report(&query, sources.gaps.as_ref()?))
+        })
+        .await
+        .map(Json)
 }
 
 /// Rebuild metering from the journal
@@ -46,13 +42,12 @@ pub(super) async fn usage(
             content_type = "application/x-ndjson", body = RebuildReport),
         (status = 409, description = "Metering is off."),
         (status = 503, description = "Too many long queries are running.")))]
-pub(super) async fn rebuild(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Response, Problem> {
-    let Some(Metering { commands, .. }) = &api.sources.metering else { return Err(NOT_COUNTING) };
-    let permit = permit(&api.long, "long queries")?;
-    api.audit(&caller, Action::Rebuild, "", "").await?;
+pub(super) async fn rebuild(call: Call) -> Result<Response> {
+    let Some(Metering { commands, .. }) = &call.api.sources.metering else {
+        return Err(NOT_COUNTING);
+    };
+    let permit = permit(&call.api.long, "long queries")?;
+    call.audit(Action::Rebuild, "", "").await?;
     let (report, reported) = mpsc::channel();
     let is_queued = commands.try_send(CounterCommand::Rebuild(report)).is_ok();
     let mut pending = Some(reported).filter(|_| is_queued);
@@ -64,7 +59,7 @@ pub(super) async fn rebuild(
         Err(mpsc::RecvTimeoutError::Timeout) => Some(String::new()),
         Err(mpsc::RecvTimeoutError::Disconnected) => None,
     };
-    Ok(respond(source, Pace::Steady, api.grant(&caller)?, permit))
+    Ok(respond(source, Pace::Steady, call.grant()?, permit))
 }
 
 impl From<UsageError> for Problem {

@@ -1,36 +1,26 @@
 //! Texts of the configuration in force, and past reloads.
 
 use super::{ConfigurationFile, ConfigurationState, FindingInfo, MAX_RELOADS, Reload};
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_document::finding::Findings;
 
 /// The configuration in force and the last reloads.
-pub struct ReloadHistory {
-    path: String,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    files: Vec<ConfigurationFile>,
-    /// The newest first.
-    reloads: VecDeque<Reload>,
-}
+pub struct ReloadHistory(Mutex<ConfigurationState>);
 
 impl ReloadHistory {
     /// The configuration of the start, with its warnings.
     #[must_use]
     pub fn new(path: &Path, found: &Findings) -> Self {
-        let history = Self { path: path.display().to_string(), state: Mutex::default() };
+        let path = path.display().to_string();
+        let history = Self(Mutex::new(ConfigurationState { path, ..Default::default() }));
         history.applied("start", found);
         history
     }
 
     /// Another configuration is in force.
     pub fn applied(&self, by: &str, found: &Findings) -> Reload {
-        self.state_mut().files = ConfigurationFile::all(found);
+        self.lock().files = ConfigurationFile::all(found);
         self.add(Reload { taken: true, findings: FindingInfo::all(found), ..reload(by) })
     }
 
@@ -45,23 +35,18 @@ impl ReloadHistory {
     }
 
     pub(crate) fn state(&self) -> ConfigurationState {
-        let state = self.state_mut();
-        ConfigurationState {
-            path: self.path.clone(),
-            files: state.files.clone(),
-            reloads: state.reloads.iter().cloned().collect(),
-        }
+        self.lock().clone()
     }
 
     fn add(&self, reload: Reload) -> Reload {
-        let mut state = self.state_mut();
-        state.reloads.truncate(MAX_RELOADS - 1);
-        state.reloads.push_front(reload.clone());
+        let reloads = &mut self.lock().reloads;
+        reloads.truncate(MAX_RELOADS - 1);
+        reloads.insert(0, reload.clone());
         reload
     }
 
-    fn state_mut(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ConfigurationState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -123,14 +123,10 @@ struct Command {
 /// # Errors
 /// [`CurlError`].
 pub fn parse(text: &str) -> Result<RequestText, CurlError> {
-    for shell in ["$'", "$(", "`"] {
+    for (shell, name) in [("$'", "$'…'"), ("$(", "$(…)"), ("`", "`…`")] {
         // Quoted and unquoted words are not distinguished further.
         if text.contains(shell) {
-            return Err(CurlError::Shell(match shell {
-                "$'" => "$'…'",
-                "$(" => "$(…)",
-                _ => "`…`",
-            }));
+            return Err(CurlError::Shell(name));
         }
     }
     let words = shell_words::split(text).map_err(|_| CurlError::Words)?;
@@ -282,12 +278,8 @@ impl Command {
             None if value.contains('@') => return Err(CurlError::File(value.to_owned())),
             None => ("", value),
         };
-        let mut part = String::from(name);
-        if !name.is_empty() {
-            part.push('=');
-        }
-        part.extend(utf8_percent_encode(text, &UNRESERVED));
-        self.more(&part, "&");
+        let equals = if name.is_empty() { "" } else { "=" };
+        self.more(&format!("{name}{equals}{}", utf8_percent_encode(text, &UNRESERVED)), "&");
         Ok(())
     }
 

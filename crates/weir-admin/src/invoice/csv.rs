@@ -15,28 +15,16 @@ pub fn csv(invoices: &[Invoice]) -> String {
             let (calls, bytes) = (line.calls.to_string(), line.bytes.to_string());
             let numbers = ["", "", &calls, &bytes, ""];
             let names = [line.plan.as_str(), &line.api, &line.operation];
-            row(
-                &mut out,
-                "calls",
-                invoice,
-                names,
-                numbers,
-                [&line.currency, &line.amount.to_string()],
-            );
+            let money = [line.currency.as_str(), &line.amount.to_string()];
+            row(&mut out, "calls", invoice, names, numbers, money);
         }
         for tier in &invoice.tiers {
             let calls = (tier.last + 1).saturating_sub(tier.first).to_string();
             let (first, last) = (tier.first.to_string(), tier.last.to_string());
             let price = tier.per_call.to_string();
             let numbers = [first.as_str(), &last, &calls, "", &price];
-            row(
-                &mut out,
-                "tier",
-                invoice,
-                [&tier.plan, "", ""],
-                numbers,
-                [&tier.currency, &tier.amount.to_string()],
-            );
+            let money = [tier.currency.as_str(), &tier.amount.to_string()];
+            row(&mut out, "tier", invoice, [&tier.plan, "", ""], numbers, money);
         }
         for total in &invoice.totals {
             for (kind, amount) in [("exact", &total.exact.to_string()), ("due", &total.due)] {

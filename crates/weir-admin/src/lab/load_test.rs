@@ -6,10 +6,8 @@
 
 use super::results;
 use super::{
-    LabComparison, LabError, LabProgress, LabRun, LabSecond, LabStart, LabState, LabSuite,
-    MAX_RATE, MAX_SECONDS,
+    LabError, LabProgress, LabSecond, LabStart, LabState, LabSuite, MAX_RATE, MAX_SECONDS,
 };
-use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -48,7 +46,6 @@ struct Inner {
 #[derive(Default)]
 struct Load {
     progress: Option<LabProgress>,
-    seconds: VecDeque<LabSecond>,
     /// Standard input of the process: closed to stop it.
     input: Option<ChildStdin>,
 }
@@ -89,22 +86,12 @@ impl Lab {
 
     /// The current or last load test.
     pub(crate) fn progress(&self) -> Option<LabProgress> {
-        self.load().progress()
+        self.load().progress.clone()
     }
 
-    /// A run with its cases.
-    pub(crate) fn run(&self, name: &str) -> Option<LabRun> {
-        results::run(&self.0.folder, name)
-    }
-
-    /// The HTML report of a run.
-    pub(crate) fn report(&self, name: &str) -> Option<Vec<u8>> {
-        results::report(&self.0.folder, name)
-    }
-
-    /// Compares two runs; the error names the unreadable one.
-    pub(crate) fn compare(&self, before: &str, after: &str) -> Result<LabComparison, String> {
-        results::compare(&self.0.folder, before, after)
+    /// The folder with the results.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0.folder
     }
 
     fn suites(&self) -> Vec<LabSuite> {
@@ -157,9 +144,8 @@ impl Lab {
         let now = jiff::Timestamp::now();
         let run = format!("{}-{}", suite.name, now.strftime("%Y%m%d-%H%M%S"));
         let mut child = spawn(&self.0.folder, &run, start, level).map_err(LabError::Failed)?;
-        load.seconds.clear();
         load.input = child.stdin.take();
-        load.progress = Some(LabProgress {
+        let progress = LabProgress {
             run,
             start: start.clone(),
             by: token.to_owned(),
@@ -167,7 +153,8 @@ impl Lab {
             running: true,
             doing: "starting".to_owned(),
             ..LabProgress::default()
-        });
+        };
+        load.progress = Some(progress.clone());
         let lab = self.clone();
         let follow = move || lab.follow(child);
         if let Err(error) = std::thread::Builder::new().name("lab".to_owned()).spawn(follow) {
@@ -175,7 +162,7 @@ impl Lab {
             *load = Load::default();
             return Err(LabError::Failed(format!("Cannot start a thread: {error}.")));
         }
-        load.progress().ok_or(LabError::Running)
+        Ok(progress)
     }
 
     /// Stops the load test; whether one was running.
@@ -217,11 +204,6 @@ impl Lab {
 }
 
 impl Load {
-    fn progress(&self) -> Option<LabProgress> {
-        let progress = self.progress.as_ref()?;
-        Some(LabProgress { seconds: self.seconds.iter().copied().collect(), ..progress.clone() })
-    }
-
     /// A line of `weir lab run --json`.
     fn add_line(&mut self, line: &str) {
         let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { return };
@@ -231,10 +213,10 @@ impl Load {
             Some("doing") => progress.doing = text("what"),
             Some("round") => progress.doing = text("name").trim().to_owned(),
             Some("second") => {
-                if self.seconds.len() >= MAX_STORED_SECONDS {
-                    self.seconds.pop_front();
+                if progress.seconds.len() >= MAX_STORED_SECONDS {
+                    progress.seconds.remove(0);
                 }
-                self.seconds.push_back(LabSecond {
+                progress.seconds.push(LabSecond {
                     at: jiff::Timestamp::now().as_second().try_into().unwrap_or(0),
                     samples: line["samples"].as_u64().unwrap_or(0),
                     errors: line["errors"].as_u64().unwrap_or(0),
@@ -347,13 +329,13 @@ mod tests {
         ] {
             load.add_line(line);
         }
-        let progress = load.progress().unwrap();
+        let progress = load.progress.clone().unwrap();
         assert_eq!((progress.doing.as_str(), progress.seconds.len()), ("starting the backend", 1));
         assert_eq!((progress.seconds[0].samples, progress.seconds[0].p99_ms), (7, 9.0));
         assert_eq!(progress.verdict.as_deref(), Some("QUICK"));
         for _ in 0..2 * MAX_STORED_SECONDS {
             load.add_line(r#"{"event":"second"}"#);
         }
-        assert_eq!(load.progress().unwrap().seconds.len(), MAX_STORED_SECONDS);
+        assert_eq!(load.progress.unwrap().seconds.len(), MAX_STORED_SECONDS);
     }
 }

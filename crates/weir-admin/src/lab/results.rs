@@ -30,7 +30,7 @@ pub(super) fn all(folder: &Path) -> Vec<LabResult> {
 }
 
 /// One run.
-pub(super) fn run(folder: &Path, name: &str) -> Option<LabRun> {
+pub(crate) fn run(folder: &Path, name: &str) -> Option<LabRun> {
     let folder = run_folder(folder, name)?;
     let run = read::<Run>(&folder.join("run.json"))?;
     let summary = read::<Summary>(&folder.join("summary.json"));
@@ -46,12 +46,12 @@ pub(super) fn run(folder: &Path, name: &str) -> Option<LabRun> {
 }
 
 /// The report of a run.
-pub(super) fn report(folder: &Path, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn report(folder: &Path, name: &str) -> Option<Vec<u8>> {
     bytes(&run_folder(folder, name)?.join("report.html"), MAX_REPORT_BYTES)
 }
 
-/// Comparison of two runs.
-pub(super) fn compare(folder: &Path, before: &str, after: &str) -> Result<LabComparison, String> {
+/// Comparison of two runs; the error names the unreadable one.
+pub(crate) fn compare(folder: &Path, before: &str, after: &str) -> Result<LabComparison, String> {
     let stored = |name: &str| {
         let none = || format!("{name} has no result.");
         let folder = run_folder(folder, name).ok_or_else(none)?;

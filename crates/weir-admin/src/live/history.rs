@@ -56,7 +56,7 @@ struct MergedPoints {
     sketch: Sketch,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ring {
     step: u64,
     capacity: usize,
@@ -72,13 +72,7 @@ pub(super) struct HistoryRings(Vec<Ring>);
 
 impl Default for HistoryRings {
     fn default() -> Self {
-        let ring = |(step, capacity)| Ring {
-            step,
-            capacity,
-            points: VecDeque::new(),
-            started: None,
-            in_flight: 0,
-        };
+        let ring = |(step, capacity)| Ring { step, capacity, ..Ring::default() };
         Self(RINGS.into_iter().map(ring).collect())
     }
 }
@@ -142,7 +136,7 @@ impl Ring {
             client_errors: since.client_errors,
             server_errors: since.server_errors,
             in_flight: self.in_flight,
-            sketch: since.encoded(),
+            sketch: since.sketch.encode(),
         });
         self.started = Some((now, sums.clone()));
         self.in_flight = 0;

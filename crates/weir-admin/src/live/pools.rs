@@ -55,15 +55,12 @@ impl PoolHistories {
     pub(super) fn add(&mut self, now: u64, pools: &[PoolSnapshot]) {
         self.0.retain(|one| pools.iter().any(|pool| pool.name == one.pool));
         for pool in pools.iter().take(MAX_POOLS) {
-            let one = match self.0.iter_mut().position(|one| one.pool == pool.name) {
-                Some(at) => &mut self.0[at],
-                None => {
-                    self.0.push(PoolRing { pool: pool.name.clone(), ..PoolRing::default() });
-                    let last = self.0.len() - 1;
-                    &mut self.0[last]
-                }
-            };
-            one.add(now, pool);
+            let known = self.0.iter().position(|one| one.pool == pool.name);
+            let at = known.unwrap_or_else(|| {
+                self.0.push(PoolRing { pool: pool.name.clone(), ..PoolRing::default() });
+                self.0.len() - 1
+            });
+            self.0[at].add(now, pool);
         }
     }
 

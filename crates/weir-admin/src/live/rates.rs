@@ -22,8 +22,8 @@ pub(super) struct Sums {
     pub(super) requests: u64,
     pub(super) client_errors: u64,
     pub(super) server_errors: u64,
-    /// Durations.
-    sketch: Sketch,
+    /// Durations in microseconds, within 1 %.
+    pub(super) sketch: Sketch,
 }
 
 impl Totals {
@@ -35,14 +35,7 @@ impl Totals {
         };
         for (key, durations) in &snapshot.requests {
             totals.all.add(key, durations);
-            match totals.apis.get_mut(&key.api) {
-                Some(sums) => sums.add(key, durations),
-                None => {
-                    let mut sums = Sums::default();
-                    sums.add(key, durations);
-                    totals.apis.insert(key.api.clone(), sums);
-                }
-            }
+            totals.apis.entry(key.api.clone()).or_default().add(key, durations);
         }
         for one in &snapshot.rejections {
             let reason = one.problem.slug();
@@ -71,7 +64,7 @@ impl Totals {
                 api: api.clone(),
                 requests: sums.requests,
                 server_errors: sums.server_errors,
-                p99_us: sums.percentile_us(99),
+                p99_us: sums.sketch.percentile(99),
             })
             .collect();
         apis.sort_by_key(|api| std::cmp::Reverse(api.requests));
@@ -81,9 +74,9 @@ impl Totals {
             server_errors: all.server_errors,
             rejected: rejections.iter().map(|one| one.requests).sum(),
             rejections,
-            p50_us: all.percentile_us(50),
-            p90_us: all.percentile_us(90),
-            p99_us: all.percentile_us(99),
+            p50_us: all.sketch.percentile(50),
+            p90_us: all.sketch.percentile(90),
+            p99_us: all.sketch.percentile(99),
             request_bytes: self.request_bytes.saturating_sub(before.request_bytes),
             response_bytes: self.response_bytes.saturating_sub(before.response_bytes),
             apis,
@@ -111,16 +104,6 @@ impl Sums {
             server_errors: self.server_errors.saturating_sub(before.server_errors),
             sketch: self.sketch.since(&before.sketch),
         }
-    }
-
-    /// Durations, encoded to be kept in memory.
-    pub(super) fn encoded(&self) -> Box<[u8]> {
-        self.sketch.encode()
-    }
-
-    /// A percentile of the durations in microseconds, within 1 %.
-    pub(super) fn percentile_us(&self, percent: u32) -> Option<u64> {
-        self.sketch.percentile(percent)
     }
 }
 

@@ -52,8 +52,8 @@ impl Traffic {
             requests: sums.requests,
             client_errors: sums.client_errors,
             server_errors: sums.server_errors,
-            p50_us: sums.percentile_us(50),
-            p99_us: sums.percentile_us(99),
+            p50_us: sums.sketch.percentile(50),
+            p99_us: sums.sketch.percentile(99),
         };
         let mut routes: Vec<RouteTraffic> = all.into_iter().map(route).collect();
         routes.sort_by_key(|route| std::cmp::Reverse(route.requests));

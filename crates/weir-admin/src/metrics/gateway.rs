@@ -5,7 +5,8 @@
 
 use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
-use super::{Family, Histogram, Labels, Row, Sample, Samples};
+use super::{Family, Histogram, LabelledRow, Labels, Row, Sample, Samples, counts};
+use std::slice;
 use strum::VariantNames;
 use weir_server::snapshot::{Distribution, Snapshot};
 use weir_telemetry::labels::{Mirrored, UpgradeEnd};
@@ -97,13 +98,29 @@ const POLICIES: &[Row<Snapshot>] = &[
         "Bodies that were not recorded because they could not be redacted."),
 ];
 
+#[rustfmt::skip]
+const RESULTS: &[LabelledRow<Snapshot>] = &[
+    (Counter, "weir_token_cache_lookups_total", "result",
+        |s| counts(&["hit", "miss"], &[s.token_hits, s.token_misses]),
+        "Lookups in the cache of verified tokens; a miss is verified."),
+    (Counter, "weir_cache_requests_total", "result", cache_results,
+        "Requests of routes with a cache, by the result of the lookup."),
+    (Counter, "weir_mirror_requests_total", "weir_outcome",
+        |s| counts(Mirrored::VARIANTS, &s.mirrored),
+        "Mirrored requests, by outcome."),
+    (Counter, "weir_upgrades_total", "weir_ended_by",
+        |s| counts(UpgradeEnd::VARIANTS, &s.upgrades),
+        "Upgraded connections that ended, by the side that ended them."),
+];
+
 /// All statistics of the gateway.
 pub fn gateway(stats: &Snapshot) -> Vec<Family> {
     let mut families = vec![durations(stats)];
     families.extend(Family::table(REQUESTS, stats));
     families.extend(Family::table(CONNECTIONS, stats));
     families.extend(Family::table(POLICIES, stats));
-    families.extend(labelled(stats));
+    families.extend(Family::labelled(RESULTS, slice::from_ref(stats), |_| Vec::new()));
+    families.push(rejections(stats));
     families.extend(authorization_servers(stats));
     families.extend(client(&stats.targets));
     families.extend(upstreams(&stats.targets));
@@ -120,42 +137,13 @@ fn durations(stats: &Snapshot) -> Family {
     }
 }
 
-/// Counters with one label.
-fn labelled(stats: &Snapshot) -> [Family; 5] {
-    let misses = stats.totals.cache_misses.saturating_sub(stats.totals.cache_revalidated);
-    let cache = [
-        ("hit", stats.totals.cache_hits),
-        ("miss", misses),
-        ("revalidated", stats.totals.cache_revalidated),
-        ("bypass", stats.totals.cache_bypassed),
-    ];
-    [
-        Family::counters(
-            "weir_token_cache_lookups_total",
-            "Lookups in the cache of verified tokens; a miss is verified.",
-            "result",
-            [("hit", stats.token_hits), ("miss", stats.token_misses)],
-        ),
-        Family::counters(
-            "weir_cache_requests_total",
-            "Requests of routes with a cache, by the result of the lookup.",
-            "result",
-            cache,
-        ),
-        Family::counters(
-            "weir_mirror_requests_total",
-            "Mirrored requests, by outcome.",
-            "weir_outcome",
-            Mirrored::VARIANTS.iter().copied().zip(stats.mirrored),
-        ),
-        Family::counters(
-            "weir_upgrades_total",
-            "Upgraded connections that ended, by the side that ended them.",
-            "weir_ended_by",
-            UpgradeEnd::VARIANTS.iter().copied().zip(stats.upgrades),
-        ),
-        rejections(stats),
-    ]
+/// Cache lookups by result; a revalidation is counted as a miss, too.
+fn cache_results(stats: &Snapshot) -> Vec<(&'static str, f64)> {
+    let totals = &stats.totals;
+    let (all_misses, revalidated) = (totals.cache_misses, totals.cache_revalidated);
+    let misses = all_misses.saturating_sub(revalidated);
+    let results = [totals.cache_hits, misses, revalidated, totals.cache_bypassed];
+    counts(&["hit", "miss", "revalidated", "bypass"], &results)
 }
 
 /// Rejections of all consumers together: the number of consumers has no bound here.

@@ -1,7 +1,7 @@
 //! Statistics of pools as families.
 
-use super::Kind::{self, Counter, Gauge};
-use super::{Family, Labels, Row, Sample};
+use super::Kind::{Counter, Gauge};
+use super::{Family, LabelledRow, Labels, Row, counts};
 use weir_broker::{DurationSummary, PoolSnapshot};
 
 #[rustfmt::skip]
@@ -32,12 +32,8 @@ const POOLS: &[Row<PoolSnapshot>] = &[
         "Time that agents took for requests, all together."),
 ];
 
-/// Numbers with one more label: kind, name, label, numbers by its values, help.
-type LabelledRow =
-    (Kind, &'static str, &'static str, fn(&PoolSnapshot) -> Vec<(&'static str, f64)>, &'static str);
-
 #[rustfmt::skip]
-const LABELLED: &[LabelledRow] = &[
+const LABELLED: &[LabelledRow<PoolSnapshot>] = &[
     (Gauge, "weir_pool_agents", "state",
         |p| vec![
             ("busy", p.agents.busy as f64),
@@ -47,11 +43,10 @@ const LABELLED: &[LabelledRow] = &[
         ],
         "Agents, by state."),
     (Counter, "weir_pool_rejected_total", "reason",
-        |p| vec![
-            ("full", p.rejected_full as f64),
-            ("wait", p.rejected_wait as f64),
-            ("unavailable", p.rejected_unavailable as f64),
-        ],
+        |p| counts(
+            &["full", "wait", "unavailable"],
+            &[p.rejected_full, p.rejected_wait, p.rejected_unavailable],
+        ),
         "Requests rejected: the queue was full, the wait too long, or no agent available."),
     (Gauge, "weir_pool_request_wait_seconds", "quantile",
         |p| quantiles(&p.request_wait),
@@ -66,16 +61,7 @@ pub fn pools(pools: &[PoolSnapshot]) -> Vec<Family> {
     if pools.is_empty() {
         return Vec::new();
     }
-    let labelled = LABELLED.iter().map(|&(kind, name, label, values, help)| {
-        let samples = pools.iter().flat_map(|pool| {
-            values(pool).into_iter().map(move |(value, number)| {
-                let mut labels = labels(pool);
-                labels.push((label, value.to_owned()));
-                Sample { labels, value: number }
-            })
-        });
-        Family::new(kind, name, help, samples)
-    });
+    let labelled = Family::labelled(LABELLED, pools, labels);
     labelled.chain(Family::table_of(POOLS, pools, labels)).collect()
 }
 

@@ -2,18 +2,11 @@
 //! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
 
 use super::Family;
-use super::Kind::{self, Counter, Gauge};
+use super::Kind::{Counter, Gauge};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-#[rustfmt::skip]
-const PROCESS: &[(Kind, &str, &str)] = &[
-    (Counter, "process_cpu_seconds_total", "CPU time, user and system."),
-    (Gauge, "process_resident_memory_bytes", "Resident memory."),
-    (Gauge, "process_open_fds", "Open file descriptors."),
-];
 
 /// CPU time, memory, descriptors; numbers that cannot be read are left out.
 pub fn process() -> Vec<Family> {
@@ -21,16 +14,16 @@ pub fn process() -> Vec<Family> {
     let stat = process.as_ref().and_then(|process| process.stat().ok());
     let status = process.and_then(|process| process.status().ok());
     let ticks = procfs::ticks_per_second() as f64;
-    let values = [
-        stat.map(|stat| (stat.utime + stat.stime) as f64 / ticks),
-        status.and_then(|status| status.vmrss).map(|kib| kib as f64 * 1024.0),
-        Some(open_descriptors() as f64).filter(|open| *open > 0.0),
+    let cpu = stat.map(|stat| (stat.utime + stat.stime) as f64 / ticks);
+    let memory = status.and_then(|status| status.vmrss).map(|kib| kib as f64 * 1024.0);
+    let open = Some(open_descriptors() as f64).filter(|open| *open > 0.0);
+    let families = [
+        (Counter, "process_cpu_seconds_total", "CPU time, user and system.", cpu),
+        (Gauge, "process_resident_memory_bytes", "Resident memory.", memory),
+        (Gauge, "process_open_fds", "Open file descriptors.", open),
     ];
-    let families = PROCESS.iter().zip(values);
-    let family = |(&(kind, name, help), value): (&(Kind, _, _), Option<f64>)| {
-        Some(Family::single(kind, name, help, value?))
-    };
-    families.filter_map(family).collect()
+    let family = |(kind, name, help, value)| Some(Family::single(kind, name, help, value?));
+    families.into_iter().filter_map(family).collect()
 }
 
 /// File descriptors of this process: of the table that most threads share, and of the tables of

@@ -2,7 +2,7 @@
 
 use super::Kind::{Counter, Gauge};
 use super::gateway::{histogram, overflow};
-use super::{Family, Histogram, Labels, Row, Sample, Samples};
+use super::{Family, Histogram, LabelledRow, Labels, Row, Sample, Samples, counts};
 use strum::VariantNames;
 use weir_server::snapshot::TargetSeries;
 use weir_telemetry::labels::{EjectionReason, Hedged, RetryDenied, RetryReason};
@@ -20,50 +20,39 @@ const TARGETS: &[Row<TargetSeries>] = &[
         "Requests rejected because every connection was in use."),
 ];
 
-/// Counters with one more label: name, label, its values, counts, help.
-type LabelledRow = (
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    fn(&TargetSeries) -> &[u64],
-    &'static str,
-);
+#[rustfmt::skip]
+const LABELLED: &[LabelledRow<TargetSeries>] = &[
+    (Counter, "weir_upstream_taken_out_total", "weir_reason",
+        |t| counts(EjectionReason::VARIANTS, &t.health.ejections),
+        "Ejections of a target, by reason."),
+    (Counter, "weir_upstream_checks_total", "weir_result",
+        |t| counts(&["good", "bad"], &t.health.checks),
+        "Health checks, by result."),
+    (Counter, "weir_upstream_retries_total", "weir_reason",
+        |t| counts(RetryReason::VARIANTS, &t.retries),
+        "Retries after a failed attempt, by reason."),
+    (Counter, "weir_upstream_retries_refused_total", "weir_reason",
+        |t| counts(RetryDenied::VARIANTS, &t.retries_denied),
+        "Retries that were allowed by the request and denied by weir, by reason."),
+    (Counter, "weir_upstream_hedges_total", "weir_winner",
+        |t| counts(Hedged::VARIANTS, &t.hedges),
+        "Hedged requests by winner."),
+    (Counter, "weir_upstream_resolutions_total", "weir_result",
+        |t| counts(&["good", "bad"], &t.resolutions),
+        "DNS queries for targets that have a name, by result."),
+];
 
 #[rustfmt::skip]
-const LABELLED: &[LabelledRow] = &[
-    ("weir_upstream_taken_out_total", "weir_reason",
-        EjectionReason::VARIANTS, |t| &t.health.ejections,
-        "Ejections of a target, by reason."),
-    ("weir_upstream_checks_total", "weir_result",
-        &["good", "bad"], |t| &t.health.checks,
-        "Health checks, by result."),
-    ("weir_upstream_retries_total", "weir_reason",
-        RetryReason::VARIANTS, |t| &t.retries,
-        "Retries after a failed attempt, by reason."),
-    ("weir_upstream_retries_refused_total", "weir_reason",
-        RetryDenied::VARIANTS, |t| &t.retries_denied,
-        "Retries that were allowed by the request and denied by weir, by reason."),
-    ("weir_upstream_hedges_total", "weir_winner",
-        Hedged::VARIANTS, |t| &t.hedges,
-        "Hedged requests by winner."),
-    ("weir_upstream_resolutions_total", "weir_result",
-        &["good", "bad"], |t| &t.resolutions,
-        "DNS queries for targets that have a name, by result."),
+const CONNECTIONS: &[LabelledRow<TargetSeries>] = &[
+    (Gauge, "http_client_open_connections", "http_connection_state",
+        |t| counts(&["active", "idle"], &[t.open.saturating_sub(t.idle), t.idle]),
+        "Open connections to upstreams."),
 ];
 
 /// State and activity of upstream targets.
 pub(super) fn upstreams(targets: &[TargetSeries]) -> Vec<Family> {
-    let labelled = LABELLED.iter().map(|&(name, label, values, counts, help)| {
-        let samples = targets.iter().flat_map(|target| {
-            values.iter().zip(counts(target)).map(move |(value, count)| {
-                let mut labels = target_labels(target);
-                labels.push((label, (*value).to_owned()));
-                Sample::new(labels, *count)
-            })
-        });
-        Family::new(Counter, name, help, samples)
-    });
     let plain = Family::table_of(TARGETS, targets, target_labels);
+    let labelled = Family::labelled(LABELLED, targets, target_labels);
     plain.chain(labelled).chain([grpc(targets)]).collect()
 }
 
@@ -96,27 +85,13 @@ pub(super) fn client(targets: &[TargetSeries]) -> Vec<Family> {
             ..histogram(durations)
         })
     });
-    let connections = targets.iter().flat_map(|target| {
-        let states = [("active", target.open.saturating_sub(target.idle)), ("idle", target.idle)];
-        states.map(|(state, count)| {
-            let mut labels = target_labels(target);
-            labels.push(("http_connection_state", state.to_owned()));
-            Sample::new(labels, count)
-        })
-    });
-    vec![
-        Family {
-            name: "http_client_request_duration_seconds",
-            help: "From the choice of a connection to the last byte of the upstream's response.",
-            samples: Samples::Histogram(histograms.collect()),
-        },
-        Family::new(
-            Gauge,
-            "http_client_open_connections",
-            "Open connections to upstreams.",
-            connections,
-        ),
-    ]
+    let durations = Family {
+        name: "http_client_request_duration_seconds",
+        help: "From the choice of a connection to the last byte of the upstream's response.",
+        samples: Samples::Histogram(histograms.collect()),
+    };
+    let connections = Family::labelled(CONNECTIONS, targets, target_labels);
+    std::iter::once(durations).chain(connections).collect()
 }
 
 /// A response of 400 or more is an error by its status code; without a response there is no status.

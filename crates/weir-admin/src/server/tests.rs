@@ -17,11 +17,15 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
     let loaded = weir_gateway::configuration::load_text("weir.yaml", text).unwrap();
     let (compiled, findings) = (loaded.compiled, loaded.findings);
     let config = Arc::new(Config { data: dir.path().to_owned(), ..loaded.config });
-    let gateway = Gateway::bind(&config).unwrap().start(config, compiled, Vec::new()).unwrap();
+    let gateway = Gateway::bind(&config, &mut Passed::default())
+        .unwrap()
+        .start(config, compiled, Vec::new())
+        .unwrap();
     let gateway = Arc::new(gateway);
     let hosts = vec!["ops.example.com".to_owned()];
     let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts, tls: None };
-    let bound = bind(&admin, &Certificates::default(), Path::new("")).unwrap();
+    let bound =
+        bind(&admin, &Certificates::default(), Path::new(""), &mut Passed::default()).unwrap();
     let addr = bound.addr();
     let sources = Sources {
         gateway: Arc::clone(&gateway),
@@ -38,7 +42,7 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
         gaps: None,
         resubmitter: None,
     };
-    tokio::spawn(bound.serve(sources, Arc::new(|_| ())));
+    tokio::spawn(bound.serve(sources, Arc::new(|_| ()), watch::channel(false).1));
     (addr, gateway)
 }
 
@@ -133,8 +137,11 @@ async fn connections_are_bounded() {
 #[test]
 fn an_address_in_use_is_named() {
     let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts: Vec::new(), tls: None };
-    let first = bind(&admin, &Certificates::default(), Path::new("")).unwrap();
+    let first =
+        bind(&admin, &Certificates::default(), Path::new(""), &mut Passed::default()).unwrap();
     let again = Admin { addr: first.addr(), ..admin };
-    let message = bind(&again, &Certificates::default(), Path::new("")).unwrap_err().to_string();
+    let message = bind(&again, &Certificates::default(), Path::new(""), &mut Passed::default())
+        .unwrap_err()
+        .to_string();
     assert!(message.contains(&first.addr().to_string()), "{message}");
 }

@@ -1,7 +1,7 @@
 //! An agent that is leased to one request, and waiting for one.
 
 use super::{Grant, Pool, Refused};
-use crate::agent::{AgentControl, AgentId, Health};
+use crate::agent::{AgentId, Health};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -50,10 +50,7 @@ impl Outcome {
 pub struct Lease {
     pool: Arc<Pool>,
     worker: usize,
-    id: AgentId,
-    address: Option<Arc<AgentAddress>>,
-    control: Arc<AgentControl>,
-    reuse: bool,
+    grant: Grant,
     sent: bool,
     released: bool,
     waited: Duration,
@@ -68,28 +65,22 @@ impl Lease {
         waited: Duration,
         granted: Instant,
     ) -> Self {
-        // Refusals do not come here; releasing an agent that does not exist has no effect.
-        let (id, address, control, reuse) = match grant {
-            Grant::Agent { id, address, control, reuse } => (id, address, control, reuse),
-            Grant::Refused(_) => (AgentId(u64::MAX), None, Arc::default(), false),
-        };
-        let (sent, released) = (false, false);
-        Self { pool, worker, id, address, control, reuse, sent, released, waited, granted }
+        Self { pool, worker, grant, sent: false, released: false, waited, granted }
     }
 
     /// The agent.
     pub fn agent(&self) -> AgentId {
-        self.id
+        self.grant.id
     }
 
     /// Its address; none for a process of this request alone.
     pub fn address(&self) -> Option<&AgentAddress> {
-        self.address.as_deref()
+        self.grant.address.as_deref()
     }
 
     /// Whether the worker has an open connection to it.
     pub fn is_connected(&self) -> bool {
-        self.reuse
+        self.grant.reuse
     }
 
     /// Time of the request in the queue.
@@ -110,14 +101,14 @@ impl Lease {
     /// The agent responds. Needed for new connections only: one without a response may be waiting
     /// for a process behind it.
     pub fn mark_responding(&self) {
-        self.pool.state().has_responded(self.id);
+        self.pool.state().has_responded(self.grant.id);
     }
 
     /// Releases the agent after its connection was lost without a byte of a response. Returns
     /// whether the agent has exited cleanly: after its maximum number of requests, or on command.
     /// The request may be repeated then.
     pub async fn has_exited(self) -> bool {
-        let (control, known) = (Arc::clone(&self.control), self.pool.keeps_processes());
+        let (control, known) = (Arc::clone(&self.grant.control), self.pool.keeps_processes());
         let _ = self.release(Outcome::Check);
         known
             && matches!(
@@ -130,7 +121,7 @@ impl Lease {
     #[must_use]
     pub fn release(mut self, outcome: Outcome) -> bool {
         self.released = true;
-        self.pool.release(self.id, self.worker, self.granted, outcome)
+        self.pool.release(self.grant.id, self.worker, self.granted, outcome)
     }
 }
 
@@ -139,7 +130,7 @@ impl Drop for Lease {
         if !self.released {
             let outcome =
                 if self.sent { Outcome::Check } else { Outcome::Unused { connected: false } };
-            self.pool.release(self.id, self.worker, self.granted, outcome);
+            self.pool.release(self.grant.id, self.worker, self.granted, outcome);
         }
     }
 }
@@ -152,7 +143,7 @@ pub struct PendingLease {
     sequence: u64,
     since: Instant,
     limit: Duration,
-    grant: oneshot::Receiver<Grant>,
+    grant: oneshot::Receiver<Result<Grant, Refused>>,
     finished: bool,
 }
 
@@ -163,7 +154,7 @@ impl PendingLease {
         sequence: u64,
         since: Instant,
         limit: Duration,
-        grant: oneshot::Receiver<Grant>,
+        grant: oneshot::Receiver<Result<Grant, Refused>>,
     ) -> Self {
         Self { pool, worker, sequence, since, limit, grant, finished: false }
     }
@@ -177,12 +168,9 @@ impl PendingLease {
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lease, Refused>> {
         let grant = ready!(Pin::new(&mut self.grant).poll(cx));
         self.finished = true;
-        Poll::Ready(match grant {
-            Ok(Grant::Refused(refused)) => Err(refused),
-            Ok(grant) => Ok(self.lease(grant)),
-            // The pool is closed.
-            Err(_) => Err(Refused::Unavailable { retry: Duration::from_secs(1) }),
-        })
+        // Without a result, the pool is closed.
+        let closed = Refused::Unavailable { retry: Duration::from_secs(1) };
+        Poll::Ready(grant.unwrap_or(Err(closed)).map(|grant| self.lease(grant)))
     }
 
     /// Leaves the queue after the maximum time.
@@ -205,10 +193,9 @@ impl Drop for PendingLease {
             return;
         }
         // An agent was granted meanwhile: the connection of the worker is still open.
-        if let Ok(grant) = self.grant.try_recv()
-            && let Grant::Agent { reuse, .. } = grant
-        {
-            let _ = self.lease(grant).release(Outcome::Unused { connected: reuse });
+        if let Ok(Ok(grant)) = self.grant.try_recv() {
+            let connected = grant.reuse;
+            let _ = self.lease(grant).release(Outcome::Unused { connected });
         }
     }
 }

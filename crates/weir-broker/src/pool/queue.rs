@@ -1,6 +1,6 @@
 //! The queue of a pool: requests that wait for an agent, in a row for each worker.
 
-use super::{Grant, PendingLease, Pool, State};
+use super::{Grant, PendingLease, Pool, Refused, State};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ pub(super) struct Waiter {
     sequence: u64,
     pub(super) worker: usize,
     pub(super) since: Instant,
-    grant: oneshot::Sender<Grant>,
+    grant: oneshot::Sender<Result<Grant, Refused>>,
 }
 
 impl Waiter {
     /// Gives the request an agent; if the request has ended, the agent is released when the grant
     /// is dropped.
-    pub(super) fn grant(self, grant: Grant) {
+    pub(super) fn grant(self, grant: Result<Grant, Refused>) {
         // Leaving the queue and granting happen under the same lock: the receiver exists.
         let _ = self.grant.send(grant);
     }

@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) counts: AgentCounts,
     pub(super) queue: PoolQueue,
     recycle: Recycle,
+    /// Time limit for the response to a request.
+    pub(super) request_timeout: Duration,
     pub(super) agents: HashMap<AgentId, Agent>,
     /// Idle agents by the worker that has a connection: none, then each worker. The last one used
     /// is the last.
@@ -76,6 +78,7 @@ impl State {
             counts: config.agents,
             queue: config.queue,
             recycle: config.recycle,
+            request_timeout: config.timeout,
             agents: HashMap::new(),
             available: vec![Vec::new(); workers + 1],
             waiters: Queue::new(workers),
@@ -91,6 +94,7 @@ impl State {
 
     pub(super) fn adjust(&mut self, config: &weir_model::pool::Pool) {
         (self.counts, self.queue, self.recycle) = (config.agents, config.queue, config.recycle);
+        self.request_timeout = config.timeout;
     }
 
     pub(super) fn add(
@@ -135,7 +139,7 @@ impl State {
         agent.has_responded &= reuse;
         agent.control.reset_health();
         let (address, control) = (agent.address.clone(), Arc::clone(&agent.control));
-        Some(Grant::Agent { id, address, control, reuse })
+        Some(Grant { id, address, control, reuse })
     }
 
     /// An agent has responded.
@@ -444,7 +448,7 @@ impl Pool {
         if let Some(retry) = state.blocked(now) {
             while let Some(waiter) = state.next_waiter(None) {
                 self.count(|counts| counts.rejected_unavailable += 1);
-                waiter.grant(Grant::Refused(Refused::Unavailable { retry }));
+                waiter.grant(Err(Refused::Unavailable { retry }));
             }
         }
         drop(state);

@@ -1,7 +1,8 @@
 //! Authentication methods: plain data.
 
-use super::upstream::Credential;
-use super::{Algorithm, AuthId};
+use super::AuthId;
+use super::credential::Credential;
+use crate::algorithm::Algorithm;
 use std::time::Duration;
 use weir_document::source_map::Span;
 use weir_model::UpstreamId;

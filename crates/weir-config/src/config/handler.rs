@@ -1,13 +1,11 @@
 //! Handlers: how the requests of a route are handled.
 
-use super::{Call, Config, Files, HashKey, HeaderEdits, Origins, PoolId, Script};
+use super::{Call, Config, Files, PoolId, Proxy, Script};
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_expr::Expr;
 use weir_expr::Format;
 use weir_expr::map::JsonMap;
 use weir_expr::xml::XmlReading;
-use weir_model::UpstreamId;
 
 /// Handler of a route.
 #[derive(Debug)]
@@ -111,83 +109,6 @@ pub struct Representation {
     pub body: Vec<u8>,
 }
 
-/// Reverse proxy.
-#[derive(Debug)]
-pub struct Proxy {
-    /// The upstream.
-    pub upstream: UpstreamId,
-    /// Path of the upstream request.
-    pub path: PathMode,
-    /// Host header of the upstream request.
-    pub host: HostMode,
-    /// Query of the upstream request.
-    pub query: QueryMode,
-    /// Header edits, after those of the route.
-    pub headers: HeaderEdits,
-    /// Time to the first byte of the response, in place of that of the upstream.
-    pub timeout: Option<Duration>,
-    /// Traffic splitting: the first that matches a request is used.
-    pub instead: Vec<Instead>,
-    /// Upstreams that receive copies of requests.
-    pub mirrors: Vec<Mirror>,
-    /// Accepted upgrades of connections (default: none).
-    pub upgrade: Option<Upgrade>,
-}
-
-/// An upstream that receives copies of a proxy's requests; their responses are discarded.
-#[derive(Debug)]
-pub struct Mirror {
-    /// The upstream.
-    pub upstream: UpstreamId,
-    /// Condition on the request (`request`, `claims`, `consumer` in scope).
-    pub when: Option<Expr>,
-    /// Share of these requests, sampled at random, in ten-thousandths.
-    pub part: u32,
-    /// Maximum size of a copied body in bytes (at most 1 MiB).
-    pub body: usize,
-    /// Maximum number of copies per worker that are in preparation or in flight.
-    pub in_flight: usize,
-    /// Time from sending a copy to the last byte of its response.
-    pub timeout: Duration,
-}
-
-/// A traffic split: an upstream for a share of a proxy's requests.
-#[derive(Debug)]
-pub struct Instead {
-    /// The upstream.
-    pub upstream: UpstreamId,
-    /// Condition on the request (`request`, `claims`, `consumer` in scope).
-    pub when: Option<Expr>,
-    /// Share of these requests.
-    pub share: Option<Share>,
-}
-
-/// A share of requests; requests with the same hash key are all in it or all outside.
-#[derive(Debug)]
-pub struct Share {
-    /// In ten-thousandths.
-    pub part: u32,
-    /// The hash key; requests without it are outside the share.
-    pub by: HashKey,
-}
-
-/// Protocol upgrades of a connection (RFC 9110 section 7.8): after client and upstream agree, bytes
-/// are forwarded in both directions until one side or a limit ends the connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upgrade {
-    /// Protocols, lower case; never empty.
-    pub protocols: Vec<String>,
-    /// Origins whose pages may open WebSockets, in addition to the host of the request (default: no
-    /// others).
-    pub origins: Option<Origins>,
-    /// Idle time without a byte in either direction.
-    pub idle: Duration,
-    /// Maximum duration (default: unlimited).
-    pub lifetime: Option<Duration>,
-    /// Maximum duration after a reload.
-    pub reload: Duration,
-}
-
 /// A pool handler.
 #[derive(Debug)]
 pub struct PoolHandler {
@@ -197,52 +118,4 @@ pub struct PoolHandler {
     pub script: Option<PathBuf>,
     /// Time to the first byte of the response, in place of that of the pool.
     pub timeout: Option<Duration>,
-}
-
-/// Path of an upstream request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathMode {
-    /// That of the client's request (normalized).
-    Keep,
-    /// Without the API's base.
-    StripBase,
-    /// Composed of parts.
-    Template(Vec<PathPart>),
-}
-
-/// A part of a path template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathPart {
-    /// Text, already percent-encoded where it must be.
-    Text(String),
-    /// A path parameter by name, percent-encoded as a segment; `*` is the part matched by the
-    /// wildcard, with its slashes.
-    Parameter(String),
-}
-
-/// Host header of an upstream request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HostMode {
-    /// The host of the target.
-    Upstream,
-    /// That of the client's request.
-    Client,
-    /// This host.
-    Fixed(String),
-}
-
-/// Query of an upstream request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QueryMode {
-    /// Unchanged.
-    Keep,
-    /// None.
-    Drop,
-    /// Parameters removed by decoded name, then these added, percent-encoded.
-    Edit {
-        /// Names to remove.
-        remove: Vec<String>,
-        /// Parameters to set; each replaces those of the same name.
-        set: Vec<(String, String)>,
-    },
 }

@@ -1,7 +1,10 @@
 //! Metering.
 
+use super::events::{AlertKeys, EVENTS, NAMES};
 use super::{Config, ConsumerId, Route};
 use std::time::Duration;
+use weir_document::settings;
+use weir_document::shape::Kind;
 use weir_model::Counts;
 use weir_model::events::{Alert, Sink};
 
@@ -20,6 +23,74 @@ pub struct Monitor {
     pub events: Option<Sink>,
     /// Alerts.
     pub alerts: Vec<Alert>,
+}
+
+settings! {
+    /// Metering of calls for usage, limits and billing. Calls of a plan with a quota or a price are
+    /// counted without a rule.
+    pub(crate) struct MonitorKeys is "the Monitor" {
+        /// Metering of calls. With `false` quotas are kept in memory only and restart with the
+        /// process.
+        pub(crate) enabled: bool = boolean().default("true"),
+        /// Metering rules: `all` calls, or those that match one of the rules.
+        count = by_hand(RULES).absent("none"),
+        /// Types of calls that are counted. The setting applies when calls are counted, not when
+        /// they are made.
+        pub(crate) counts: Counts = section_of(CountedCalls::SHAPE, CountedCalls::read),
+        /// Retention of counts; minimum 2d.
+        pub(crate) keep: Duration = positive().default("400d"),
+        /// Maximum number of combinations of consumer, API, operation, plan and status class per
+        /// day (UTC). Further ones are counted with the operation `(other)`; beyond twice the
+        /// maximum all fields are `(other)`.
+        pub(crate) cardinality: usize = integer(1, 1_000_000).default("10000"),
+        /// Usage events.
+        events = by_hand(Kind::Object(&EVENTS)),
+        /// Alerts: usage rules that send an event each time their condition becomes true.
+        alerts = by_hand(Kind::List(&Kind::Object(AlertKeys::SHAPE))),
+    },
+    short: Some("count"),
+    misspellings: &[
+        ("retention", "write `keep`"),
+        ("rules", "write `count`"),
+        ("max_buckets", "write `cardinality`"),
+    ],
+}
+
+const RULES: Kind = Kind::Either(&[Kind::Enum(&["all"]), Kind::OneOrMany(&Kind::Object(&COUNT))]);
+
+settings! {
+    /// Calls that the rule counts: a call must match all keys, and one of several names in each.
+    pub(crate) static COUNT is "a metering rule" {
+        /// APIs.
+        api = by_hand(NAMES).required(),
+        /// Operations: their `op`, or the name that `weir routes` prints.
+        operation = by_hand(Kind::OneOrMany(&Kind::Text)).absent("all"),
+        /// Consumers.
+        consumer = by_hand(NAMES).absent("all, also calls without a consumer"),
+    },
+    misspellings: &[
+        ("route", "write `operation`"),
+        ("op", "write `operation`"),
+        ("apis", "write `api`"),
+        ("operations", "write `operation`"),
+        ("consumers", "write `consumer`"),
+    ],
+}
+
+settings! {
+    /// Which types of calls are counted. A call of several types is counted if all of them are.
+    struct CountedCalls for Counts is "the counted call types" {
+        /// Rejected calls: credentials, limits or body size.
+        rejected: bool = boolean().default("false"),
+        /// Failed calls: status 500 or above, or aborted by the upstream.
+        failed: bool = boolean().default("true"),
+        /// Aborted calls: no complete response, because the client disconnected or weir stopped.
+        interrupted: bool = boolean().default("true"),
+        /// Retried calls: sent to an upstream more than once. Each is one call.
+        retried: bool = boolean().default("true"),
+        /// Resubmitted calls: sent by an operator.
+        resubmitted: bool = boolean().default("false"),
+    }
 }
 
 /// Calls of a route that metering rules count.

@@ -1,20 +1,39 @@
 //! Ambiguous paths, which servers interpret in more than one way: plain data.
 
-/// Handling of ambiguous paths in a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathNormalization {
-    /// `%2F` inside a segment.
-    pub escaped_slashes: AmbiguousPath,
-    /// `\` and `%5C`.
-    pub backslashes: AmbiguousPath,
-    /// `//`.
-    pub empty_segments: AmbiguousPath,
-    /// `;name=value` at the end of a segment.
-    pub path_parameters: AmbiguousPath,
+use strum::{EnumString, VariantNames};
+use weir_document::settings;
+use weir_document::shape::Kind;
+
+settings! {
+    /// Ambiguous paths are rejected with 400: a route without authentication could otherwise expose
+    /// paths of a protected route. `keep` forwards such a path unchanged, unless another reading
+    /// leads to a route that requires more. Dot segments in an ambiguous path (`/..;/`, `/..%2f`)
+    /// are always rejected.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct PathNormalization is "path normalization" {
+        /// `%2F` inside a segment, as in `/projects/group%2Fname`.
+        pub escaped_slashes: AmbiguousPath = value(REJECT_OR_KEEP, choice_of).default("reject"),
+        /// `\` and `%5C`.
+        pub backslashes: AmbiguousPath = value(REJECT_OR_KEEP, choice_of).default("reject"),
+        /// `//`.
+        pub empty_segments: AmbiguousPath = value(REJECT_OR_KEEP, choice_of).default("reject"),
+        /// `;name=value` after a segment, which servlet containers remove. `compare` accepts such
+        /// paths if the path without them leads to a route that does not require more; with `keep`
+        /// it may also lead to no route.
+        pub path_parameters: AmbiguousPath = choice().default("compare"),
+    },
+    misspellings: &[
+        ("merge_slashes", "write `empty_segments: keep` to forward `//` as it is"),
+        ("escaped_slash", "write `escaped_slashes`"),
+        ("matrix_parameters", "write `path_parameters`"),
+    ],
 }
 
+const REJECT_OR_KEEP: Kind = Kind::Enum(&["reject", "keep"]);
+
 /// Handling of one kind of ambiguity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum AmbiguousPath {
     /// The request is rejected.
     Reject,

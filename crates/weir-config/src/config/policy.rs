@@ -1,9 +1,17 @@
 //! Policies: plain data. Only the gateway's policy stages act on them.
 
-use super::{AuthId, PlanId};
+use super::{AuthId, AuthKind, PlanId};
 use ipnet::IpNet;
+use jiff::tz::TimeZone;
 use std::net::IpAddr;
 use std::time::Duration;
+use strum::{EnumString, VariantNames};
+use weir_document::draft::Node;
+use weir_document::settings;
+use weir_document::shape::fields::Fields;
+use weir_document::shape::settings::items;
+use weir_document::shape::{Kind, format};
+use weir_document::units;
 use weir_expr::Expr;
 use weir_expr::price::Price;
 
@@ -23,6 +31,14 @@ pub struct AccessRule {
     pub auth: AuthId,
     /// Scopes required in addition to those of the auth (403 if missing).
     pub scopes: Vec<String>,
+}
+
+impl AccessRule {
+    /// The scopes that a token needs: those of the auth, which is of `kind`, and of the rule.
+    pub fn required_scopes<'a>(&'a self, kind: &'a AuthKind) -> impl Iterator<Item = &'a String> {
+        let of_auth = kind.token().into_iter().flat_map(|token| &token.scopes);
+        of_auth.chain(&self.scopes)
+    }
 }
 
 /// A client of the APIs.
@@ -90,22 +106,43 @@ pub struct Rate {
     pub burst: u64,
 }
 
-/// A number of calls per calendar period or rolling window.
-#[derive(Clone, Debug)]
-pub struct Quota {
-    /// Calls admitted per period.
-    pub calls: u64,
-    /// Length of the period.
-    pub per: QuotaPeriod,
-    /// Time zone of calendar periods (`UTC` by default).
-    pub zone: jiff::tz::TimeZone,
-    /// Rolling window, independent of the calendar: a month has 30 days, a year 365. `zone` does
-    /// not apply.
-    pub rolling: bool,
+impl Rate {
+    /// `rate` and `burst` of a mapping.
+    pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
+        let (requests, per) = units::rate(fields.text("rate")?).ok()?;
+        Some(Self { requests, per, burst: fields.integer("burst").unwrap_or(requests).max(1) })
+    }
 }
 
+settings! {
+    /// Maximum number of calls per calendar period or rolling window.
+    #[derive(Clone, Debug)]
+    pub struct Quota is "a quota" {
+        /// Calls admitted per period.
+        calls = by_hand(Kind::Integer(1, u64::MAX)).required(),
+        /// Length of the period; weeks begin on Monday.
+        per = by_hand(PERIODS).required(),
+        /// Time zone of the calendar period.
+        pub zone: TimeZone =
+            value(Kind::Format(format::ZONE), |node| TimeZone::get(node.text()?).ok())
+                .default("UTC"),
+        /// Rolling window: the limit holds for any interval of the length of the period,
+        /// independent of the calendar. A month has 30 days, a year 365. A call leaves the window
+        /// up to 1/60 of the period late.
+        pub rolling: bool = boolean().default("false"),
+    } given {
+        /// Calls admitted per period.
+        pub calls: u64,
+        /// Length of the period.
+        pub per: QuotaPeriod,
+    }
+}
+
+const PERIODS: Kind = Kind::Enum(QuotaPeriod::VARIANTS);
+
 /// A calendar period; weeks begin on Monday (ISO 8601).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumString, VariantNames, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum QuotaPeriod {
     /// A minute.
     Minute,
@@ -145,21 +182,36 @@ pub enum LimitKey {
     Expr(Expr),
 }
 
-/// CORS settings of an API (Fetch standard).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cors {
-    /// Origins that may read responses.
-    pub origins: Origins,
-    /// Methods that a preflight allows; empty: those of the matched path.
-    pub methods: Vec<String>,
-    /// Request headers that a preflight allows, lower case; empty: the requested ones.
-    pub headers: Vec<String>,
-    /// Response headers that scripts of a page may read.
-    pub expose: Vec<String>,
-    /// Whether cookies and Authorization are allowed; never together with any origin.
-    pub credentials: bool,
-    /// Time for which browsers may cache a preflight response.
-    pub max_age: Duration,
+settings! {
+    /// CORS: cross-origin requests of browsers (Fetch standard).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Cors is "the CORS policy" {
+        /// Origins that may read responses; `*` for all.
+        origins = by_hand(Kind::OneOrMany(&Kind::Format(format::ORIGIN))).required(),
+        /// Methods that a preflight allows.
+        // In upper case.
+        pub methods: Vec<String> = value(METHODS, methods).absent("those of the path"),
+        /// Request headers that a preflight allows.
+        // In lower case; empty: the requested ones.
+        pub headers: Vec<String> =
+            names(Kind::OneOrMany(&Kind::Format(format::HEADER))).absent("the requested ones"),
+        /// Response headers that scripts of a page may read.
+        pub expose: Vec<String> = names(Kind::OneOrMany(&Kind::Format(format::HEADER))),
+        /// Allow cookies and Authorization; not together with `*`.
+        pub credentials: bool = boolean().default("false"),
+        /// Time for which browsers may cache a preflight response.
+        pub max_age: Duration = duration().default("10m"),
+    } given {
+        /// Origins that may read responses.
+        pub origins: Origins,
+    },
+    short: Some("origins"),
+}
+
+const METHODS: Kind = Kind::OneOrMany(&Kind::Format(format::METHOD));
+
+fn methods(node: &Node) -> Option<Vec<String>> {
+    Some(items(node).iter().filter_map(|n| Some(n.text()?.to_ascii_uppercase())).collect())
 }
 
 /// Origins of a [`Cors`].
@@ -169,62 +221,6 @@ pub enum Origins {
     Any,
     /// These, compared exactly (`https://app.example.com`).
     List(Vec<String>),
-}
-
-/// Edits of a header list: first remove, then set (replacing) in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeaderEdits {
-    /// Lower-case names and values to set; each replaces those of the same name.
-    pub set: Vec<(String, String)>,
-    /// Lower-case names to remove.
-    pub remove: Vec<String>,
-}
-
-impl HeaderEdits {
-    /// Whether there are no edits.
-    pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.remove.is_empty()
-    }
-}
-
-/// A content coding (RFC 9110 section 8.4.1) for responses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContentCoding {
-    /// `zstd` (RFC 8878).
-    Zstd,
-    /// `br` (RFC 7932).
-    Br,
-    /// `gzip` (RFC 1952).
-    Gzip,
-}
-
-impl ContentCoding {
-    /// All codings, the one with the best ratio of density to cost first.
-    pub const ALL: [Self; 3] = [Self::Zstd, Self::Br, Self::Gzip];
-
-    /// The name in `Content-Encoding`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Zstd => "zstd",
-            Self::Br => "br",
-            Self::Gzip => "gzip",
-        }
-    }
-}
-
-/// Response compression, if the client accepts it, and the response is not encoded yet, has a
-/// compressible type and at least the minimum size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compression {
-    /// Whether compression is on.
-    pub enabled: bool,
-    /// Minimum body in bytes.
-    pub min_size: u64,
-    /// Level 1 to 9, on the scale of each coding.
-    pub level: u32,
-    /// Codings in order of preference, applied after that of the client (default: all).
-    pub codings: [Option<ContentCoding>; 3],
 }
 
 /// IP allow and deny lists.

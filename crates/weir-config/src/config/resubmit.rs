@@ -1,20 +1,30 @@
 //! Resubmission of transactions.
 
 use super::{Carrier, HeaderEdits};
+use weir_document::settings;
+use weir_document::shape::{Kind, format};
 
-/// Resubmission of the transactions of a route.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Resubmit {
-    /// Other operations of the same API to which a transaction may be sent.
-    pub targets: Vec<String>,
-    /// Header edits, applied last: for example credentials for the upstream, as recorded ones are
-    /// never replayed.
-    pub headers: HeaderEdits,
-    /// Whether to send an `Idempotency-Key` to the upstream, the same for every attempt at a
-    /// request.
-    pub idempotency_key: bool,
-    /// Whether resubmitted calls are billed.
-    pub billed: bool,
+settings! {
+    /// Resubmission (replay) of recorded transactions.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Resubmit is "the resubmission" {
+        /// Other routes of the same API, by their `op`, to which a transaction may be resubmitted.
+        pub targets: Vec<String> =
+            texts(Kind::OneOrMany(&Kind::Format(format::NAME))).absent("its own route only"),
+        /// Header edits, applied last: for example credentials for the upstream, as recorded ones
+        /// are never replayed.
+        pub headers: HeaderEdits = section(),
+        /// Send `Idempotency-Key` to the upstream: the same value in every attempt at a request,
+        /// unless the request has the header itself.
+        pub idempotency_key: bool = boolean().default("false"),
+        /// Bill resubmitted calls like other calls.
+        pub billed: bool = boolean().default("false"),
+    },
+    misspellings: &[
+        ("target", "write `targets`"),
+        ("auth", "write `headers: {set: {authorization: \"file:…\"}}`"),
+        ("credentials", "write `headers: {set: {authorization: \"file:…\"}}`"),
+    ],
 }
 
 /// Does not print values of headers, which may be secrets.

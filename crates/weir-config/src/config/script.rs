@@ -1,6 +1,7 @@
 //! Scripts: JavaScript handlers and transformations.
 
 use std::sync::Arc;
+use weir_document::settings;
 use weir_document::source_map::Span;
 use weir_expr::Format;
 use weir_model::UpstreamId;
@@ -19,11 +20,14 @@ pub struct Script {
     pub isolated: bool,
 }
 
-/// Settings of all script engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scripts {
-    /// Memory limit of an engine in bytes; every worker has one.
-    pub memory: usize,
+settings! {
+    /// Settings of all script engines.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Scripts is "the script settings" {
+        /// Memory limit of an engine, from 4MiB to 1GiB. Each worker has an engine, and so has each
+        /// script with its own thread.
+        pub memory: usize = size().default("32MiB"),
+    }
 }
 
 /// A script as source, to be compiled.

@@ -1,87 +1,109 @@
-//! Settings of the server: listeners, limits, logs.
+//! Settings of the server: limits, logs, graceful shutdown.
 
 use super::policy::Rate;
-use super::tls::{ClientCertificates, Tls};
-use ipnet::IpNet;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_document::draft::Node;
+use weir_document::settings;
+use weir_document::shape::fields::Fields;
+use weir_document::shape::{Kind, format};
+use weir_document::units;
 
-/// A socket that accepts client connections.
-#[derive(Debug)]
-pub struct Listener {
-    /// Address; with port 0 the system assigns a free port.
-    pub addr: SocketAddr,
-    /// TLS, or plain HTTP if absent.
-    pub tls: Option<Tls>,
-    /// Client certificates; not requested if absent.
-    pub clients: Option<ClientCertificates>,
-    /// Peers whose `trust_headers` are used.
-    pub trust: Vec<IpNet>,
-    /// Names in lower case of `Forwarded`, `X-Forwarded-*` and `weir-*`; a final `*` matches any
-    /// suffix. Other headers with such names are removed, from any peer.
-    pub trust_headers: Vec<String>,
-    /// Networks whose connections begin with a PROXY protocol header, version 1 or 2; other
-    /// connections are closed. `None`: no such header.
-    pub proxy_protocol: Option<Vec<IpNet>>,
+settings! {
+    /// Limits on clients. All have a default and none can be turned off.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Limits is "the limits" {
+        /// Maximum size of a request head, including the request line.
+        pub header_bytes: usize = size().default("32KiB"),
+        /// Maximum number of header fields.
+        pub headers: usize = integer(1, 256).default("100"),
+        /// Maximum length of the request target.
+        pub url: usize = size().default("8KiB"),
+        /// Maximum size of a request body; APIs and routes can override it.
+        pub body: u64 = size().default("10MiB"),
+        /// Maximum number of open client connections, for all workers.
+        pub connections: usize = integer(1, 10_000_000).default("20000"),
+        /// Time for the complete request head to arrive, and for the TLS handshake.
+        pub header_time: Duration = positive().default("10s"),
+        /// Idle time of a keep-alive connection, and time without progress of a body.
+        pub idle: Duration = positive().default("60s"),
+        /// Time from the end of the request head to the last byte of the response; APIs and routes
+        /// can override it.
+        pub request: Option<Duration> = time_limit().default("5m"),
+        /// Maximum number of concurrent streams of an HTTP/2 connection.
+        pub http2_streams: u32 = integer(1, 10_000).default("100"),
+        /// Rate limit of failed authentications per client address (IPv6: per /64). Above it,
+        /// unknown tokens from the address get a 429 with `Retry-After`, before a signature is
+        /// verified or an authorization server is queried. Successful authentications are not
+        /// limited; `none` turns the limit off.
+        pub failed_authentication: Option<Rate> =
+            value(FAILURES, failures).default("{rate: 10/s, burst: 100}"),
+    }
 }
 
-/// The admin listener.
-#[derive(Clone, Debug)]
-pub struct Admin {
-    /// Address; loopback by default (`127.0.0.1:9080`).
-    pub addr: SocketAddr,
-    /// Accepted Host names in addition to loopback names and the address itself (against DNS
-    /// rebinding). Lower case, without port.
-    pub hosts: Vec<String>,
-    /// TLS, or plain HTTP if absent.
-    pub tls: Option<Tls>,
+const FAILURES: Kind = Kind::Either(&[
+    Kind::Enum(&["none"]),
+    Kind::Format(format::RATE),
+    Kind::Object(&FAILED_AUTHENTICATION),
+]);
+
+settings! {
+    /// Token bucket: in any interval t, credentials are verified until burst + rate·t have failed.
+    static FAILED_AUTHENTICATION is "the failed-authentication limit" {
+        /// Failures per unit of time.
+        rate = by_hand(Kind::Format(format::RATE)).required(),
+        /// Failures at once.
+        burst = by_hand(Kind::Integer(1, 1_000_000_000)).absent("the failures of `rate`"),
+    }
 }
 
-/// Limits on clients; all have a default and none can be turned off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Maximum request head in bytes, including the request line.
-    pub header_bytes: usize,
-    /// Maximum number of header fields.
-    pub headers: usize,
-    /// Maximum request target in bytes; otherwise 414.
-    pub url: usize,
-    /// Maximum request body in bytes; APIs and routes can override it.
-    pub body: u64,
-    /// Maximum number of open connections, for all workers; further ones are closed at once.
-    pub connections: usize,
-    /// Time for a complete request head from its first byte; also for the TLS handshake and the
-    /// PROXY protocol header.
-    pub header_time: Duration,
-    /// Idle time of a keep-alive connection, and time without progress of a body in either
-    /// direction.
-    pub idle: Duration,
-    /// Time from the end of the request head to the last byte of the response; APIs and routes can
-    /// override it.
-    pub request: Option<Duration>,
-    /// Maximum number of concurrent streams of an HTTP/2 connection.
-    pub http2_streams: u32,
-    /// Rate limit of failed authentications per address (IPv6: per /64); `None`: no limit.
-    pub failed_authentication: Option<Rate>,
+/// `none` means no limit.
+fn failures(node: &Node) -> Option<Option<Rate>> {
+    match node.text() {
+        Some("none") => Some(None),
+        Some(text) => {
+            let (requests, per) = units::rate(text).ok()?;
+            Some(Some(Rate { requests, per, burst: requests }))
+        }
+        None => Rate::read(&Fields::new(node, &FAILED_AUTHENTICATION)).map(Some),
+    }
 }
 
-/// Graceful shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drain {
-    /// Time for which listeners still accept connections after readiness has failed.
-    pub delay: Duration,
-    /// Time after `delay` at which requests in flight are aborted.
-    pub deadline: Duration,
+settings! {
+    /// Graceful shutdown (drain) on SIGTERM.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Drain is "the graceful shutdown" {
+        /// Time for which listeners still accept connections after readiness has failed.
+        pub delay: Duration = duration().default("0s"),
+        /// Time after the delay at which requests in flight are aborted.
+        pub deadline: Duration = duration().default("30s"),
+        /// After `weir upgrade`: time for requests in flight and upgraded connections of the old
+        /// process.
+        pub upgrade: Duration = duration().default("5m"),
+    }
 }
 
-/// Access log: one line per request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessLog {
-    /// `None`: off.
-    pub format: Option<LogFormat>,
-    /// Destination.
-    pub target: LogTarget,
+settings! {
+    /// Access log.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AccessLog is "the log" {
+        /// Access log: one line per request.
+        // `None`: off.
+        pub format: Option<LogFormat> =
+            value(Kind::Enum(&["off", "text", "json"]), log_format).name("access").default("off"),
+        /// `stderr`, or a file relative to this one. The file is appended to, and reopened on
+        /// SIGUSR1.
+        pub target: LogTarget = by_hand(Kind::Text).name("to").default("stderr"),
+    }
+}
+
+fn log_format(node: &Node) -> Option<Option<LogFormat>> {
+    match node.text()? {
+        "off" => Some(None),
+        "text" => Some(Some(LogFormat::Text)),
+        "json" => Some(Some(LogFormat::Json)),
+        _ => None,
+    }
 }
 
 /// Format of a log line.
@@ -94,9 +116,10 @@ pub enum LogFormat {
 }
 
 /// Destination of log lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LogTarget {
     /// Standard error.
+    #[default]
     Stderr,
     /// A file, appended to, reopened on SIGUSR1.
     File(PathBuf),

@@ -2,6 +2,8 @@
 
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use std::sync::Arc;
+use weir_document::settings;
+use weir_document::shape::{Kind, format};
 use weir_document::source_map::Span;
 
 /// Source of the certificates of a listener.
@@ -13,6 +15,16 @@ pub enum Tls {
     /// Certificates from files. The first one serves clients without a server name, or with one
     /// that no certificate matches.
     Certificates(Vec<Arc<Identity>>),
+}
+
+settings! {
+    /// A certificate with its private key, both in PEM.
+    pub(crate) static CERTIFICATE is "a certificate" {
+        /// Certificate chain in PEM, the server certificate first: `file:tls.crt`.
+        cert = by_hand(Kind::Text).required(),
+        /// Private key in PEM: `file:tls.key`.
+        key = by_hand(Kind::Secret).required(),
+    }
 }
 
 /// A certificate chain and its private key.
@@ -41,6 +53,21 @@ pub struct Authorities {
     pub at: Span,
 }
 
+settings! {
+    /// mTLS: clients without a valid certificate are rejected during the handshake. An `auth` with
+    /// `certificate` identifies the client and grants access.
+    pub(crate) static CLIENT_CERTIFICATES is "mutual TLS" {
+        /// Certificates of the trusted certificate authorities in PEM: `file:clients.crt`.
+        ca = by_hand(Kind::Text).required(),
+        /// Certificate revocation lists (CRL, RFC 5280) in PEM: `file:clients.crl`. If set, every
+        /// authority of a chain needs a CRL; otherwise the certificate is rejected. The age of a
+        /// CRL is not checked.
+        crl = by_hand(Kind::OneOrMany(&Kind::Text)).absent("no revocation check"),
+        /// Also accept clients without a certificate; an invalid one is always rejected.
+        optional = by_hand(Kind::Bool).default("false"),
+    }
+}
+
 /// Client certificates (mutual TLS).
 #[derive(Clone, Debug)]
 pub struct ClientCertificates {
@@ -60,6 +87,20 @@ impl PartialEq for ClientCertificates {
         // Equal wherever they are defined.
         self.ca.certificates == other.ca.certificates
             && (&self.revoked, self.optional) == (&other.revoked, other.optional)
+    }
+}
+
+settings! {
+    /// TLS to `https` targets.
+    pub(crate) static UPSTREAM_TLS is "the TLS of an upstream" {
+        /// Trusted root certificates in PEM: `file:ca.crt`.
+        ca = by_hand(Kind::Text).absent("those of the system"),
+        /// Client certificate chain in PEM.
+        cert = by_hand(Kind::Text),
+        /// Private key of the client certificate in PEM.
+        key = by_hand(Kind::Secret),
+        /// Name for SNI and for the verification of the certificate.
+        server_name = by_hand(Kind::Format(format::HOST)).absent("the host of the target"),
     }
 }
 

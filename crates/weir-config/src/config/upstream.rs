@@ -1,56 +1,119 @@
 //! Upstreams: named sets of targets behind `proxy`.
 
-use super::tls::UpstreamTls;
+use super::credential::{CREDENTIAL, Credential};
+use super::tls::{UPSTREAM_TLS, UpstreamTls};
+use super::{Health, Retries};
+use crate::formats;
 use std::net::SocketAddr;
 use std::time::Duration;
-use weir_document::shape::format::Target;
+use strum::{EnumString, VariantNames};
+use weir_document::settings;
+use weir_document::shape::format::{self, Target};
+use weir_document::shape::{Group, Kind};
 use weir_expr::Expr;
 
-/// A named set of equivalent targets.
-#[derive(Debug)]
-pub struct Upstream {
-    /// Name, the key under `upstreams`.
-    pub name: String,
-    /// Never empty; all `http` or all `https`.
-    pub targets: Vec<Target>,
-    /// Protocol of the targets.
-    pub protocol: Protocol,
-    /// Load balancing method.
-    pub balance: Balance,
-    /// Hash key, present with [`Balance::Hash`].
-    pub hash: Option<HashKey>,
-    /// Time to connect, including the TLS handshake.
-    pub connect_timeout: Duration,
-    /// Time from the last byte of the request to the first byte of the response (`timeout`, default
-    /// 30 s).
-    pub timeout: Duration,
-    /// Time without progress of a body in either direction.
-    pub idle_timeout: Duration,
-    /// Interval between DNS lookups of target names.
-    pub resolve: Duration,
-    /// DNS server for services (`resolver`; default: those of the system).
-    pub resolver: Option<SocketAddr>,
-    /// Maximum number of open connections per target, for all workers.
-    pub connections: usize,
-    /// Maximum number of idle connections per target, for all workers.
-    pub keep_alive: usize,
-    /// Time for which an idle connection is kept open.
-    pub keep_alive_time: Duration,
-    /// Health checks and ejection.
-    pub health: Health,
-    /// Retries (`retries`, default off).
-    pub retries: Option<Retries>,
-    /// TLS to `https` targets; always present if the targets are `https`.
-    pub tls: Option<UpstreamTls>,
-    /// Credential of weir at the upstream.
-    pub credential: Option<Credential>,
-    /// Request headers to forward although their name has an underscore, in lower case; `*` for
-    /// all.
-    pub underscores_in_headers: Vec<String>,
+settings! {
+    /// A named set of equivalent targets.
+    #[derive(Debug)]
+    pub struct Upstream is "an upstream" {
+        /// Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …,
+        /// weight: 5}`. `srv+http://_api._tcp.example.com` is a service: its SRV records (RFC 2782)
+        /// contain the hosts and ports.
+        // Never empty.
+        pub targets: Vec<Target> = by_hand(TARGETS).required(),
+        /// Protocol of the targets: HTTP/1.1, or HTTP/2, which gRPC needs. HTTP/2 over `http` is
+        /// h2c with prior knowledge; over `https` it is negotiated by ALPN.
+        pub protocol: Protocol = choice().default("http1"),
+        /// Load balancing method, over the healthy targets by weight: round robin, least
+        /// connections of two random targets, or rendezvous hashing (`hash`).
+        pub balance: Balance = choice().default("round-robin"),
+        /// Hash key of `balance: hash` (sticky sessions): requests with the same value go to the
+        /// same target while the target is in service, also if other targets change. Requests
+        /// without a value are balanced round robin.
+        // Present with `Balance::Hash`.
+        pub hash: Option<HashKey> = by_hand(HASH_KEY),
+        /// Time to connect, including the TLS handshake.
+        pub connect_timeout: Duration = positive().default("2s"),
+        /// Time from the last byte of the request to the first byte of the response.
+        pub timeout: Duration = positive().default("30s"),
+        /// Time without progress of a body in either direction.
+        pub idle_timeout: Duration = positive().default("60s"),
+        /// Interval between DNS lookups of target names; minimum 1s. The last addresses stay in use
+        /// during a lookup and while lookups fail.
+        pub resolve: Duration = positive().default("30s"),
+        /// DNS server for services and their hosts: `127.0.0.1:8600`.
+        pub resolver: Option<SocketAddr> =
+            by_hand(Kind::Format(format::ADDRESS)).absent("those of the system"),
+        /// Maximum number of open connections per target, for all workers.
+        pub connections: usize = integer(1, 1_000_000).default("1024"),
+        /// Maximum number of idle connections per target, for all workers.
+        pub keep_alive: usize = integer(0, 1_000_000).default("256"),
+        /// Time for which an idle connection is kept open.
+        pub keep_alive_time: Duration = positive().default("50s"),
+        /// Health checks and ejection of targets.
+        pub health: Health = by_hand(Kind::Object(Health::SHAPE)),
+        /// Retries of failed requests, to another target if there is one.
+        pub retries: Option<Retries> = by_hand(Kind::Object(Retries::SHAPE)).absent("off"),
+        /// TLS to `https` targets.
+        // Always present if the targets are `https`.
+        pub tls: Option<UpstreamTls> = by_hand(Kind::Object(&UPSTREAM_TLS)),
+        /// Credential of weir at the upstream; it replaces that of the client.
+        pub credential: Option<Credential> = by_hand(Kind::Object(&CREDENTIAL)).name("auth"),
+        /// Request headers to forward although their name has an underscore or a dot; `"*"` for
+        /// all. CGI, WSGI and similar programs cannot distinguish `X_User` (PHP: also `X.User`)
+        /// from `X-User`, which header edits may remove.
+        // In lower case.
+        pub underscores_in_headers: Vec<String> =
+            names(Kind::OneOrMany(&Kind::Format(format::HEADER))).absent("none"),
+    } given {
+        /// Name, the key under `upstreams`.
+        pub name: String,
+    },
+    short: Some("targets"),
+    misspellings: &[
+        ("url", "write `targets: [\"http://…\"]`"),
+        ("target", "write `targets: [\"http://…\"]`"),
+        ("grpc", "write `protocol: http2`: gRPC is HTTP/2"),
+        ("http2", "write `protocol: http2`"),
+        ("servers", "write `targets: [\"http://…\"]`"),
+        ("hosts", "write `targets: [\"http://…\"]`"),
+    ],
+}
+
+const TARGETS: Kind =
+    Kind::List(&Kind::Either(&[Kind::Format(format::TARGET), Kind::Object(WeightedTarget::SHAPE)]));
+
+settings! {
+    /// A server and its weight.
+    pub(crate) struct WeightedTarget is "a weighted target" {
+        /// `http://host:port` or `https://host:port`.
+        url = by_hand(Kind::Format(format::TARGET)).required(),
+        /// Relative weight of the target; 0 takes no requests.
+        pub(crate) weight: u32 = integer(0, 1_000_000).default("1"),
+    },
+    misspellings: &[
+        ("target", "write `url`"),
+        ("share", "write `weight`, relative to those of the other targets"),
+    ],
+}
+
+/// A hash key of requests.
+pub(crate) const HASH_KEY: Kind = Kind::Either(&[Kind::Enum(&["address"]), Kind::Object(&HASH)]);
+
+settings! {
+    /// Hash key (sticky sessions): exactly one of these.
+    pub(crate) static HASH is "the hash key of an upstream" {
+        /// Value of this request header.
+        header = by_hand(Kind::Format(format::HEADER)),
+        /// Result of this expression: CEL over `request`, `claims` and `consumer`.
+        cel = by_hand(Kind::Format(formats::CEL)),
+    },
+    groups: &[Group { keys: &["header", "cel"], required: true }],
 }
 
 /// Protocol of targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
@@ -59,7 +122,8 @@ pub enum Protocol {
 }
 
 /// Load balancing method over the healthy targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Balance {
     /// Round robin.
     RoundRobin,
@@ -78,97 +142,4 @@ pub enum HashKey {
     Header(String),
     /// The result of this expression (`request`, `claims`, `consumer` in scope).
     Expr(Expr),
-}
-
-/// Ejection of unhealthy targets, and their return.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// Consecutive failures (refused, reset, timed out, protocol error) that eject a target; 0
-    /// turns it off.
-    pub failures: u32,
-    /// Error rate (status 5xx) that ejects a target (default off).
-    pub errors: Option<ErrorShare>,
-    /// Ejection time after failed requests, until one request probes the target.
-    pub pause: Duration,
-    /// Active health checks (default off).
-    pub check: Option<Check>,
-    /// Maximum share of ejected targets, in hundredths of a percent.
-    pub max_ejected: u32,
-}
-
-/// Error rate (status 5xx) that ejects a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ErrorShare {
-    /// In hundredths of a percent.
-    pub share: u32,
-    /// Minimum number of responses for the rate to apply.
-    pub requests: u32,
-    /// Window of the count.
-    pub window: Duration,
-}
-
-/// An active health check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// Path and query.
-    pub path: String,
-    /// Interval between checks (at least 1 s).
-    pub every: Duration,
-    /// Time for the entire check.
-    pub timeout: Duration,
-    /// Consecutive successful checks that return a target to service.
-    pub healthy: u32,
-    /// Consecutive failed checks that eject a target.
-    pub unhealthy: u32,
-    /// Statuses of a healthy target; empty: 200 to 299.
-    pub statuses: Vec<u16>,
-}
-
-/// Retries of failed requests. A request whose body is no longer buffered is not retried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// Maximum number of attempts, including the first (at least 2).
-    pub tries: u32,
-    /// Statuses that are retried; may be empty.
-    pub statuses: Vec<u16>,
-    /// Timeout of an attempt to the first byte of the response, at most the `timeout` of the
-    /// request.
-    pub timeout: Option<Duration>,
-    /// Retry budget in hundredths of a percent of the requests of the last 10 s.
-    pub budget: u32,
-    /// Retries per second that are permitted in addition to the budget.
-    pub minimum: u32,
-    /// Maximum delay before the second attempt; doubled for each further one, up to ten times the
-    /// value.
-    pub backoff: Duration,
-    /// Hedging: time without a response head after which a second attempt is started (default:
-    /// never).
-    pub hedge: Option<Duration>,
-    /// Requests that are retried although they may have been processed.
-    pub methods: RetriedMethods,
-}
-
-/// Methods of requests that may be processed twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetriedMethods {
-    /// Idempotent methods (RFC 9110 section 9.2.2).
-    Idempotent,
-    /// All.
-    Any,
-}
-
-/// A header with weir's own credential at the upstream; replaces that of the client.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credential {
-    /// Lower-case header name (`authorization` for basic and bearer).
-    pub header: String,
-    /// The entire value (`Basic …`, `Bearer …`, or as written).
-    pub value: String,
-}
-
-impl std::fmt::Debug for Credential {
-    /// Does not print the value, so that credentials do not appear in logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credential").field("header", &self.header).finish_non_exhaustive()
-    }
 }

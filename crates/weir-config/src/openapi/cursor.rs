@@ -1,7 +1,7 @@
 //! Locations in OpenAPI documents, and targets of references (RFC 6901 pointers).
 
 use super::Description;
-use weir_document::draft::{Data, Described, Member, Node};
+use weir_document::draft::{Described, Member, Node};
 use weir_document::finding::{Diagnostics, codes};
 use weir_document::source_map::SourceMap;
 
@@ -64,11 +64,18 @@ pub(crate) fn is_true(node: &Node) -> bool {
 impl<'d> Description<'d> {
     /// The root of the OpenAPI document.
     pub(crate) fn top(&self) -> Cursor<'d> {
-        Cursor {
-            node: &self.documents[self.root].root,
-            document: self.root,
-            pointer: String::new(),
-        }
+        self.top_of(self.root)
+    }
+
+    fn top_of(&self, document: usize) -> Cursor<'d> {
+        Cursor { node: &self.documents[document].root, document, pointer: String::new() }
+    }
+
+    /// Index of the document that a reference in the document `from` names.
+    pub(super) fn document_at(&self, from: usize, file: &str) -> Option<usize> {
+        let path = self.texts.resolve(self.documents[from].root.at.file, file);
+        let path = weir_document::draft::canonical(&path);
+        self.documents.iter().position(|document| document.path == path)
     }
 
     /// The location itself, or the final target of its `$ref`. `None` with a finding.
@@ -111,14 +118,10 @@ impl<'d> Description<'d> {
                 "references to the network are not followed; save the document locally".to_owned()
             );
         } else {
-            let path = self.texts.resolve(self.documents[from].root.at.file, file);
-            let path = weir_document::draft::canonical(&path);
-            let known = self.documents.iter().position(|d| d.path == path);
-            known.ok_or_else(|| format!("`{file}` was not read"))?
+            self.document_at(from, file).ok_or_else(|| format!("`{file}` was not read"))?
         };
         let fragment = weir_expr::url_encoding::percent_decode(fragment);
-        let mut here =
-            Cursor { node: &self.documents[document].root, document, pointer: String::new() };
+        let mut here = self.top_of(document);
         if fragment.is_empty() {
             return Ok(here);
         }
@@ -129,10 +132,7 @@ impl<'d> Description<'d> {
         };
         for step in steps.split('/') {
             let step = step.replace("~1", "/").replace("~0", "~");
-            let next = match &here.node.data {
-                Data::List(items) => step.parse().ok().and_then(|i: usize| items.get(i)),
-                _ => here.node.get(&step),
-            };
+            let next = here.node.child(&step);
             let next = next.ok_or_else(|| format!("`{step}` does not exist"))?;
             here = here.below(next, &step);
         }

@@ -112,7 +112,7 @@ impl<'d> Description<'d> {
         schemas: &Schemas<'d>,
         report: &mut Diagnostics,
     ) -> Option<(Value, bool)> {
-        let json = |at: &Cursor<'d>| serde_json::from_str(&at.node.to_json().ok()?).ok();
+        let json = |at: &Cursor<'d>| serde_json::to_value(at.node).ok();
         if let Some(examples) = at.get("examples") {
             let mut named = examples.members();
             let chosen = match selection.example {
@@ -129,97 +129,94 @@ impl<'d> Description<'d> {
             return Some((json(&example)?, false));
         }
         let schema = schemas.value(&at.get("schema")?, report)?;
-        Some((generate(&schema, &schema, MAX_DEPTH, &mut MAX_SCHEMAS.clone())?, false))
+        let mut generator = Generator { root: &schema, left: MAX_SCHEMAS };
+        Some((generator.value(&schema, MAX_DEPTH)?, false))
     }
 }
 
-/// A value for a schema: its example, or the simplest value that its keywords allow.
-fn generate(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Option<Value> {
-    *left = left.checked_sub(1)?;
-    let members = match schema {
-        Value::Bool(true) => return Some(Value::Null),
-        Value::Object(members) => members,
-        _ => return None,
-    };
-    let depth = depth.checked_sub(1)?;
-    let first = |key: &str| members.get(key).and_then(Value::as_array).and_then(|l| l.first());
-    let example = members.get("example").or_else(|| first("examples"));
-    let example = example.or_else(|| members.get("default")).or_else(|| members.get("const"));
-    if let Some(value) = example.or_else(|| first("enum")) {
-        return Some(value.clone());
-    }
-    if let Some(target) = members.get("$ref").and_then(Value::as_str) {
-        return generate(root.pointer(target.strip_prefix('#')?)?, root, depth, left);
-    }
-    if let Some(parts) = members.get("allOf").and_then(Value::as_array) {
-        return all_of(parts, members, root, depth, left);
-    }
-    for choice in ["oneOf", "anyOf"] {
-        if let Some(value) = members.get(choice).and_then(Value::as_array) {
-            return value.iter().find_map(|schema| generate(schema, root, depth, left));
-        }
-    }
-    let kind = match members.get("type") {
-        Some(Value::String(kind)) => kind.as_str(),
-        Some(Value::Array(kinds)) => kinds.first()?.as_str()?,
-        _ if members.contains_key("properties") => "object",
-        _ if members.contains_key("items") => "array",
-        _ => return Some(Value::Null),
-    };
-    let number = |key: &str| members.get(key).and_then(Value::as_f64);
-    Some(match kind {
-        "object" => object(members, root, depth, left)?,
-        "array" => {
-            let least = number("minItems").unwrap_or(1.0).max(1.0) as usize;
-            let item = members.get("items").and_then(|items| generate(items, root, depth, left));
-            Value::Array(item.map_or_else(Vec::new, |item| vec![item; least.min(100)]))
-        }
-        "integer" => (number("minimum").unwrap_or(0.0).ceil() as i64).into(),
-        "number" => number("minimum").unwrap_or(0.0).into(),
-        "boolean" => true.into(),
-        "string" => text(members.get("format").and_then(Value::as_str), number("minLength")),
-        _ => Value::Null,
-    })
+/// Generates values for schemas of a self-contained one.
+struct Generator<'s> {
+    root: &'s Value,
+    /// Number of schemas that may still be visited.
+    left: usize,
 }
 
-/// An object with every member that can be generated; `None` if a required one cannot.
-fn object(
-    schema: &Map<String, Value>,
-    root: &Value,
-    depth: usize,
-    left: &mut usize,
-) -> Option<Value> {
-    let mut object = Map::new();
-    let required = schema.get("required").and_then(Value::as_array);
-    for (name, member) in schema.get("properties").and_then(Value::as_object).into_iter().flatten()
-    {
-        match generate(member, root, depth, left) {
-            Some(value) => {
-                object.insert(name.clone(), value);
+impl Generator<'_> {
+    /// A value for a schema: its example, or the simplest value that its keywords allow.
+    fn value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+        self.left = self.left.checked_sub(1)?;
+        let members = match schema {
+            Value::Bool(true) => return Some(Value::Null),
+            Value::Object(members) => members,
+            _ => return None,
+        };
+        let depth = depth.checked_sub(1)?;
+        let first = |key: &str| members.get(key).and_then(Value::as_array).and_then(|l| l.first());
+        let example = members.get("example").or_else(|| first("examples"));
+        let example = example.or_else(|| members.get("default")).or_else(|| members.get("const"));
+        if let Some(value) = example.or_else(|| first("enum")) {
+            return Some(value.clone());
+        }
+        if let Some(target) = members.get("$ref").and_then(Value::as_str) {
+            return self.value(self.root.pointer(target.strip_prefix('#')?)?, depth);
+        }
+        if let Some(parts) = members.get("allOf").and_then(Value::as_array) {
+            return self.all_of(parts, members, depth);
+        }
+        for choice in ["oneOf", "anyOf"] {
+            if let Some(value) = members.get(choice).and_then(Value::as_array) {
+                return value.iter().find_map(|schema| self.value(schema, depth));
             }
-            None if required.is_some_and(|r| r.iter().any(|known| known == name)) => return None,
-            None => {}
         }
+        let kind = match members.get("type") {
+            Some(Value::String(kind)) => kind.as_str(),
+            Some(Value::Array(kinds)) => kinds.first()?.as_str()?,
+            _ if members.contains_key("properties") => "object",
+            _ if members.contains_key("items") => "array",
+            _ => return Some(Value::Null),
+        };
+        let number = |key: &str| members.get(key).and_then(Value::as_f64);
+        Some(match kind {
+            "object" => self.object(members, depth)?,
+            "array" => {
+                let least = number("minItems").unwrap_or(1.0).max(1.0) as usize;
+                let item = members.get("items").and_then(|items| self.value(items, depth));
+                Value::Array(item.map_or_else(Vec::new, |item| vec![item; least.min(100)]))
+            }
+            "integer" => (number("minimum").unwrap_or(0.0).ceil() as i64).into(),
+            "number" => number("minimum").unwrap_or(0.0).into(),
+            "boolean" => true.into(),
+            "string" => text(members.get("format").and_then(Value::as_str), number("minLength")),
+            _ => Value::Null,
+        })
     }
-    Some(Value::Object(object))
-}
 
-fn all_of(
-    parts: &[Value],
-    own: &Map<String, Value>,
-    root: &Value,
-    depth: usize,
-    left: &mut usize,
-) -> Option<Value> {
-    let mut merged = object(own, root, depth, left)?;
-    for part in parts {
-        match (&mut merged, generate(part, root, depth, left)?) {
-            (Value::Object(merged), Value::Object(more)) => merged.extend(more),
-            (_, Value::Null) => {}
-            (merged, other) => *merged = other,
+    /// An object with every member that can be generated; `None` if a required one cannot.
+    fn object(&mut self, schema: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let mut object = Map::new();
+        let required = schema.get("required").and_then(Value::as_array);
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, member) in properties.into_iter().flatten() {
+            if let Some(value) = self.value(member, depth) {
+                object.insert(name.clone(), value);
+            } else if required.is_some_and(|r| r.iter().any(|known| known == name)) {
+                return None;
+            }
         }
+        Some(Value::Object(object))
     }
-    Some(merged)
+
+    fn all_of(&mut self, parts: &[Value], own: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let mut merged = self.object(own, depth)?;
+        for part in parts {
+            match (&mut merged, self.value(part, depth)?) {
+                (Value::Object(merged), Value::Object(more)) => merged.extend(more),
+                (_, Value::Null) => {}
+                (merged, other) => *merged = other,
+            }
+        }
+        Some(merged)
+    }
 }
 
 fn text(format: Option<&str>, least: Option<f64>) -> Value {

@@ -77,8 +77,8 @@ fn written(
         schemes: Vec::new(),
         used: BTreeSet::new(),
     };
+    let mut silent = Diagnostics::default();
     for (name, at) in description.schemes(&mut Diagnostics::default()) {
-        let mut silent = Diagnostics::default();
         writer.schemes.push((name, Scheme::of(&at, &mut silent)));
     }
     let mut doubles = Diagnostics::default();
@@ -128,19 +128,21 @@ impl<'d> Writer<'d> {
         let requirements = self.description.security(Some(operation), &mut report);
         for requirement in &requirements {
             for required in requirement {
-                let known = self.schemes.iter().find(|(name, _)| *name == required.scheme);
-                let text = match known.map(|(_, scheme)| scheme) {
-                    None => format!("unknown security scheme `{}`", required.scheme),
-                    Some(Some(Scheme::Header(_) | Scheme::Query(_)))
-                        if required.scopes.is_empty() =>
-                    {
-                        continue;
-                    }
-                    Some(Some(Scheme::Basic)) if required.scopes.is_empty() => continue,
-                    Some(Some(Scheme::Bearer)) => continue,
-                    Some(_) => format!("security scheme `{}` is not supported", required.scheme),
+                let name = required.scheme;
+                let Some((_, scheme)) = self.schemes.iter().find(|(known, _)| *known == name)
+                else {
+                    return Some(format!("unknown security scheme `{name}`"));
                 };
-                return Some(text);
+                let is_supported = match scheme {
+                    Some(Scheme::Header(_) | Scheme::Query(_) | Scheme::Basic) => {
+                        required.scopes.is_empty()
+                    }
+                    Some(Scheme::Bearer) => true,
+                    Some(Scheme::Certificate) | None => false,
+                };
+                if !is_supported {
+                    return Some(format!("security scheme `{name}` is not supported"));
+                }
             }
             if requirement.len() > 1 {
                 return Some("combined credentials are not supported".to_owned());

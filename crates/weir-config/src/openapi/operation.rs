@@ -8,6 +8,7 @@ use crate::validation::{
 use std::collections::HashMap;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, codes};
+use weir_document::settings;
 use weir_document::source_map::Span;
 
 /// Members of a path item that are operations.
@@ -68,13 +69,15 @@ impl<'d> Description<'d> {
     }
 }
 
-/// Handling of requests and responses that violate the document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Modes {
-    /// Of requests.
-    pub(crate) requests: Enforcement,
-    /// Of responses.
-    pub(crate) responses: Enforcement,
+settings! {
+    /// `log` counts violations and passes the message on, `enforce` rejects it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Modes is "the validation of an API or a route" {
+        /// Validation of parameters and bodies of requests.
+        pub(crate) requests: Enforcement = choice().default("enforce"),
+        /// Validation of status, content type and body of responses.
+        pub(crate) responses: Enforcement = choice().default("off"),
+    }
 }
 
 /// Bodies that are not validated.
@@ -177,13 +180,12 @@ impl<'d> Compiler<'d, '_> {
         {
             return BodyCheck::Form(schema);
         }
-        if range.starts_with("text/") && !range.ends_with("xml") {
-            match self.add(&schema, direction) {
-                Some(id) if self.sources[id.0].shape.types.has(Types::STRING) => {
-                    return BodyCheck::Text(id);
-                }
-                _ => {}
-            }
+        if range.starts_with("text/")
+            && !range.ends_with("xml")
+            && let Some(schema) = self.add(&schema, direction)
+            && self.sources[schema.0].shape.types.has(Types::STRING)
+        {
+            return BodyCheck::Text(schema);
         }
         // Such a schema describes arbitrary bytes.
         let bytes = schema.text("format") == Some("binary");
@@ -198,7 +200,7 @@ impl<'d> Compiler<'d, '_> {
         self.schemas.add(at, direction, self.sources, self.report)
     }
 
-    pub(super) fn fault(&mut self, node: &Node, message: String) {
+    pub(super) fn fault(&mut self, node: &Node, message: impl Into<String>) {
         self.report.error(codes::BAD_OPENAPI, node.at, message);
     }
 }

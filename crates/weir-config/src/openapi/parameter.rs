@@ -34,7 +34,7 @@ impl<'d> Compiler<'d, '_> {
     /// A compiled parameter; `None` if it is ignored, or with a finding.
     pub(super) fn parameter(&mut self, at: &Cursor<'d>) -> Option<Parameter> {
         let (Some(name), Some(place)) = (at.text("name"), at.text("in")) else {
-            self.fault(at.node, "a parameter needs `name` and `in`".to_owned());
+            self.fault(at.node, "a parameter needs `name` and `in`");
             return None;
         };
         let (place, usual) = match place {
@@ -57,10 +57,8 @@ impl<'d> Compiler<'d, '_> {
             (Some(schema), _) => schema,
             (None, Some(content)) => {
                 let Some((member, content)) = content.members().next() else {
-                    self.fault(
-                        at.node,
-                        "`content` of a parameter needs exactly one media type".to_owned(),
-                    );
+                    let message = "`content` of a parameter needs exactly one media type";
+                    self.fault(at.node, message);
                     return None;
                 };
                 if super::operation::is_json(&member.key.to_ascii_lowercase()) {

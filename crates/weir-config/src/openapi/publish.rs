@@ -3,7 +3,8 @@
 
 use super::Description;
 use serde_json::{Map, Value, json};
-use weir_document::draft::Described;
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// Member with the referenced documents.
 const OTHERS: &str = "x-documents";
@@ -11,7 +12,8 @@ const OTHERS: &str = "x-documents";
 impl Description<'_> {
     /// The text. `left_out` are methods (lower case) and paths that are not served.
     pub(crate) fn publish(&self, base: &str, left_out: &[(String, &str)]) -> Option<String> {
-        let mut top = self.document(self.root)?;
+        let mut needed = BTreeSet::new();
+        let mut top = self.document(self.root, &mut needed)?;
         let members = top.as_object_mut()?;
         members.insert("servers".to_owned(), json!([{ "url": base }]));
         if let Some(Value::Object(paths)) = members.get_mut("paths") {
@@ -26,38 +28,41 @@ impl Description<'_> {
                 item.shift_remove("servers");
             }
         }
-        let mut others = Map::new();
-        for index in (0..self.documents.len()).filter(|index| *index != self.root) {
-            if self.refers_to(index) {
-                others.insert(index.to_string(), self.document(index)?);
+        let mut others = BTreeMap::new();
+        while let Some(index) = needed.pop_first() {
+            if let Entry::Vacant(free) = others.entry(index) {
+                free.insert(self.document(index, &mut needed)?);
             }
         }
         if !others.is_empty() {
-            members.insert(OTHERS.to_owned(), Value::Object(others));
+            let named = others.into_iter().map(|(index, other)| (index.to_string(), other));
+            members.insert(OTHERS.to_owned(), Value::Object(named.collect()));
         }
         serde_json::to_string(&top).ok()
     }
 
-    /// A document as JSON, with references rewritten to their targets in the served document.
-    fn document(&self, index: usize) -> Option<Value> {
-        let json = self.documents[index].root.to_json().ok()?;
-        let mut value = serde_json::from_str(&json).ok()?;
-        self.rewrite(index, &mut value);
+    /// A document as JSON, with references rewritten to their targets in the served document. Adds
+    /// the other documents that it refers to.
+    fn document(&self, index: usize, needed: &mut BTreeSet<usize>) -> Option<Value> {
+        let mut value = serde_json::to_value(&self.documents[index].root).ok()?;
+        self.rewrite(index, &mut value, needed);
         Some(value)
     }
 
-    fn rewrite(&self, index: usize, value: &mut Value) {
+    fn rewrite(&self, index: usize, value: &mut Value, needed: &mut BTreeSet<usize>) {
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.rewrite(index, item)),
+            Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.rewrite(index, item, needed));
+            }
             Value::Object(members) => {
                 for (key, value) in members {
                     match value {
                         Value::String(reference) if key == "$ref" => {
-                            if let Some(new) = self.moved(index, reference) {
+                            if let Some(new) = self.moved(index, reference, needed) {
                                 *reference = new;
                             }
                         }
-                        value => self.rewrite(index, value),
+                        value => self.rewrite(index, value, needed),
                     }
                 }
             }
@@ -66,52 +71,13 @@ impl Description<'_> {
     }
 
     /// A reference in the served document.
-    fn moved(&self, from: usize, reference: &str) -> Option<String> {
-        let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let target = if file.is_empty() { from } else { self.find(from, file)? };
-        Some(match target {
-            root if root == self.root => format!("#{fragment}"),
-            other => format!("#/{OTHERS}/{other}{fragment}"),
-        })
-    }
-
-    fn find(&self, from: usize, file: &str) -> Option<usize> {
-        let path = self.texts.resolve(self.documents[from].root.at.file, file);
-        let path = weir_document::draft::canonical(&path);
-        self.documents.iter().position(|Described { path: known, .. }| *known == path)
-    }
-
-    /// Whether this document is needed, directly or through others.
-    fn refers_to(&self, target: usize) -> bool {
-        let mut seen = vec![self.root];
-        let mut next = 0;
-        while let Some(&index) = seen.get(next) {
-            next += 1;
-            let mut files = Vec::new();
-            collect(&self.documents[index].root, &mut files);
-            for file in files {
-                match self.find(index, &file) {
-                    Some(found) if !seen.contains(&found) => seen.push(found),
-                    _ => {}
-                }
-            }
+    fn moved(&self, from: usize, text: &str, needed: &mut BTreeSet<usize>) -> Option<String> {
+        let (file, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let target = if file.is_empty() { from } else { self.document_at(from, file)? };
+        if target == self.root {
+            return Some(format!("#{fragment}"));
         }
-        seen.contains(&target)
-    }
-}
-
-/// The files of references below a node.
-fn collect(node: &weir_document::draft::Node, files: &mut Vec<String>) {
-    if let Some(reference) = node.get("$ref").and_then(|r| r.text()) {
-        let file = reference.split('#').next().unwrap_or_default();
-        if !file.is_empty() && !files.iter().any(|known| known == file) {
-            files.push(file.to_owned());
-        }
-    }
-    for member in node.members().unwrap_or_default() {
-        collect(&member.value, files);
-    }
-    for item in node.items().unwrap_or_default() {
-        collect(item, files);
+        needed.insert(target);
+        Some(format!("#/{OTHERS}/{target}{fragment}"))
     }
 }

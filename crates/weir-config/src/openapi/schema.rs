@@ -170,10 +170,8 @@ impl<'c, 'd> Copy<'c, 'd> {
             return match self.raw(at.node) {
                 Value::Bool(always) => Value::Bool(always),
                 _ => {
-                    self.fault(
-                        at.node,
-                        format!("a schema must be a mapping, not {}", at.node.describe()),
-                    );
+                    let found = at.node.describe();
+                    self.fault(at.node, format!("a schema must be a mapping, not {found}"));
                     Value::Bool(false)
                 }
             };
@@ -250,8 +248,7 @@ impl<'c, 'd> Copy<'c, 'd> {
     }
 
     fn raw(&mut self, node: &Node) -> Value {
-        let json = node.to_json().ok().and_then(|json| serde_json::from_str(&json).ok());
-        json.unwrap_or_else(|| {
+        serde_json::to_value(node).unwrap_or_else(|_| {
             self.fault(node, "not a JSON value".to_owned());
             Value::Null
         })
@@ -286,18 +283,11 @@ fn translate(at: &Cursor<'_>, out: &mut Map<String, Value>) {
         out.insert("type".to_owned(), Value::Array(kinds));
     }
     for (flag, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-        match out.get(flag) {
-            Some(Value::Bool(true)) => {
-                if let Some(value) = out.remove(limit) {
-                    out.insert(flag.to_owned(), value);
-                } else {
-                    out.remove(flag);
-                }
-            }
-            Some(Value::Bool(false)) => {
-                out.remove(flag);
-            }
-            _ => {}
-        }
+        let Some(&Value::Bool(is_exclusive)) = out.get(flag) else { continue };
+        let value = if is_exclusive { out.remove(limit) } else { None };
+        match value {
+            Some(value) => out.insert(flag.to_owned(), value),
+            None => out.remove(flag),
+        };
     }
 }

@@ -3,16 +3,16 @@
 use super::auth::AUTH_KEY;
 use super::cache::{CACHE_KEY, cache};
 use super::compression::{COMPRESS_KEY, compression, off};
-use super::headers::API_EDITS;
 use super::normalization::{NORMALIZATION_KEY, normalization};
 use super::openapi::{OPENAPI_KEY, VALIDATE_KEY};
 use super::resubmit::{RESUBMIT_KEY, resubmit};
-use super::route::{REQUEST_TIME, ROUTE, ROUTE_LIMITS};
-use super::tracker::capture;
-use super::{Fields, Resolver, headers, plan};
+use super::route::{ROUTE, RouteLimits};
+use super::{Fields, Resolver};
+use crate::config::headers::ApiEdits;
+use crate::config::tracker::capture;
 use crate::config::{
     Access, Api, Cache, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits,
-    Location, Origins, PathNormalization, RateLimit, Resubmit,
+    Location, Origins, PathNormalization, Rate, RateLimit, Resubmit,
 };
 use crate::formats;
 use crate::path_pattern;
@@ -21,16 +21,45 @@ use std::collections::HashMap;
 use std::time::Duration;
 use weir_document::draft::Member;
 use weir_document::finding::codes;
+use weir_document::settings;
 use weir_document::shape::format::network;
-use weir_document::shape::typed::{Defaulted, boolean, duration, text};
-use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::shape::{Key, Kind, format};
 use weir_document::source_map::Span;
 use weir_expr::Expr;
 
 const LATER: &[&str] = &["explain", "tracker"];
 
-/// A value of `apis`.
-pub(super) static API: Shape = Shape {
+settings! {
+    /// A named set of routes under one base path.
+    pub(super) static API is "an API" {
+        /// Base path. If several match a request, the longest takes it.
+        base = by_hand(Kind::Format(formats::BASE)).required(),
+        /// Host names of the API; `*.example.com` matches one or more labels in front of
+        /// `example.com`.
+        hosts = by_hand(Kind::OneOrMany(&Kind::Format(format::HOST))).absent("all hosts"),
+        openapi = same(OPENAPI_KEY),
+        validate = same(VALIDATE_KEY),
+        auth = same(AUTH_KEY),
+        path_normalization = same(NORMALIZATION_KEY),
+        clients = same(CLIENTS_KEY),
+        /// CORS: cross-origin requests of browsers.
+        cors = by_hand(Kind::Object(Cors::SHAPE)).absent("no CORS headers"),
+        limit = same(LIMIT_KEYS),
+        /// Limits of its routes, in place of the server's.
+        limits = by_hand(Kind::Object(RouteLimits::SHAPE)),
+        compress = same(COMPRESS_KEY),
+        cache = same(CACHE_KEY),
+        capture = same(capture("that of the Tracker")),
+        resubmit = same(RESUBMIT_KEY),
+        /// Time to the first byte of a proxied response, in place of the upstream's.
+        timeout = by_hand(Kind::Format(format::POSITIVE_DURATION)),
+        /// Transformations of requests before the handler.
+        request = by_hand(Kind::Object(ApiEdits::SHAPE)),
+        /// Transformations of responses after the handler.
+        response = by_hand(Kind::Object(ApiEdits::SHAPE)),
+        /// The routes.
+        routes = by_hand(Kind::List(&Kind::Object(&ROUTE))).required(),
+    },
     later: LATER,
     misspellings: &[
         ("host", "write `hosts`"),
@@ -38,57 +67,7 @@ pub(super) static API: Shape = Shape {
         ("prefix", "write `base`"),
         ("headers", "write `request: {headers: {set: …}}` or `response: {headers: {set: …}}`"),
     ],
-    ..Shape::new(
-        "an API",
-        "A named set of routes under one base path.",
-        &[
-            Key::new(
-                "base",
-                Kind::Format(formats::BASE),
-                "Base path. If several match a request, the longest takes it.",
-            )
-            .required(),
-            Key::new(
-                "hosts",
-                Kind::OneOrMany(&Kind::Format(format::HOST)),
-                "Host names of the API; `*.example.com` matches one or more labels in front of `example.com`.",
-            )
-            .absent("all hosts"),
-            OPENAPI_KEY,
-            VALIDATE_KEY,
-            AUTH_KEY,
-            NORMALIZATION_KEY,
-            CLIENTS_KEY,
-            Key::new("cors", Kind::Object(&CORS), "CORS: cross-origin requests of browsers.").absent("no CORS headers"),
-            LIMIT_KEYS,
-            Key::new(
-                "limits",
-                Kind::Object(&ROUTE_LIMITS),
-                "Limits of its routes, in place of the server's.",
-            ),
-            COMPRESS_KEY,
-            CACHE_KEY,
-            capture("that of the Tracker"),
-            RESUBMIT_KEY,
-            Key::new(
-                "timeout",
-                Kind::Format(format::POSITIVE_DURATION),
-                "Time to the first byte of a proxied response, in place of the upstream's.",
-            ),
-            Key::new(
-                "request",
-                Kind::Object(&API_EDITS),
-                "Transformations of requests before the handler.",
-            ),
-            Key::new(
-                "response",
-                Kind::Object(&API_EDITS),
-                "Transformations of responses after the handler.",
-            ),
-            Key::new("routes", Kind::List(&Kind::Object(&ROUTE)), "The routes.").required(),
-        ],
-    )
-};
+}
 
 const LIMIT_LIST: Kind = Kind::OneOrMany(&Kind::Object(&LIMIT));
 
@@ -104,104 +83,47 @@ pub(super) const CLIENTS_KEY: Key = Key::new(
     "IP allow and deny lists. A request must pass those of the API and those of the route.",
 );
 
-/// `clients` of an API or a route.
-pub(super) static CLIENTS: Shape = Shape {
+settings! {
+    /// Networks that may and may not send requests. The client address is that reported by trusted
+    /// proxies. Other requests get a 403.
+    pub(super) static CLIENTS is "the IP lists" {
+        /// Networks that may send requests; all others are rejected.
+        allow = by_hand(Kind::OneOrMany(&Kind::Format(format::NETWORK))).absent("all"),
+        /// Networks that are rejected, also within `allow`.
+        deny = by_hand(Kind::OneOrMany(&Kind::Format(format::NETWORK))),
+    },
     misspellings: &[
         ("block", "write `deny`"),
         ("whitelist", "write `allow`"),
         ("blacklist", "write `deny`"),
     ],
-    ..Shape::new(
-        "the IP lists",
-        "Networks that may and may not send requests. The client address is that reported by trusted proxies. Other requests get a 403.",
-        &[
-            Key::new(
-                "allow",
-                Kind::OneOrMany(&Kind::Format(format::NETWORK)),
-                "Networks that may send requests; all others are rejected.",
-            )
-            .absent("all"),
-            Key::new(
-                "deny",
-                Kind::OneOrMany(&Kind::Format(format::NETWORK)),
-                "Networks that are rejected, also within `allow`.",
-            ),
-        ],
-    )
-};
+}
 
 const BUCKET_KEYS: Kind =
     Kind::Either(&[Kind::Enum(&["consumer", "address"]), Kind::Object(&LIMIT_KEY)]);
-const BUCKET_KEY: Defaulted<String> = text("key", BUCKET_KEYS, "Key of the bucket: the consumer (without one, the client address), the client address, or the string result of a CEL expression.").default("consumer");
 
-/// An item of `limit`.
-pub(super) static LIMIT: Shape = Shape {
+settings! {
+    /// Token bucket: at most burst + rate·t requests are admitted in any interval t.
+    pub(super) static LIMIT is "a rate limit" {
+        /// Requests per unit of time.
+        rate = by_hand(Kind::Format(format::RATE)).required(),
+        /// Requests admitted at once.
+        burst = by_hand(Kind::Integer(1, 1_000_000_000)).absent("the requests of `rate`"),
+        /// Key of the bucket: the consumer (without one, the client address), the client address,
+        /// or the string result of a CEL expression.
+        key = by_hand(BUCKET_KEYS).default("consumer"),
+    },
     short: Some("rate"),
-    ..Shape::new(
-        "a rate limit",
-        "Token bucket: at most burst + rate·t requests are admitted in any interval t.",
-        &[
-            Key::new("rate", Kind::Format(format::RATE), "Requests per unit of time.").required(),
-            Key::new("burst", Kind::Integer(1, 1_000_000_000), "Requests admitted at once.")
-                .absent("the requests of `rate`"),
-            BUCKET_KEY.key,
-        ],
-    )
-};
+}
 
-/// `key` of a rate limit.
-pub(super) static LIMIT_KEY: Shape = Shape::new(
-    "the key of a rate limit",
-    "A key computed by an expression.",
-    &[Key::new(
-        "cel",
-        Kind::Format(formats::CEL),
-        "CEL over `request`, `claims` and `consumer`; without a result the key is the client address.",
-    )
-    .required()],
-);
-
-const CORS_CREDENTIALS: Defaulted<bool> =
-    boolean("credentials", "Allow cookies and Authorization; not together with `*`.")
-        .default("false");
-const CORS_MAX_AGE: Defaulted<Duration> =
-    duration("max_age", "Time for which browsers may cache a preflight response.").default("10m");
-
-/// `cors` of an API.
-pub(super) static CORS: Shape = Shape {
-    short: Some("origins"),
-    ..Shape::new(
-        "the CORS policy",
-        "CORS: cross-origin requests of browsers (Fetch standard).",
-        &[
-            Key::new(
-                "origins",
-                Kind::OneOrMany(&Kind::Format(format::ORIGIN)),
-                "Origins that may read responses; `*` for all.",
-            )
-            .required(),
-            Key::new(
-                "methods",
-                Kind::OneOrMany(&Kind::Format(format::METHOD)),
-                "Methods that a preflight allows.",
-            )
-            .absent("those of the path"),
-            Key::new(
-                "headers",
-                Kind::OneOrMany(&Kind::Format(format::HEADER)),
-                "Request headers that a preflight allows.",
-            )
-            .absent("the requested ones"),
-            Key::new(
-                "expose",
-                Kind::OneOrMany(&Kind::Format(format::HEADER)),
-                "Response headers that scripts of a page may read.",
-            ),
-            CORS_CREDENTIALS.key,
-            CORS_MAX_AGE.key,
-        ],
-    )
-};
+settings! {
+    /// A key computed by an expression.
+    pub(super) static LIMIT_KEY is "the key of a rate limit" {
+        /// CEL over `request`, `claims` and `consumer`; without a result the key is the client
+        /// address.
+        cel = by_hand(Kind::Format(formats::CEL)).required(),
+    }
+}
 
 /// Maximum number of routes of all APIs.
 const ROUTES: usize = 100_000;
@@ -281,7 +203,7 @@ impl Resolver<'_> {
         let mut hosts: Vec<String> =
             fields.texts("hosts").iter().map(|h| h.to_ascii_lowercase()).collect();
         hosts.dedup();
-        let own = fields.object("limits", &ROUTE_LIMITS);
+        let own = RouteLimits::read(&fields.object_or_empty("limits", RouteLimits::SHAPE));
         let mut described = self.described(&fields);
         let lost = described.is_none() && fields.get("openapi").is_some();
         let access = match described.as_mut().filter(|d| d.maps_schemes()) {
@@ -289,6 +211,7 @@ impl Resolver<'_> {
             None if lost => Access::default(),
             None => self.access(&fields).unwrap_or_default(),
         };
+        let edits = |key| ApiEdits::read(&fields.object_or_empty(key, ApiEdits::SHAPE)).headers;
         let inherited = Inherited {
             api: &member.key,
             lost,
@@ -296,18 +219,18 @@ impl Resolver<'_> {
             path_normalization: normalization(&fields, PathNormalization::default()),
             clients: self.clients(&fields).into_iter().collect(),
             rate_limits: self.rate_limits(&fields, &member.key),
-            body_limit: own.and_then(|l| l.size("body")).unwrap_or(limits.body),
-            response_limit: own.and_then(|l| l.size("answer")),
-            request_time: own.and_then(|l| l.optional(&REQUEST_TIME)).unwrap_or(limits.request),
+            body_limit: own.body.unwrap_or(limits.body),
+            response_limit: own.answer,
+            request_time: own.request.unwrap_or(limits.request),
             first_byte: fields.duration("timeout"),
             compress: compression(&fields).unwrap_or_else(off),
             cache: cache(&fields).flatten(),
             capture: self.capture(&fields).unwrap_or(capture),
             resubmit: resubmit(&fields, &Resubmit::default()),
-            request_headers: headers::edits(fields.object("request", &API_EDITS)),
-            response_headers: headers::edits(fields.object("response", &API_EDITS)),
+            request_headers: edits("request"),
+            response_headers: edits("response"),
         };
-        let cors = fields.object("cors", &CORS).and_then(|c| self.cors(&c));
+        let cors = fields.object("cors", Cors::SHAPE).and_then(|c| self.cors(&c));
         self.resubmit_targets(&fields, fields.many("routes"));
         let mut routes = self.routes(fields.many("routes"), &inherited, described.as_mut());
         let mut openapi = None;
@@ -357,11 +280,11 @@ impl Resolver<'_> {
                 let limit = Fields::new(node, &LIMIT);
                 let key = match limit.object("key", &LIMIT_KEY) {
                     Some(key) => LimitKey::Expr(self.limit_expression(&key)?),
-                    None if limit.read(&BUCKET_KEY) == "address" => LimitKey::Address,
+                    None if limit.text("key") == Some("address") => LimitKey::Address,
                     None => LimitKey::Consumer,
                 };
                 let name = if many { format!("{name}#{}", i + 1) } else { name.to_owned() };
-                Some(RateLimit { name, rate: plan::rate(&limit)?, key })
+                Some(RateLimit { name, rate: Rate::read(&limit)?, key })
             })
             .collect()
     }
@@ -377,8 +300,13 @@ impl Resolver<'_> {
             let at = fields.get("origins")?.at;
             self.report.error(codes::CONFLICT, at, "`*` cannot be combined with origins");
         }
-        let credentials = fields.read(&CORS_CREDENTIALS);
-        if any && credentials {
+        let any_or_list = if any {
+            Origins::Any
+        } else {
+            Origins::List(origins.iter().map(|o| o.to_ascii_lowercase()).collect())
+        };
+        let cors = Cors::read(fields, any_or_list);
+        if any && cors.credentials {
             let at = fields.get("credentials")?.at;
             self.report
                 .error(
@@ -388,18 +316,6 @@ impl Resolver<'_> {
                 )
                 .help("list the origins");
         }
-        let lower = |key| fields.texts(key).iter().map(|h| h.to_ascii_lowercase()).collect();
-        Some(Cors {
-            origins: if any {
-                Origins::Any
-            } else {
-                Origins::List(origins.iter().map(|o| o.to_ascii_lowercase()).collect())
-            },
-            methods: fields.texts("methods").iter().map(|m| m.to_ascii_uppercase()).collect(),
-            headers: lower("headers"),
-            expose: lower("expose"),
-            credentials,
-            max_age: fields.read(&CORS_MAX_AGE),
-        })
+        Some(cors)
     }
 }

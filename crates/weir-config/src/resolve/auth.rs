@@ -1,12 +1,13 @@
 //! Authentication and access rules.
 
-use super::introspect::INTROSPECT;
-use super::jwt::JWT;
+use super::introspect::IntrospectKeys;
+use super::jwt::JwtKeys;
 use super::{Fields, Resolver};
 use crate::config::{Access, AccessRule, ApiKeySource, Auth, AuthId, AuthKind, CertificateName};
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
-use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
+use weir_document::settings;
+use weir_document::shape::{Group, Key, Kind, Names, format};
 
 pub(super) const AUTH_KEY: Key = Key::new(
     "auth",
@@ -20,22 +21,32 @@ pub(super) const ACCESS: Kind = Kind::OneOrMany(&Kind::Either(&[
     Kind::Table(Names::Name, &Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&SCOPED)])),
 ]));
 
-/// Requirements of an access rule in addition to the auth.
-pub(super) static SCOPED: Shape = Shape {
+settings! {
+    /// An auth and the scopes that it must grant.
+    pub(super) static SCOPED is "an auth with scopes" {
+        /// Additional scopes that the auth must grant.
+        scopes = by_hand(Kind::OneOrMany(&Kind::Text)),
+    },
     short: Some("scopes"),
-    ..Shape::new(
-        "an auth with scopes",
-        "An auth and the scopes that it must grant.",
-        &[Key::new(
-            "scopes",
-            Kind::OneOrMany(&Kind::Text),
-            "Additional scopes that the auth must grant.",
-        )],
-    )
-};
+}
 
-/// A value of `auth`.
-pub(super) static AUTH: Shape = Shape {
+settings! {
+    /// An authentication method: exactly one of these.
+    pub(super) static AUTH is "an auth" {
+        /// A JSON Web Token in `Authorization: Bearer`.
+        jwt = by_hand(Kind::Object(JwtKeys::SHAPE)),
+        /// An opaque token in `Authorization: Bearer`, verified by an authorization server (RFC
+        /// 7662).
+        introspect = by_hand(Kind::Object(IntrospectKeys::SHAPE)),
+        /// An API key; the consumer has its hash.
+        api_key = by_hand(Kind::Object(&API_KEY)),
+        /// `true`: HTTP Basic (RFC 7617). The user name is the name of a consumer, the password one
+        /// of its API keys.
+        basic = by_hand(Kind::Bool),
+        /// The client certificate of a listener with `client_certificates`. The value selects the
+        /// field that identifies its owner; the first one if there are several.
+        certificate = by_hand(Kind::Enum(&["subject", "common-name", "dns", "uri", "email"])),
+    },
     groups: &[Group {
         keys: &["jwt", "introspect", "api_key", "basic", "certificate"],
         required: true,
@@ -45,43 +56,18 @@ pub(super) static AUTH: Shape = Shape {
         ("introspection", "write `introspect`"),
         ("mtls", "write `certificate: common-name`"),
     ],
-    ..Shape::new(
-        "an auth",
-        "An authentication method: exactly one of these.",
-        &[
-            Key::new("jwt", Kind::Object(&JWT), "A JSON Web Token in `Authorization: Bearer`."),
-            Key::new(
-                "introspect",
-                Kind::Object(&INTROSPECT),
-                "An opaque token in `Authorization: Bearer`, verified by an authorization server (RFC 7662).",
-            ),
-            Key::new("api_key", Kind::Object(&API_KEY), "An API key; the consumer has its hash."),
-            Key::new(
-                "basic",
-                Kind::Bool,
-                "`true`: HTTP Basic (RFC 7617). The user name is the name of a consumer, the password one of its API keys.",
-            ),
-            Key::new(
-                "certificate",
-                Kind::Enum(&["subject", "common-name", "dns", "uri", "email"]),
-                "The client certificate of a listener with `client_certificates`. The value selects the field that identifies its owner; the first one if there are several.",
-            ),
-        ],
-    )
-};
+}
 
-/// `api_key` of an auth.
-pub(super) static API_KEY: Shape = Shape {
+settings! {
+    /// The part of the request that contains the key: exactly one of these.
+    pub(super) static API_KEY is "an API key auth" {
+        /// Name of the request header.
+        header = by_hand(Kind::Format(format::HEADER)),
+        /// Name of the query parameter.
+        query = by_hand(Kind::Format(format::PARAMETER)),
+    },
     groups: &[Group { keys: &["header", "query"], required: true }],
-    ..Shape::new(
-        "an API key auth",
-        "The part of the request that contains the key: exactly one of these.",
-        &[
-            Key::new("header", Kind::Format(format::HEADER), "Name of the request header."),
-            Key::new("query", Kind::Format(format::PARAMETER), "Name of the query parameter."),
-        ],
-    )
-};
+}
 
 /// Reserved words in the place of auth names.
 const RESERVED: [&str; 2] = ["anonymous", "none"];
@@ -98,9 +84,9 @@ impl Resolver<'_> {
                 .help("`none` and `anonymous` are reserved");
         }
         let fields = Fields::new(&member.value, &AUTH);
-        let kind = if let Some(jwt) = fields.object("jwt", &JWT) {
+        let kind = if let Some(jwt) = fields.object("jwt", JwtKeys::SHAPE) {
             AuthKind::Jwt(Box::new(self.jwt(id, &jwt)?))
-        } else if let Some(introspect) = fields.object("introspect", &INTROSPECT) {
+        } else if let Some(introspect) = fields.object("introspect", IntrospectKeys::SHAPE) {
             AuthKind::Introspect(Box::new(self.introspect(&introspect)?))
         } else if let Some(name) = fields.text("certificate") {
             AuthKind::Certificate(certificate_name(name)?)

@@ -1,67 +1,56 @@
 //! Transformations of bodies by maps and scripts.
 
-use super::headers::HEADERS;
-use super::script::SCRIPT;
+use super::script::ScriptKeys;
 use super::xml::{FROM, XML_KEY, formats_key};
 use super::{Fields, Resolver};
-use crate::config::{BodyMap, Structure};
+use crate::config::{BodyMap, HeaderEdits, Structure};
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, texts};
-use weir_document::shape::{Group, Key, Kind, Shape};
+use weir_document::settings;
+use weir_document::shape::{Group, Key, Kind};
 use weir_expr::map::JsonMap;
 
-const MAP: &str = "Map of the body: a JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.";
-
-const REQUEST_AS: Defaulted<Vec<String>> =
-    texts("as", Kind::Enum(&["json", "xml"]), "Format of the body that the map yields.")
-        .default("json");
-
-/// `request` of a route.
-pub(super) static REQUEST: Shape = Shape {
-    groups: MAPS,
-    ..Shape::new(
-        "the request transformation",
-        "Transformations before the handler: at most one of `map` and `script`.",
-        &[
-            Key::new("map", Kind::Json, MAP),
-            FROM.key,
-            REQUEST_AS.key,
-            XML_KEY,
-            Key::new(
-                "script",
-                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
-                "A script whose default export returns the new body, or `request.with({headers, body})`; a `Response` is sent to the client.",
-            ),
-            HEADERS,
-        ],
-    )
-};
-
-const RESPONSE_AS: Defaulted<Vec<String>> = formats_key(
-    "Formats of the mapped body in order of preference; the Accept header selects one.",
+const MAP: Key = Key::new(
+    "map",
+    Kind::Json,
+    "Map of the body: a JSON structure whose leaves are RFC 9535 paths into the body (`$.a.b`), `{literal: …}` or `{cel: …}`.",
 );
 
-/// `response` of a route.
-pub(super) static RESPONSE: Shape = Shape {
+settings! {
+    /// Transformations before the handler: at most one of `map` and `script`.
+    pub(super) static REQUEST is "the request transformation" {
+        map = same(MAP),
+        from = same(FROM),
+        /// Format of the body that the map yields.
+        format = by_hand(Kind::Enum(&["json", "xml"])).name("as").default("json"),
+        xml = same(XML_KEY),
+        /// A script whose default export returns the new body, or `request.with({headers, body})`;
+        /// a `Response` is sent to the client.
+        script = by_hand(Kind::Either(&[Kind::Text, Kind::Object(ScriptKeys::SHAPE)])),
+        /// Header edits.
+        headers = by_hand(Kind::Object(HeaderEdits::SHAPE)),
+    },
     groups: MAPS,
-    ..Shape::new(
-        "the response transformation",
-        "Transformations after the handler: at most one of `map`, which applies to responses with a 2xx status in the formats of `from`, and `script`, which applies to all responses.",
-        &[
-            Key::new("map", Kind::Json, MAP),
-            FROM.key,
-            RESPONSE_AS.key,
-            XML_KEY,
-            Key::new(
-                "script",
-                Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]),
-                "A script whose default export receives the response and the request, and returns the new body or a complete `Response`.",
-            ),
-            HEADERS,
-        ],
-    )
-};
+}
+
+settings! {
+    /// Transformations after the handler: at most one of `map`, which applies to responses with a
+    /// 2xx status in the formats of `from`, and `script`, which applies to all responses.
+    pub(super) static RESPONSE is "the response transformation" {
+        map = same(MAP),
+        from = same(FROM),
+        formats = same(formats_key(
+            "Formats of the mapped body in order of preference; the Accept header selects one.",
+        )),
+        xml = same(XML_KEY),
+        /// A script whose default export receives the response and the request, and returns the new
+        /// body or a complete `Response`.
+        script = by_hand(Kind::Either(&[Kind::Text, Kind::Object(ScriptKeys::SHAPE)])),
+        /// Header edits.
+        headers = by_hand(Kind::Object(HeaderEdits::SHAPE)),
+    },
+    groups: MAPS,
+}
 
 const MAPS: &[Group] = &[Group { keys: &["map", "script"], required: false }];
 

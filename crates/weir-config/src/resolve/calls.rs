@@ -2,12 +2,14 @@
 
 use super::proxy::template;
 use super::xml::{FROM, XML_KEY};
-use super::{Fields, Resolver, headers};
-use crate::config::{Call, Handler, ParameterValue, PathPattern};
+use super::{Fields, Resolver};
+use crate::config::{Call, Handler, ParameterValue};
 use crate::formats;
+use crate::path_pattern::PathPattern;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
-use weir_document::shape::{Key, Kind, Names, Shape, format};
+use weir_document::settings;
+use weir_document::shape::{Key, Kind, Names, format};
 use weir_model::UpstreamId;
 
 const CALLS: Kind = Kind::Table(Names::Name, &Kind::Object(&CALL));
@@ -19,8 +21,38 @@ pub(super) const CALLS_KEY: Key = Key::new(
     "API composition: at most 16 upstreams are called concurrently. The response is a JSON object with one member per call; `response: {map: …}` may transform it.",
 );
 
-/// A value of `calls`.
-pub(super) static CALL: Shape = Shape {
+settings! {
+    /// A request to an upstream. It contains only the values below, the trace context and the
+    /// transaction id; nothing else of the client's request is forwarded.
+    pub(super) static CALL is "a call" {
+        /// Name of the upstream.
+        upstream = by_hand(Kind::Format(format::NAME)).required(),
+        /// Path, with parameters of the route: `/orders/{id}`.
+        path = by_hand(Kind::Text).required(),
+        /// Request method.
+        method = by_hand(Kind::Format(format::METHOD)).absent("get, or post with a body"),
+        /// Query parameters: strings, or `{cel: …}`. A parameter without a value is omitted.
+        query = by_hand(Kind::Table(
+            Names::Parameter,
+            &Kind::Either(&[Kind::Scalar, Kind::Object(&COMPUTED)]),
+        )),
+        /// Request headers.
+        headers = by_hand(Kind::Object(CallHeaders::SHAPE)),
+        /// Map of the request body: a JSON structure whose leaves are RFC 9535 paths into the body
+        /// of the client's request (`$.a.b`), `{literal: …}` or `{cel: …}`.
+        body = by_hand(Kind::Json).absent("no body"),
+        /// Time for the entire call.
+        timeout = by_hand(Kind::Format(format::POSITIVE_DURATION))
+            .absent("that of the upstream, to the first byte"),
+        /// Value in place of a failed call: no response, a status other than 2xx, or a body that
+        /// cannot be parsed.
+        fallback = by_hand(Kind::Json).absent("the request fails"),
+        /// Statuses of the upstream whose response is sent to the client unchanged, in place of the
+        /// composed one.
+        pass = by_hand(Kind::OneOrMany(&Kind::Integer(300, 599))).absent("none"),
+        from = same(FROM),
+        xml = same(XML_KEY),
+    },
     misspellings: &[
         ("url", "write `upstream: NAME` and `path: /path`"),
         ("get", "write `path: /path`"),
@@ -29,54 +61,27 @@ pub(super) static CALL: Shape = Shape {
         ("default", "write `fallback`"),
         ("optional", "write `fallback: null`"),
     ],
-    ..Shape::new(
-        "a call",
-        "A request to an upstream. It contains only the values below, the trace context and the transaction id; nothing else of the client's request is forwarded.",
-        &[
-            Key::new("upstream", Kind::Format(format::NAME), "Name of the upstream.").required(),
-            Key::new("path", Kind::Text, "Path, with parameters of the route: `/orders/{id}`.").required(),
-            Key::new("method", Kind::Format(format::METHOD), "Request method.").absent("get, or post with a body"),
-            Key::new("query", Kind::Table(Names::Parameter, &Kind::Either(&[Kind::Scalar, Kind::Object(&COMPUTED)])), "Query parameters: strings, or `{cel: …}`. A parameter without a value is omitted."),
-            Key::new("headers", Kind::Object(&CALL_HEADERS), "Request headers."),
-            Key::new("body", Kind::Json, "Map of the request body: a JSON structure whose leaves are RFC 9535 paths into the body of the client's request (`$.a.b`), `{literal: …}` or `{cel: …}`.").absent("no body"),
-            Key::new("timeout", Kind::Format(format::POSITIVE_DURATION), "Time for the entire call.").absent("that of the upstream, to the first byte"),
-            Key::new("fallback", Kind::Json, "Value in place of a failed call: no response, a status other than 2xx, or a body that cannot be parsed.").absent("the request fails"),
-            Key::new("pass", Kind::OneOrMany(&Kind::Integer(300, 599)), "Statuses of the upstream whose response is sent to the client unchanged, in place of the composed one.").absent("none"),
-            FROM.key,
-            XML_KEY,
-        ],
-    )
-};
+}
 
-/// `headers` of a call.
-pub(super) static CALL_HEADERS: Shape = Shape {
+settings! {
+    /// Request headers of a call.
+    struct CallHeaders is "the headers of a call" {
+        /// Headers of the client's request to forward, such as `authorization`.
+        forward: Vec<String> =
+            names(Kind::OneOrMany(&Kind::Format(format::EDITABLE_HEADER))).absent("none"),
+        /// Headers to set; each replaces a forwarded one of the same name.
+        set: Vec<(String, String)> = headers(),
+    },
     misspellings: &[("pass", "write `forward`")],
-    ..Shape::new(
-        "the headers of a call",
-        "Request headers of a call.",
-        &[
-            Key::new(
-                "forward",
-                Kind::OneOrMany(&Kind::Format(format::EDITABLE_HEADER)),
-                "Headers of the client's request to forward, such as `authorization`.",
-            )
-            .absent("none"),
-            Key::new(
-                "set",
-                Kind::Table(Names::Header, &Kind::Scalar),
-                "Headers to set; each replaces a forwarded one of the same name.",
-            ),
-        ],
-    )
-};
+}
 
-/// A computed value of `query`.
-pub(super) static COMPUTED: Shape = Shape::new(
-    "a computed value",
-    "A string, number or boolean computed by an expression.",
-    &[Key::new("cel", Kind::Format(formats::CEL), "CEL over `request`, `claims` and `consumer`.")
-        .required()],
-);
+settings! {
+    /// A string, number or boolean computed by an expression.
+    pub(super) static COMPUTED is "a computed value" {
+        /// CEL over `request`, `claims` and `consumer`.
+        cel = by_hand(Kind::Format(formats::CEL)).required(),
+    }
+}
 
 /// Maximum number of calls of one request.
 const MAX_CALLS: usize = 16;
@@ -119,8 +124,7 @@ impl Resolver<'_> {
         let query =
             fields.members("query").iter().map(|m| Some((m.key.clone(), self.parameter_value(m)?)));
         let query: Option<Vec<_>> = query.collect();
-        let sent = fields.object("headers", &CALL_HEADERS);
-        let forward = sent.map(|sent| sent.texts("forward")).unwrap_or_default();
+        let sent = CallHeaders::read(&fields.object_or_empty("headers", CallHeaders::SHAPE));
         let fallback = match fields.raw("fallback") {
             Some(node) => Some(node.to_json().ok()?),
             None => None,
@@ -131,8 +135,8 @@ impl Resolver<'_> {
             method,
             path: path?,
             query: query?,
-            forward: forward.iter().map(|name| name.to_ascii_lowercase()).collect(),
-            headers: sent.map(|sent| headers::pairs(sent.members("set"))).unwrap_or_default(),
+            forward: sent.forward,
+            headers: sent.set,
             body,
             timeout: fields.duration("timeout"),
             fallback,

@@ -2,43 +2,10 @@
 
 use super::{Fields, Resolver};
 use crate::config::Credential;
+use crate::config::credential::{BASIC, CREDENTIAL_HEADER};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use weir_document::finding::Fault;
-use weir_document::shape::{Group, Key, Kind, Shape, format};
-
-/// `auth` of an upstream.
-pub(super) static CREDENTIAL: Shape = Shape {
-    groups: &[Group { keys: &["basic", "bearer", "header"], required: true }],
-    ..Shape::new(
-        "the credential of an upstream",
-        "The credential: exactly one of these.",
-        &[
-            Key::new("basic", Kind::Object(&BASIC), "HTTP Basic."),
-            Key::new("bearer", Kind::Secret, "Token in `Authorization: Bearer`."),
-            Key::new("header", Kind::Object(&CREDENTIAL_HEADER), "A custom header."),
-        ],
-    )
-};
-
-/// `basic` of a credential.
-pub(super) static BASIC: Shape = Shape::new(
-    "an HTTP Basic credential",
-    "HTTP Basic (RFC 7617).",
-    &[
-        Key::new("user", Kind::Text, "User name, without a colon.").required(),
-        Key::new("password", Kind::Secret, "Password.").required(),
-    ],
-);
-
-/// `header` of a credential.
-pub(super) static CREDENTIAL_HEADER: Shape = Shape::new(
-    "a credential header",
-    "A header that carries the credential.",
-    &[
-        Key::new("name", Kind::Format(format::EDITABLE_HEADER), "Name of the header.").required(),
-        Key::new("value", Kind::Secret, "Value of the header.").required(),
-    ],
-);
+use weir_document::shape::format;
 
 impl Resolver<'_> {
     pub(super) fn credential(&mut self, fields: &Fields<'_>) -> Option<Credential> {

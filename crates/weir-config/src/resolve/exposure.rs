@@ -1,8 +1,8 @@
 //! Warnings about unintended exposure, each with a remedy.
 
-use super::upstream::{UPSTREAM, is_local, weighted_target};
+use super::upstream::{is_local, weighted_target};
 use super::{Fields, Resolver};
-use crate::config::{Admin, Listener, Scheme};
+use crate::config::{Admin, Listener, Scheme, Upstream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use weir_document::draft::{Draft, Node};
@@ -123,7 +123,7 @@ impl Resolver<'_> {
             }
         }
         for member in draft.table("upstreams") {
-            let fields = Fields::new(&member.value, &UPSTREAM);
+            let fields = Fields::new(&member.value, Upstream::SHAPE);
             let credential = member.value.get("auth").and_then(|auth| auth.get("basic"));
             let Some(basic) = credential else { continue };
             let targets = fields.many("targets").iter().filter_map(weighted_target);

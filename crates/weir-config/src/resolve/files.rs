@@ -2,15 +2,15 @@
 
 use super::root::ROOT;
 use super::{Fields, Resolver};
-use crate::config::{Files, PathPattern};
+use crate::config::Files;
+use crate::path_pattern::PathPattern;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, Typed, boolean, size, texts_of};
-use weir_document::shape::{Key, Kind, Names, Shape, format};
+use weir_document::shape::{Key, Kind, format};
 
-const KIND: Kind = Kind::Either(&[Kind::Text, Kind::Object(&FILES)]);
+const KIND: Kind = Kind::Either(&[Kind::Text, Kind::Object(Files::SHAPE)]);
 
 /// `files` of a route.
 pub(super) const FILES_KEY: Key = Key::new(
@@ -19,80 +19,12 @@ pub(super) const FILES_KEY: Key = Key::new(
     "Static files of a folder, for GET and HEAD. The path of the route ends in `/*`. A string is short for `{root: STRING}`.",
 );
 
-/// `none` means no file.
-const INDEX: Defaulted<Vec<String>> = Typed::new(
-    Key::new(
-        "index",
-        Kind::Either(&[Kind::Enum(&["none"]), Kind::OneOrMany(&Kind::Format(format::FILE_BELOW))]),
-        "Index files of a folder: the first that exists is served.",
-    ),
-    |node| if node.text() == Some("none") { Some(Vec::new()) } else { texts_of(node) },
-)
-.default("index.html");
-const PRECOMPRESSED: Defaulted<bool> = boolean(
-    "precompressed",
-    "Serve `FILE.br`, `FILE.zst` and `FILE.gz` in place of FILE to clients that accept the coding.",
-)
-.default("true");
-const DOT_FILES: Defaulted<bool> = boolean(
-    "dot_files",
-    "Also serve hidden files: names of files or folders that begin with a dot.",
-)
-.default("false");
-const MEMORY: Defaulted<u64> = size(
-    "memory",
-    "Maximum memory of the file cache (contents and compressed forms), for all workers.",
-)
-.default("32MiB");
-
-/// `files` as a mapping.
-pub(super) static FILES: Shape = Shape {
-    misspellings: &[
-        ("dir", "write `root`"),
-        ("path", "write `root`"),
-        ("folder", "write `root`"),
-        ("gzip", "write `compress: true` beside `files`"),
-        ("headers", "write `response: {headers: {set: …}}` beside `files`"),
-        ("try_files", "write `fallback: index.html`"),
-    ],
-    ..Shape::new(
-        "files",
-        "Static files of a folder.",
-        &[
-            Key::new(
-                "root",
-                Kind::Text,
-                "The folder, relative to this file; or a single file, if the path has no `/*`.",
-            )
-            .required(),
-            INDEX.key,
-            Key::new(
-                "fallback",
-                Kind::Format(format::FILE_BELOW),
-                "File of the folder to serve in place of a 404, for single-page applications.",
-            ),
-            PRECOMPRESSED.key,
-            DOT_FILES.key,
-            Key::new(
-                "cache_control",
-                Kind::Format(format::HEADER_VALUE),
-                "Cache-Control header of the responses.",
-            ),
-            Key::new(
-                "types",
-                Kind::Table(Names::Name, &Kind::Format(format::HEADER_VALUE)),
-                "Content types by file extension, in addition to the built-in ones; they take precedence.",
-            ),
-            MEMORY.key,
-        ],
-    )
-};
-
 impl Resolver<'_> {
     /// `files` of a route.
     pub(super) fn files(&mut self, node: &Node, pattern: Option<&PathPattern>) -> Option<Files> {
         let short = node.members().is_none();
-        let fields = if short { Fields::empty(&FILES) } else { Fields::new(node, &FILES) };
+        let fields =
+            if short { Fields::empty(Files::SHAPE) } else { Fields::new(node, Files::SHAPE) };
         let root = if short { node } else { fields.get("root")? };
         root.text().filter(|text| !text.is_empty())?;
         let path = self.path_of(root);
@@ -104,17 +36,7 @@ impl Resolver<'_> {
             Some(_) => path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(".".as_ref()),
             None => path.as_path(),
         };
-        let files = Files {
-            file,
-            index: fields.read(&INDEX),
-            fallback: fields.text("fallback").map(str::to_owned),
-            precompressed: fields.read(&PRECOMPRESSED),
-            dot_files: fields.read(&DOT_FILES),
-            cache_control: fields.text("cache_control").map(str::to_owned),
-            types: types(&fields),
-            memory: fields.read(&MEMORY),
-            root: self.absolute_path(folder),
-        };
+        let files = Files::read(&fields, self.absolute_path(folder), file);
         self.check_fallback(&fields, &files);
         Some(files)
     }
@@ -202,9 +124,4 @@ impl Resolver<'_> {
             self.report.warning(codes::MISSING_FILE, node.at, message);
         }
     }
-}
-
-fn types(fields: &Fields<'_>) -> Vec<(String, String)> {
-    let members = fields.members("types").iter();
-    members.filter_map(|m| Some((m.key.to_ascii_lowercase(), m.value.text()?.to_owned()))).collect()
 }

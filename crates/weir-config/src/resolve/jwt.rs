@@ -1,48 +1,50 @@
 //! JWT verification: claims, algorithms and keys.
 
 use super::{Fields, Resolver};
-use crate::config::{
-    Algorithm, AuthId, JwtAuth, KeyFamily, KeySource, RemoteKeys, TokenKeys, TokenRules,
-};
+use crate::algorithm::{Algorithm, KeyFamily};
+use crate::config::{AuthId, JwtAuth, KeySource, RemoteKeys, TokenKeys, TokenRules};
 use crate::formats;
 use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, boolean, duration, positive};
-use weir_document::shape::{Group, Key, Kind, Shape};
+use weir_document::settings;
+use weir_document::shape::{Group, Kind};
 use weir_document::source_map::Span;
 
-const REFRESH: Defaulted<Duration> = positive("refresh", "Interval between fetches of a key set from its URL, from 5s to 24h. An unknown `kid` triggers a fetch at once, at most every 30s.").default("5m");
-const LEEWAY: Defaulted<Duration> =
-    duration("leeway", "Clock tolerance for `exp` and `nbf`; maximum 60s.").default("0s");
-const REQUIRE_EXP: Defaulted<bool> =
-    boolean("require_exp", "Whether tokens must have `exp`.").default("true");
-
-/// `jwt` of an auth.
-pub(super) static JWT: Shape = Shape {
+settings! {
+    /// Verification of JSON Web Tokens (RFC 7519).
+    pub(super) struct JwtKeys is "a JWT auth" {
+        /// Accepted values of `iss`.
+        issuer = by_hand(Kind::OneOrMany(&Kind::Text)).absent("any"),
+        /// Accepted values of `aud`; the token must have one of them.
+        audience = by_hand(Kind::OneOrMany(&Kind::Text)).absent("any"),
+        /// Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`,
+        /// `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.
+        algorithms = by_hand(Kind::OneOrMany(&Kind::Format(formats::ALGORITHM))).required(),
+        /// Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes:
+        /// `file:key.pem`.
+        key = by_hand(Kind::Secret),
+        /// Key set (RFC 7517): `file:jwks.json`, or its URL (`https`; on this machine also `http`).
+        jwks = by_hand(Kind::Secret),
+        /// Interval between fetches of a key set from its URL, from 5s to 24h. An unknown `kid`
+        /// triggers a fetch at once, at most every 30s.
+        refresh: Duration = positive().default("5m"),
+        /// Clock tolerance for `exp` and `nbf`; maximum 60s.
+        leeway: Duration = duration().default("0s"),
+        /// Whether tokens must have `exp`.
+        require_exp: bool = boolean().default("true"),
+        /// Claims that a token must have.
+        required_claims = by_hand(Kind::OneOrMany(&Kind::Text)),
+        /// Scopes that `scope` or `scp` must grant.
+        scopes = by_hand(Kind::OneOrMany(&Kind::Text)),
+    },
     groups: &[Group { keys: &["key", "jwks"], required: true }],
     misspellings: &[
         ("secret", "write `key: \"file:secret\"`"),
         ("jwks_url", "write `jwks: \"https://…\"`"),
         ("jwks_uri", "write `jwks: \"https://…\"`"),
     ],
-    ..Shape::new(
-        "a JWT auth",
-        "Verification of JSON Web Tokens (RFC 7519).",
-        &[
-            Key::new("issuer", Kind::OneOrMany(&Kind::Text), "Accepted values of `iss`.").absent("any"),
-            Key::new("audience", Kind::OneOrMany(&Kind::Text), "Accepted values of `aud`; the token must have one of them.").absent("any"),
-            Key::new("algorithms", Kind::OneOrMany(&Kind::Format(formats::ALGORITHM)), "Accepted algorithms: `HS256`, `HS384`, `HS512`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`.").required(),
-            Key::new("key", Kind::Secret, "Public key in PEM, or for HS algorithms the shared secret of at least 32 bytes: `file:key.pem`."),
-            Key::new("jwks", Kind::Secret, "Key set (RFC 7517): `file:jwks.json`, or its URL (`https`; on this machine also `http`)."),
-            REFRESH.key,
-            LEEWAY.key,
-            REQUIRE_EXP.key,
-            Key::new("required_claims", Kind::OneOrMany(&Kind::Text), "Claims that a token must have."),
-            Key::new("scopes", Kind::OneOrMany(&Kind::Text), "Scopes that `scope` or `scp` must grant."),
-        ],
-    )
-};
+}
 
 /// Maximum clock tolerance.
 const MAX_LEEWAY: Duration = Duration::from_secs(60);
@@ -55,7 +57,8 @@ const FETCH: Duration = Duration::from_secs(2);
 
 impl Resolver<'_> {
     pub(super) fn jwt(&mut self, auth: AuthId, fields: &Fields<'_>) -> Option<JwtAuth> {
-        let rules = self.token_rules(fields, fields.read(&REQUIRE_EXP));
+        let keys = JwtKeys::read(fields);
+        let rules = self.token_rules(fields, keys.leeway, keys.require_exp);
         let algorithms = self.algorithms(fields)?;
         let mut remote = None;
         let source = match (fields.get("key"), fields.get("jwks")) {
@@ -79,8 +82,12 @@ impl Resolver<'_> {
     }
 
     /// Requirements on the claims of a token.
-    pub(super) fn token_rules(&mut self, fields: &Fields<'_>, require_exp: bool) -> TokenRules {
-        let leeway = fields.read(&LEEWAY);
+    pub(super) fn token_rules(
+        &mut self,
+        fields: &Fields<'_>,
+        leeway: Duration,
+        require_exp: bool,
+    ) -> TokenRules {
         if leeway > MAX_LEEWAY
             && let Some(node) = fields.get("leeway")
         {
@@ -185,7 +192,7 @@ impl Resolver<'_> {
         }
         let url = node.text()?.trim_end();
         let (upstream, target) = self.url(url, node, "jwks")?;
-        let refresh = fields.read(&REFRESH);
+        let JwtKeys { refresh, .. } = JwtKeys::read(fields);
         if let (Some(node), false) = (fields.get("refresh"), REFRESHES.contains(&refresh)) {
             self.report.error(codes::BAD_VALUE, node.at, "`refresh` must be from 5s to 24h");
         }

@@ -2,80 +2,30 @@
 //! to them.
 
 use super::{Fields, Resolver};
-use crate::config::{AmbiguousPath, Api, Handler, PathNormalization, PathPattern, Route, Segment};
+use crate::config::{Api, Handler, PathNormalization, Route};
+use crate::path_pattern::{PathPattern, Segment};
 use std::collections::{HashMap, HashSet};
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, choice, choice_among};
-use weir_document::shape::{Key, Kind, Shape};
+use weir_document::shape::settings::Settings as _;
+use weir_document::shape::{Key, Kind};
 use weir_document::source_map::Span;
-use weir_model::Choice;
 
 /// `path_normalization` of an API or a route.
 pub(super) const NORMALIZATION_KEY: Key = Key::new(
     "path_normalization",
-    Kind::Object(&NORMALIZATION),
+    Kind::Object(PathNormalization::SHAPE),
     "Handling of ambiguous paths, which servers interpret in more than one way.",
 )
 .absent("ambiguous paths are rejected");
-
-const CHOICE: Kind = Kind::Enum(&["reject", "keep"]);
-
-const ESCAPED_SLASHES: Defaulted<AmbiguousPath> = choice_among(
-    "escaped_slashes",
-    CHOICE,
-    "`%2F` inside a segment, as in `/projects/group%2Fname`.",
-)
-.default("reject");
-const BACKSLASHES: Defaulted<AmbiguousPath> =
-    choice_among("backslashes", CHOICE, "`\\` and `%5C`.").default("reject");
-const EMPTY_SEGMENTS: Defaulted<AmbiguousPath> =
-    choice_among("empty_segments", CHOICE, "`//`.").default("reject");
-const PATH_PARAMETERS: Defaulted<AmbiguousPath> = choice("path_parameters", "`;name=value` after a segment, which servlet containers remove. `compare` accepts such paths if the path without them leads to a route that does not require more; with `keep` it may also lead to no route.").default("compare");
-
-/// `path_normalization` as a mapping.
-pub(super) static NORMALIZATION: Shape = Shape {
-    misspellings: &[
-        ("merge_slashes", "write `empty_segments: keep` to forward `//` as it is"),
-        ("escaped_slash", "write `escaped_slashes`"),
-        ("matrix_parameters", "write `path_parameters`"),
-    ],
-    ..Shape::new(
-        "path normalization",
-        "Ambiguous paths are rejected with 400: a route without authentication could otherwise expose paths of a protected route. `keep` forwards such a path unchanged, unless another reading leads to a route that requires more. Dot segments in an ambiguous path (`/..;/`, `/..%2f`) are always rejected.",
-        &[ESCAPED_SLASHES.key, BACKSLASHES.key, EMPTY_SEGMENTS.key, PATH_PARAMETERS.key],
-    )
-};
 
 /// `path_normalization` of an API or a route; absent values are `inherited`.
 pub(super) fn normalization(
     fields: &Fields<'_>,
     inherited: PathNormalization,
 ) -> PathNormalization {
-    let Some(own) = fields.object("path_normalization", &NORMALIZATION) else {
-        return inherited;
-    };
-    let or = |key, inherited| own.written(key).unwrap_or(inherited);
-    PathNormalization {
-        escaped_slashes: or(&ESCAPED_SLASHES, inherited.escaped_slashes),
-        backslashes: or(&BACKSLASHES, inherited.backslashes),
-        empty_segments: or(&EMPTY_SEGMENTS, inherited.empty_segments),
-        path_parameters: or(&PATH_PARAMETERS, inherited.path_parameters),
-    }
-}
-
-impl Choice for AmbiguousPath {
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("reject", Self::Reject), ("compare", Self::Compare), ("keep", Self::Keep)];
-}
-
-impl Default for PathNormalization {
-    fn default() -> Self {
-        Self {
-            escaped_slashes: ESCAPED_SLASHES.parse(None),
-            backslashes: BACKSLASHES.parse(None),
-            empty_segments: EMPTY_SEGMENTS.parse(None),
-            path_parameters: PATH_PARAMETERS.parse(None),
-        }
+    match fields.object("path_normalization", PathNormalization::SHAPE) {
+        Some(own) => PathNormalization::read_over(inherited, &own),
+        None => inherited,
     }
 }
 

@@ -6,24 +6,24 @@ use super::api::Inherited;
 use super::route::METHODS;
 use super::{Fields, Resolver};
 use crate::config::{
-    Access, AccessRule, AuthId, CountRule, Handler, Location, PathPattern, Reply, ReplyBody,
-    Representation, Route,
+    Access, AccessRule, AuthId, CountRule, Handler, Location, Reply, ReplyBody, Representation,
+    Route,
 };
 use crate::formats;
 use crate::openapi::{
     Compiler, Cursor, Description, ExampleSelection, Modes, Operation, RequiredScheme, Requirement,
     Schemas, Scheme, Unvalidated,
 };
-use crate::path_pattern;
+use crate::path_pattern::{self, PathPattern};
 use crate::validation::{Enforcement, MAX_BODY_BYTES, Validation};
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, choice, text};
-use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::settings;
+use weir_document::shape::settings::Settings as _;
+use weir_document::shape::{Key, Kind, format};
 use weir_document::source_map::Span;
-use weir_model::Choice;
 
-const DOCUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Object(&OPENAPI)]);
+const DOCUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Object(OpenApiKeys::SHAPE)]);
 
 const RESPONSE: Kind = Kind::Either(&[Kind::Bool, Kind::Object(&MOCK)]);
 
@@ -34,43 +34,28 @@ pub(super) const OPENAPI_KEY: Key = Key::new(
     "The OpenAPI document (3.0 or 3.1) of the API; a path is short for `{file: PATH}`. Routes are bound to its operations by `op`.",
 );
 
-const SERVE: Defaulted<String> = text("serve", Kind::Either(&[Kind::Enum(&["none"]), Kind::Format(formats::PATH)]), "Path below the base at which the document is served as JSON. Requests need the document's top-level `security`.").default("/openapi.json");
-
-/// `openapi` as a mapping.
-pub(super) static OPENAPI: Shape = Shape {
+settings! {
+    /// An OpenAPI document. Variables and `file:` in it are not substituted, and nothing is fetched
+    /// from the network.
+    pub(super) struct OpenApiKeys is "the OpenAPI document of an API" {
+        /// The document, in YAML or JSON.
+        file = by_hand(Kind::Text).required(),
+        /// Path below the base at which the document is served as JSON. Requests need the
+        /// document's top-level `security`.
+        serve: String =
+            text(Kind::Either(&[Kind::Enum(&["none"]), Kind::Format(formats::PATH)]))
+                .default("/openapi.json"),
+        /// Operations without a route.
+        except: Vec<String> = texts(Kind::OneOrMany(&Kind::Format(format::OPERATION))),
+    },
     short: Some("file"),
-    ..Shape::new(
-        "the OpenAPI document of an API",
-        "An OpenAPI document. Variables and `file:` in it are not substituted, and nothing is fetched from the network.",
-        &[
-            Key::new("file", Kind::Text, "The document, in YAML or JSON.").required(),
-            SERVE.key,
-            Key::new(
-                "except",
-                Kind::OneOrMany(&Kind::Format(format::OPERATION)),
-                "Operations without a route.",
-            ),
-        ],
-    )
-};
+}
 
 /// `validate` of an API or a route.
 pub(super) const VALIDATE_KEY: Key = Key::new(
     "validate",
-    Kind::Object(&VALIDATE),
+    Kind::Object(Modes::SHAPE),
     "Validation of requests and responses against the OpenAPI document.",
-);
-
-const REQUESTS: Defaulted<Enforcement> =
-    choice("requests", "Validation of parameters and bodies of requests.").default("enforce");
-const RESPONSES: Defaulted<Enforcement> =
-    choice("responses", "Validation of status, content type and body of responses.").default("off");
-
-/// `validate` as a mapping.
-pub(super) static VALIDATE: Shape = Shape::new(
-    "the validation of an API or a route",
-    "`log` counts violations and passes the message on, `enforce` rejects it.",
-    &[REQUESTS.key, RESPONSES.key],
 );
 
 /// `mock` of a route.
@@ -80,16 +65,15 @@ pub(super) const MOCK_KEY: Key = Key::new(
     "Mock response: an example of the OpenAPI document, or one generated from its schema; `true` selects the first successful response.",
 );
 
-/// `mock` as a mapping.
-pub(super) static MOCK: Shape = Shape::new(
-    "a mock",
-    "Selection of a response of the OpenAPI document.",
-    &[
-        Key::new("status", Kind::Integer(200, 599), "Status of the response.")
-            .absent("the first successful one"),
-        Key::new("example", Kind::Text, "Name of the example.").absent("the first"),
-    ],
-);
+settings! {
+    /// Selection of a response of the OpenAPI document.
+    pub(super) static MOCK is "a mock" {
+        /// Status of the response.
+        status = by_hand(Kind::Integer(200, 599)).absent("the first successful one"),
+        /// Name of the example.
+        example = by_hand(Kind::Text).absent("the first"),
+    }
+}
 
 /// Maximum number of operations without a route that are listed one by one.
 const LISTED: usize = 20;
@@ -141,16 +125,15 @@ impl<'a> Resolver<'a> {
             self.nothing_to_validate(fields);
             return None;
         };
-        let written = Fields::new(node, &OPENAPI);
+        let written = Fields::new(node, OpenApiKeys::SHAPE);
         let file = if node.text().is_some() { node } else { written.get("file")? };
-        let written = node.members().map(|_| written);
         let documents = (self.draft.described.as_slice(), &self.draft.texts);
         let path = self.draft.texts.resolve(file.at.file, file.text()?);
         let description = Description::open(documents, &path, file, self.report)?;
         let operations = description.operations(self.report);
         let schemes = description.schemes(self.report);
         let auths = self.scheme_auths(fields, &schemes);
-        let serve = SERVE.parse(written.as_ref().and_then(|w| w.get("serve")));
+        let OpenApiKeys { serve, except } = OpenApiKeys::read(&written);
         let described = Described {
             bound: vec![false; operations.len()],
             schemas: Schemas::new(description),
@@ -160,13 +143,13 @@ impl<'a> Resolver<'a> {
             over_budget: false,
             at: file.at,
             serve: (serve != "none").then_some(serve),
-            except: written.as_ref().map(|w| w.texts("except")).unwrap_or_default(),
+            except,
             description,
             operations,
             schemes,
             auths,
         };
-        for node in written.iter().flat_map(|w| w.many("except")) {
+        for node in written.many("except") {
             let name = node.text().unwrap_or_default();
             if !described.operations.iter().any(|o| o.name == name) {
                 self.no_operation(name, node.at, &described);
@@ -536,22 +519,13 @@ impl<'a> Resolver<'a> {
     }
 }
 
-impl Choice for Enforcement {
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("off", Self::Off), ("log", Self::Log), ("enforce", Self::Enforce)];
-}
-
 const OFF: Modes = Modes { requests: Enforcement::Off, responses: Enforcement::Off };
 
 /// `validate` of an API or a route; absent values are `inherited`.
 fn modes(fields: &Fields<'_>, inherited: Option<Modes>) -> Modes {
-    let inherited = inherited.unwrap_or_else(|| Modes {
-        requests: REQUESTS.parse(None),
-        responses: RESPONSES.parse(None),
-    });
-    let Some(own) = fields.object("validate", &VALIDATE) else { return inherited };
-    Modes {
-        requests: own.written(&REQUESTS).unwrap_or(inherited.requests),
-        responses: own.written(&RESPONSES).unwrap_or(inherited.responses),
+    let inherited = inherited.unwrap_or_default();
+    match fields.object("validate", Modes::SHAPE) {
+        Some(own) => Modes::read_over(inherited, &own),
+        None => inherited,
     }
 }

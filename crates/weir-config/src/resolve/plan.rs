@@ -1,161 +1,93 @@
 //! Plans, consumers, rates.
 
 use super::{Fields, Resolver};
-use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, QuotaPeriod, Rate};
+use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, Rate};
 use crate::formats;
-use jiff::tz::TimeZone;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, Typed, boolean, choice, integer};
-use weir_document::shape::{Group, Key, Kind, Shape, format};
-use weir_document::units;
+use weir_document::settings;
+use weir_document::shape::settings::choice_of;
+use weir_document::shape::{Group, Kind, format};
 use weir_expr::Expr;
 use weir_expr::price::{Price, Tier};
-use weir_model::Choice;
 
-/// A value of `plans`.
-pub(super) static PLAN: Shape = Shape::new(
-    "a plan",
-    "Rate, quota and price of a consumer. Each consumer of the plan has its own bucket and quota.",
-    &[
-        Key::new(
-            "rate",
-            Kind::Format(format::RATE),
-            "Requests per unit of time. Token bucket: at most burst + rate·t requests are admitted in any interval t.",
-        )
-        .absent("no limit"),
-        Key::new("burst", Kind::Integer(1, 1_000_000_000), "Requests admitted at once.")
-            .absent("the requests of `rate`"),
-        Key::new("quota", Kind::Object(&QUOTA), "Quota: calls per period.").absent("no limit"),
-        Key::new("price", Kind::Object(&PRICE), "Price of calls.").absent("nothing"),
-    ],
-);
+settings! {
+    /// Rate, quota and price of a consumer. Each consumer of the plan has its own bucket and quota.
+    pub(super) static PLAN is "a plan" {
+        /// Requests per unit of time. Token bucket: at most burst + rate·t requests are admitted in
+        /// any interval t.
+        rate = by_hand(Kind::Format(format::RATE)).absent("no limit"),
+        /// Requests admitted at once.
+        burst = by_hand(Kind::Integer(1, 1_000_000_000)).absent("the requests of `rate`"),
+        /// Quota: calls per period.
+        quota = by_hand(Kind::Object(Quota::SHAPE)).absent("no limit"),
+        /// Price of calls.
+        price = by_hand(Kind::Object(PriceKeys::SHAPE)).absent("nothing"),
+    }
+}
 
-const PRICE_DECIMALS: Defaulted<u32> =
-    integer("decimals", (0, 8), "Decimals of the total of an invoice; halves are rounded up.")
-        .default("2");
-
-/// `price` of a plan.
-pub(super) static PRICE: Shape = Shape {
+settings! {
+    /// Price of calls: the sum of its parts.
+    pub(super) struct PriceKeys is "a price" {
+        /// Price of a call.
+        per_call = by_hand(Kind::Format(formats::PRICE)),
+        /// Price of a KiB of request and response bodies. A byte costs 1/1024 of it, without
+        /// rounding.
+        per_kib = by_hand(Kind::Format(formats::PRICE)),
+        /// Price of a call by an expression that returns a number or a decimal string, rounded to 8
+        /// decimals; `call` has `api`, `operation`, `consumer`, `status`, `request_bytes`,
+        /// `response_bytes` and `duration_ms`.
+        cel = by_hand(Kind::Format(formats::CEL)),
+        /// Graduated price of a call, by the number of calls of the consumer in the invoice period.
+        tiers = by_hand(Kind::List(&Kind::Object(&TIER))),
+        /// Currency code (ISO 4217).
+        currency = by_hand(Kind::Format(formats::CURRENCY)).required(),
+        /// Decimals of the total of an invoice; halves are rounded up.
+        decimals: u32 = integer(0, 8).default("2"),
+    },
     groups: &[Group { keys: &["per_call", "tiers"], required: false }],
     misspellings: &[
         ("per_byte", "write `per_kib`; a byte costs 1/1024 of it"),
         ("per_kb", "write `per_kib`"),
     ],
-    ..Shape::new(
-        "a price",
-        "Price of calls: the sum of its parts.",
-        &[
-            Key::new("per_call", Kind::Format(formats::PRICE), "Price of a call."),
-            Key::new(
-                "per_kib",
-                Kind::Format(formats::PRICE),
-                "Price of a KiB of request and response bodies. A byte costs 1/1024 of it, without rounding.",
-            ),
-            Key::new(
-                "cel",
-                Kind::Format(formats::CEL),
-                "Price of a call by an expression that returns a number or a decimal string, rounded to 8 decimals; `call` has `api`, `operation`, `consumer`, `status`, `request_bytes`, `response_bytes` and `duration_ms`.",
-            ),
-            Key::new(
-                "tiers",
-                Kind::List(&Kind::Object(&TIER)),
-                "Graduated price of a call, by the number of calls of the consumer in the invoice period.",
-            ),
-            Key::new("currency", Kind::Format(formats::CURRENCY), "Currency code (ISO 4217).")
-                .required(),
-            PRICE_DECIMALS.key,
-        ],
-    )
-};
+}
 
-/// An item of `tiers`.
-pub(super) static TIER: Shape = Shape::new(
-    "a tier",
-    "A price for calls above the end of the previous tier.",
-    &[
-        Key::new(
-            "up_to",
-            Kind::Integer(1, u64::MAX),
-            "Last call of the invoice period in this tier; absent in the last tier only.",
-        ),
-        Key::new("per_call", Kind::Format(formats::PRICE), "Price of a call in this tier.")
-            .required(),
-    ],
-);
+settings! {
+    /// A price for calls above the end of the previous tier.
+    pub(super) static TIER is "a tier" {
+        /// Last call of the invoice period in this tier; absent in the last tier only.
+        up_to = by_hand(Kind::Integer(1, u64::MAX)),
+        /// Price of a call in this tier.
+        per_call = by_hand(Kind::Format(formats::PRICE)).required(),
+    }
+}
 
-const QUOTA_PER: Typed<QuotaPeriod> =
-    choice("per", "Length of the period; weeks begin on Monday.").required();
-const QUOTA_ZONE: Defaulted<TimeZone> = Typed::new(
-    Key::new("zone", Kind::Format(format::ZONE), "Time zone of the calendar period."),
-    |node| TimeZone::get(node.text()?).ok(),
-)
-.default("UTC");
-const QUOTA_ROLLING: Defaulted<bool> = boolean("rolling", "Rolling window: the limit holds for any interval of the length of the period, independent of the calendar. A month has 30 days, a year 365. A call leaves the window up to 1/60 of the period late.").default("false");
-
-/// `quota` of a plan.
-pub(super) static QUOTA: Shape = Shape::new(
-    "a quota",
-    "Maximum number of calls per calendar period or rolling window.",
-    &[
-        Key::new("calls", Kind::Integer(1, u64::MAX), "Calls admitted per period.").required(),
-        QUOTA_PER.key,
-        QUOTA_ZONE.key,
-        QUOTA_ROLLING.key,
-    ],
-);
-
-/// A value of `consumers`.
-pub(super) static CONSUMER: Shape = Shape {
+settings! {
+    /// A client of the APIs: a person, organization or program.
+    pub(super) static CONSUMER is "a consumer" {
+        /// Plan of the consumer.
+        plan = by_hand(Kind::Format(format::NAME)).absent("no limit"),
+        /// Tokens and certificates that identify the consumer.
+        match = by_hand(Kind::Object(&MATCH)),
+        /// Hashes of the consumer's API keys, as printed by `weir key new`.
+        api_keys = by_hand(Kind::List(&Kind::Format(format::KEY_HASH))),
+    },
     misspellings: &[
         ("keys", "write `api_keys: [\"sha256:…\"]`"),
         ("api_key", "write `api_keys: [\"sha256:…\"]`"),
     ],
-    ..Shape::new(
-        "a consumer",
-        "A client of the APIs: a person, organization or program.",
-        &[
-            Key::new("plan", Kind::Format(format::NAME), "Plan of the consumer.")
-                .absent("no limit"),
-            Key::new(
-                "match",
-                Kind::Object(&MATCH),
-                "Tokens and certificates that identify the consumer.",
-            ),
-            Key::new(
-                "api_keys",
-                Kind::List(&Kind::Format(format::KEY_HASH)),
-                "Hashes of the consumer's API keys, as printed by `weir key new`.",
-            ),
-        ],
-    )
-};
-
-/// `match` of a consumer.
-pub(super) static MATCH: Shape = Shape::new(
-    "the match of a consumer",
-    "Tokens and certificates that identify a consumer.",
-    &[
-        Key::new("auth", Kind::Format(format::NAME), "Auth that verified the token or the certificate.").required(),
-        Key::new("when", Kind::Format(formats::CEL), "CEL over `claims`: `claims.client_id == \"acme\"`. Claims of a certificate are `subject`, `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`, `email`, `not_before`, `not_after`.").required(),
-    ],
-);
-
-impl Choice for QuotaPeriod {
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        ("minute", Self::Minute),
-        ("hour", Self::Hour),
-        ("day", Self::Day),
-        ("week", Self::Week),
-        ("month", Self::Month),
-        ("year", Self::Year),
-    ];
 }
 
-/// `rate` and `burst`.
-pub(super) fn rate(fields: &Fields<'_>) -> Option<Rate> {
-    let (requests, per) = units::rate(fields.text("rate")?).ok()?;
-    Some(Rate { requests, per, burst: fields.integer("burst").unwrap_or(requests).max(1) })
+settings! {
+    /// Tokens and certificates that identify a consumer.
+    pub(super) static MATCH is "the match of a consumer" {
+        /// Auth that verified the token or the certificate.
+        auth = by_hand(Kind::Format(format::NAME)).required(),
+        /// CEL over `claims`: `claims.client_id == "acme"`. Claims of a certificate are `subject`,
+        /// `common_name`, `issuer`, `serial`, `fingerprint` (SHA-256, hexadecimal), `dns`, `uri`,
+        /// `email`, `not_before`, `not_after`.
+        when = by_hand(Kind::Format(formats::CEL)).required(),
+    }
 }
 
 impl Resolver<'_> {
@@ -166,7 +98,7 @@ impl Resolver<'_> {
                 .error(codes::MISSING_KEY, burst.at, "`burst` needs `rate`")
                 .help("add `rate: 100/s`");
         }
-        let quota = fields.object("quota", &QUOTA);
+        let quota = fields.object("quota", Quota::SHAPE);
         if let Some(quota) = &quota
             && let (Some(true), Some(zone)) = (quota.bool("rolling"), quota.get("zone"))
         {
@@ -176,9 +108,12 @@ impl Resolver<'_> {
         }
         Some(Plan {
             name: member.key.clone(),
-            rate: rate(&fields),
-            quota: quota.and_then(|fields| self::quota(&fields)),
-            price: fields.object("price", &PRICE).and_then(|p| self.price(&p)),
+            rate: Rate::read(&fields),
+            quota: quota.and_then(|quota| {
+                let per = choice_of(quota.get("per")?)?;
+                Some(Quota::read(&quota, quota.integer("calls")?, per))
+            }),
+            price: fields.object("price", PriceKeys::SHAPE).and_then(|p| self.price(&p)),
         })
     }
 
@@ -197,7 +132,7 @@ impl Resolver<'_> {
             cel,
             tiers: self.tiers(fields.many("tiers")),
             currency: fields.text("currency")?.to_owned(),
-            decimals: fields.read(&PRICE_DECIMALS),
+            decimals: PriceKeys::read(fields).decimals,
         })
     }
 
@@ -271,12 +206,6 @@ impl Resolver<'_> {
             }
         }
     }
-}
-
-fn quota(fields: &Fields<'_>) -> Option<Quota> {
-    let per = fields.optional(&QUOTA_PER)?;
-    let (zone, rolling) = (fields.read(&QUOTA_ZONE), fields.read(&QUOTA_ROLLING));
-    Some(Quota { calls: fields.integer("calls")?, per, zone, rolling })
 }
 
 fn key_hash(text: &str) -> Option<KeyHash> {

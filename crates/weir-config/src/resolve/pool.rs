@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::{Fault, codes};
-use weir_document::shape::typed::{Defaulted, boolean, choice, integer, positive};
-use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
+use weir_document::settings;
+use weir_document::shape::{Group, Kind, Names, format};
 use weir_model::pool::{
     Account, AgentAddress, AgentCounts, AgentProtocol, AgentScript, AgentSource, Pool, PoolQueue,
     Program, ProgramLimits, Recycle, ScriptRoot,
@@ -17,24 +17,64 @@ use weir_model::pool::{
 /// Maximum number of agents and of queued requests of a pool.
 const MAX_AGENTS: u64 = 100_000;
 
-const PROTOCOL: Defaulted<AgentProtocol> = choice(
-    "protocol",
-    "Protocol of the agents: FastCGI 1.0, HTTP/1.1, or CGI, which starts a process per request.",
-)
-.default("fastcgi");
-const NO_NEW_PRIVILEGES: Defaulted<bool> = boolean("no_new_privileges", "Set `PR_SET_NO_NEW_PRIVS`: agents and their child processes gain no privileges from set-user-ID and set-group-ID programs. `false` for agents that need `sudo` or a set-group-ID mail program.").default("true");
-const TIMEOUT: Defaulted<Duration> = positive("timeout", "Time from the last byte of the request to the first byte of the response. After a timeout the agent is killed with its child processes.").default("30s");
-const IDLE_TIMEOUT: Defaulted<Duration> =
-    positive("idle_timeout", "Time without progress of a body in either direction.").default("60s");
-const START_TIMEOUT: Defaulted<Duration> =
-    positive("start_timeout", "Time from the start of an agent to its first response.")
-        .default("30s");
-const STOP_TIMEOUT: Defaulted<Duration> =
-    positive("stop_timeout", "Time for an agent to exit by itself before it is killed.")
-        .default("5s");
-
-/// A value of `pools`.
-pub(super) static POOL: Shape = Shape {
+settings! {
+    /// Process pool: agents, each of which handles one request at a time. Agents are started by
+    /// weir (`command`) or externally (`connect`).
+    pub(super) struct PoolKeys is "a pool" {
+        /// Protocol of the agents: FastCGI 1.0, HTTP/1.1, or CGI, which starts a process per
+        /// request.
+        protocol: AgentProtocol = choice().default("fastcgi"),
+        /// Program and arguments, without a shell; a path with a slash is relative to this file.
+        /// The program receives its listening socket as standard input; if an argument contains
+        /// `{socket}`, the program listens at that path itself. With `cgi`: the interpreter of the
+        /// scripts.
+        command = by_hand(Kind::OneOrMany(&Kind::Text)).absent("with `cgi`: the script itself"),
+        /// Address of agents that are started externally: `unix:/run/php/php-fpm.sock` or
+        /// `tcp:127.0.0.1:9000`.
+        connect = by_hand(Kind::Text),
+        /// Working folder, relative to this file.
+        folder = by_hand(Kind::Text).absent("the folder of this file"),
+        /// User of the agents, by name or number. Only root can start agents as another user.
+        user = by_hand(Kind::Scalar).absent("that of weir"),
+        /// Set `PR_SET_NO_NEW_PRIVS`: agents and their child processes gain no privileges from
+        /// set-user-ID and set-group-ID programs. `false` for agents that need `sudo` or a
+        /// set-group-ID mail program.
+        no_new_privileges: bool = boolean().default("true"),
+        /// Environment variables, in addition to `PATH` and `LANG` of weir; no others are
+        /// inherited.
+        env = by_hand(Kind::Table(Names::Name, &Kind::Secret)),
+        /// Resource limits of an agent.
+        limits = by_hand(Kind::Object(LimitKeys::SHAPE)),
+        /// Number of agents.
+        agents = by_hand(Kind::Object(AgentKeys::SHAPE)),
+        /// Queue of requests that wait for an agent.
+        queue = by_hand(Kind::Object(QueueKeys::SHAPE)),
+        /// Replacement of agents.
+        recycle = by_hand(Kind::Object(RecycleKeys::SHAPE)),
+        /// Time from the last byte of the request to the first byte of the response. After a
+        /// timeout the agent is killed with its child processes.
+        timeout: Duration = positive().default("30s"),
+        /// Time without progress of a body in either direction.
+        idle_timeout: Duration = positive().default("60s"),
+        /// Time from the start of an agent to its first response.
+        start_timeout: Duration = positive().default("30s"),
+        /// Time for an agent to exit by itself before it is killed.
+        stop_timeout: Duration = positive().default("5s"),
+        /// Script that handles all requests (`SCRIPT_FILENAME`), relative to this file.
+        script = by_hand(Kind::Text),
+        /// Folder of scripts, relative to this file; the rest of the path selects the script.
+        root = by_hand(Kind::Text),
+        /// Extensions of files in `root` that are run as scripts.
+        extensions = by_hand(Kind::OneOrMany(&Kind::Format(format::NAME)))
+            .absent("php; with `cgi` every executable file"),
+        /// Index script of a folder.
+        index = by_hand(Kind::Format(format::NAME)),
+        /// Request headers to pass to agents although they contain credentials (`authorization`,
+        /// `cookie`) or have an underscore or a dot in the name.
+        headers = by_hand(Kind::OneOrMany(&Kind::Format(format::HEADER))),
+        /// Variables of every request, in addition to those of CGI.
+        params = by_hand(Kind::Table(Names::Name, &Kind::Scalar)),
+    },
     short: Some("connect"),
     groups: &[Group { keys: &["script", "root"], required: false }],
     misspellings: &[
@@ -44,142 +84,93 @@ pub(super) static POOL: Shape = Shape {
         ("workers", "write `agents: {max: …}`"),
         ("processes", "write `agents: {max: …}`"),
     ],
-    ..Shape::new(
-        "a pool",
-        "Process pool: agents, each of which handles one request at a time. Agents are started by weir (`command`) or externally (`connect`).",
-        &[
-            PROTOCOL.key,
-            Key::new("command", Kind::OneOrMany(&Kind::Text), "Program and arguments, without a shell; a path with a slash is relative to this file. The program receives its listening socket as standard input; if an argument contains `{socket}`, the program listens at that path itself. With `cgi`: the interpreter of the scripts.").absent("with `cgi`: the script itself"),
-            Key::new("connect", Kind::Text, "Address of agents that are started externally: `unix:/run/php/php-fpm.sock` or `tcp:127.0.0.1:9000`."),
-            Key::new("folder", Kind::Text, "Working folder, relative to this file.").absent("the folder of this file"),
-            Key::new("user", Kind::Scalar, "User of the agents, by name or number. Only root can start agents as another user.").absent("that of weir"),
-            NO_NEW_PRIVILEGES.key,
-            Key::new("env", Kind::Table(Names::Name, &Kind::Secret), "Environment variables, in addition to `PATH` and `LANG` of weir; no others are inherited."),
-            Key::new("limits", Kind::Object(&POOL_LIMITS), "Resource limits of an agent."),
-            Key::new("agents", Kind::Object(&AGENTS), "Number of agents."),
-            Key::new("queue", Kind::Object(&QUEUE), "Queue of requests that wait for an agent."),
-            Key::new("recycle", Kind::Object(&RECYCLE), "Replacement of agents."),
-            TIMEOUT.key,
-            IDLE_TIMEOUT.key,
-            START_TIMEOUT.key,
-            STOP_TIMEOUT.key,
-            Key::new("script", Kind::Text, "Script that handles all requests (`SCRIPT_FILENAME`), relative to this file."),
-            Key::new("root", Kind::Text, "Folder of scripts, relative to this file; the rest of the path selects the script."),
-            Key::new("extensions", Kind::OneOrMany(&Kind::Format(format::NAME)), "Extensions of files in `root` that are run as scripts.").absent("php; with `cgi` every executable file"),
-            Key::new("index", Kind::Format(format::NAME), "Index script of a folder."),
-            Key::new("headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers to pass to agents although they contain credentials (`authorization`, `cookie`) or have an underscore or a dot in the name."),
-            Key::new("params", Kind::Table(Names::Name, &Kind::Scalar), "Variables of every request, in addition to those of CGI."),
-        ],
-    )
-};
+}
 
-const AGENTS_MIN: Defaulted<usize> =
-    integer("min", (0, MAX_AGENTS), "Minimum number of agents, if they can be started.")
-        .default("1");
-const AGENTS_MAX: Defaulted<usize> = integer("max", (1, MAX_AGENTS), "Maximum number of agents. With `connect`: of connections, which must not exceed the number of processes behind the address.").default("10");
-const AGENTS_STARTING: Defaulted<usize> =
-    integer("starting", (1, MAX_AGENTS), "Maximum number of agents that start at the same time.")
-        .default("2");
-
-/// `agents` of a pool.
-pub(super) static AGENTS: Shape = Shape {
+settings! {
+    /// Number of agents.
+    struct AgentKeys is "the agents of a pool" {
+        /// Minimum number of agents, if they can be started.
+        min: usize = integer(0, MAX_AGENTS).default("1"),
+        /// Number of agents at the start.
+        initial: Option<usize> = integer(0, MAX_AGENTS).absent("`min`"),
+        /// Maximum number of agents. With `connect`: of connections, which must not exceed the
+        /// number of processes behind the address.
+        max: usize = integer(1, MAX_AGENTS).default("10"),
+        /// Maximum number of agents that start at the same time.
+        starting: usize = integer(1, MAX_AGENTS).default("2"),
+    },
     misspellings: &[("maximum", "write `max`")],
-    ..Shape::new(
-        "the agents of a pool",
-        "Number of agents.",
-        &[
-            AGENTS_MIN.key,
-            Key::new("initial", Kind::Integer(0, MAX_AGENTS), "Number of agents at the start.")
-                .absent("`min`"),
-            AGENTS_MAX.key,
-            AGENTS_STARTING.key,
-        ],
-    )
-};
+}
 
-const QUEUE_MAX: Defaulted<usize> =
-    integer("max", (0, MAX_AGENTS), "Maximum number of waiting requests.").default("100");
-const QUEUE_WAIT: Defaulted<Duration> =
-    positive("wait", "Maximum time in the queue.").default("15s");
-
-/// `queue` of a pool.
-pub(super) static QUEUE: Shape = Shape {
+settings! {
+    /// Queue of requests that wait for an agent. If the queue is full or the time is over, the
+    /// response is a 503 with Retry-After.
+    struct QueueKeys for PoolQueue is "the queue of a pool" {
+        /// Maximum number of waiting requests.
+        max: usize = integer(0, MAX_AGENTS).default("100"),
+        /// Maximum time in the queue.
+        wait: Duration = positive().default("15s"),
+    },
     misspellings: &[("maximum", "write `max`")],
-    ..Shape::new(
-        "the queue of a pool",
-        "Queue of requests that wait for an agent. If the queue is full or the time is over, the response is a 503 with Retry-After.",
-        &[QUEUE_MAX.key, QUEUE_WAIT.key],
-    )
-};
+}
 
-/// `recycle` of a pool.
-pub(super) static RECYCLE: Shape = Shape::new(
-    "the agent recycling",
-    "Replacement of agents after the current request.",
-    &[
-        Key::new("requests", Kind::Integer(1, u64::MAX), "Requests after which an agent is replaced.").absent("never"),
-        Key::new("memory", Kind::Format(format::SIZE), "Memory above which an agent is replaced.").absent("never"),
-        Key::new("age", Kind::Format(format::POSITIVE_DURATION), "Age at which an agent is replaced.").absent("never"),
-        Key::new("idle", Kind::Format(format::POSITIVE_DURATION), "Idle time after which an agent above `min` is stopped, without a replacement. With `connect`: after which a connection is closed.").absent("never; with `connect` 50s"),
-    ],
-);
+settings! {
+    /// Replacement of agents after the current request.
+    struct RecycleKeys for Recycle is "the agent recycling" {
+        /// Requests after which an agent is replaced.
+        requests: Option<u64> = integer(1, u64::MAX).absent("never"),
+        /// Memory above which an agent is replaced.
+        memory: Option<u64> = size().absent("never"),
+        /// Age at which an agent is replaced.
+        age: Option<Duration> = positive().absent("never"),
+        /// Idle time after which an agent above `min` is stopped, without a replacement. With
+        /// `connect`: after which a connection is closed.
+        idle: Option<Duration> = positive().absent("never; with `connect` 50s"),
+    }
+}
 
-/// `limits` of a pool.
-pub(super) static POOL_LIMITS: Shape = Shape::new(
-    "the limits of an agent",
-    "Resource limits of an agent (setrlimit).",
-    &[
-        Key::new("memory", Kind::Format(format::SIZE), "Address space.").absent("that of weir"),
-        Key::new("files", Kind::Integer(3, 1_000_000_000), "Number of open files.")
-            .absent("soft limit 1024"),
-        Key::new(
-            "processes",
-            Kind::Integer(1, 1_000_000_000),
-            "Number of processes of the agent's user.",
-        )
-        .absent("that of weir"),
-        Key::new(
-            "cpu",
-            Kind::Format(format::POSITIVE_DURATION),
-            "CPU time in seconds, without fractions.",
-        )
-        .absent("that of weir"),
-    ],
-);
+settings! {
+    /// Resource limits of an agent (setrlimit).
+    struct LimitKeys for ProgramLimits is "the limits of an agent" {
+        /// Address space.
+        memory: Option<u64> = size().absent("that of weir"),
+        /// Number of open files.
+        files: Option<u64> = integer(3, 1_000_000_000).absent("soft limit 1024"),
+        /// Number of processes of the agent's user.
+        processes: Option<u64> = integer(1, 1_000_000_000).absent("that of weir"),
+        /// CPU time in seconds, without fractions.
+        cpu: Option<Duration> = positive().absent("that of weir"),
+    }
+}
 
-/// `pool` of a route as a mapping.
-pub(super) static POOL_HANDLER: Shape = Shape::new(
-    "a pool handler",
-    "Requests are handled by an agent of a pool.",
-    &[
-        Key::new("name", Kind::Format(format::NAME), "Name of the pool.").required(),
-        Key::new(
-            "script",
-            Kind::Text,
-            "Script that handles the requests, relative to this file, in place of that of the pool.",
-        ),
-        Key::new(
-            "timeout",
-            Kind::Format(format::POSITIVE_DURATION),
-            "Time to the first byte of the response, in place of that of the pool.",
-        ),
-    ],
-);
+settings! {
+    /// Requests are handled by an agent of a pool.
+    pub(super) static POOL_HANDLER is "a pool handler" {
+        /// Name of the pool.
+        name = by_hand(Kind::Format(format::NAME)).required(),
+        /// Script that handles the requests, relative to this file, in place of that of the pool.
+        script = by_hand(Kind::Text),
+        /// Time to the first byte of the response, in place of that of the pool.
+        timeout = by_hand(Kind::Format(format::POSITIVE_DURATION)),
+    }
+}
 
 /// Idle time after which a connection to external agents is closed.
 const IDLE: Duration = Duration::from_secs(50);
 
 impl Resolver<'_> {
     pub(super) fn pool(&mut self, member: &Member) -> Option<Pool> {
-        let fields = Fields::new(&member.value, &POOL);
-        let protocol = fields.read(&PROTOCOL);
-        let source = self.agent_source(&fields, protocol, member);
+        let fields = Fields::new(&member.value, PoolKeys::SHAPE);
+        let keys = PoolKeys::read(&fields);
+        let protocol = keys.protocol;
+        let source = self.agent_source(&fields, &keys, member);
         let script = self.agent_script(&fields, protocol);
         let agents = self.agent_counts(&fields, source.as_ref());
-        let queue = fields.object_or_empty("queue", &QUEUE);
+        let queue = QueueKeys::read(&fields.object_or_empty("queue", QueueKeys::SHAPE));
         let source = source?;
         let connects = matches!(source, AgentSource::Connect(_));
-        let recycle = recycle(&fields, connects);
+        let mut recycle = RecycleKeys::read(&fields.object_or_empty("recycle", RecycleKeys::SHAPE));
+        recycle.idle = recycle.idle.or(connects.then_some(IDLE));
         let script = script?;
         if protocol == AgentProtocol::Cgi
             && let (AgentSource::Start(program), AgentScript::None) = (&source, &script)
@@ -195,10 +186,10 @@ impl Resolver<'_> {
             protocol,
             source,
             agents,
-            queue: PoolQueue { max: queue.read(&QUEUE_MAX), wait: queue.read(&QUEUE_WAIT) },
+            queue,
             recycle,
-            timeout: fields.read(&TIMEOUT),
-            idle_timeout: fields.read(&IDLE_TIMEOUT),
+            timeout: keys.timeout,
+            idle_timeout: keys.idle_timeout,
             script,
             headers: fields.texts("headers").iter().map(|n| n.to_ascii_lowercase()).collect(),
             params: self.variables(&fields, "params"),
@@ -208,10 +199,10 @@ impl Resolver<'_> {
     fn agent_source(
         &mut self,
         fields: &Fields<'_>,
-        protocol: AgentProtocol,
+        keys: &PoolKeys,
         member: &Member,
     ) -> Option<AgentSource> {
-        let cgi = protocol == AgentProtocol::Cgi;
+        let cgi = keys.protocol == AgentProtocol::Cgi;
         match (fields.get("command"), fields.get("connect")) {
             (Some(_), Some(node)) => {
                 self.report
@@ -237,7 +228,7 @@ impl Resolver<'_> {
                 );
                 None
             }
-            _ => self.agent_program(fields, protocol).map(AgentSource::Start),
+            _ => self.agent_program(fields, keys).map(AgentSource::Start),
         }
     }
 
@@ -278,7 +269,7 @@ impl Resolver<'_> {
         address.map(AgentAddress::Tcp)
     }
 
-    fn agent_program(&mut self, fields: &Fields<'_>, protocol: AgentProtocol) -> Option<Program> {
+    fn agent_program(&mut self, fields: &Fields<'_>, keys: &PoolKeys) -> Option<Program> {
         let mut command = fields.texts("command");
         if let (Some(program), Some(node)) = (command.first_mut(), fields.many("command").first())
             && program.contains('/')
@@ -309,16 +300,16 @@ impl Resolver<'_> {
             folder,
             env: self.variables(fields, "env"),
             user,
-            no_new_privileges: fields.read(&NO_NEW_PRIVILEGES),
-            limits: limits(fields),
-            start_timeout: fields.read(&START_TIMEOUT),
-            stop_timeout: fields.read(&STOP_TIMEOUT),
+            no_new_privileges: keys.no_new_privileges,
+            limits: LimitKeys::read(&fields.object_or_empty("limits", LimitKeys::SHAPE)),
+            start_timeout: keys.start_timeout,
+            stop_timeout: keys.stop_timeout,
         };
         self.warn_of_privileges(&program, fields);
         if program.binds_itself()
             && let Some(node) = fields.get("command")
         {
-            let why = match (protocol, &program.user) {
+            let why = match (keys.protocol, &program.user) {
                 (AgentProtocol::Cgi, _) => Some("CGI programs have no socket"),
                 (_, Some(user)) if !self.is_self(user) => {
                     Some("another user cannot create a socket in weir's folder")
@@ -412,14 +403,9 @@ impl Resolver<'_> {
     }
 
     fn agent_counts(&mut self, fields: &Fields<'_>, source: Option<&AgentSource>) -> AgentCounts {
-        let agents = fields.object_or_empty("agents", &AGENTS);
-        let (min, max) = (agents.read(&AGENTS_MIN), agents.read(&AGENTS_MAX));
-        let counts = AgentCounts {
-            min,
-            initial: agents.number("initial", min),
-            max,
-            starting: agents.read(&AGENTS_STARTING),
-        };
+        let agents = fields.object_or_empty("agents", AgentKeys::SHAPE);
+        let AgentKeys { min, initial, max, starting } = AgentKeys::read(&agents);
+        let counts = AgentCounts { min, initial: initial.unwrap_or(min), max, starting };
         for (key, value) in [("min", counts.min), ("initial", counts.initial)] {
             let Some(node) = agents.get(key) else { continue };
             if value > max {
@@ -502,35 +488,10 @@ impl Resolver<'_> {
         let script = match fields.get("script") {
             Some(node) => {
                 let pool = self.draft.table("pools").into_iter().nth(pool.0)?;
-                Some(self.script_file(node, &Fields::new(&pool.value, &POOL))?)
+                Some(self.script_file(node, &Fields::new(&pool.value, PoolKeys::SHAPE))?)
             }
             None => None,
         };
         Some(PoolHandler { pool, script, timeout: fields.duration("timeout") })
-    }
-}
-
-fn recycle(fields: &Fields<'_>, connects: bool) -> Recycle {
-    let idle = connects.then_some(IDLE);
-    let Some(fields) = fields.object("recycle", &RECYCLE) else {
-        return Recycle { idle, ..Recycle::default() };
-    };
-    Recycle {
-        requests: fields.integer("requests"),
-        memory: fields.size("memory"),
-        age: fields.duration("age"),
-        idle: fields.duration("idle").or(idle),
-    }
-}
-
-fn limits(fields: &Fields<'_>) -> ProgramLimits {
-    let Some(fields) = fields.object("limits", &POOL_LIMITS) else {
-        return ProgramLimits::default();
-    };
-    ProgramLimits {
-        memory: fields.size("memory"),
-        files: fields.integer("files"),
-        processes: fields.integer("processes"),
-        cpu: fields.duration("cpu"),
     }
 }

@@ -1,25 +1,40 @@
 //! Static responses.
 
 use super::xml::{FROM, XML_KEY, formats_key};
-use super::{Fields, Resolver, headers};
+use super::{Fields, Resolver};
 use crate::config::{Reply, ReplyBody, Representation, Structure};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, integer};
-use weir_document::shape::{Group, Key, Kind, Names, Shape, format};
+use weir_document::settings;
+use weir_document::shape::{Group, Kind, format};
 use weir_expr::Format;
 
-const STATUS: Defaulted<u16> =
-    integer("status", (200, 599), "Status code of the response.").default("200");
-const AS: Defaulted<Vec<String>> =
-    formats_key("Formats of `value` and `map` in order of preference.");
-const INDENT: Defaulted<usize> =
-    integer("indent", (0, 16), "Spaces per level of indentation; 0 for compact output.")
-        .default("0");
-
-/// `reply`.
-pub(super) static REPLY: Shape = Shape {
+settings! {
+    /// Static response, with at most one of `json`, `value`, `map`, `text` and `bytes`; without any
+    /// of them the body is empty.
+    pub(super) struct ReplyKeys is "a reply" {
+        /// Status code of the response.
+        status: u16 = integer(200, 599).default("200"),
+        /// Headers of the response.
+        headers: Vec<(String, String)> = headers(),
+        /// Value that is always sent as JSON.
+        json = by_hand(Kind::Json),
+        /// Value in one of the formats of `as`, negotiated by the Accept header.
+        value = by_hand(Kind::Json),
+        /// Value mapped from the request, in one of the formats of `as`: a JSON structure whose
+        /// leaves are RFC 9535 paths into the body, `{literal: …}` or `{cel: …}`.
+        map = by_hand(Kind::Json),
+        /// Text of the body.
+        text = by_hand(Kind::Text),
+        /// Body in Base64.
+        bytes = by_hand(Kind::Format(format::BASE64)),
+        formats = same(formats_key("Formats of `value` and `map` in order of preference.")),
+        /// Spaces per level of indentation; 0 for compact output.
+        indent: usize = integer(0, 16).default("0"),
+        from = same(FROM),
+        xml = same(XML_KEY),
+    },
     short: Some("text"),
     groups: &[Group { keys: &["json", "value", "map", "text", "bytes"], required: false }],
     misspellings: &[
@@ -27,36 +42,7 @@ pub(super) static REPLY: Shape = Shape {
         ("content_type", "write `headers: {content-type: …}`"),
         ("code", "write `status`"),
     ],
-    ..Shape::new(
-        "a reply",
-        "Static response, with at most one of `json`, `value`, `map`, `text` and `bytes`; without any of them the body is empty.",
-        &[
-            STATUS.key,
-            Key::new(
-                "headers",
-                Kind::Table(Names::Header, &Kind::Scalar),
-                "Headers of the response.",
-            ),
-            Key::new("json", Kind::Json, "Value that is always sent as JSON."),
-            Key::new(
-                "value",
-                Kind::Json,
-                "Value in one of the formats of `as`, negotiated by the Accept header.",
-            ),
-            Key::new(
-                "map",
-                Kind::Json,
-                "Value mapped from the request, in one of the formats of `as`: a JSON structure whose leaves are RFC 9535 paths into the body, `{literal: …}` or `{cel: …}`.",
-            ),
-            Key::new("text", Kind::Text, "Text of the body."),
-            Key::new("bytes", Kind::Format(format::BASE64), "Body in Base64."),
-            AS.key,
-            INDENT.key,
-            FROM.key,
-            XML_KEY,
-        ],
-    )
-};
+}
 
 /// Statuses without a body (RFC 9110 section 15).
 const BODYLESS: [u64; 3] = [204, 205, 304];
@@ -67,11 +53,10 @@ pub(super) const ROOT: &str = "response";
 
 impl Resolver<'_> {
     pub(super) fn reply(&mut self, fields: &Fields<'_>) -> Option<Reply> {
-        let mut headers = headers::pairs(fields.members("headers"));
+        let ReplyKeys { status, mut headers, indent } = ReplyKeys::read(fields);
         let own_type = headers.iter().position(|(name, _)| name == "content-type");
         let own_type = own_type.map(|i| headers.remove(i).1);
-        let body = self.reply_body(fields, own_type.clone())?;
-        let status = fields.read(&STATUS);
+        let body = self.reply_body(fields, indent, own_type.clone())?;
         if BODYLESS.contains(&u64::from(status)) && !matches!(body, ReplyBody::Empty) {
             let at = fields.get("status").map_or(fields.node().at, |n| n.at);
             self.report.error(
@@ -91,8 +76,12 @@ impl Resolver<'_> {
         Some(Reply { status, headers, body })
     }
 
-    fn reply_body(&mut self, fields: &Fields<'_>, own_type: Option<String>) -> Option<ReplyBody> {
-        let indent = fields.read(&INDENT);
+    fn reply_body(
+        &mut self,
+        fields: &Fields<'_>,
+        indent: usize,
+        own_type: Option<String>,
+    ) -> Option<ReplyBody> {
         let negotiated = fields.raw("value").is_some() || fields.raw("map").is_some();
         for key in ["as", "xml"] {
             if let (Some(node), false) = (fields.get(key), negotiated) {

@@ -1,53 +1,26 @@
 //! Resubmission (replay) of transactions.
 
-use super::headers::EDITS;
 use super::route::ROUTE;
-use super::{Fields, Resolver, headers};
-use crate::config::Resubmit;
+use super::{Fields, Resolver};
+use crate::config::{HeaderEdits, Resubmit};
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, boolean};
-use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::shape::settings::Settings as _;
+use weir_document::shape::{Key, Kind};
 
 /// `resubmit` of an API or a route.
 pub(super) const RESUBMIT_KEY: Key = Key::new(
     "resubmit",
-    Kind::Object(&RESUBMIT),
+    Kind::Object(Resubmit::SHAPE),
     "Resubmission (replay) of recorded transactions; a route inherits the values that it does not set from its API.",
 );
 
-const IDEMPOTENCY_KEY: Defaulted<bool> = boolean("idempotency_key", "Send `Idempotency-Key` to the upstream: the same value in every attempt at a request, unless the request has the header itself.").default("false");
-const BILLED: Defaulted<bool> =
-    boolean("billed", "Bill resubmitted calls like other calls.").default("false");
-
-/// `resubmit`.
-pub(super) static RESUBMIT: Shape = Shape {
-    misspellings: &[
-        ("target", "write `targets`"),
-        ("auth", "write `headers: {set: {authorization: \"file:…\"}}`"),
-        ("credentials", "write `headers: {set: {authorization: \"file:…\"}}`"),
-    ],
-    ..Shape::new(
-        "the resubmission",
-        "Resubmission (replay) of recorded transactions.",
-        &[
-            Key::new("targets", Kind::OneOrMany(&Kind::Format(format::NAME)), "Other routes of the same API, by their `op`, to which a transaction may be resubmitted.").absent("its own route only"),
-            Key::new("headers", Kind::Object(&EDITS), "Header edits, applied last: for example credentials for the upstream, as recorded ones are never replayed."),
-            IDEMPOTENCY_KEY.key,
-            BILLED.key,
-        ],
-    )
-};
-
 /// The values of `resubmit`, on top of the inherited ones.
 pub(super) fn resubmit(fields: &Fields<'_>, outer: &Resubmit) -> Resubmit {
-    let Some(own) = fields.object("resubmit", &RESUBMIT) else { return outer.clone() };
-    Resubmit {
-        targets: own.get("targets").map_or_else(|| outer.targets.clone(), |_| own.texts("targets")),
-        headers: headers::merge(&outer.headers, headers::edits(Some(own))),
-        idempotency_key: own.written(&IDEMPOTENCY_KEY).unwrap_or(outer.idempotency_key),
-        billed: own.written(&BILLED).unwrap_or(outer.billed),
-    }
+    let Some(own) = fields.object("resubmit", Resubmit::SHAPE) else { return outer.clone() };
+    let edits = HeaderEdits::read(&own.object_or_empty("headers", HeaderEdits::SHAPE));
+    let headers = outer.headers.then(edits);
+    Resubmit { headers, ..Resubmit::read_over(outer.clone(), &own) }
 }
 
 impl Resolver<'_> {
@@ -56,7 +29,7 @@ impl Resolver<'_> {
         let operations: Vec<&str> = routes.iter().filter_map(|r| r.get("op")?.text()).collect();
         let of_route = |route| Fields::new(route, &ROUTE);
         for fields in std::iter::once(*api).chain(routes.iter().map(of_route)) {
-            let Some(own) = fields.object("resubmit", &RESUBMIT) else { continue };
+            let Some(own) = fields.object("resubmit", Resubmit::SHAPE) else { continue };
             for node in own.many("targets") {
                 let Some(name) = node.text().filter(|name| !operations.contains(name)) else {
                     continue;

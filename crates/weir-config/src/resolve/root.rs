@@ -2,29 +2,56 @@
 
 use super::api::API;
 use super::auth::AUTH;
-use super::listener::{ADMIN, LISTENER};
-use super::monitor::MONITOR;
 use super::plan::{CONSUMER, PLAN};
-use super::pool::POOL;
-use super::script::SCRIPTS;
-use super::server::{DRAIN, LIMITS, LOG};
-use super::telemetry::TELEMETRY;
-use super::tracker::{JOURNAL, TRACKER};
-use super::upstream::UPSTREAM;
-use weir_document::shape::typed::{Defaulted, text};
-use weir_document::shape::{Key, Kind, Names, Shape, format};
+use super::pool::PoolKeys;
+use crate::config::listener::LISTEN;
+use crate::config::monitor::MonitorKeys;
+use crate::config::tracker::TrackerKeys;
+use crate::config::{
+    AccessLog, Admin, Drain, JournalSettings, Limits, Scripts, Telemetry, Upstream,
+};
+use weir_document::settings;
+use weir_document::shape::{Key, Kind, Names};
 
-pub(super) const DATA: Defaulted<String> =
-    text("data", Kind::Text, "Data folder, relative to this file.").default("data");
-
-const LISTENERS: Kind =
-    Kind::OneOrMany(&Kind::Either(&[Kind::Format(format::ADDRESS), Kind::Object(&LISTENER)]));
-pub(super) const LISTEN: Key =
-    Key::new("listen", LISTENERS, "Sockets that accept client connections.")
-        .default("127.0.0.1:8080");
-
-/// The main file.
-pub(crate) static ROOT: Shape = Shape {
+settings! {
+    /// The main file, or `weir.yaml` in a folder.
+    pub(crate) static ROOT is "the configuration" {
+        /// Version of the configuration format.
+        version = by_hand(Kind::Integer(1, 1)).default("1"),
+        /// Files or patterns (`*`, `?`, `**`) to include, relative to this file. Included files may
+        /// contain `apis`, `upstreams`, `pools`, `auth`, `plans` and `consumers`, and include
+        /// further files.
+        include = by_hand(INCLUDE),
+        listen = same(LISTEN),
+        /// The admin listener: health, readiness, metrics.
+        admin = by_hand(Kind::Object(Admin::SHAPE)),
+        /// Data folder, relative to this file.
+        data = by_hand(Kind::Text).default("data"),
+        /// Number of worker threads, which handle requests.
+        workers = by_hand(Kind::Integer(1, 1024)).absent("one per CPU core"),
+        /// Limits on the requests of clients: sizes, times and numbers.
+        limits = by_hand(Kind::Object(Limits::SHAPE)),
+        /// Graceful shutdown.
+        drain = by_hand(Kind::Object(Drain::SHAPE)),
+        /// Access log.
+        log = by_hand(Kind::Object(AccessLog::SHAPE)),
+        /// Append-only log of all transactions.
+        journal = by_hand(Kind::Object(JournalSettings::SHAPE)),
+        /// Searchable record of all transactions.
+        tracker = by_hand(Kind::Object(TrackerKeys::SHAPE)),
+        /// Metering of calls, for usage, limits and billing.
+        monitor = by_hand(Kind::Object(MonitorKeys::SHAPE)),
+        /// Export of traces and metrics by OpenTelemetry (OTLP).
+        telemetry = by_hand(Kind::Object(Telemetry::SHAPE)),
+        /// Settings of all script engines.
+        scripts = by_hand(Kind::Object(Scripts::SHAPE)),
+        upstreams = same(UPSTREAMS),
+        pools = same(POOLS),
+        auth = same(AUTHS),
+        plans = same(PLANS),
+        consumers = same(CONSUMERS),
+        apis = same(APIS),
+    },
     misspellings: &[
         ("port", "write `listen: [{addr: \"0.0.0.0:8080\"}]`"),
         ("routes", "routes belong to an API: `apis: {NAME: {base: /, routes: […]}}`"),
@@ -34,89 +61,30 @@ pub(crate) static ROOT: Shape = Shape {
         ("otlp", "write `telemetry`"),
         ("opentelemetry", "write `telemetry`"),
     ],
-    ..Shape::new(
-        "the configuration",
-        "The main file, or `weir.yaml` in a folder.",
-        &[
-            Key::new("version", Kind::Integer(1, 1), "Version of the configuration format.")
-                .default("1"),
-            Key::new(
-                "include",
-                INCLUDE,
-                "Files or patterns (`*`, `?`, `**`) to include, relative to this file. Included files may contain `apis`, `upstreams`, `pools`, `auth`, `plans` and `consumers`, and include further files.",
-            ),
-            LISTEN,
-            Key::new(
-                "admin",
-                Kind::Object(&ADMIN),
-                "The admin listener: health, readiness, metrics.",
-            ),
-            DATA.key,
-            Key::new(
-                "workers",
-                Kind::Integer(1, 1024),
-                "Number of worker threads, which handle requests.",
-            )
-            .absent("one per CPU core"),
-            Key::new(
-                "limits",
-                Kind::Object(&LIMITS),
-                "Limits on the requests of clients: sizes, times and numbers.",
-            ),
-            Key::new("drain", Kind::Object(&DRAIN), "Graceful shutdown."),
-            Key::new("log", Kind::Object(&LOG), "Access log."),
-            Key::new("journal", Kind::Object(&JOURNAL), "Append-only log of all transactions."),
-            Key::new("tracker", Kind::Object(&TRACKER), "Searchable record of all transactions."),
-            Key::new(
-                "monitor",
-                Kind::Object(&MONITOR),
-                "Metering of calls, for usage, limits and billing.",
-            ),
-            Key::new(
-                "telemetry",
-                Kind::Object(&TELEMETRY),
-                "Export of traces and metrics by OpenTelemetry (OTLP).",
-            ),
-            Key::new("scripts", Kind::Object(&SCRIPTS), "Settings of all script engines."),
-            UPSTREAMS,
-            POOLS,
-            AUTHS,
-            PLANS,
-            CONSUMERS,
-            APIS,
-        ],
-    )
-};
+}
 
-/// A file named by `include:`.
-pub(crate) static INCLUDED: Shape = Shape {
+settings! {
+    /// A file included by `include:`.
+    pub(crate) static INCLUDED is "an included file" {
+        /// Version of the configuration format.
+        version = by_hand(Kind::Integer(1, 1)).default("1"),
+        /// Further files or patterns to include, relative to this file.
+        include = by_hand(INCLUDE),
+        upstreams = same(UPSTREAMS),
+        pools = same(POOLS),
+        auth = same(AUTHS),
+        plans = same(PLANS),
+        consumers = same(CONSUMERS),
+        apis = same(APIS),
+    },
     main: Some(&ROOT),
-    ..Shape::new(
-        "an included file",
-        "A file included by `include:`.",
-        &[
-            Key::new("version", Kind::Integer(1, 1), "Version of the configuration format.")
-                .default("1"),
-            Key::new(
-                "include",
-                INCLUDE,
-                "Further files or patterns to include, relative to this file.",
-            ),
-            UPSTREAMS,
-            POOLS,
-            AUTHS,
-            PLANS,
-            CONSUMERS,
-            APIS,
-        ],
-    )
-};
+}
 
 const INCLUDE: Kind = Kind::OneOrMany(&Kind::Text);
 
-const UPSTREAM_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&UPSTREAM));
+const UPSTREAM_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(Upstream::SHAPE));
 
-const POOL_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&POOL));
+const POOL_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(PoolKeys::SHAPE));
 
 const AUTH_TABLE: Kind = Kind::Table(Names::Name, &Kind::Object(&AUTH));
 

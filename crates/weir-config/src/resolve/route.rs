@@ -10,21 +10,20 @@ use super::files::FILES_KEY;
 use super::normalization::{NORMALIZATION_KEY, normalization};
 use super::openapi::{Bound, Described, MOCK_KEY, NoOperation, VALIDATE_KEY, again};
 use super::pool::POOL_HANDLER;
-use super::proxy::PROXY;
-use super::reply::REPLY;
+use super::reply::ReplyKeys;
 use super::resubmit::{RESUBMIT_KEY, resubmit};
-use super::script::SCRIPT;
-use super::tracker::capture;
-use super::{Fields, Resolver, headers, reply};
-use crate::config::{CountRule, Handler, Location, PathPattern, Route, Segment};
+use super::script::ScriptKeys;
+use super::{Fields, Resolver, reply};
+use crate::config::tracker::capture;
+use crate::config::{CountRule, Handler, HeaderEdits, Location, Proxy, Route};
 use crate::formats;
-use crate::path_pattern;
+use crate::path_pattern::{self, PathPattern, Segment};
 use std::collections::HashMap;
 use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Typed, time_limit};
-use weir_document::shape::{Group, Key, Kind, Shape, format};
+use weir_document::settings;
+use weir_document::shape::{Group, Kind, format};
 use weir_document::source_map::Span;
 
 const METHOD: Kind = Kind::Format(formats::PATH);
@@ -33,8 +32,58 @@ const METHOD: Kind = Kind::Format(formats::PATH);
 pub(super) const METHODS: &[&str] =
     &["get", "head", "post", "put", "patch", "delete", "options", "path"];
 
-/// An item of `routes`.
-pub(super) static ROUTE: Shape = Shape {
+settings! {
+    /// Methods and a path, bound to one handler.
+    pub(super) static ROUTE is "a route" {
+        /// Path for GET and HEAD.
+        get = by_hand(METHOD),
+        /// Path for HEAD.
+        head = by_hand(METHOD),
+        /// Path for POST.
+        post = by_hand(METHOD),
+        /// Path for PUT.
+        put = by_hand(METHOD),
+        /// Path for PATCH.
+        patch = by_hand(METHOD),
+        /// Path for DELETE.
+        delete = by_hand(METHOD),
+        /// Path for OPTIONS.
+        options = by_hand(METHOD),
+        /// Path below the base: `/x/{id}`; a final `/*` matches the rest of the path.
+        path = by_hand(METHOD),
+        /// Methods for `path`.
+        methods = by_hand(Kind::OneOrMany(&Kind::Format(format::METHOD))).absent("every method"),
+        /// Name of the operation in metrics and logs. In an API with `openapi`: an `operationId`,
+        /// which defines method and path.
+        op = by_hand(Kind::Format(format::OPERATION)).absent("METHODS path"),
+        validate = same(VALIDATE_KEY),
+        auth = same(AUTH_KEY),
+        path_normalization = same(NORMALIZATION_KEY),
+        clients = same(CLIENTS_KEY),
+        limit = same(LIMIT_KEYS),
+        /// Limits of the route, in place of the API's.
+        limits = by_hand(Kind::Object(RouteLimits::SHAPE)),
+        compress = same(COMPRESS_KEY),
+        cache = same(CACHE_KEY),
+        capture = same(capture("that of the API")),
+        resubmit = same(RESUBMIT_KEY),
+        /// Transformations of the request before the handler.
+        request = by_hand(Kind::Object(&REQUEST)),
+        /// Transformations of the response after the handler.
+        response = by_hand(Kind::Object(&RESPONSE)),
+        /// Static response.
+        reply = by_hand(Kind::Object(ReplyKeys::SHAPE)),
+        /// Reverse proxy: requests are forwarded to an upstream. A name is short for `{upstream:
+        /// NAME, path: keep, host: upstream}`.
+        proxy = by_hand(Kind::Either(&[Kind::Format(format::NAME), Kind::Object(Proxy::SHAPE)])),
+        calls = same(CALLS_KEY),
+        /// Process pool: requests are handled by an agent. A name is short for `{name: NAME}`.
+        pool = by_hand(Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&POOL_HANDLER)])),
+        files = same(FILES_KEY),
+        /// Script: requests are handled by a JavaScript module. A path is short for `{file: PATH}`.
+        script = by_hand(Kind::Either(&[Kind::Text, Kind::Object(ScriptKeys::SHAPE)])),
+        mock = same(MOCK_KEY),
+    },
     later: &["tracker"],
     misspellings: &[
         ("method", "write `get: /path`, or `path: /path` with `methods: [get]`"),
@@ -50,58 +99,21 @@ pub(super) static ROUTE: Shape = Shape {
         Group { keys: METHODS, required: false },
         Group { keys: &["reply", "proxy", "calls", "files", "script", "pool", "mock"], required: true },
     ],
-    ..Shape::new(
-        "a route",
-        "Methods and a path, bound to one handler.",
-        &[
-            Key::new("get", METHOD, "Path for GET and HEAD."),
-            Key::new("head", METHOD, "Path for HEAD."),
-            Key::new("post", METHOD, "Path for POST."),
-            Key::new("put", METHOD, "Path for PUT."),
-            Key::new("patch", METHOD, "Path for PATCH."),
-            Key::new("delete", METHOD, "Path for DELETE."),
-            Key::new("options", METHOD, "Path for OPTIONS."),
-            Key::new("path", METHOD, "Path below the base: `/x/{id}`; a final `/*` matches the rest of the path."),
-            Key::new("methods", Kind::OneOrMany(&Kind::Format(format::METHOD)), "Methods for `path`.").absent("every method"),
-            Key::new("op", Kind::Format(format::OPERATION), "Name of the operation in metrics and logs. In an API with `openapi`: an `operationId`, which defines method and path.").absent("METHODS path"),
-            VALIDATE_KEY,
-            AUTH_KEY,
-            NORMALIZATION_KEY,
-            CLIENTS_KEY,
-            LIMIT_KEYS,
-            Key::new("limits", Kind::Object(&ROUTE_LIMITS), "Limits of the route, in place of the API's."),
-            COMPRESS_KEY,
-            CACHE_KEY,
-            capture("that of the API"),
-            RESUBMIT_KEY,
-            Key::new("request", Kind::Object(&REQUEST), "Transformations of the request before the handler."),
-            Key::new("response", Kind::Object(&RESPONSE), "Transformations of the response after the handler."),
-            Key::new("reply", Kind::Object(&REPLY), "Static response."),
-            Key::new("proxy", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&PROXY)]), "Reverse proxy: requests are forwarded to an upstream. A name is short for `{upstream: NAME, path: keep, host: upstream}`."),
-            CALLS_KEY,
-            Key::new("pool", Kind::Either(&[Kind::Format(format::NAME), Kind::Object(&POOL_HANDLER)]), "Process pool: requests are handled by an agent. A name is short for `{name: NAME}`."),
-            FILES_KEY,
-            Key::new("script", Kind::Either(&[Kind::Text, Kind::Object(&SCRIPT)]), "Script: requests are handled by a JavaScript module. A path is short for `{file: PATH}`."),
-            MOCK_KEY,
-        ],
-    )
-};
+}
 
-pub(super) const REQUEST_TIME: Typed<Option<Duration>> = time_limit(
-    "request",
-    "Time from the end of the request head to the last byte of the response; `none` for event streams.",
-);
-
-/// `limits` of an API or a route.
-pub(super) static ROUTE_LIMITS: Shape = Shape::new(
-    "the limits of an API or a route",
-    "Limits on requests and responses.",
-    &[
-        Key::new("body", Kind::Format(format::SIZE), "Maximum size of a request body."),
-        Key::new("answer", Kind::Format(format::SIZE), "Maximum size of a response body, before maps and compression. If `Content-Length` is larger, the response is a 502; if the body turns out larger, the response is aborted.").absent("any"),
-        REQUEST_TIME.key,
-    ],
-);
+settings! {
+    /// Limits on requests and responses.
+    pub(super) struct RouteLimits is "the limits of an API or a route" {
+        /// Maximum size of a request body.
+        pub(super) body: Option<u64> = size(),
+        /// Maximum size of a response body, before maps and compression. If `Content-Length` is
+        /// larger, the response is a 502; if the body turns out larger, the response is aborted.
+        pub(super) answer: Option<u64> = size().absent("any"),
+        /// Time from the end of the request head to the last byte of the response; `none` for event
+        /// streams.
+        pub(super) request: Option<Option<Duration>> = time_limit(),
+    }
+}
 
 /// Keys for both method and path.
 const SHORT: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
@@ -228,7 +240,7 @@ impl<'a> Resolver<'a> {
         inherited: &Inherited<'_>,
         mut bound: Option<Bound<'_, 'a>>,
     ) -> Option<Route> {
-        let own = fields.object("limits", &ROUTE_LIMITS);
+        let own = RouteLimits::read(&fields.object_or_empty("limits", RouteLimits::SHAPE));
         let (request, response) =
             (fields.object("request", &REQUEST), fields.object("response", &RESPONSE));
         let access = match (self.access(fields), &mut bound) {
@@ -237,7 +249,7 @@ impl<'a> Resolver<'a> {
             }
             (written, _) => written,
         };
-        let body_limit = own.and_then(|l| l.size("body")).unwrap_or(inherited.body_limit);
+        let body_limit = own.body.unwrap_or(inherited.body_limit);
         let validation = match inherited.lost {
             true => None,
             false => self.validation(fields, body_limit, again(&mut bound)),
@@ -265,15 +277,15 @@ impl<'a> Resolver<'a> {
             clients,
             rate_limits,
             body_limit,
-            response_limit: own.and_then(|l| l.size("answer")).or(inherited.response_limit),
-            timeout: own.and_then(|l| l.optional(&REQUEST_TIME)).unwrap_or(inherited.request_time),
-            request_headers: headers::merge(&inherited.request_headers, headers::edits(request)),
+            response_limit: own.answer.or(inherited.response_limit),
+            timeout: own.request.unwrap_or(inherited.request_time),
+            request_headers: inherited.request_headers.then(edits(request)),
             validation,
             request_map,
             cache: cache(fields).unwrap_or_else(|| inherited.cache.clone()),
             handler: handler?,
             response_map,
-            response_headers: headers::merge(&inherited.response_headers, headers::edits(response)),
+            response_headers: inherited.response_headers.then(edits(response)),
             compress: compression(fields).unwrap_or(inherited.compress),
             capture: self.capture(fields).unwrap_or(inherited.capture),
             count: CountRule::default(),
@@ -290,7 +302,7 @@ impl<'a> Resolver<'a> {
         inherited: &Inherited<'_>,
     ) -> Option<Handler> {
         if let Some(node) = fields.get("reply") {
-            let reply = Fields::new(node, &REPLY);
+            let reply = Fields::new(node, ReplyKeys::SHAPE);
             return node.members().and_then(|_| self.reply(&reply)).map(Handler::Reply);
         }
         if let Some(node) = fields.get("files") {
@@ -308,6 +320,12 @@ impl<'a> Resolver<'a> {
         let node = fields.get("proxy")?;
         self.proxy(node, pattern, inherited.first_byte).map(Handler::Proxy)
     }
+}
+
+/// The `headers` of a transformation.
+fn edits(fields: Option<Fields<'_>>) -> HeaderEdits {
+    let edits = fields.and_then(|fields| fields.object("headers", HeaderEdits::SHAPE));
+    edits.map(|edits| HeaderEdits::read(&edits)).unwrap_or_default()
 }
 
 /// Whether a route gets its path from an operation.

@@ -8,44 +8,40 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_document::draft::{self, Node};
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, Typed, integer, positive, size};
-use weir_document::shape::{Key, Kind, Shape, format};
+use weir_document::settings;
+use weir_document::shape::{Kind, format};
 use weir_model::UpstreamId;
 use weir_module::{Program, Settings};
 
-const AS: Defaulted<Vec<String>> =
-    formats_key("Formats of returned values in order of preference.");
-const INDENT: Defaulted<u8> = integer(
-    "indent",
-    (0, 10),
-    "Spaces per level of indentation, as in `JSON.stringify`; 0 for compact output.",
-)
-.default("0");
-const CPU: Defaulted<Duration> = positive("cpu", "Maximum uninterrupted CPU time of a call, up to 1s. Other requests of the same worker can be delayed by this time.").default("20ms");
-const ISOLATION: Defaulted<bool> = Typed::new(
-    Key::new(
-        "isolation",
-        Kind::Enum(&["worker", "thread"]),
-        "Thread of the script: that of the worker, or with `thread` a thread of its own, which does not delay the worker.",
-    ),
-    |node| Some(node.text()? == "thread"),
-)
-.default("worker");
-const STATE: Defaulted<bool> = Typed::new(Key::new("state", Kind::Enum(&["call", "shared"]), "Lifetime of the module state (values at the top level): one call, or that of the engine. Each worker has its own engine."), |node| Some(node.text()? == "shared")).default("call");
-
-const CONFIG: Defaulted<String> = Typed::new(
-    Key::new(
-        "config",
-        Kind::Json,
-        "Value of `request.config`, frozen. Views of the configuration do not show the value.",
-    )
-    .redacted(),
-    |node| node.to_json().ok(),
-)
-.default("null");
-
-/// `script` of a route as a mapping.
-pub(super) static SCRIPT: Shape = Shape {
+settings! {
+    /// JavaScript handler: requests are handled by a JavaScript module.
+    pub(super) struct ScriptKeys is "a script" {
+        /// Path of the module, relative to this file.
+        file = by_hand(Kind::Text).required(),
+        /// Upstreams that `fetch` of the script may call, as `http://NAME/path`.
+        fetch = by_hand(Kind::OneOrMany(&Kind::Format(format::NAME))).absent("none"),
+        /// Value of `request.config`, frozen. Views of the configuration do not show the value.
+        config = by_hand(Kind::Json).redacted().default("null"),
+        formats = same(formats_key("Formats of returned values in order of preference.")),
+        /// Spaces per level of indentation, as in `JSON.stringify`; 0 for compact output.
+        indent: u8 = integer(0, 10).default("0"),
+        /// Format of XML output.
+        xml = by_hand(Kind::Object(&XML_WRITTEN)),
+        /// Maximum uninterrupted CPU time of a call, up to 1s. Other requests of the same worker
+        /// can be delayed by this time.
+        cpu: Duration = positive().default("20ms"),
+        /// Thread of the script: that of the worker, or with `thread` a thread of its own, which
+        /// does not delay the worker.
+        isolated: bool =
+            value(Kind::Enum(&["worker", "thread"]), |node| Some(node.text()? == "thread"))
+                .name("isolation")
+                .default("worker"),
+        /// Lifetime of the module state (values at the top level): one call, or that of the engine.
+        /// Each worker has its own engine.
+        shared: bool = value(Kind::Enum(&["call", "shared"]), |node| Some(node.text()? == "shared"))
+            .name("state")
+            .default("call"),
+    },
     short: Some("file"),
     misspellings: &[
         ("path", "write `file`"),
@@ -56,33 +52,7 @@ pub(super) static SCRIPT: Shape = Shape {
             "memory is a limit of the engine: write `scripts: {memory: …}` in the main file",
         ),
     ],
-    ..Shape::new(
-        "a script",
-        "JavaScript handler: requests are handled by a JavaScript module.",
-        &[
-            Key::new("file", Kind::Text, "Path of the module, relative to this file.").required(),
-            Key::new(
-                "fetch",
-                Kind::OneOrMany(&Kind::Format(format::NAME)),
-                "Upstreams that `fetch` of the script may call, as `http://NAME/path`.",
-            )
-            .absent("none"),
-            CONFIG.key,
-            AS.key,
-            INDENT.key,
-            Key::new("xml", Kind::Object(&XML_WRITTEN), "Format of XML output."),
-            CPU.key,
-            ISOLATION.key,
-            STATE.key,
-        ],
-    )
-};
-
-const ENGINE_MEMORY: Defaulted<usize> = size("memory", "Memory limit of an engine, from 4MiB to 1GiB. Each worker has an engine, and so has each script with its own thread.").default("32MiB");
-
-/// `scripts`.
-pub(super) static SCRIPTS: Shape =
-    Shape::new("the script settings", "Settings of all script engines.", &[ENGINE_MEMORY.key]);
+}
 
 /// Maximum uninterrupted CPU time of a call.
 const MAX_CPU: Duration = Duration::from_secs(1);
@@ -91,20 +61,21 @@ const ENGINE_SIZES: std::ops::RangeInclusive<usize> = 4 << 20..=1 << 30;
 
 impl Resolver<'_> {
     pub(super) fn scripts(&mut self, root: &Fields<'_>) -> Scripts {
-        let fields = root.object_or_empty("scripts", &SCRIPTS);
-        let memory = fields.read(&ENGINE_MEMORY);
-        if let Some(node) = fields.get("memory").filter(|_| !ENGINE_SIZES.contains(&memory)) {
+        let fields = root.object_or_empty("scripts", Scripts::SHAPE);
+        let scripts = Scripts::read(&fields);
+        let is_out = !ENGINE_SIZES.contains(&scripts.memory);
+        if let Some(node) = fields.get("memory").filter(|_| is_out) {
             let message = "`memory` must be from 4MiB to 1GiB";
             self.report.error(codes::BAD_VALUE, node.at, message);
         }
-        Scripts { memory }
+        scripts
     }
 
     pub(super) fn script(&mut self, node: &Node) -> Option<Script> {
         let (file, fields) = if node.text().is_some() {
-            (node, Fields::empty(&SCRIPT))
+            (node, Fields::empty(ScriptKeys::SHAPE))
         } else {
-            let fields = Fields::new(node, &SCRIPT);
+            let fields = Fields::new(node, ScriptKeys::SHAPE);
             (fields.get("file")?, fields)
         };
         let fetch = fields.many("fetch").iter().map(|node| {
@@ -113,22 +84,21 @@ impl Resolver<'_> {
             Some((name.to_owned(), UpstreamId(upstream)))
         });
         let fetch: Option<Vec<_>> = fetch.collect();
-        let cpu = fields.read(&CPU);
+        let ScriptKeys { indent, cpu, isolated, shared } = ScriptKeys::read(&fields);
         if let (Some(node), true) = (fields.get("cpu"), cpu > MAX_CPU) {
             let message = "the CPU time of a call must be at most 1s";
             self.report
                 .error(codes::BAD_VALUE, node.at, message)
                 .help("move longer work to an upstream");
         }
-        let config = CONFIG.parse(fields.raw("config"));
-        let shared = fields.read(&STATE);
-        let indent = fields.read(&INDENT);
+        let config = fields.raw("config").and_then(|node| node.to_json().ok());
+        let config = config.unwrap_or_else(|| "null".to_owned());
         let program = self.program(file, Settings { shared, config, cpu, indent });
         Some(Script {
             program: program?,
             formats: self.formats(&fields, usize::from(indent), reply::ROOT),
             fetch: fetch?,
-            isolated: fields.read(&ISOLATION),
+            isolated,
         })
     }
 

@@ -1,7 +1,7 @@
 use super::{INCLUDED, ROOT};
 use weir_document::check;
 use weir_document::finding::Diagnostics;
-use weir_document::shape::typed::literal;
+use weir_document::shape::settings::literal;
 use weir_document::shape::{Key, Shape};
 
 /// Calls `visit` for every key of the configuration.

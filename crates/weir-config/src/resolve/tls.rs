@@ -1,33 +1,14 @@
 //! Certificates and keys from PEM.
 
-use super::listener::OPTIONAL;
 use super::{Fields, Resolver};
+use crate::config::tls::UPSTREAM_TLS;
 use crate::config::{Authorities, ClientCertificates, Identity, TlsSource, UpstreamTls};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use std::sync::Arc;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::{Key, Kind, Shape, format};
 use weir_document::source_map::Span;
-
-/// `tls` of an upstream.
-pub(super) static UPSTREAM_TLS: Shape = Shape::new(
-    "the TLS of an upstream",
-    "TLS to `https` targets.",
-    &[
-        Key::new("ca", Kind::Text, "Trusted root certificates in PEM: `file:ca.crt`.")
-            .absent("those of the system"),
-        Key::new("cert", Kind::Text, "Client certificate chain in PEM."),
-        Key::new("key", Kind::Secret, "Private key of the client certificate in PEM."),
-        Key::new(
-            "server_name",
-            Kind::Format(format::HOST),
-            "Name for SNI and for the verification of the certificate.",
-        )
-        .absent("the host of the target"),
-    ],
-);
 
 impl Resolver<'_> {
     /// `cert` and `key`.
@@ -93,7 +74,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        let optional = fields.read(&OPTIONAL);
+        let optional = fields.bool("optional").unwrap_or(false);
         let at = fields.get("crl").unwrap_or(node).at;
         let clients = ClientCertificates { ca, revoked, optional, at };
         self.uncompiled.tls.push(TlsSource::Clients(clients.clone()));

@@ -2,35 +2,8 @@
 
 use super::{Fields, Resolver};
 use crate::config::{Origins, Upgrade};
-use std::time::Duration;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, positive};
-use weir_document::shape::{Key, Kind, Shape, format};
-
-const IDLE: Defaulted<Duration> =
-    positive("idle", "Idle time without a byte in either direction.").default("5m");
-const RELOAD: Defaulted<Duration> = positive("reload", "Time for which a connection continues with its old configuration after a reload. Connections end at random times in the second half of it.").default("10m");
-
-/// `upgrade` of a proxy.
-pub(super) static UPGRADE: Shape = Shape {
-    misspellings: &[
-        ("idle_timeout", "write `idle`"),
-        ("timeout", "write `idle`, or `lifetime` for the entire connection"),
-        ("websocket", "write `protocols: websocket`"),
-    ],
-    ..Shape::new(
-        "a connection upgrade",
-        "Protocol upgrades: after client and upstream agree, bytes are forwarded in both directions, without policies.",
-        &[
-            Key::new("protocols", Kind::OneOrMany(&Kind::Format(format::PROTOCOL)), "Accepted protocols.").required(),
-            Key::new("origins", Kind::OneOrMany(&Kind::Format(format::ORIGIN)), "Origins whose pages may open WebSockets (the `Origin` header of browsers), in addition to the host of the request; `*` for all.").absent("pages of the same host"),
-            IDLE.key,
-            Key::new("lifetime", Kind::Format(format::POSITIVE_DURATION), "Maximum duration of an upgraded connection.").absent("unlimited"),
-            RELOAD.key,
-        ],
-    )
-};
 
 impl Resolver<'_> {
     /// `None` with a finding.
@@ -48,22 +21,19 @@ impl Resolver<'_> {
                 .help("use an upstream without `protocol: http2`");
             return None;
         }
-        let fields = proxy.object_or_empty("upgrade", &UPGRADE);
-        let protocols = match node.text() {
-            Some(one) => vec![one.to_ascii_lowercase()],
-            None => fields.texts("protocols").iter().map(|p| p.to_ascii_lowercase()).collect(),
-        };
-        if protocols.is_empty() {
+        let fields = proxy.object_or_empty("upgrade", Upgrade::SHAPE);
+        let mut upgrade = Upgrade::read(&fields);
+        upgrade.protocols.extend(node.text().map(str::to_ascii_lowercase));
+        if upgrade.protocols.is_empty() {
             return None;
         }
-        let (idle, lifetime) = (fields.read(&IDLE), fields.duration("lifetime"));
-        if let Some(node) = fields.get("idle").filter(|_| lifetime.is_some_and(|all| all < idle)) {
+        let is_shorter = upgrade.lifetime.is_some_and(|all| all < upgrade.idle);
+        if let Some(node) = fields.get("idle").filter(|_| is_shorter) {
             let message = "`idle` has no effect: `lifetime` is shorter";
             self.report.warning(codes::UNUSED, node.at, message);
         }
-        let origins = self.upgrade_origins(node, &fields, &protocols);
-        let reload = fields.read(&RELOAD);
-        Some(Some(Upgrade { protocols, origins, idle, lifetime, reload }))
+        let origins = self.upgrade_origins(node, &fields, &upgrade.protocols);
+        Some(Some(Upgrade { origins, ..upgrade }))
     }
 
     /// Origins that may open WebSockets, in addition to the same host.

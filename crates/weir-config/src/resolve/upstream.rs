@@ -1,136 +1,19 @@
 //! Upstreams.
 
-use super::credential::CREDENTIAL;
-use super::health::HEALTH;
-use super::retries::RETRIES;
-use super::tls::UPSTREAM_TLS;
 use super::{Fields, Resolver};
-use crate::config::{Balance, HashKey, Health, Protocol, Scheme, Target, Upstream, UpstreamTls};
-use crate::formats;
+use crate::config::credential::CREDENTIAL;
+use crate::config::tls::UPSTREAM_TLS;
+use crate::config::upstream::{HASH, WeightedTarget};
+use crate::config::{
+    Balance, HashKey, Health, Protocol, Retries, Scheme, Target, Upstream, UpstreamTls,
+};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::{Fault, codes};
 use weir_document::shape::format::target;
-use weir_document::shape::typed::{Defaulted, choice, integer, positive};
-use weir_document::shape::{Group, Key, Kind, Shape, format};
 use weir_document::source_map::Span;
-use weir_model::{Choice, UpstreamId};
-
-const PROTOCOL: Defaulted<Protocol> = choice("protocol", "Protocol of the targets: HTTP/1.1, or HTTP/2, which gRPC needs. HTTP/2 over `http` is h2c with prior knowledge; over `https` it is negotiated by ALPN.").default("http1");
-const BALANCE: Defaulted<Balance> = choice("balance", "Load balancing method, over the healthy targets by weight: round robin, least connections of two random targets, or rendezvous hashing (`hash`).").default("round-robin");
-const CONNECT_TIMEOUT: Defaulted<Duration> =
-    positive("connect_timeout", "Time to connect, including the TLS handshake.").default("2s");
-const TIMEOUT: Defaulted<Duration> = positive(
-    "timeout",
-    "Time from the last byte of the request to the first byte of the response.",
-)
-.default("30s");
-const IDLE_TIMEOUT: Defaulted<Duration> =
-    positive("idle_timeout", "Time without progress of a body in either direction.").default("60s");
-const RESOLVE: Defaulted<Duration> = positive("resolve", "Interval between DNS lookups of target names; minimum 1s. The last addresses stay in use during a lookup and while lookups fail.").default("30s");
-const CONNECTIONS: Defaulted<usize> = integer(
-    "connections",
-    (1, 1_000_000),
-    "Maximum number of open connections per target, for all workers.",
-)
-.default("1024");
-const KEEP_ALIVE: Defaulted<usize> = integer(
-    "keep_alive",
-    (0, 1_000_000),
-    "Maximum number of idle connections per target, for all workers.",
-)
-.default("256");
-const KEEP_ALIVE_TIME: Defaulted<Duration> =
-    positive("keep_alive_time", "Time for which an idle connection is kept open.").default("50s");
-
-/// A value of `upstreams`.
-pub(super) static UPSTREAM: Shape = Shape {
-    short: Some("targets"),
-    misspellings: &[
-        ("url", "write `targets: [\"http://…\"]`"),
-        ("target", "write `targets: [\"http://…\"]`"),
-        ("grpc", "write `protocol: http2`: gRPC is HTTP/2"),
-        ("http2", "write `protocol: http2`"),
-        ("servers", "write `targets: [\"http://…\"]`"),
-        ("hosts", "write `targets: [\"http://…\"]`"),
-    ],
-    ..Shape::new(
-        "an upstream",
-        "A named set of equivalent targets.",
-        &[
-            Key::new("targets", Kind::List(&Kind::Either(&[Kind::Format(format::TARGET), Kind::Object(&TARGET)])), "Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …, weight: 5}`. `srv+http://_api._tcp.example.com` is a service: its SRV records (RFC 2782) contain the hosts and ports.").required(),
-            PROTOCOL.key,
-            BALANCE.key,
-            Key::new("hash", Kind::Either(&[Kind::Enum(&["address"]), Kind::Object(&HASH)]), "Hash key of `balance: hash` (sticky sessions): requests with the same value go to the same target while the target is in service, also if other targets change. Requests without a value are balanced round robin."),
-            CONNECT_TIMEOUT.key,
-            TIMEOUT.key,
-            IDLE_TIMEOUT.key,
-            RESOLVE.key,
-            Key::new("resolver", Kind::Format(format::ADDRESS), "DNS server for services and their hosts: `127.0.0.1:8600`.").absent("those of the system"),
-            CONNECTIONS.key,
-            KEEP_ALIVE.key,
-            KEEP_ALIVE_TIME.key,
-            Key::new("health", Kind::Object(&HEALTH), "Health checks and ejection of targets."),
-            Key::new("retries", Kind::Object(&RETRIES), "Retries of failed requests, to another target if there is one.").absent("off"),
-            Key::new("tls", Kind::Object(&UPSTREAM_TLS), "TLS to `https` targets."),
-            Key::new("auth", Kind::Object(&CREDENTIAL), "Credential of weir at the upstream; it replaces that of the client."),
-            Key::new("underscores_in_headers", Kind::OneOrMany(&Kind::Format(format::HEADER)), "Request headers to forward although their name has an underscore or a dot; `\"*\"` for all. CGI, WSGI and similar programs cannot distinguish `X_User` (PHP: also `X.User`) from `X-User`, which header edits may remove.").absent("none"),
-        ],
-    )
-};
-
-const TARGET_WEIGHT: Defaulted<u32> =
-    integer("weight", (0, 1_000_000), "Relative weight of the target; 0 takes no requests.")
-        .default("1");
-
-/// An item of `targets`.
-pub(super) static TARGET: Shape = Shape {
-    misspellings: &[
-        ("target", "write `url`"),
-        ("share", "write `weight`, relative to those of the other targets"),
-    ],
-    ..Shape::new(
-        "a weighted target",
-        "A server and its weight.",
-        &[
-            Key::new(
-                "url",
-                Kind::Format(format::TARGET),
-                "`http://host:port` or `https://host:port`.",
-            )
-            .required(),
-            TARGET_WEIGHT.key,
-        ],
-    )
-};
-
-/// `hash` of an upstream.
-pub(super) static HASH: Shape = Shape {
-    groups: &[Group { keys: &["header", "cel"], required: true }],
-    ..Shape::new(
-        "the hash key of an upstream",
-        "Hash key (sticky sessions): exactly one of these.",
-        &[
-            Key::new("header", Kind::Format(format::HEADER), "Value of this request header."),
-            Key::new(
-                "cel",
-                Kind::Format(formats::CEL),
-                "Result of this expression: CEL over `request`, `claims` and `consumer`.",
-            ),
-        ],
-    )
-};
-
-impl Choice for Protocol {
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("http1", Self::Http1), ("http2", Self::Http2)];
-}
-
-impl Choice for Balance {
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("round-robin", Self::RoundRobin), ("least-busy", Self::LeastBusy), ("hash", Self::Hash)];
-}
+use weir_model::UpstreamId;
 
 /// A target as written: a URL, or a URL with a weight.
 pub(super) fn weighted_target(node: &Node) -> Option<Target> {
@@ -138,9 +21,9 @@ pub(super) fn weighted_target(node: &Node) -> Option<Target> {
         return target(url).ok();
     }
     node.members()?;
-    let fields = Fields::new(node, &TARGET);
+    let fields = Fields::new(node, WeightedTarget::SHAPE);
     let target = target(fields.text("url")?).ok()?;
-    Some(Target { weight: fields.read(&TARGET_WEIGHT), ..target })
+    Some(Target { weight: WeightedTarget::read(&fields).weight, ..target })
 }
 
 impl Resolver<'_> {
@@ -185,42 +68,27 @@ impl Resolver<'_> {
         };
         // After the configured upstreams, whether they could be resolved or not.
         let id = UpstreamId(self.upstreams.len() + self.servers.len());
+        let name = format!("{what}:{}", parsed.authority);
         self.servers.push(Upstream {
-            name: format!("{what}:{}", parsed.authority),
-            protocol: Protocol::Http1,
             targets: vec![parsed],
-            balance: Balance::RoundRobin,
-            hash: None,
-            connect_timeout: Duration::from_secs(2),
             timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(2),
-            resolve: Duration::from_secs(30),
-            resolver: None,
             connections: 64,
             keep_alive: 4,
-            keep_alive_time: Duration::from_secs(50),
-            health: Health {
-                failures: 0,
-                errors: None,
-                pause: Duration::ZERO,
-                check: None,
-                max_ejected: 10_000,
-            },
-            retries: None,
+            health: Health { failures: 0, pause: Duration::ZERO, ..Health::default() },
             tls,
-            credential: None,
-            underscores_in_headers: Vec::new(),
+            ..Upstream::read(&Fields::empty(Upstream::SHAPE), name)
         });
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Some((id, path))
     }
 
     pub(super) fn upstream(&mut self, member: &Member) -> Option<Upstream> {
-        let fields = Fields::new(&member.value, &UPSTREAM);
+        let fields = Fields::new(&member.value, Upstream::SHAPE);
         let targets = self.targets(&fields, member.at)?;
-        let protocol = fields.read(&PROTOCOL);
+        let upstream = Upstream::read(&fields, member.key.clone());
         let tls = self.tls(&fields, &targets, member.at)?;
-        if protocol == Protocol::Http2 {
+        if upstream.protocol == Protocol::Http2 {
             self.http2.push(member.key.clone());
         }
         let has_service = targets.iter().any(|target| target.service.is_some());
@@ -228,48 +96,24 @@ impl Resolver<'_> {
             self.services.push(member.key.clone());
         }
         let resolver = self.resolver(&fields, has_service);
-        let health =
-            self.health(&fields, targets.iter().filter(|target| target.weight > 0).count());
-        let (balance, hash) = self.balance(&fields)?;
-        let timeout = fields.read(&TIMEOUT);
-        let several = targets.iter().filter(|target| target.weight > 0).count() > 1;
+        let in_use = targets.iter().filter(|target| target.weight > 0).count();
+        let health = self.health(&fields, in_use);
+        let hash = self.hash(&fields, upstream.balance)?;
         let retries = fields
-            .object("retries", &RETRIES)
-            .map(|fields| self.retries(&fields, timeout, several));
-        let resolve = fields.read(&RESOLVE);
+            .object("retries", Retries::SHAPE)
+            .map(|fields| self.retries(&fields, upstream.timeout, in_use > 1));
         if let Some(node) =
-            fields.get("resolve").filter(|_| (1..1000).contains(&resolve.as_millis()))
+            fields.get("resolve").filter(|_| (1..1000).contains(&upstream.resolve.as_millis()))
         {
             self.report
                 .error(codes::BAD_VALUE, node.at, "`resolve` must be at least 1s")
                 .help("write `1s` or more");
         }
-        Some(Upstream {
-            resolve,
-            resolver,
-            name: member.key.clone(),
-            protocol,
-            targets,
-            balance,
-            hash,
-            connect_timeout: fields.read(&CONNECT_TIMEOUT),
-            timeout,
-            idle_timeout: fields.read(&IDLE_TIMEOUT),
-            connections: fields.read(&CONNECTIONS),
-            keep_alive: fields.read(&KEEP_ALIVE),
-            keep_alive_time: fields.read(&KEEP_ALIVE_TIME),
-            health,
-            retries,
-            tls,
-            credential: match fields.object("auth", &CREDENTIAL) {
-                Some(auth) => Some(self.credential(&auth)?),
-                None => None,
-            },
-            underscores_in_headers: {
-                let names = fields.texts("underscores_in_headers");
-                names.iter().map(|name| name.to_ascii_lowercase()).collect()
-            },
-        })
+        let credential = match fields.object("auth", &CREDENTIAL) {
+            Some(auth) => Some(self.credential(&auth)?),
+            None => None,
+        };
+        Some(Upstream { targets, hash, resolver, health, retries, tls, credential, ..upstream })
     }
 
     /// The targets: all of one scheme, and at least one receives requests.
@@ -332,26 +176,25 @@ impl Resolver<'_> {
         Some(address)
     }
 
-    fn balance(&mut self, fields: &Fields<'_>) -> Option<(Balance, Option<HashKey>)> {
-        let balance = fields.read(&BALANCE);
-        let node = match (balance, fields.get("hash")) {
+    /// The hash key of an upstream. The outer `None`: a finding has the reason.
+    fn hash(&mut self, fields: &Fields<'_>, balance: Balance) -> Option<Option<HashKey>> {
+        match (balance, fields.get("hash")) {
             (Balance::Hash, None) => {
                 let node = fields.get("balance")?;
                 self.report
                     .error(codes::MISSING_KEY, node.at, "`balance: hash` needs `hash`")
                     .help("add `hash: {header: x-user}`, `{cel: …}` or `address`");
-                return None;
+                None
             }
-            (Balance::Hash, Some(node)) => node,
+            (Balance::Hash, Some(node)) => self.hash_key(node).map(Some),
             (_, Some(node)) => {
                 self.report
                     .error(codes::CONFLICT, node.at, "`hash` needs `balance: hash`")
                     .help("write `balance: hash`, or remove `hash`");
-                return None;
+                None
             }
-            (_, None) => return Some((balance, None)),
-        };
-        Some((balance, Some(self.hash_key(node)?)))
+            (_, None) => Some(None),
+        }
     }
 
     /// The hash key of requests.

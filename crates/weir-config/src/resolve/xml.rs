@@ -5,13 +5,14 @@ use crate::config::Sources;
 use crate::formats;
 use weir_document::draft::Node;
 use weir_document::finding::codes;
-use weir_document::shape::typed::{Defaulted, Typed, text, texts};
-use weir_document::shape::{Key, Kind, Names, Shape, format};
+use weir_document::settings;
+use weir_document::shape::settings::texts_of;
+use weir_document::shape::{Key, Kind, Names, format};
 use weir_expr::Format;
 use weir_expr::xml::{Namespace, XmlReading, XmlWriting};
 
 /// `from` of a map.
-pub(super) const FROM: Defaulted<Vec<String>> = texts(
+pub(super) const FROM: Key = Key::new(
     "from",
     Kind::OneOrMany(&Kind::Enum(FORMATS)),
     "Formats of bodies that are parsed, selected by content type.",
@@ -20,7 +21,7 @@ pub(super) const FROM: Defaulted<Vec<String>> = texts(
 
 /// `xml` of a map or a `from`.
 pub(super) const XML_KEY: Key =
-    Key::new("xml", Kind::Object(&XML), "XML mapping: how XML is parsed and written.");
+    Key::new("xml", Kind::Object(XmlKeys::SHAPE), "XML mapping: how XML is parsed and written.");
 
 const ROOT: Key = Key::new(
     "root",
@@ -36,54 +37,45 @@ const NAMESPACES: Key = Key::new(
 )
 .absent("names keep the prefixes of the document, and written names have none");
 
-const CONTENT_TYPE: Defaulted<String> = text(
+const CONTENT_TYPE: Key = Key::new(
     "content_type",
     Kind::Format(format::HEADER_VALUE),
     "Content type of written XML: `text/xml; charset=utf-8` for SOAP 1.1.",
 )
 .default("application/xml");
 
-const VALUES: Defaulted<bool> = Typed::new(
-    Key::new(
-        "values",
-        Kind::Enum(&["text", "typed"]),
-        "`typed` converts texts that are JSON numbers or booleans.",
-    ),
-    |node| Some(node.text()? == "typed"),
-)
-.default("text");
-
-/// `xml` of a map.
-pub(super) static XML: Shape = Shape {
+settings! {
+    /// XML mapping: attributes are members with the prefix `@`, the text next to elements or
+    /// attributes is `#text`, and repeated elements are an array.
+    pub(super) struct XmlKeys is "the XML mapping of a body" {
+        namespaces = same(NAMESPACES),
+        /// Names of elements that are always arrays.
+        arrays: Vec<String> = texts(Kind::OneOrMany(&Kind::Text)).absent("none"),
+        /// `typed` converts texts that are JSON numbers or booleans.
+        typed: bool = value(Kind::Enum(&["text", "typed"]), |node| Some(node.text()? == "typed"))
+            .name("values")
+            .default("text"),
+        root = same(ROOT),
+        content_type = same(CONTENT_TYPE),
+    },
     misspellings: &[
         ("namespace", "write `namespaces: {PREFIX: URI}`"),
         ("xmlns", "write `namespaces: {PREFIX: URI}`"),
     ],
-    ..Shape::new(
-        "the XML mapping of a body",
-        "XML mapping: attributes are members with the prefix `@`, the text next to elements or attributes is `#text`, and repeated elements are an array.",
-        &[
-            NAMESPACES,
-            Key::new(
-                "arrays",
-                Kind::OneOrMany(&Kind::Text),
-                "Names of elements that are always arrays.",
-            )
-            .absent("none"),
-            VALUES.key,
-            ROOT,
-            CONTENT_TYPE.key,
-        ],
-    )
-};
+}
 
-/// `xml` of a format that is only written.
-pub(super) static XML_WRITTEN: Shape =
-    Shape::new("the XML output", "Format of XML output.", &[ROOT, NAMESPACES, CONTENT_TYPE.key]);
+settings! {
+    /// Format of XML output.
+    pub(super) static XML_WRITTEN is "the XML output" {
+        root = same(ROOT),
+        namespaces = same(NAMESPACES),
+        content_type = same(CONTENT_TYPE),
+    }
+}
 
 /// `as`: one or more output formats.
-pub(super) const fn formats_key(doc: &'static str) -> Defaulted<Vec<String>> {
-    texts("as", Kind::OneOrMany(&Kind::Enum(FORMATS)), doc).default("json")
+pub(super) const fn formats_key(doc: &'static str) -> Key {
+    Key::new("as", Kind::OneOrMany(&Kind::Enum(FORMATS)), doc).default("json")
 }
 
 /// Formats of bodies.
@@ -92,9 +84,9 @@ pub(super) const FORMATS: &[&str] = &["json", "xml"];
 impl Resolver<'_> {
     /// Input formats of a map, by `from` and `xml`.
     pub(super) fn sources(&mut self, fields: &Fields<'_>) -> Sources {
-        let from = fields.read(&FROM);
+        let from = texts_of(&fields.or_default("from")).unwrap_or_default();
         let is = |kind: &str| from.iter().any(|from| from == kind);
-        let xml = fields.object("xml", &XML);
+        let xml = fields.object("xml", XmlKeys::SHAPE);
         if let (Some(xml), false) = (xml, is("xml")) {
             for key in ["arrays", "values"] {
                 if let Some(node) = xml.get(key) {
@@ -104,10 +96,10 @@ impl Resolver<'_> {
                 }
             }
         }
-        let reading = is("xml").then(|| XmlReading {
-            namespaces: xml.map(|xml| self.namespaces(&xml)).unwrap_or_default(),
-            arrays: xml.map(|xml| xml.texts("arrays")).unwrap_or_default(),
-            typed: xml.is_some_and(|xml| xml.read(&VALUES)),
+        let reading = is("xml").then(|| {
+            let xml = fields.object_or_empty("xml", XmlKeys::SHAPE);
+            let XmlKeys { arrays, typed } = XmlKeys::read(&xml);
+            XmlReading { namespaces: self.namespaces(&xml), arrays, typed }
         });
         Sources { json: is("json") || reading.is_none(), xml: reading }
     }
@@ -120,7 +112,7 @@ impl Resolver<'_> {
         root: &str,
     ) -> Vec<Format> {
         let mut formats = Vec::new();
-        for name in fields.read(&formats_key("")) {
+        for name in texts_of(&fields.or_default("as")).into_iter().flatten() {
             let format = match name.as_str() {
                 "xml" => Format::Xml(self.writing(fields, indent, root)),
                 _ => Format::Json { indent },
@@ -137,7 +129,7 @@ impl Resolver<'_> {
         let mut writing = XmlWriting {
             root: root.to_owned(),
             namespaces: self.namespaces(&xml),
-            content_type: xml.read(&CONTENT_TYPE).trim_end_matches(['\r', '\n']).to_owned(),
+            content_type: xml.line_or_default("content_type"),
             indent,
         };
         if let Some(node) = xml.get("root")

@@ -1,6 +1,7 @@
 //! The types in a schema, as far as they are needed to parse a text as a value of it.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Maximum nesting that is visited, references included.
 const DEPTH: usize = 8;
@@ -66,7 +67,7 @@ pub struct Shape {
     /// Shape of the items.
     pub items: Option<Box<Shape>>,
     /// Shapes of named members.
-    pub members: Vec<(String, Shape)>,
+    pub members: BTreeMap<String, Shape>,
 }
 
 impl Shape {
@@ -108,18 +109,8 @@ impl Shape {
         }
         let members = schema.get("properties").and_then(Value::as_object);
         for (name, member) in members.into_iter().flatten() {
-            let at = self.members.iter().position(|(known, _)| known == name);
-            let at = at.unwrap_or_else(|| {
-                self.members.push((name.clone(), Self::default()));
-                self.members.len() - 1
-            });
-            self.members[at].1.add(member, root, depth, left);
+            self.members.entry(name.clone()).or_default().add(member, root, depth, left);
         }
-    }
-
-    /// The shape of a member.
-    pub fn member(&self, name: &str) -> Option<&Self> {
-        self.members.iter().find(|(known, _)| known == name).map(|(_, shape)| shape)
     }
 
     /// Values that a text may represent, the most likely first; never empty.

@@ -56,15 +56,12 @@ pub(super) fn for_type(node: &Node, kind: &'static Kind, context: &str) -> Optio
     let meaning = scalar.map(|s| s.meaning());
     let text = node.text().unwrap_or_default();
     match kind {
-        Kind::List(item) => match item {
-            Kind::Object(_) if node.members().is_some() => {
-                Some(format!("expected a list: write `- ` in front, or `{context}: [{{…}}]`"))
-            }
-            _ if scalar.is_some() && !text.is_empty() => {
-                Some(format!("write `{context}: [{text:?}]`"))
-            }
-            _ => None,
-        },
+        Kind::List(Kind::Object(_)) if node.members().is_some() => {
+            Some(format!("expected a list: write `- ` in front, or `{context}: [{{…}}]`"))
+        }
+        Kind::List(_) if scalar.is_some() && !text.is_empty() => {
+            Some(format!("write `{context}: [{text:?}]`"))
+        }
         Kind::Secret if matches!(meaning, Some(Meaning::Number | Meaning::Bool(_))) => {
             Some("write it in quotes".to_owned())
         }

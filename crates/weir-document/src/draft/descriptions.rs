@@ -61,13 +61,7 @@ impl Reader<'_> {
             if described.iter().any(|known| known.path == key) {
                 continue;
             }
-            let text = match self.read_file(&path) {
-                Ok(text) => text,
-                Err(fault) => {
-                    self.report.error(fault.code, node.at, fault.message);
-                    continue;
-                }
-            };
+            let Some(text) = self.read_named(&path, node.at) else { continue };
             let Some(root) = self.parse_plain(&path, &text) else { continue };
             let mut references = Vec::new();
             outside(&root, false, &mut references);

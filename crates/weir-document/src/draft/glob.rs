@@ -1,5 +1,6 @@
 //! Patterns of `include:`: `*` and `?` within a name, `**` for any number of folders.
 
+use regex::Regex;
 use std::path::{Path, PathBuf};
 
 /// Maximum depth of folders that `**` searches.
@@ -41,6 +42,8 @@ fn walk(folder: &Path, parts: &[&str], depth: usize, limit: usize, found: &mut V
     if *part == "**" {
         walk(folder, rest, depth, limit, found);
     }
+    let Ok(names) = names(part) else { return };
+    let matches = |name: &str| is_match(&names, part, name);
     for (name, path) in entries(folder) {
         match (*part == "**", path.is_dir()) {
             // A link to a parent folder would be an endless loop.
@@ -48,8 +51,8 @@ fn walk(folder: &Path, parts: &[&str], depth: usize, limit: usize, found: &mut V
                 walk(&path, parts, depth - 1, limit, found);
             }
             (true, _) => {}
-            (false, true) if matches(part, &name) => walk(&path, rest, depth, limit, found),
-            (false, false) if rest.is_empty() && matches(part, &name) => found.push(path),
+            (false, true) if matches(&name) => walk(&path, rest, depth, limit, found),
+            (false, false) if rest.is_empty() && matches(&name) => found.push(path),
             (false, _) => {}
         }
     }
@@ -66,47 +69,24 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Whether a name matches: `*` is any number of characters, `?` any one. Only a dot matches a
-/// leading dot.
-fn matches(pattern: &str, name: &str) -> bool {
-    if name.starts_with('.') && !pattern.starts_with('.') {
-        return false;
-    }
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    // Position of the last star, and of the text that it has matched: the point of return after a
-    // mismatch.
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((at, eaten)) => {
-                    star = Some((at, eaten + 1));
-                    p = at + 1;
-                    n = eaten + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
+/// The names of a pattern: `*` is any number of characters, `?` any one.
+fn names(pattern: &str) -> Result<Regex, regex::Error> {
+    let expression = regex::escape(pattern).replace(r"\*", ".*").replace(r"\?", ".");
+    Regex::new(&format!("(?s)^{expression}$"))
+}
+
+/// Whether a name matches. Only a dot matches a leading dot.
+fn is_match(names: &Regex, pattern: &str, name: &str) -> bool {
+    (pattern.starts_with('.') || !name.starts_with('.')) && names.is_match(name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{is_match, names};
 
     #[test]
     fn stars_and_question_marks() {
+        let matches = |pattern: &str, name: &str| is_match(&names(pattern).unwrap(), pattern, name);
         assert!(matches("*.yaml", "a.yaml"));
         assert!(matches("a*b*c", "axxbxbc"));
         assert!(matches("?.yaml", "é.yaml"));

@@ -2,6 +2,9 @@
 
 use crate::finding::Diagnostics;
 use crate::source_map::Span;
+use serde::ser::{Error as _, Serialize, Serializer};
+use serde_json::Number;
+use serde_json::value::RawValue;
 
 /// A node with its location.
 #[derive(Clone, Debug)]
@@ -91,30 +94,17 @@ impl Scalar {
 
 /// Integer (decimal, octal, hexadecimal) or float of the core schema.
 fn is_number(text: &str) -> bool {
-    if let Some(digits) = text.strip_prefix("0x") {
-        return !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    }
-    if let Some(digits) = text.strip_prefix("0o") {
-        return !digits.is_empty() && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+        if let Some(digits) = text.strip_prefix(prefix) {
+            return !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
+        }
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return true;
-    }
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (unsigned, None),
-    };
-    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let exponent_fits = exponent.is_none_or(|e| {
-        let e = e.strip_prefix(['-', '+']).unwrap_or(e);
-        !e.is_empty() && digits(e)
-    });
-    !(integer.is_empty() && fraction.is_empty())
-        && digits(integer)
-        && digits(fraction)
-        && exponent_fits
+    // Decimal numbers have the syntax of Rust, which also has words (`inf`).
+    matches!(unsigned, ".inf" | ".Inf" | ".INF")
+        || matches!(text, ".nan" | ".NaN" | ".NAN")
+        || (unsigned.starts_with(|c: char| c == '.' || c.is_ascii_digit())
+            && unsigned.parse::<f64>().is_ok())
 }
 
 impl Node {
@@ -161,6 +151,14 @@ impl Node {
         self.members()?.iter().find(|m| m.key == key).map(|m| &m.value)
     }
 
+    /// The member or item of a step of a JSON pointer (RFC 6901), which is unescaped.
+    pub fn child(&self, step: &str) -> Option<&Node> {
+        match &self.data {
+            Data::List(items) => items.get(step.parse::<usize>().ok()?),
+            Data::Map(_) | Data::Scalar(_) => self.get(step),
+        }
+    }
+
     /// The items, if the node is a list.
     pub fn items(&self) -> Option<&[Node]> {
         match &self.data {
@@ -198,62 +196,48 @@ impl Node {
     /// # Errors
     /// The location of a number that JSON does not have (`.inf`, `.nan`).
     pub fn to_json(&self) -> Result<String, Span> {
-        let mut out = String::new();
-        self.write_json(&mut out)?;
-        Ok(out)
+        serde_json::to_string(self).map_err(|_| {
+            let mut faulty = None;
+            self.each_scalar(&mut |scalar| {
+                if faulty.is_none() && serde_json::to_string(scalar).is_err() {
+                    faulty = Some(scalar.at);
+                }
+            });
+            faulty.unwrap_or(self.at)
+        })
     }
+}
 
-    fn write_json(&self, out: &mut String) -> Result<(), Span> {
+/// As JSON, with the order of members and the digits of numbers.
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.data {
-            Data::Scalar(scalar) => write_scalar(scalar, out).ok_or(self.at)?,
-            Data::List(items) => {
-                out.push('[');
-                for (i, item) in items.iter().enumerate() {
-                    if i > 0 {
-                        out.push(',');
-                    }
-                    item.write_json(out)?;
-                }
-                out.push(']');
-            }
+            Data::Scalar(scalar) => scalar.serialize(serializer),
+            Data::List(items) => items.serialize(serializer),
             Data::Map(members) => {
-                out.push('{');
-                for (i, member) in members.iter().enumerate() {
-                    if i > 0 {
-                        out.push(',');
+                serializer.collect_map(members.iter().map(|m| (&m.key, &m.value)))
+            }
+        }
+    }
+}
+
+impl Serialize for Scalar {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.meaning() {
+            Meaning::Null => serializer.serialize_unit(),
+            Meaning::Bool(value) => serializer.serialize_bool(value),
+            Meaning::Text => serializer.serialize_str(&self.text),
+            Meaning::Number => {
+                match (serde_json::from_str::<&RawValue>(&self.text), self.integer()) {
+                    (Ok(number), _) => number.serialize(serializer),
+                    (Err(_), Some(integer)) => serializer.serialize_u64(integer),
+                    (Err(_), None) => {
+                        let number = self.text.parse().ok().and_then(Number::from_f64);
+                        let number = number.ok_or_else(|| S::Error::custom("not a JSON number"))?;
+                        number.serialize(serializer)
                     }
-                    write_text(&member.key, out);
-                    out.push(':');
-                    member.value.write_json(out)?;
                 }
-                out.push('}');
             }
         }
-        Ok(())
     }
-}
-
-fn write_text(text: &str, out: &mut String) {
-    out.push_str(&serde_json::Value::from(text).to_string());
-}
-
-fn write_scalar(scalar: &Scalar, out: &mut String) -> Option<()> {
-    match scalar.meaning() {
-        Meaning::Null => out.push_str("null"),
-        Meaning::Bool(value) => out.push_str(if value { "true" } else { "false" }),
-        Meaning::Text => write_text(&scalar.text, out),
-        Meaning::Number
-            if serde_json::from_str::<&serde_json::value::RawValue>(&scalar.text).is_ok() =>
-        {
-            out.push_str(&scalar.text);
-        }
-        Meaning::Number => match scalar.integer() {
-            Some(integer) => out.push_str(&integer.to_string()),
-            None => {
-                let number: f64 = scalar.text.parse().ok()?;
-                out.push_str(&serde_json::Number::from_f64(number)?.to_string());
-            }
-        },
-    }
-    Some(())
 }

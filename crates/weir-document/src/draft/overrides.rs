@@ -14,49 +14,49 @@ enum Step {
     Index(usize),
 }
 
-/// Applies an override to the main file, or to the included file that defines the named item.
-pub(super) fn apply(reader: &mut Reader<'_>, root: &mut Node, path: &str, value: &str) {
-    let text = format!("{path}={value}");
-    let file = reader.texts.add(PathBuf::from(format!("--set {path}")), PathBuf::new(), &text);
-    let width = u32::try_from(path.chars().count()).unwrap_or(u32::MAX).max(1);
-    let at = Span { file, line: 1, column: 1, width, until: None };
-    let Some(steps) = steps(path) else {
-        reader
-            .report
-            .error(codes::BAD_OVERRIDE, at, format!("`{path}` is not a path"))
-            .help("names separated by dots, indexes in brackets: `listen[0].addr`");
-        return;
-    };
-    // The value begins after `path=`.
-    let Ok(node) = yaml::parse(value, file, width.saturating_add(1), reader.report) else { return };
-    let mut node = node.unwrap_or_else(|| null(at));
-    if !reader.plain {
-        substitute::substitute(reader, &mut node);
-    }
-    let home = match steps.as_slice() {
-        [Step::Name(table), Step::Name(name), ..]
-            if TABLES.contains(&table.as_str())
-                && root.get(table).is_none_or(|t| t.get(name).is_none()) =>
-        {
-            reader.included_with(table, name)
+impl Reader<'_> {
+    /// Sets a value, written as YAML, in the main file, or in the included file that defines the
+    /// named item.
+    pub(crate) fn set(&mut self, root: &mut Node, path: &str, value: &str) {
+        let text = format!("{path}={value}");
+        let file = self.texts.add(PathBuf::from(format!("--set {path}")), PathBuf::new(), &text);
+        let width = u32::try_from(path.chars().count()).unwrap_or(u32::MAX).max(1);
+        let at = Span { width, ..Span::start(file) };
+        let Some(steps) = steps(path) else {
+            self.report
+                .error(codes::BAD_OVERRIDE, at, format!("`{path}` is not a path"))
+                .help("names separated by dots, indexes in brackets: `listen[0].addr`");
+            return;
+        };
+        // The value begins after `path=`.
+        let parsed = yaml::parse(value, file, width.saturating_add(1), self.report);
+        let Ok(node) = parsed else { return };
+        let mut node = node.unwrap_or_else(|| null(at));
+        if !self.plain {
+            substitute::substitute(self, &mut node);
         }
-        _ => None,
-    };
-    let result = match home {
-        Some(index) => {
-            let mut included = reader.remove_included(index);
-            let result = set(&mut included, &steps, node, at);
-            reader.insert_included(index, included);
-            result
+        let defines = |node: &Node| match steps.as_slice() {
+            [Step::Name(table), Step::Name(name), ..] => {
+                TABLES.contains(&table.as_str())
+                    && node.get(table).is_some_and(|t| t.get(name).is_some())
+            }
+            _ => false,
+        };
+        let home = match defines(root) {
+            true => None,
+            false => self.included.iter_mut().find(|node| defines(node)),
+        };
+        if let Err(message) = set(home.unwrap_or(root), &steps, node, at) {
+            let message = format!("`{path}` does not exist: {message}");
+            self.report.error(codes::BAD_OVERRIDE, at, message);
         }
-        None => set(root, &steps, node, at),
-    };
-    if let Err(message) = result {
-        reader.report.error(codes::BAD_OVERRIDE, at, format!("`{path}` does not exist: {message}"));
     }
 }
 
-/// Puts a value at a path, in place of the present one.
+/// Puts a value at a path such as `load.0.vus`, in place of the present one.
+///
+/// # Errors
+/// The path does not exist; the message has the reason.
 pub fn put(root: &mut Node, path: &str, value: Node) -> Result<(), String> {
     let at = value.at;
     let steps = steps(path).ok_or_else(|| format!("`{path}` is not a path"))?;
@@ -125,8 +125,7 @@ fn set(node: &mut Node, steps: &[Step], value: Node, at: Span) -> Result<(), Str
                 Step::Index(index) => Some(*index),
                 Step::Name(name) => name.parse().ok(),
             };
-            let index =
-                index.ok_or_else(|| format!("{} is not an index of the list", show(step)))?;
+            let index = index.ok_or_else(|| format!("{step} is not an index of the list"))?;
             let length = items.len();
             if index == length {
                 items.push(null(at));
@@ -136,13 +135,15 @@ fn set(node: &mut Node, steps: &[Step], value: Node, at: Span) -> Result<(), Str
                 None => Err(format!("[{index}] is out of range: {length} items")),
             }
         }
-        (_, step) => Err(format!("{} does not fit {kind}", show(step))),
+        (_, step) => Err(format!("{step} does not fit {kind}")),
     }
 }
 
-fn show(step: &Step) -> String {
-    match step {
-        Step::Name(name) => format!("`{name}`"),
-        Step::Index(index) => format!("`[{index}]`"),
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "`{name}`"),
+            Self::Index(index) => write!(f, "`[{index}]`"),
+        }
     }
 }

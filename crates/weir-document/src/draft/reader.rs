@@ -1,9 +1,9 @@
 //! Reads the main file and its included files.
 
 use super::node::{Data, Node, Scalar};
-use super::{Draft, glob, overrides, substitute, yaml};
+use super::{Draft, glob, substitute, yaml};
 use crate::finding::{Diagnostics, codes};
-use crate::source_map::{FileId, SourceMap, Span};
+use crate::source_map::{SourceMap, Span};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub enum Surroundings {
 }
 
 /// Reads an entire draft; `None` without a top-level mapping.
-pub(super) struct Reader<'r> {
+pub(crate) struct Reader<'r> {
     pub(super) texts: SourceMap,
     pub(super) files: Vec<PathBuf>,
     pub(super) report: &'r mut Diagnostics,
@@ -46,14 +46,8 @@ pub fn read(
     surroundings: Surroundings,
     report: &mut Diagnostics,
 ) -> Read {
-    let mut reader = Reader {
-        texts: SourceMap::default(),
-        files: Vec::new(),
-        report,
-        surroundings,
-        plain: false,
-        included: Vec::new(),
-    };
+    let plain = Reader::plain(SourceMap::default(), report);
+    let mut reader = Reader { surroundings, plain: false, ..plain };
     let root = match text {
         Some(text) => reader.parse(path, text),
         None => reader.main_file(path),
@@ -62,7 +56,7 @@ pub fn read(
     let main = canonical(reader.texts.path(root.at.file));
     reader.include(&root, &mut vec![main]);
     for (at, value) in sets {
-        overrides::apply(&mut reader, &mut root, at, value);
+        reader.set(&mut root, at, value);
     }
     let sealed = surroundings == Surroundings::Nothing;
     let described = reader.descriptions(&root);
@@ -72,30 +66,6 @@ pub fn read(
     Ok(draft)
 }
 
-/// Reads a text without includes and substitutions; `None` with a finding.
-pub(crate) fn read_plain(
-    path: &Path,
-    text: &str,
-    report: &mut Diagnostics,
-) -> (Option<Node>, SourceMap) {
-    let mut reader = Reader::plain(SourceMap::default(), report);
-    let root = reader.parse_plain(path, text);
-    (root, reader.texts)
-}
-
-/// Sets a value, written as YAML, in such a document; returns the texts including that of the
-/// value.
-pub(crate) fn set_plain(
-    root: &mut Node,
-    texts: SourceMap,
-    (path, value): (&str, &str),
-    report: &mut Diagnostics,
-) -> SourceMap {
-    let mut reader = Reader::plain(texts, report);
-    overrides::apply(&mut reader, root, path, value);
-    reader.texts
-}
-
 /// Different spellings of a path must not hide a cycle.
 pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -103,7 +73,7 @@ pub fn canonical(path: &Path) -> PathBuf {
 
 impl<'r> Reader<'r> {
     /// A reader without includes and substitutions.
-    fn plain(texts: SourceMap, report: &'r mut Diagnostics) -> Self {
+    pub(crate) fn plain(texts: SourceMap, report: &'r mut Diagnostics) -> Self {
         Self {
             texts,
             files: Vec::new(),
@@ -113,15 +83,18 @@ impl<'r> Reader<'r> {
             included: Vec::new(),
         }
     }
-}
 
-impl Reader<'_> {
+    /// The texts that were read.
+    pub(crate) fn into_texts(self) -> SourceMap {
+        self.texts
+    }
+
     fn main_file(&mut self, path: &Path) -> Option<Node> {
         let file = if path.is_dir() { path.join("weir.yaml") } else { path.to_owned() };
         match self.read_file(&file) {
             Ok(text) => self.parse(&file, &text),
             Err(fault) => {
-                let error = self.report.error_nowhere(fault.code, fault.message);
+                let error = self.report.fault(None, fault);
                 if path.is_dir() {
                     error.help("a folder needs a `weir.yaml`");
                 }
@@ -131,18 +104,21 @@ impl Reader<'_> {
     }
 
     /// The text of a file, or the error.
-    pub(super) fn read_file(&mut self, path: &Path) -> Result<String, crate::finding::Fault> {
+    fn read_file(&mut self, path: &Path) -> Result<String, crate::finding::Fault> {
         if !self.files.iter().any(|f| f == path) {
             if self.files.len() >= MAX_FILES {
-                return Err(fault(
-                    path,
-                    codes::TOO_MANY,
-                    &format!("exceeds the limit of {MAX_FILES} files"),
-                ));
+                let problem = format!("exceeds the limit of {MAX_FILES} files");
+                return Err(fault(path, codes::TOO_MANY, &problem));
             }
             self.files.push(path.to_owned());
         }
         file_text(path)
+    }
+
+    /// The text of a file that is named at a location; `None` with a finding.
+    pub(super) fn read_named(&mut self, path: &Path, at: Span) -> Option<String> {
+        let read = self.read_file(path);
+        read.map_err(|fault| self.report.fault(at, fault)).ok()
     }
 
     /// Parses and substitutes one text.
@@ -152,23 +128,20 @@ impl Reader<'_> {
         Some(node)
     }
 
-    /// Parses one text.
-    pub(super) fn parse_plain(&mut self, path: &Path, text: &str) -> Option<Node> {
+    /// Parses one text; `None` with a finding.
+    pub(crate) fn parse_plain(&mut self, path: &Path, text: &str) -> Option<Node> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let text = &*with_line_feeds(text);
         let file = self.texts.add(path.to_owned(), folder, text);
         if text.len() as u64 > MAX_FILE_BYTES {
-            let at = Span { file, line: 1, column: 1, width: 1, until: None };
             let message = format!("the text exceeds {MAX_FILE_BYTES} bytes");
-            self.report.error(codes::BAD_FILE, at, message);
+            self.report.error(codes::BAD_FILE, Span::start(file), message);
             return None;
         }
-        let mut node = yaml::parse(text, file, 0, self.report).ok()?.unwrap_or_else(|| empty(file));
-        if node.is_null() {
-            node = empty(file);
-        }
-        Some(node)
+        let root = yaml::parse(text, file, 0, self.report).ok()?.filter(|node| !node.is_null());
+        // An empty file is an empty mapping.
+        Some(root.unwrap_or(Node { at: Span::start(file), data: Data::Map(Vec::new()) }))
     }
 
     /// Reads the files that `node` includes; `chain` are the including files.
@@ -217,41 +190,12 @@ impl Reader<'_> {
         if self.texts.iter().any(|t| canonical(&t.path) == key) {
             return;
         }
-        let text = match self.read_file(path) {
-            Ok(text) => text,
-            Err(fault) => {
-                self.report.error(fault.code, item.at, fault.message);
-                return;
-            }
-        };
+        let Some(text) = self.read_named(path, item.at) else { return };
         let Some(node) = self.parse(path, &text) else { return };
         chain.push(key);
         self.include(&node, chain);
         chain.pop();
         self.included.push(node);
-    }
-
-    /// The included file whose table `table` has a member `name`.
-    pub(super) fn included_with(&mut self, table: &str, name: &str) -> Option<usize> {
-        self.included.iter().position(|node| node.get(table).is_some_and(|t| t.get(name).is_some()))
-    }
-
-    /// Removes an included file for modification; [`Self::insert_included`] returns the file.
-    pub(super) fn remove_included(&mut self, index: usize) -> Node {
-        std::mem::replace(&mut self.included[index], empty(FileId(0)))
-    }
-
-    /// Returns an included file.
-    pub(super) fn insert_included(&mut self, index: usize, node: Node) {
-        self.included[index] = node;
-    }
-}
-
-/// An empty mapping, for an empty file.
-fn empty(file: FileId) -> Node {
-    Node {
-        at: Span { file, line: 1, column: 1, width: 1, until: None },
-        data: Data::Map(Vec::new()),
     }
 }
 
@@ -272,12 +216,31 @@ fn fault(path: &Path, code: &'static str, problem: &str) -> crate::finding::Faul
     crate::finding::Fault::value(format!("`{}` {problem}", path.display())).code(code)
 }
 
+/// How a missing file of a key set or a certificate is created for development.
+fn creation(path: &Path) -> Option<String> {
+    let (name, folder) = (path.file_name()?.to_str()?, path.parent()?);
+    if name == "jwks.json" {
+        let folder = folder.display();
+        return Some(format!(
+            "for development, `weir jwt keypair {folder}` creates it and its key"
+        ));
+    }
+    let is_certificate = matches!(path.extension()?.to_str()?, "crt" | "pem" | "key");
+    is_certificate.then(|| "for development, `tls: self-signed` needs no files".to_owned())
+}
+
 /// The text of a file of at most 16 MiB, or the error.
 pub fn file_text(path: &Path) -> Result<String, crate::finding::Fault> {
     let unreadable =
         |error: std::io::Error| fault(path, codes::BAD_FILE, &format!("cannot be read: {error}"));
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => fault(path, codes::MISSING_FILE, "does not exist"),
+        std::io::ErrorKind::NotFound => {
+            let missing = fault(path, codes::MISSING_FILE, "does not exist");
+            match creation(path) {
+                Some(help) => missing.help(help),
+                None => missing,
+            }
+        }
         _ => unreadable(error),
     })?;
     // Reading a pipe or device could block or never end.

@@ -38,15 +38,12 @@ fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Span) {
         return;
     }
     let path = reader.texts.resolve(at.file, &path);
-    match reader.read_file(&path) {
-        Ok(mut text) => {
+    match reader.read_named(&path, at) {
+        Some(mut text) => {
             trim_one_line(&mut text);
             *scalar = Scalar { text, plain: false, from_file: true, lost: false };
         }
-        Err(fault) => {
-            reader.report.error(fault.code, at, fault.message);
-            scalar.lost = true;
-        }
+        None => scalar.lost = true,
     }
 }
 
@@ -77,7 +74,10 @@ fn variables(reader: &mut Reader<'_>, text: &str, at: Span) -> Option<String> {
         };
         let inner = &rest[open + 2..open + close];
         match inner.strip_prefix("env:") {
-            Some(name) => sound &= variable(reader, name, at, &mut out).is_some(),
+            Some(name) => match variable(reader, name, at) {
+                Some(value) => out.push_str(&value),
+                None => sound = false,
+            },
             None => {
                 bad(reader, at, format!("`${{{inner}}}` is not substituted"));
                 sound = false;
@@ -93,7 +93,8 @@ fn variables(reader: &mut Reader<'_>, text: &str, at: Span) -> Option<String> {
     sound.then_some(out)
 }
 
-fn variable(reader: &mut Reader<'_>, name: &str, at: Span, out: &mut String) -> Option<()> {
+/// The value of a variable; `None` with a finding.
+fn variable(reader: &mut Reader<'_>, name: &str, at: Span) -> Option<String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.is_empty() || !name.bytes().all(fits) {
         bad(reader, at, format!("`{name}` is not a variable name"));
@@ -103,25 +104,12 @@ fn variable(reader: &mut Reader<'_>, name: &str, at: Span, out: &mut String) -> 
         Surroundings::Process => std::env::var(name).ok(),
         Surroundings::Nothing => None,
     };
-    match value {
-        Some(value) => {
-            out.push_str(&value);
-            Some(())
-        }
-        None => {
-            reader
-                .report
-                .error(
-                    codes::UNDEFINED_ENV,
-                    at,
-                    format!("the environment variable `{name}` is not set"),
-                )
-                .help(format!(
-                    "set the variable, or write `$${{env:{name}}}` for the literal text"
-                ));
-            None
-        }
+    if value.is_none() {
+        let message = format!("the environment variable `{name}` is not set");
+        let help = format!("set the variable, or write `$${{env:{name}}}` for the literal text");
+        reader.report.error(codes::UNDEFINED_ENV, at, message).help(help);
     }
+    value
 }
 
 fn bad(reader: &mut Reader<'_>, at: Span, message: String) {

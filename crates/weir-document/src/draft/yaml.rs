@@ -11,8 +11,6 @@ use std::collections::HashMap;
 const MAX_DEPTH: usize = 64;
 /// Maximum number of nodes to which all aliases of a text may expand.
 const MAX_ALIAS_NODES: usize = 100_000;
-/// Mappings with more members have an index for duplicate keys.
-const SMALL: usize = 16;
 
 /// The text cannot be parsed; a finding has the reason.
 #[derive(Debug)]
@@ -26,15 +24,7 @@ pub(super) fn parse(
     offset: u32,
     report: &mut Diagnostics,
 ) -> Result<Option<Node>, Unreadable> {
-    let mut builder = Builder {
-        file,
-        offset,
-        stack: Vec::new(),
-        anchors: HashMap::new(),
-        alias_nodes: 0,
-        root: None,
-        documents: 0,
-    };
+    let mut builder = Builder { file, offset, ..Builder::default() };
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         match event {
@@ -76,12 +66,9 @@ fn syntax_error(text: &str, builder: &Builder, error: &ScanError, report: &mut D
     let address = near().find_map(|(number, l)| Some((number + 1, l, bare_ipv6(l)?)));
     if let Some((line, l, address)) = address {
         let column = l.find(address).map_or(0, |byte| l[..byte].chars().count());
+        let at = builder.place(line, column, address.len());
         report
-            .error(
-                codes::SYNTAX,
-                builder.place(line, column, address.len()),
-                "quote addresses in brackets: otherwise they begin a list",
-            )
+            .error(codes::SYNTAX, at, "quote addresses in brackets: otherwise they begin a list")
             .help(format!("write `\"{address}\"`"));
         return;
     }
@@ -95,10 +82,11 @@ struct Open {
     anchor: usize,
     /// Key whose value has not been read yet.
     key: Option<(String, Span)>,
-    /// Keys so far, if there are many.
-    index: HashMap<String, Span>,
+    /// Locations of the keys so far.
+    keys: HashMap<String, Span>,
 }
 
+#[derive(Default)]
 struct Builder {
     file: FileId,
     /// Column of the first character.
@@ -190,7 +178,7 @@ impl Builder {
             return None;
         }
         let node = Node { at: Span { width: 1, until: None, ..at }, data };
-        self.stack.push(Open { node, anchor, key: None, index: HashMap::new() });
+        self.stack.push(Open { node, anchor, key: None, keys: HashMap::new() });
         Some(())
     }
 
@@ -229,15 +217,16 @@ impl Builder {
             Data::List(items) => items.push(node),
             Data::Map(members) => match open.key.take() {
                 Some((key, at)) => {
-                    if let Some(first) = duplicate(members, &mut open.index, &key, at) {
+                    if let Some(first) = open.keys.get(&key) {
                         // No specific key is known here, so the message is general.
                         if names_secret(&key) || !matches!(node.data, Data::Scalar(_)) {
                             node.redact(report);
                         }
                         report
                             .error(codes::DUPLICATE_KEY, at, format!("duplicate key `{key}`"))
-                            .related(first, "first here");
+                            .related(*first, "first here");
                     } else {
+                        open.keys.insert(key.clone(), at);
                         members.push(Member { key, at, value: node });
                     }
                 }
@@ -255,27 +244,6 @@ impl Builder {
         }
         Some(())
     }
-}
-
-/// The location of an earlier `key`. Large mappings have an index, so that ten thousand names load
-/// quickly.
-fn duplicate(
-    members: &[Member],
-    index: &mut HashMap<String, Span>,
-    key: &str,
-    at: Span,
-) -> Option<Span> {
-    if members.len() < SMALL {
-        return members.iter().find(|m| m.key == key).map(|m| m.at);
-    }
-    if index.is_empty() {
-        index.extend(members.iter().map(|m| (m.key.clone(), m.at)));
-    }
-    if let Some(first) = index.get(key) {
-        return Some(*first);
-    }
-    index.insert(key.to_owned(), at);
-    None
 }
 
 fn count(node: &Node) -> usize {

@@ -1,6 +1,6 @@
 //! Collects the findings of a configuration.
 
-use super::{Finding, RelatedLocation, Severity};
+use super::{Fault, Finding, Findings, RelatedLocation, Severity};
 use crate::source_map::{FileId, SourceMap, Span};
 use std::path::{Path, PathBuf};
 
@@ -73,14 +73,19 @@ impl Diagnostics {
         &self.read
     }
 
-    /// Adds an error.
+    /// Adds an error; `None` is an error without a location.
     pub fn error(
         &mut self,
         code: &'static str,
-        at: Span,
+        at: impl Into<Option<Span>>,
         message: impl Into<String>,
     ) -> &mut Diagnostic {
-        self.note(code, Severity::Error, Some(at), message.into())
+        self.note(code, Severity::Error, at.into(), message.into())
+    }
+
+    /// Adds the error of a string or file.
+    pub fn fault(&mut self, at: impl Into<Option<Span>>, fault: Fault) -> &mut Diagnostic {
+        self.error(fault.code, at, fault.message).maybe_help(fault.help)
     }
 
     /// Adds a warning.
@@ -101,18 +106,7 @@ impl Diagnostics {
         message: impl Into<String>,
     ) -> &mut Diagnostic {
         let warning = Diagnostic::new(code, Severity::Warning, Some(at), message.into());
-        self.if_valid.push(warning);
-        let last = self.if_valid.len() - 1;
-        &mut self.if_valid[last]
-    }
-
-    /// Adds an error without a location.
-    pub fn error_nowhere(
-        &mut self,
-        code: &'static str,
-        message: impl Into<String>,
-    ) -> &mut Diagnostic {
-        self.note(code, Severity::Error, None, message.into())
+        self.if_valid.push_mut(warning)
     }
 
     fn note(
@@ -130,12 +124,9 @@ impl Diagnostics {
         if self.list.len() > MAX_FINDINGS {
             // The element after the last listed one is replaced by each further finding.
             self.dropped += 1;
-            self.list[MAX_FINDINGS] = diagnostic;
-        } else {
-            self.list.push(diagnostic);
+            self.list.pop();
         }
-        let last = self.list.len() - 1;
-        &mut self.list[last]
+        self.list.push_mut(diagnostic)
     }
 
     /// Whether there is any error so far.
@@ -169,14 +160,11 @@ impl Diagnostics {
         self.unread.push(text);
     }
 
-    /// Texts in which secrets may be anywhere.
-    pub fn unread(&self) -> &[FileId] {
-        &self.unread
-    }
-
-    /// Locations of secrets.
-    pub fn secrets(&self) -> &[Span] {
-        &self.secrets
+    /// The findings in the order of files and lines, and their texts with secrets redacted; `files`
+    /// are all files that were read.
+    pub fn findings(&mut self, texts: SourceMap, files: Vec<PathBuf>) -> Findings {
+        let list = self.finish(&texts);
+        Findings { list, files, texts: texts.redact(&self.secrets, &self.unread) }
     }
 
     /// The findings in the order of files and lines.
@@ -221,27 +209,19 @@ fn shown(text: &str) -> String {
 }
 
 fn finding(diagnostic: &Diagnostic, texts: &SourceMap) -> Finding {
-    let mut finding = Finding {
+    let related = diagnostic.related.iter().map(|(at, label)| {
+        let (file, line, column, width) = texts.place(*at);
+        RelatedLocation { file, line, column, width, label: shown(label) }
+    });
+    let (file, line, column, width) = diagnostic.at.map(|at| texts.place(at)).unwrap_or_default();
+    Finding {
+        file,
+        line,
+        column,
+        width,
         message: shown(&diagnostic.message),
         help: diagnostic.help.as_deref().map(shown),
+        related: related.collect(),
         ..Finding::new(diagnostic.code, diagnostic.severity)
-    };
-    if let Some(at) = diagnostic.at {
-        finding.file = texts.path(at.file).to_owned();
-        finding.line = at.line as usize;
-        finding.column = at.column as usize;
-        finding.width = at.width as usize;
     }
-    finding.related = diagnostic
-        .related
-        .iter()
-        .map(|(at, label)| RelatedLocation {
-            file: texts.path(at.file).to_owned(),
-            line: at.line as usize,
-            column: at.column as usize,
-            width: at.width as usize,
-            label: shown(label),
-        })
-        .collect();
-    finding
 }

@@ -2,7 +2,7 @@
 
 use super::{Finding, Findings, Severity};
 use annotate_snippets::renderer::DecorStyle;
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -35,15 +35,9 @@ fn group<'a>(texts: &Lines<'a>, finding: &'a Finding) -> Group<'a> {
     };
     let title = level.primary_title(finding.message.as_str()).id(finding.code);
     let mut group = Group::with_title(title);
-    if let Some((line, span)) =
-        excerpt(texts, &finding.file, finding.line, finding.column, finding.width)
-    {
-        group = group.element(
-            Snippet::source(line)
-                .line_start(finding.line)
-                .path(finding.file.to_string_lossy())
-                .annotation(AnnotationKind::Primary.span(span)),
-        );
+    let place = (finding.file.as_path(), finding.line, finding.column, finding.width);
+    if let Some(snippet) = snippet(texts, place, |span| AnnotationKind::Primary.span(span)) {
+        group = group.element(snippet);
     } else if finding.line > 0 || !finding.file.as_os_str().is_empty() {
         let mut origin = Origin::path(finding.file.to_string_lossy());
         if finding.line > 0 {
@@ -52,16 +46,10 @@ fn group<'a>(texts: &Lines<'a>, finding: &'a Finding) -> Group<'a> {
         group = group.element(origin);
     }
     for location in &finding.related {
-        if let Some((line, span)) =
-            excerpt(texts, &location.file, location.line, location.column, location.width)
-        {
-            group = group.element(
-                Snippet::source(line)
-                    .line_start(location.line)
-                    .path(location.file.to_string_lossy())
-                    .annotation(AnnotationKind::Context.span(span).label(location.label.as_str())),
-            );
-        }
+        let place = (location.file.as_path(), location.line, location.column, location.width);
+        let label = location.label.as_str();
+        let mark = |span| AnnotationKind::Context.span(span).label(label);
+        group = group.elements(snippet(texts, place, mark));
     }
     if let Some(help) = &finding.help {
         group = group.element(Level::HELP.message(help.as_str()));
@@ -69,15 +57,13 @@ fn group<'a>(texts: &Lines<'a>, finding: &'a Finding) -> Group<'a> {
     group
 }
 
-/// The line, and the range of bytes to mark.
-fn excerpt<'a>(
+/// The line of a location (file, line, column, width), with a mark on a range of its bytes.
+fn snippet<'a>(
     texts: &Lines<'a>,
-    file: &Path,
-    line: usize,
-    column: usize,
-    width: usize,
-) -> Option<(&'a str, Range<usize>)> {
-    let line = *texts.get(file)?.get(line.checked_sub(1)?)?;
+    (file, number, column, width): (&'a Path, usize, usize, usize),
+    mark: impl FnOnce(Range<usize>) -> Annotation<'a>,
+) -> Option<Snippet<'a, Annotation<'a>>> {
+    let line = *texts.get(file)?.get(number.checked_sub(1)?)?;
     if line.len() > MAX_LINE {
         return None;
     }
@@ -86,5 +72,6 @@ fn excerpt<'a>(
     };
     let start = byte(column.saturating_sub(1));
     let end = byte(column.saturating_sub(1) + width.max(1));
-    Some((line, start..end.max(start)))
+    let snippet = Snippet::source(line).line_start(number).path(file.to_string_lossy());
+    Some(snippet.annotation(mark(start..end.max(start))))
 }

@@ -1,7 +1,10 @@
 use super::*;
 
 const SECOND: u64 = 1_000_000;
-const TO: Destination<'_> = Destination { sink: "hooks", path: "/in" };
+
+fn sink(name: &str) -> Sink {
+    Sink { upstream: weir_model::UpstreamId(0), name: name.to_owned(), path: "/in".to_owned() }
+}
 
 fn event(id: &str) -> Event {
     Event {
@@ -18,7 +21,7 @@ fn queue(ids: &[&str]) -> (tempfile::TempDir, Deliveries) {
     let folder = tempfile::tempdir().unwrap();
     let mut queue = Deliveries::open(folder.path()).unwrap();
     let mut batch = queue.begin(SECOND).unwrap();
-    ids.iter().for_each(|id| batch.push(TO, &event(id)).unwrap());
+    ids.iter().for_each(|id| batch.push(&sink("hooks"), &event(id)).unwrap());
     batch.commit().unwrap();
     (folder, queue)
 }
@@ -67,7 +70,7 @@ fn what_is_delivered_is_gone_and_what_is_not_comes_again_later() {
 fn what_is_not_committed_was_not_made() {
     let (_folder, mut queue) = queue(&["a"]);
     let mut batch = queue.begin(SECOND).unwrap();
-    batch.push(TO, &event("b")).unwrap();
+    batch.push(&sink("hooks"), &event("b")).unwrap();
     drop(batch);
     assert_eq!(ids(&queue, SECOND), ["\"a\""]);
 }
@@ -92,12 +95,12 @@ fn what_nobody_takes_for_a_week_is_given_up() {
 #[test]
 fn a_full_sink_loses_its_own_oldest_and_no_other_does() {
     let (_folder, mut queue) = queue(&["a", "b", "c"]);
-    let other = Destination { sink: "other", path: "/in" };
+    let other = sink("other");
     queue.limit = 3;
     let mut batch = queue.begin(2 * SECOND).unwrap();
     for id in ["d", "e", "d"] {
-        batch.push(TO, &event(id)).unwrap();
-        batch.push(other, &event(id)).unwrap();
+        batch.push(&sink("hooks"), &event(id)).unwrap();
+        batch.push(&other, &event(id)).unwrap();
     }
     batch.commit().unwrap();
     assert_eq!(ids(&queue, 2 * SECOND), ["\"c\"", "\"d\"", "\"e\""]);

@@ -28,17 +28,13 @@ impl RequestView<'_> {
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
         let host = headers.iter().find(|(name, _)| name == "host");
-        let query = query.split('&').filter(|part| !part.is_empty()).map(|part| {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            (url_encoding::decode(name.as_bytes()), url_encoding::decode(value.as_bytes()))
-        });
         RequestFacts {
             method: self.method.to_owned(),
             target: path.to_owned(),
             host: host.map(|(_, host)| without_port(host).to_ascii_lowercase()).unwrap_or_default(),
             address: self.client.to_owned(),
             path: Vec::new(),
-            query: query.collect(),
+            query: url_encoding::fields(query.as_bytes()).collect(),
             headers,
         }
     }

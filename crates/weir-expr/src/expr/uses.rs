@@ -79,8 +79,10 @@ const FUNCTIONS: [&str; 18] = [
 ];
 
 /// One walk over an expression.
-pub(super) struct Scan<'u, 'e> {
-    uses: &'u mut Uses,
+#[derive(Default)]
+pub(super) struct Scan<'e> {
+    /// Used variables and members so far.
+    pub(super) uses: Uses,
     /// Variables bound by comprehensions around the current node.
     bound: Vec<&'e str>,
     depth: usize,
@@ -90,11 +92,7 @@ pub(super) struct Scan<'u, 'e> {
     pub(super) unknown_function: Option<String>,
 }
 
-impl<'u, 'e> Scan<'u, 'e> {
-    pub(super) fn new(uses: &'u mut Uses) -> Self {
-        Self { uses, bound: Vec::new(), depth: 0, nesting: 0, unknown_function: None }
-    }
-
+impl<'e> Scan<'e> {
     pub(super) fn expression(&mut self, expression: &'e Expression) {
         if let Some((root, path)) = chain(expression) {
             if !self.bound.contains(&root) && !root.starts_with('@') && !TYPES.contains(&root) {

@@ -15,11 +15,6 @@ pub(super) const MEMBERS: [&str; 7] =
 pub(super) const FACTS: [&str; 7] =
     ["api", "consumer", "duration_ms", "operation", "request_bytes", "response_bytes", "status"];
 
-/// An unknown member of `call`.
-pub(super) fn unknown_fact(uses: &Uses) -> Option<&str> {
-    uses.names().find(|name| !FACTS.contains(name))
-}
-
 /// `call`.
 pub(super) fn call(facts: &CallFacts) -> Value {
     // Larger numbers of bytes or milliseconds do not occur.
@@ -34,11 +29,6 @@ pub(super) fn call(facts: &CallFacts) -> Value {
         ("status".to_owned(), int(facts.status.into())),
     ]);
     members.into()
-}
-
-/// An unknown member of `request`.
-pub(super) fn unknown_member(uses: &Uses) -> Option<&str> {
-    uses.names().find(|name| !MEMBERS.contains(name))
 }
 
 /// `request`.
@@ -71,27 +61,8 @@ fn pairs(pairs: &[(String, String)], uses: Option<&Uses>) -> Value {
     members.into()
 }
 
-/// A JSON value; of an object only the used members.
-pub(super) fn json(value: &Json, uses: &Uses) -> Value {
-    match value {
-        Json::Object(object) => {
-            let members: HashMap<String, Value> = object
-                .iter()
-                .filter_map(|(name, value)| {
-                    let value = match uses.wants(name)? {
-                        Some(uses) => json(value, uses),
-                        None => whole(value),
-                    };
-                    Some((name.clone(), value))
-                })
-                .collect();
-            members.into()
-        }
-        other => whole(other),
-    }
-}
-
-fn whole(value: &Json) -> Value {
+/// A JSON value; of an object only the used members (`None`: all).
+pub(super) fn json(value: &Json, uses: Option<&Uses>) -> Value {
     match value {
         Json::Null => Value::Null,
         Json::Bool(b) => Value::Bool(*b),
@@ -101,11 +72,15 @@ fn whole(value: &Json) -> Value {
             (None, None) => n.as_f64().map_or(Value::Null, Value::Float),
         },
         Json::String(s) => s.as_str().into(),
-        Json::Array(items) => Value::List(Arc::new(items.iter().map(whole).collect())),
+        Json::Array(items) => {
+            Value::List(Arc::new(items.iter().map(|item| json(item, None)).collect()))
+        }
         Json::Object(object) => {
-            let members: HashMap<String, Value> =
-                object.iter().map(|(name, value)| (name.clone(), whole(value))).collect();
-            members.into()
+            let used = object.iter().filter_map(|(name, value)| {
+                let uses = uses.map_or(Some(None), |uses| uses.wants(name))?;
+                Some((name.clone(), json(value, uses)))
+            });
+            used.collect::<HashMap<String, Value>>().into()
         }
     }
 }

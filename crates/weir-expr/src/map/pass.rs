@@ -10,36 +10,35 @@ use std::ops::Range;
 
 /// The requested parts of a value: the value itself, members or items.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct Selection {
     /// Slots for the entire value.
     take: Vec<usize>,
     /// Slots for this value and all nested ones: a later duplicate name empties them.
     below: Vec<usize>,
-    names: Vec<(String, Wanted)>,
-    indexes: Vec<(usize, Wanted)>,
+    names: Vec<(String, Selection)>,
+    indexes: Vec<(usize, Selection)>,
 }
 
-impl Wanted {
+impl Selection {
     /// Requests the value at `path` for `slot`.
     pub(crate) fn add(&mut self, path: &[Step], slot: usize) {
         self.below.push(slot);
         match path {
             [] => self.take.push(slot),
-            [Step::Name(name), rest @ ..] => {
-                let at = self.names.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
-                    self.names.push((name.clone(), Self::default()));
-                    self.names.len() - 1
-                });
-                self.names[at].1.add(rest, slot);
-            }
+            [Step::Name(name), rest @ ..] => Self::within(&mut self.names, name).add(rest, slot),
             [Step::Index(index), rest @ ..] => {
-                let at = self.indexes.iter().position(|(i, _)| i == index).unwrap_or_else(|| {
-                    self.indexes.push((*index, Self::default()));
-                    self.indexes.len() - 1
-                });
-                self.indexes[at].1.add(rest, slot);
+                Self::within(&mut self.indexes, index).add(rest, slot);
             }
         }
+    }
+
+    /// The requests below a member or an item.
+    fn within<'w, K: Clone + PartialEq>(list: &'w mut Vec<(K, Self)>, key: &K) -> &'w mut Self {
+        let at = list.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+            list.push((key.clone(), Self::default()));
+            list.len() - 1
+        });
+        &mut list[at].1
     }
 
     /// The requests below the member with this name; the name is as in the text.
@@ -52,7 +51,7 @@ impl Wanted {
         } else {
             plain
         };
-        self.names.iter().find(|(wanted, _)| wanted == name).map(|(_, inner)| inner)
+        self.names.iter().find(|(own, _)| own == name).map(|(_, inner)| inner)
     }
 
     fn has_children(&self) -> bool {
@@ -136,11 +135,11 @@ impl<'b> Sink<'b> for Ranges<'b> {
 /// values before the fault.
 pub(crate) fn read<'b>(
     text: &'b str,
-    wanted: &Wanted,
+    selection: &Selection,
     sink: &mut impl Sink<'b>,
 ) -> Result<(), serde_json::Error> {
     let bytes = text.as_bytes();
-    let end = Walk { text, sink }.value(white(bytes, 0), wanted);
+    let end = Walk { text, sink }.value(white(bytes, 0), selection);
     if end.is_some_and(|end| white(bytes, end) == bytes.len()) {
         return Ok(());
     }
@@ -157,20 +156,20 @@ struct Walk<'s, 'b, S> {
 }
 
 impl<'b, S: Sink<'b>> Walk<'_, 'b, S> {
-    fn value(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+    fn value(&mut self, at: usize, selection: &Selection) -> Option<usize> {
         let bytes = self.text.as_bytes();
         let end = match bytes.get(at)? {
-            b'{' if wanted.has_children() => self.members(at + 1, wanted)?,
-            b'[' if wanted.has_children() => self.items(at + 1, wanted)?,
+            b'{' if selection.has_children() => self.members(at + 1, selection)?,
+            b'[' if selection.has_children() => self.items(at + 1, selection)?,
             _ => skip(bytes, at)?,
         };
-        if !wanted.take.is_empty() {
-            self.sink.found(&wanted.take, self.text.get(at..end)?);
+        if !selection.take.is_empty() {
+            self.sink.found(&selection.take, self.text.get(at..end)?);
         }
         Some(end)
     }
 
-    fn members(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+    fn members(&mut self, at: usize, selection: &Selection) -> Option<usize> {
         let bytes = self.text.as_bytes();
         let mut at = white(bytes, at);
         if bytes.get(at) == Some(&b'}') {
@@ -187,7 +186,7 @@ impl<'b, S: Sink<'b>> Walk<'_, 'b, S> {
                 return None;
             }
             let value = white(bytes, colon + 1);
-            let end = match wanted.member(name) {
+            let end = match selection.member(name) {
                 Some(inner) => {
                     // The last of duplicate names wins, even if it contains less than the first.
                     self.sink.begin(&inner.below);
@@ -204,14 +203,14 @@ impl<'b, S: Sink<'b>> Walk<'_, 'b, S> {
         }
     }
 
-    fn items(&mut self, at: usize, wanted: &Wanted) -> Option<usize> {
+    fn items(&mut self, at: usize, selection: &Selection) -> Option<usize> {
         let bytes = self.text.as_bytes();
         let mut at = white(bytes, at);
         if bytes.get(at) == Some(&b']') {
             return Some(at + 1);
         }
         for index in 0.. {
-            let end = match wanted.indexes.iter().find(|(wanted, _)| *wanted == index) {
+            let end = match selection.indexes.iter().find(|(own, _)| *own == index) {
                 Some((_, inner)) => self.value(at, inner)?,
                 None => skip(bytes, at)?,
             };

@@ -28,50 +28,34 @@ pub(crate) fn parse(text: &str) -> Result<Path, String> {
         let (reason, position) = (error.message(), error.position());
         format!("`{text}` is not a path (RFC 9535): {reason} at character {position}")
     })?;
-    Ok(match steps(text) {
+    let steps = steps(text);
+    let singular = steps.is_some();
+    Ok(match steps.and_then(|steps| steps.into_iter().collect()) {
         Some(steps) => Path::Steps(steps),
-        None => Path::Tree { path, singular: is_singular(text) },
+        None => Path::Tree { path, singular },
     })
 }
 
-enum Segment {
-    Name(String),
-    Index(i64),
-}
-
-fn steps(text: &str) -> Option<Vec<Step>> {
-    segments(text)?
-        .into_iter()
-        .map(|segment| match segment {
-            Segment::Name(name) => Some(Step::Name(name)),
-            Segment::Index(index) => usize::try_from(index).ok().map(Step::Index),
-        })
-        .collect()
-}
-
-fn is_singular(text: &str) -> bool {
-    segments(text).is_some()
-}
-
-/// The segments of a singular path that has already been parsed; any other path must be rejected
-/// here.
-fn segments(text: &str) -> Option<Vec<Segment>> {
-    let mut segments = Vec::new();
+/// The steps of a singular path that has already been parsed, `None` for an index from the end; any
+/// other path must be rejected here.
+fn steps(text: &str) -> Option<Vec<Option<Step>>> {
+    let mut steps = Vec::new();
     let mut rest = text.trim().strip_prefix('$')?.trim_start();
     while !rest.is_empty() {
         if let Some(tail) = rest.strip_prefix('[') {
             let tail = tail.trim_start();
-            let (segment, tail) = match tail.chars().next()? {
+            let (step, tail) = match tail.chars().next()? {
                 quote @ ('\'' | '"') => {
                     let (name, tail) = quoted(&tail[1..], quote)?;
-                    (Segment::Name(name), tail)
+                    (Some(Step::Name(name)), tail)
                 }
                 _ => {
                     let end = tail.find(|c: char| !c.is_ascii_digit() && c != '-')?;
-                    (Segment::Index(tail[..end].parse().ok()?), &tail[end..])
+                    let index: i64 = tail[..end].parse().ok()?;
+                    (usize::try_from(index).ok().map(Step::Index), &tail[end..])
                 }
             };
-            segments.push(segment);
+            steps.push(step);
             rest = tail.trim_start().strip_prefix(']')?.trim_start();
         } else {
             let tail = rest.strip_prefix('.')?;
@@ -80,11 +64,11 @@ fn segments(text: &str) -> Option<Vec<Segment>> {
             if end == 0 {
                 return None;
             }
-            segments.push(Segment::Name(tail[..end].to_owned()));
+            steps.push(Some(Step::Name(tail[..end].to_owned())));
             rest = tail[end..].trim_start();
         }
     }
-    Some(segments)
+    Some(steps)
 }
 
 /// A quoted name up to its quote, and the rest of the text.

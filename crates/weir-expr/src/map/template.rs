@@ -1,7 +1,7 @@
 //! The output structure of a map.
 
 use super::path::{self, Path};
-use super::{JsonMap, MapFault, Slots, TreePath, Wanted};
+use super::{JsonMap, MapFault, Selection, Slots, TreePath};
 use crate::expr::{self, Expr, Scope};
 use serde_json::Value;
 
@@ -91,31 +91,22 @@ impl Out {
 fn write_tree(input: &Input<'_, '_>, index: usize, out: &mut Vec<u8>) -> bool {
     let Some(path) = input.paths.get(index) else { return false };
     let nodes = path.path.query(input.tree);
-    if path.singular {
-        match nodes.first() {
-            Some(node) => out.extend_from_slice(node.to_string().as_bytes()),
-            None => return false,
-        }
-        return true;
-    }
-    out.push(b'[');
-    for (i, node) in nodes.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(node.to_string().as_bytes());
-    }
-    out.push(b']');
-    true
+    let json = if path.singular {
+        nodes.first().map(ToString::to_string)
+    } else {
+        serde_json::to_string(&nodes.all()).ok()
+    };
+    out.extend_from_slice(json.as_deref().unwrap_or_default().as_bytes());
+    json.is_some()
 }
 
 /// Compiles a template.
 pub(super) fn compile(template: &Value) -> Result<JsonMap, Vec<MapFault>> {
     let mut compiler = Compiler::default();
     let out = compiler.leaf_or_structure(template);
-    let Compiler { wanted, slots, tree, reads_request, faults, .. } = compiler;
+    let Compiler { selection, slots, tree, reads_request, faults, .. } = compiler;
     if faults.is_empty() {
-        Ok(JsonMap { out, wanted, slots, tree, reads_request })
+        Ok(JsonMap { out, selection, slots, tree, reads_request })
     } else {
         Err(faults)
     }
@@ -124,7 +115,7 @@ pub(super) fn compile(template: &Value) -> Result<JsonMap, Vec<MapFault>> {
 #[derive(Default)]
 struct Compiler {
     at: Vec<String>,
-    wanted: Wanted,
+    selection: Selection,
     slots: usize,
     tree: Vec<TreePath>,
     reads_request: bool,
@@ -179,7 +170,7 @@ impl Compiler {
     fn path(&mut self, text: &str) -> Out {
         match path::parse(text) {
             Ok(Path::Steps(steps)) => {
-                self.wanted.add(&steps, self.slots);
+                self.selection.add(&steps, self.slots);
                 self.slots += 1;
                 Out::Slot(self.slots - 1)
             }

@@ -106,12 +106,12 @@ impl XmlReading {
                         return Err(XmlError::Deep);
                     }
                     let preserves = open.last().is_some_and(|parent| parent.preserves);
-                    let element = self.begun(&reader, &start, preserves, at)?;
+                    let element = self.start_element(&reader, &start, preserves, at)?;
                     names += element.names();
                     open.push(element);
                 }
                 Event::Empty(start) => {
-                    let element = self.begun(&reader, &start, false, at)?;
+                    let element = self.start_element(&reader, &start, false, at)?;
                     names += element.names();
                     put(element, &mut open, &mut root);
                 }
@@ -151,7 +151,7 @@ impl XmlReading {
     }
 
     /// An element with its attributes.
-    fn begun(
+    fn start_element(
         &self,
         reader: &NsReader<&[u8]>,
         start: &BytesStart<'_>,

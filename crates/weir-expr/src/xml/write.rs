@@ -4,6 +4,7 @@ use super::{Namespace, XmlWriting};
 use crate::json_tokens::{Token, break_line, tokens};
 use quick_xml::escape::escape;
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// Name of elements for array items without a name.
 const ITEM: &str = "item";
@@ -219,11 +220,11 @@ impl Writer<'_> {
     /// Writes the start of a tag.
     fn tag(&mut self, name: &str) {
         self.line();
-        self.out.push('<');
-        self.out.push_str(name);
+        // Writing to a String cannot fail.
+        let _ = write!(self.out, "<{name}");
         if self.elements == 0 {
             for Namespace { prefix, uri } in &self.writing.namespaces {
-                self.out.push_str(&format!(" xmlns:{prefix}=\"{}\"", escape(uri.as_str())));
+                let _ = write!(self.out, " xmlns:{prefix}=\"{}\"", escape(uri.as_str()));
             }
         }
     }
@@ -238,14 +239,11 @@ impl Writer<'_> {
             if written.contains(&name) {
                 continue;
             }
-            self.out.push_str(&format!(" {name}=\""));
             let value = allowed(&value);
             // White space other than blanks would be read as blanks.
             let value = escape(value.as_ref());
-            self.out.push_str(
-                &value.replace('\t', "&#9;").replace('\n', "&#10;").replace('\r', "&#13;"),
-            );
-            self.out.push('"');
+            let value = value.replace('\t', "&#9;").replace('\n', "&#10;").replace('\r', "&#13;");
+            let _ = write!(self.out, " {name}=\"{value}\"");
             written.push(name);
         }
         self.out.push('>');
@@ -257,9 +255,7 @@ impl Writer<'_> {
         if filled {
             break_line(&mut self.out, self.writing.indent, self.elements);
         }
-        self.out.push_str("</");
-        self.out.push_str(name);
-        self.out.push('>');
+        let _ = write!(self.out, "</{name}>");
     }
 
     fn leaf(&mut self, name: &str, text: &str) {
@@ -270,9 +266,7 @@ impl Writer<'_> {
         }
         self.out.push('>');
         self.characters(text);
-        self.out.push_str("</");
-        self.out.push_str(name);
-        self.out.push('>');
+        let _ = write!(self.out, "</{name}>");
     }
 
     fn characters(&mut self, text: &str) {

@@ -8,10 +8,9 @@ use crate::explanation::{
 use crate::flow;
 use crate::request_text::{Ingress, RequestText};
 use crate::response_body::ResponseBody;
-use weir_config::{CaptureLevel, Handler, Segment};
+use weir_config::{CaptureLevel, Handler};
 use weir_http::deadline::Deadline;
 use weir_http::headers;
-use weir_http::path;
 use weir_http::rejection::Rejection;
 use weir_record::client_request::ClientRequest;
 use weir_wire::Known;
@@ -53,7 +52,7 @@ pub(super) async fn conclude(
         route: matched.map(|(api, route)| api.path_of(route)),
         location: matched
             .map(|(_, r)| format!("{}:{}", r.location.file.display(), r.location.line)),
-        parameters: parameters(&request),
+        parameters: request.parameters().map(|(name, value)| Pair { name, value }).collect(),
         principal: principal(&request),
         steps: steps::all(&explained, refused.as_ref()),
         capture: captured(&explained),
@@ -66,10 +65,7 @@ pub(super) async fn conclude(
 
 fn decision(of: &Explained<'_>, refused: Option<&steps::Refused>, sent: bool) -> Decision {
     if let (Some(refused), Some(problem)) = (refused, of.problem) {
-        let why = match &refused.detail {
-            Some(detail) => format!("{}: {detail}.", problem.title()),
-            None => format!("{}.", problem.title()),
-        };
+        let why = format!("{}.", refused.why);
         let (status, problem) = (Some(problem.status()), Some(problem.slug().to_owned()));
         return Decision { kind: Kind::Refused, status, problem, why };
     }
@@ -105,20 +101,6 @@ async fn answer(of: &Explained<'_>, deadline: &Deadline, mut body: ResponseBody<
     Answer { status: of.response.status, headers, body }
 }
 
-fn parameters(request: &ClientRequest<'_>) -> Vec<Pair> {
-    let Some(route) = request.route else { return Vec::new() };
-    let names = route.path.segments.iter().filter_map(|segment| match segment {
-        Segment::Template(name) => Some(name.as_str()),
-        Segment::Literal(_) => None,
-    });
-    let names = names.chain(route.path.wildcard.then_some("*"));
-    let pair = |name: &str| Pair {
-        name: name.to_owned(),
-        value: path::decode(&request.raw_parameter(name)).into_owned(),
-    };
-    names.map(pair).collect()
-}
-
 fn principal(request: &ClientRequest<'_>) -> Option<Who> {
     let ClientRequest { config, principal, .. } = *request;
     let principal = principal?;
@@ -147,19 +129,14 @@ fn captured(of: &Explained<'_>) -> Captured {
         (true, Some(_), false) => capture.level.min(CaptureLevel::Meta),
         (true, None, _) => CaptureLevel::Meta,
     };
-    let (word, mut why) = match level {
-        CaptureLevel::None if !tracker.enabled => {
-            ("none", "nothing: `tracker.enabled` is false".to_owned())
+    let mut why = match level {
+        CaptureLevel::None if !tracker.enabled => "nothing: `tracker.enabled` is false".to_owned(),
+        CaptureLevel::None => "nothing: `capture` of the route is none".to_owned(),
+        CaptureLevel::Meta => "metadata: caller, request, times, outcome".to_owned(),
+        CaptureLevel::Headers => "metadata and headers of request and response".to_owned(),
+        CaptureLevel::Body => {
+            format!("metadata, headers, and up to {} bytes of each body", tracker.body_limit)
         }
-        CaptureLevel::None => ("none", "nothing: `capture` of the route is none".to_owned()),
-        CaptureLevel::Meta => ("meta", "metadata: caller, request, times, outcome".to_owned()),
-        CaptureLevel::Headers => {
-            ("headers", "metadata and headers of request and response".to_owned())
-        }
-        CaptureLevel::Body => (
-            "body",
-            format!("metadata, headers, and up to {} bytes of each body", tracker.body_limit),
-        ),
     };
     if level > CaptureLevel::Meta {
         if let Some(when) = capture.when {
@@ -174,7 +151,7 @@ fn captured(of: &Explained<'_>) -> Captured {
     }
     let headers = if level > CaptureLevel::Meta { recorded_headers(trace) } else { Vec::new() };
     let recorded = level != CaptureLevel::None;
-    Captured { recorded, level: word.to_owned(), why, target, headers }
+    Captured { recorded, level: <&str>::from(level).to_owned(), why, target, headers }
 }
 
 /// Headers of the request at the start of its record.

@@ -7,20 +7,15 @@ use crate::site::{Site, SiteError};
 use crate::worker::{Control, Phase, Shared, Worker};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use weir_auth::AuthCounters;
-use weir_broker::Broker;
 use weir_config::LogTarget;
-use weir_http::clock::{self, Wall};
+use weir_http::clock;
 use weir_limit::Limiter;
-use weir_net::descriptors::Descriptors;
-use weir_record::access_log::AccessLog;
 use weir_telemetry::stats::WorkerStats;
-use weir_upstream::Healths;
 
 /// Maximum number of requests in the queue.
 const MAX_QUEUED: usize = 16;
@@ -62,19 +57,7 @@ impl Explainer {
 
     /// An explainer for a configuration that is not in use.
     pub(super) fn offline(site: Arc<Site>, limiter: Arc<Limiter>) -> Result<Self, SiteError> {
-        let config = &site.config;
-        let shared = Shared {
-            descriptors: Descriptors::by_limit(),
-            messages: Arc::new(drop),
-            connections: AtomicUsize::new(0),
-            resubmissions: AtomicUsize::new(0),
-            healths: Healths::default(),
-            broker: Broker::new(config.workers, &config.data, Arc::new(drop))?,
-            limiter,
-            wall: Arc::new(Wall::start()),
-            log: AccessLog::start(LogTarget::Stderr)?,
-            capture: Arc::default(),
-        };
+        let shared = Shared::new(&site.config, Arc::new(drop), limiter, LogTarget::Stderr)?;
         let (sender, control) = watch::channel(Control { site, phase: Phase::Serving, version: 0 });
         let explainer = Self::start(Arc::new(shared), control)?;
         Ok(Self { _control: Some(sender), ..explainer })
@@ -82,12 +65,12 @@ impl Explainer {
 
     /// Explains a request. Blocks.
     pub fn ask(&self, ask: RequestText) -> ExplainResult {
-        let (sender, told) = sync_channel(1);
+        let (sender, reply) = sync_channel(1);
         self.requests.try_send((ask, sender)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => RequestTextError::Busy,
-            mpsc::error::TrySendError::Closed(_) => RequestTextError::Late,
+            mpsc::error::TrySendError::Closed(_) => RequestTextError::TimedOut,
         })?;
-        told.recv_timeout(TIMEOUT * 2).unwrap_or(Err(RequestTextError::Late))
+        reply.recv_timeout(TIMEOUT * 2).unwrap_or(Err(RequestTextError::TimedOut))
     }
 }
 
@@ -113,9 +96,9 @@ async fn serve(
             },
             order = requests.recv() => order,
         };
-        let Some((ask, told)) = order else { return };
+        let Some((ask, reply)) = order else { return };
         let explained = tokio::time::timeout(TIMEOUT, explain(worker, &ask)).await;
         // The caller may have timed out.
-        let _ = told.try_send(explained.unwrap_or(Err(RequestTextError::Late)));
+        let _ = reply.try_send(explained.unwrap_or(Err(RequestTextError::TimedOut)));
     }
 }

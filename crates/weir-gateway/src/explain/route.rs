@@ -26,14 +26,14 @@ pub(super) fn others(
     }
     near.sort_by_key(|(nearness, ..)| std::cmp::Reverse(*nearness));
     near.truncate(MOST);
-    let told = near.into_iter().map(|(_, api, route, why)| Other {
+    let others = near.into_iter().map(|(_, api, route, why)| Other {
         api: api.name.clone(),
         operation: route.operation.clone(),
         methods: route.methods.clone(),
         path: api.path_of(route),
         why,
     });
-    told.collect()
+    others.collect()
 }
 
 /// Similarity of a route: host, base, path, method, and number of common segments.

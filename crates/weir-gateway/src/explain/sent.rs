@@ -169,7 +169,7 @@ fn of_calls(site: &Site, calls: &[Call], fetches: &[Fetch]) -> Vec<Part> {
             None => "required: no fallback",
         };
         let why = time.into_iter().chain([else_.to_owned()]).collect::<Vec<_>>().join(", ");
-        Part { name, outcome: "later".to_owned(), why }
+        Part::new(name, "later", why)
     };
     calls.iter().zip(fetches).map(part).collect()
 }

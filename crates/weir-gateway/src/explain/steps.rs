@@ -12,27 +12,22 @@ use weir_config::{
 };
 use weir_http::rejection::Rejection;
 use weir_limit::{LimitKind, Peek};
-use weir_model::UpstreamId;
+use weir_model::{UpstreamId, duration_in_words};
 use weir_upstream::Target;
 
 /// The reason of a rejection.
 pub(super) struct Refused {
-    pub(super) detail: Option<String>,
+    pub(super) why: String,
     violations: Vec<Part>,
 }
 
 impl Refused {
     pub(super) fn of(rejection: &Rejection) -> Self {
-        let details = rejection.details();
-        let violations = details.violations.iter().map(|v| Part {
-            name: format!("{} {}{}", v.place.as_str(), v.name, v.pointer).trim_end().to_owned(),
-            outcome: "invalid".to_owned(),
-            why: v.detail.clone(),
+        let violations = rejection.details().violations.iter().map(|v| {
+            let place = format!("{} {}{}", v.place.as_str(), v.name, v.pointer);
+            Part::new(place.trim_end(), "invalid", &*v.detail)
         });
-        Self {
-            detail: details.detail.as_deref().map(str::to_owned),
-            violations: violations.collect(),
-        }
+        Self { why: rejection.summary(), violations: violations.collect() }
     }
 }
 
@@ -60,14 +55,14 @@ pub(super) fn all(of: &Explained<'_>, refused: Option<&Refused>) -> Vec<Step> {
     steps.push(policies.handler(route));
     steps.push(policies.response_map(route));
     let checked = route.validation.as_ref().map(|v| v.responses).unwrap_or_default();
-    let setting = format!("responses: {}", word(checked));
+    let setting = format!("responses: {}", <&str>::from(checked));
     let on = checked != Enforcement::Off;
     steps.push(policies.later("response-validation", on, Stage::ResponseValidation, &setting));
     let edits = &route.response_headers;
     let names: Vec<&str> = edits.set.iter().map(|(name, _)| name.as_str()).collect();
     let setting = format!("sets {}; removes {}", list(&names), list(&edits.remove));
     steps.push(policies.later("response-headers", !edits.is_empty(), Stage::Over, &setting));
-    let codings = route.compress.codings.iter().flatten().map(|coding| coding.name());
+    let codings = route.compress.codings.iter().flatten().map(|coding| coding.as_ref());
     let codings = list(&codings.collect::<Vec<_>>());
     let setting = format!("{codings}, from {} bytes on", route.compress.min_size);
     steps.push(policies.later("compress", route.compress.enabled, Stage::Over, &setting));
@@ -78,14 +73,6 @@ pub(super) fn all(of: &Explained<'_>, refused: Option<&Refused>) -> Vec<Step> {
     let on = setting.is_some();
     steps.push(policies.later("cors", on, Stage::Over, &setting.unwrap_or_default()));
     steps
-}
-
-fn word(enforcement: Enforcement) -> &'static str {
-    match enforcement {
-        Enforcement::Off => "off",
-        Enforcement::Log => "log",
-        Enforcement::Enforce => "enforce",
-    }
 }
 
 fn list<T: AsRef<str>>(names: &[T]) -> String {
@@ -100,7 +87,7 @@ impl Policies<'_> {
     fn step(&self, name: &str, stage: Stage, setting: &str) -> Step {
         let outcome = self.outcome(stage);
         let why = match outcome {
-            Outcome::Refused => self.why(),
+            Outcome::Refused => self.refused.map(|refused| refused.why.clone()).unwrap_or_default(),
             Outcome::Passed => "within the limits".to_owned(),
             _ => String::new(),
         };
@@ -117,15 +104,6 @@ impl Policies<'_> {
 
     fn off(name: &str) -> Step {
         Step { name: name.to_owned(), outcome: Outcome::Off, ..Step::default() }
-    }
-
-    /// The title of the problem, and the detail of this occurrence.
-    fn why(&self) -> String {
-        let title = self.of.problem.map_or("", weir_http::problem::Problem::title);
-        match self.refused.and_then(|refused| refused.detail.as_deref()) {
-            Some(detail) => format!("{title}: {detail}"),
-            None => title.to_owned(),
-        }
     }
 
     fn routing(&self) -> Step {
@@ -158,12 +136,8 @@ impl Policies<'_> {
         });
         let mut step = self.step("clients", Stage::Clients, &each.collect::<Vec<_>>().join("; "));
         if step.outcome != Outcome::NotReached {
-            step.parts = vec![Part {
-                name: self.of.request.client.address.to_string(),
-                outcome: if step.outcome == Outcome::Refused { "refused" } else { "admitted" }
-                    .to_owned(),
-                why: String::new(),
-            }];
+            let outcome = if step.outcome == Outcome::Refused { "refused" } else { "admitted" };
+            step.parts = vec![Part::new(self.of.request.client.address.to_string(), outcome, "")];
         }
         step
     }
@@ -233,20 +207,16 @@ impl Policies<'_> {
                 }
                 Err(rejection) => {
                     let wait = rejection.limit_status.retry_after.unwrap_or_default();
-                    ("exhausted", format!("exhausted; retry after {wait} s"))
+                    ("exhausted", format!("exhausted; retry in {}", duration_in_words(wait)))
                 }
             };
-            let why = format!("{setting}: {why}");
-            step.parts.push(Part { name, outcome: word.to_owned(), why });
+            step.parts.push(Part::new(name, word, format!("{setting}: {why}")));
         }
-        let count = step.parts.len();
-        match step.outcome {
-            Outcome::Passed if count == 0 => {
-                step.outcome = Outcome::Off;
-                step.why = "no limit applies to the caller".to_owned();
-            }
-            Outcome::Passed => step.why = "within every limit; nothing is charged".to_owned(),
-            _ => {}
+        if step.outcome == Outcome::Passed && step.parts.is_empty() {
+            step.outcome = Outcome::Off;
+            step.why = "no limit applies to the caller".to_owned();
+        } else if step.outcome == Outcome::Passed {
+            step.why = "within every limit; nothing is charged".to_owned();
         }
         step.setting = "rate of the plan, limits of API and route, quota of the plan".to_owned();
         step
@@ -272,9 +242,9 @@ impl Policies<'_> {
                 *number += 1;
                 let Some(limit) = limit else { return (String::new(), String::new()) };
                 let key = match &limit.key {
-                    LimitKey::Address => "address".to_owned(),
-                    LimitKey::Consumer => "consumer".to_owned(),
-                    LimitKey::Expr(_) => "an expression".to_owned(),
+                    LimitKey::Address => "address",
+                    LimitKey::Consumer => "consumer",
+                    LimitKey::Expr(_) => "an expression",
                 };
                 (limit.name.clone(), format!("{} by {key}", rate(limit.rate)))
             }
@@ -286,7 +256,7 @@ impl Policies<'_> {
         if validation.requests == Enforcement::Off {
             return Self::off("validation");
         }
-        let setting = format!("requests: {}", word(validation.requests));
+        let setting = format!("requests: {}", <&str>::from(validation.requests));
         let mut step = self.step("validation", Stage::Validation, &setting);
         match step.outcome {
             Outcome::Refused => {
@@ -298,12 +268,7 @@ impl Policies<'_> {
                     true => "matches the OpenAPI document".to_owned(),
                     false => "violates the OpenAPI document; only logged".to_owned(),
                 };
-                let part = |line: &String| Part {
-                    name: "noted".to_owned(),
-                    outcome: "invalid".to_owned(),
-                    why: line.clone(),
-                };
-                step.parts = logs.iter().map(part).collect();
+                step.parts = logs.iter().map(|line| Part::new("noted", "invalid", line)).collect();
             }
             _ => {}
         }
@@ -320,11 +285,7 @@ impl Policies<'_> {
             let body = &self.of.trace.body;
             step.why = format!("mapped body: {} bytes", body.len());
             let text = super::text_of(body).text.unwrap_or_default();
-            step.parts.push(Part {
-                name: "body".to_owned(),
-                outcome: "mapped".to_owned(),
-                why: text,
-            });
+            step.parts.push(Part::new("body", "mapped", text));
         }
         step
     }
@@ -383,12 +344,8 @@ impl Policies<'_> {
 fn targets(of: &Explained<'_>, upstream: UpstreamId) -> Vec<Part> {
     let upstream = &of.live.upstreams[upstream.0];
     let part = |target: &Rc<Target>| {
-        let up = target.health.is_up();
-        Part {
-            name: target.name.clone(),
-            outcome: if up { "in service" } else { "out of service" }.to_owned(),
-            why: String::new(),
-        }
+        let state = if target.health.is_up() { "in service" } else { "out of service" };
+        Part::new(&target.name, state, "")
     };
     upstream.targets.iter().map(part).collect()
 }
@@ -397,11 +354,10 @@ fn targets(of: &Explained<'_>, upstream: UpstreamId) -> Vec<Part> {
 fn method(config: &Config, rule: &AccessRule, authentication: &Authentication<'_>) -> Part {
     let auth = &config.auths[rule.auth.0];
     let tried = authentication.try_method(rule);
-    let of_token = auth.kind.token().map_or(&[][..], |token| token.scopes.as_slice());
-    let wanted: Vec<&str> = of_token.iter().chain(&rule.scopes).map(String::as_str).collect();
-    let scopes = match wanted.is_empty() {
+    let required: Vec<&str> = rule.required_scopes(&auth.kind).map(String::as_str).collect();
+    let scopes = match required.is_empty() {
         true => String::new(),
-        false => format!("; required scopes: {}", wanted.join(" ")),
+        false => format!("; required scopes: {}", required.join(" ")),
     };
     let (outcome, why) = match tried {
         MethodOutcome::Absent if matches!(auth.kind, AuthKind::Certificate(_)) => {
@@ -409,13 +365,11 @@ fn method(config: &Config, rule: &AccessRule, authentication: &Authentication<'_
         }
         MethodOutcome::Absent => ("absent", "no credential of this kind".to_owned()),
         MethodOutcome::Refused(FailureKind::NotIntrospected) => {
-            let why = "a live request introspects the token first";
-            ("refused", why.to_owned())
+            ("refused", "a live request introspects the token first".to_owned())
         }
         MethodOutcome::Granted(principal) => {
             let consumer = principal.consumer().map(|id| config.consumers[id.0].name.as_str());
-            let consumer = consumer.unwrap_or("none");
-            ("granted", format!("consumer: {consumer}"))
+            ("granted", format!("consumer: {}", consumer.unwrap_or("none")))
         }
         MethodOutcome::Refused(kind) => {
             let title = weir_auth::AuthFailure::of(kind, rule.auth).problem().title();
@@ -428,7 +382,7 @@ fn method(config: &Config, rule: &AccessRule, authentication: &Authentication<'_
             ("refused", format!("{title}{fetched}"))
         }
     };
-    Part { name: auth.name.clone(), outcome: outcome.to_owned(), why: format!("{why}{scopes}") }
+    Part::new(&auth.name, outcome, format!("{why}{scopes}"))
 }
 
 fn mapping(what: &str, map: &BodyMap) -> String {

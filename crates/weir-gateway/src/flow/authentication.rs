@@ -158,9 +158,9 @@ fn rejected_by(failure: AuthFailure, config: &Config, route: &Route) -> String {
         FailureKind::InsufficientScope => {
             let rules = route.access.any_of.iter().filter(|rule| rule.auth == auth);
             let own = config.auths[auth.0].kind.token().map_or(&[][..], |token| &token.scopes);
-            let wanted = own.iter().chain(rules.flat_map(|rule| &rule.scopes));
-            let wanted: Vec<&str> = wanted.map(String::as_str).collect();
-            format!("auth {}: required scopes: {}", name(auth), wanted.join(" "))
+            let required = own.iter().chain(rules.flat_map(|rule| &rule.scopes));
+            let required: Vec<&str> = required.map(String::as_str).collect();
+            format!("auth {}: required scopes: {}", name(auth), required.join(" "))
         }
         _ => format!("auth {}", name(auth)),
     }

@@ -18,14 +18,14 @@ pub(super) async fn validate_request<'a>(
     validation: &Validation,
     body: RequestBody<'a>,
 ) -> Result<RequestBody<'a>, Rejection> {
-    let begun = input.recording.mark().unwrap_or(input.context.arrival.started);
+    let started = input.recording.mark().unwrap_or(input.context.arrival.started);
     let mut found = Findings::default();
     let (request, deadline) = (input.view(), input.context.deadline);
     let rules = (validation, &input.context.live.site.schemas);
     let checked = validate::request(&request, deadline, rules, body, &mut found).await;
     note_findings(input, "request", found);
     let body = checked?;
-    input.recording.stage_ended(stage::VALIDATE, begun);
+    input.recording.stage_ended(stage::VALIDATE, started);
     Ok(body)
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn map_request<'a, E: Effects>(
     map: &BodyMap,
     body: RequestBody<'a>,
 ) -> Result<Mapped<'a>, Rejection> {
-    let begun = input.recording.mark().unwrap_or(input.context.arrival.started);
+    let started = input.recording.mark().unwrap_or(input.context.arrival.started);
     let mapped = match map {
         BodyMap::Structure(one) => {
             let (request, deadline) = (input.view(), input.context.deadline);
@@ -84,7 +84,7 @@ pub(super) async fn map_request<'a, E: Effects>(
         BodyMap::Script(_) if !E::CALLS_SCRIPTS => Mapped::Request(body),
         BodyMap::Script(script) => Box::pin(script::map_request(input, script, body)).await?,
     };
-    input.recording.stage_ended(stage::REQUEST_MAP, begun);
+    input.recording.stage_ended(stage::REQUEST_MAP, started);
     Ok(mapped)
 }
 

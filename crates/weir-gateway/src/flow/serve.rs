@@ -30,6 +30,7 @@ impl Effects for Serve {
         of.count_failure()
     }
 
+    #[inline]
     fn limit(
         &mut self,
         plan: &LimitPlan,
@@ -49,14 +50,14 @@ impl Effects for Serve {
         route: &Route,
         body: &mut RequestBody<'_>,
     ) -> Result<(), Problem> {
-        let begun = exchange.begin_record(route, body.framing());
-        if begun.is_err() {
+        let tap = exchange.begin_record(route, body.framing());
+        if tap.is_err() {
             let now = exchange.moment();
             exchange.live().site.limits.refund_quota(exchange.decisions.consumer(), now);
             // The limit status is outdated.
             exchange.decisions.limit_status = None;
         }
-        body.record(begun?);
+        body.record(tap?);
         Ok(())
     }
 

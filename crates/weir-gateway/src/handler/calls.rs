@@ -117,7 +117,7 @@ fn fetch_of(request: &ClientRequest<'_>, call: &Call, input: &[u8]) -> Result<Fe
     headers.extend(call.headers.iter().cloned());
     let mut body = None;
     if let Some(map) = &call.body {
-        body = Some(transform::apply(request, map, input)?);
+        body = Some(transform::apply(request, map, input, Problem::MalformedJson)?);
         if !headers.iter().any(|(name, _)| name == "content-type") {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }

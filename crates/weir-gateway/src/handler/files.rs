@@ -13,9 +13,7 @@ use bytes::Bytes;
 use condition::{Validators, Verdict};
 use range::Requested;
 use std::ops::Range;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use weir_config::{BodyMap, Compression, ContentCoding, Route};
 use weir_files::{
     CODINGS, Chunk, Compressing, FileBody, IoMode, Lookup, ReadError, Resource, Root, Stored,
@@ -120,12 +118,7 @@ async fn within_time<T>(
     input: &StageInput<'_>,
     work: impl Future<Output = Result<T, ReadError>>,
 ) -> Result<T, Rejection> {
-    let mut work = pin!(work);
-    let done = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Ok(done)),
-        Poll::Pending => input.deadline.poll(cx, Wait::Disk, weir_files::READ_TIMEOUT).map(Err),
-    });
-    let done = done.await?;
+    let done = input.deadline.within(Wait::Disk, weir_files::READ_TIMEOUT, work).await?;
     input.deadline.progress();
     done.map_err(|error| {
         let detail = match error {
@@ -192,7 +185,7 @@ fn choose(
     if resource.coded.iter().any(Option::is_some) {
         add_vary(headers, "accept-encoding");
         if let Some(place) = sibling(resource, Codings::of(request)) {
-            headers.push_known(Known::ContentEncoding, CODINGS[place].0.name().as_bytes());
+            headers.push_known(Known::ContentEncoding, CODINGS[place].0.as_ref().as_bytes());
             return Form::Sibling(place);
         }
     }
@@ -219,7 +212,7 @@ fn choose(
 
 /// Index of the sibling that the client prefers, if its weight is at least that of `identity`.
 fn sibling(resource: &Resource, codings: Codings) -> Option<usize> {
-    let weights = [codings.br, codings.zstd, codings.gzip];
+    let weights = CODINGS.map(|(coding, ..)| codings.weight(coding));
     let there = (0..CODINGS.len()).filter(|&place| resource.coded[place].is_some());
     // Of equal weights the first.
     let best = there.rev().max_by_key(|&place| weights[place])?;

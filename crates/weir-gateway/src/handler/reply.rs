@@ -20,7 +20,11 @@ pub(super) async fn serve<'a>(
     mut body: RequestBody<'a>,
 ) -> Result<ResponseBody<'a>, Rejection> {
     let runtime = input.context.live.site.route(input.context.at);
-    let plan = runtime.reply.as_ref().ok_or(Problem::Internal)?;
+    let representations = &*runtime.representations;
+    let held = |index: usize| {
+        let (content_type, bytes) = &representations[index];
+        (Some(content_type.as_str()), bytes.clone())
+    };
     let StageInput { request, response, deadline, .. } = input.stage();
     let accepted = &request.head.headers;
     if !matches!(reply.body, ReplyBody::Mapped(_)) {
@@ -28,15 +32,10 @@ pub(super) async fn serve<'a>(
     }
     let (content_type, bytes) = match &reply.body {
         ReplyBody::Empty => (None, Bytes::new()),
-        ReplyBody::Fixed(_) => {
-            let (content_type, bytes) = &plan.list[0];
-            (Some(content_type.as_str()), bytes.clone())
-        }
+        ReplyBody::Fixed(_) => held(0),
         ReplyBody::Negotiated(_) => {
-            let offered = plan.list.iter().map(|(content_type, _)| content_type.as_str());
-            let index = choose(accepted, offered)?;
-            let (content_type, bytes) = &plan.list[index];
-            (Some(content_type.as_str()), bytes.clone())
+            let offered = representations.iter().map(|(content_type, _)| content_type.as_str());
+            held(choose(accepted, offered)?)
         }
         ReplyBody::Mapped(structure) => {
             let format = choose(accepted, structure.formats.iter().map(Format::content_type))?;
@@ -56,7 +55,7 @@ pub(super) async fn serve<'a>(
     }
     let formats = match &reply.body {
         ReplyBody::Mapped(structure) => structure.formats.len(),
-        _ => plan.list.len(),
+        _ => representations.len(),
     };
     if formats > 1 {
         weir_http::cors::add_vary(&mut response.headers, "accept");

@@ -15,10 +15,9 @@ use super::{HandlerInput, Outline};
 use crate::context::Context;
 use crate::response_body::ResponseBody;
 use crate::script_engine::{Part, Place, Placement};
-use weir_config::{Script, Segment};
+use weir_config::Script;
 use weir_http::body::RequestBody;
 use weir_http::headers::apply_edits;
-use weir_http::path;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
 use weir_script::{End, Principal, Request, Role, Step};
@@ -54,7 +53,7 @@ pub(super) async fn serve<'a>(
 
 /// Builds the headers for the script.
 pub(super) fn outline(input: &mut HandlerInput<'_>, script: &Script) -> Result<Outline, Rejection> {
-    let function = &script.program.exports()[export(input.request, script)?];
+    let function = &script.program.exports[export(input.request, script)?];
     let name = format!("{} ({function})", script.program.name());
     prepare(&input.context, input.request);
     Ok(Outline::Whole("script", name))
@@ -111,7 +110,7 @@ async fn call(
 /// The export of the script for this method.
 fn export(request: &RequestHead, script: &Script) -> Result<usize, Rejection> {
     script.program.export_for(request.method_name()).ok_or_else(|| {
-        let allowed = script.program.exports().join(", ");
+        let allowed = script.program.exports.join(", ");
         Rejection::new(Problem::MethodNotAllowed).header("allow", allowed)
     })
 }
@@ -183,17 +182,7 @@ fn request(context: &Context<'_>, head: &RequestHead, script: &Script, body: Vec
     let view = context.view(head);
     let mut lines = Vec::with_capacity(256);
     weir_wire::encode::fields(&mut lines, &head.headers);
-    let decoded = |name: &str| path::decode(&view.raw_parameter(name)).into_owned();
-    let mut parameters: Vec<(String, String)> = Vec::new();
-    for segment in &context.route.path.segments {
-        if let Segment::Template(name) = segment {
-            parameters.push((name.clone(), decoded(name)));
-        }
-    }
-    if context.route.path.wildcard {
-        parameters.push(("*".to_owned(), decoded("*")));
-    }
-    let known = context.decisions.principal.as_deref().filter(|_| script.program.reads_principal());
+    let known = context.decisions.principal.as_deref().filter(|_| script.program.reads_principal);
     let principal =
         known.filter(|principal| principal.auth().is_some()).map(|principal| Principal {
             subject: principal.subject().map(str::to_owned),
@@ -209,7 +198,7 @@ fn request(context: &Context<'_>, head: &RequestHead, script: &Script, body: Vec
         host: context.arrival.host.clone(),
         client: Some(context.arrival.client.address),
         head: lines,
-        parameters,
+        parameters: view.parameters().collect(),
         principal,
         body,
         role: Role::Handler,

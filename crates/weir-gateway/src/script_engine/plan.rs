@@ -6,25 +6,22 @@ use super::slot::Thread;
 use std::sync::Arc;
 use weir_config::{BodyMap, Config, Handler, Script};
 use weir_module::Program;
-use weir_script::{Engine, EngineError, Limits};
+use weir_script::{Engine, EngineError};
 
 /// The scripts of a Config.
 #[derive(Debug)]
 pub(crate) struct ScriptPlan {
     /// Scripts in the engines of all workers.
     pub(crate) programs: Vec<Arc<Program>>,
-    pub(crate) limits: Limits,
+    /// Bytes of memory of an engine.
+    pub(crate) memory: usize,
     /// Engines on separate threads.
     threads: Vec<Arc<Thread>>,
 }
 
-/// Placement of the scripts of a route.
+/// Placement of the scripts of a route, by [`Part`].
 #[derive(Debug, Default)]
-pub(crate) struct RouteScripts {
-    handler: Option<Place>,
-    request_map: Option<Place>,
-    response_map: Option<Place>,
-}
+pub(crate) struct RouteScripts([Option<Place>; 3]);
 
 /// A script of a route.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +56,8 @@ impl ScriptPlan {
         config: &Config,
         before: Option<&Self>,
     ) -> Result<(Self, Vec<RouteScripts>), EngineError> {
-        let limits = Limits { memory: config.scripts.memory };
-        let mut plan = Self { programs: Vec::new(), limits, threads: Vec::new() };
+        let memory = config.scripts.memory;
+        let mut plan = Self { programs: Vec::new(), memory, threads: Vec::new() };
         let mut routes = Vec::new();
         for route in config.apis.iter().flat_map(|api| &api.routes) {
             let handler = match &route.handler {
@@ -70,30 +67,30 @@ impl ScriptPlan {
             let mut place = |script: Option<&Script>| {
                 script.map(|script| plan.place_for(script, before)).transpose()
             };
-            routes.push(RouteScripts {
-                handler: place(handler)?,
-                request_map: place(mapping(route.request_map.as_ref()))?,
-                response_map: place(mapping(route.response_map.as_ref()))?,
-            });
+            routes.push(RouteScripts([
+                place(handler)?,
+                place(mapping(route.request_map.as_ref()))?,
+                place(mapping(route.response_map.as_ref()))?,
+            ]));
         }
         let unchanged = before.is_some_and(|before| plan.same_programs(before));
         if !plan.programs.is_empty() && !unchanged {
-            Engine::new(&plan.programs, &plan.limits)?;
+            Engine::new(&plan.programs, plan.memory)?;
         }
         Ok((plan, routes))
     }
 
     /// Whether both plans can use the same engine.
     pub(crate) fn same_programs(&self, other: &Self) -> bool {
-        self.programs == other.programs && self.limits == other.limits
+        self.programs == other.programs && self.memory == other.memory
     }
 
     fn place_for(&mut self, script: &Script, before: Option<&Self>) -> Result<Place, EngineError> {
         let placement = if script.isolated {
-            let kept = before.and_then(|before| before.thread(&script.program, &self.limits));
+            let kept = before.and_then(|before| before.thread(&script.program, self.memory));
             let thread = match kept {
                 Some(thread) => thread,
-                None => Arc::new(Thread::start(&script.program, &self.limits)?),
+                None => Arc::new(Thread::start(&script.program, self.memory)?),
             };
             self.threads.push(Arc::clone(&thread));
             Placement::Thread(thread)
@@ -104,19 +101,15 @@ impl ScriptPlan {
         Ok(Place { placement, breaker: CircuitBreaker::default() })
     }
 
-    fn thread(&self, program: &Program, limits: &Limits) -> Option<Arc<Thread>> {
-        self.threads.iter().find(|thread| thread.runs(program, limits)).map(Arc::clone)
+    fn thread(&self, program: &Program, memory: usize) -> Option<Arc<Thread>> {
+        self.threads.iter().find(|thread| thread.runs(program, memory)).map(Arc::clone)
     }
 }
 
 impl RouteScripts {
     /// The placement of a script, if configured.
     pub(crate) fn place(&self, part: Part) -> Option<&Place> {
-        match part {
-            Part::Handler => self.handler.as_ref(),
-            Part::RequestMap => self.request_map.as_ref(),
-            Part::ResponseMap => self.response_map.as_ref(),
-        }
+        self.0[part as usize].as_ref()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tokio::sync::{Notify, oneshot};
 use weir_http::problem::Problem;
 use weir_module::Program;
-use weir_script::{CallId, Engine, EngineError, Limits, OpId, Outcome, Request, Step};
+use weir_script::{CallId, Engine, EngineError, OpId, Outcome, Request, Step};
 
 /// The engine of a worker.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct EngineSlot {
     /// `None` without scripts, or if no engine could be created.
     engine: RefCell<Option<Engine>>,
     programs: Vec<Arc<Program>>,
-    limits: Limits,
+    memory: usize,
     /// Number of engines created.
     generation: Cell<u64>,
     /// Notified when an engine has died.
@@ -26,23 +26,20 @@ pub(crate) struct EngineSlot {
 impl EngineSlot {
     /// Creates an engine for the scripts of a plan.
     pub(crate) fn new(plan: &ScriptPlan) -> Self {
-        let slot = Self {
-            programs: plan.programs.clone(),
-            limits: plan.limits.clone(),
-            ..Self::default()
-        };
+        let (programs, memory) = (plan.programs.clone(), plan.memory);
+        let slot = Self { programs, memory, ..Self::default() };
         slot.make();
         slot
     }
 
     /// Whether the engine can be used for this plan.
     pub(crate) fn serves(&self, plan: &ScriptPlan) -> bool {
-        self.programs == plan.programs && self.limits == plan.limits
+        self.programs == plan.programs && self.memory == plan.memory
     }
 
     fn make(&self) {
         if !self.programs.is_empty() {
-            *self.engine.borrow_mut() = Engine::new(&self.programs, &self.limits).ok();
+            *self.engine.borrow_mut() = Engine::new(&self.programs, self.memory).ok();
         }
     }
 
@@ -116,7 +113,7 @@ const MAX_CALLS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Thread {
     program: Arc<Program>,
-    limits: Limits,
+    memory: usize,
     commands: SyncSender<Command>,
     calls: AtomicUsize,
 }
@@ -151,22 +148,18 @@ impl Drop for CallPermit<'_> {
 }
 
 impl Thread {
-    pub(crate) fn start(program: &Arc<Program>, limits: &Limits) -> Result<Self, EngineError> {
+    pub(crate) fn start(program: &Arc<Program>, memory: usize) -> Result<Self, EngineError> {
         // A call has one command at a time, and a last one that cancels it.
         let (commands, receiver) = sync_channel(4 * MAX_CALLS);
-        let (program, limits) = (Arc::clone(program), limits.clone());
-        let thread = Self {
-            program: Arc::clone(&program),
-            limits: limits.clone(),
-            commands,
-            calls: AtomicUsize::new(0),
-        };
+        let program = Arc::clone(program);
+        let calls = AtomicUsize::new(0);
+        let thread = Self { program: Arc::clone(&program), memory, commands, calls };
         let (made, is_made) = sync_channel(1);
         std::thread::Builder::new()
             .name("script".to_owned())
             .spawn(move || {
-                let slot = EngineSlot { programs: vec![program], limits, ..EngineSlot::default() };
-                let tried = Engine::new(&slot.programs, &slot.limits).map(|engine| {
+                let slot = EngineSlot { programs: vec![program], memory, ..EngineSlot::default() };
+                let tried = Engine::new(&slot.programs, slot.memory).map(|engine| {
                     *slot.engine.borrow_mut() = Some(engine);
                 });
                 let go_on = tried.is_ok();
@@ -181,8 +174,8 @@ impl Thread {
         Ok(thread)
     }
 
-    pub(crate) fn runs(&self, program: &Program, limits: &Limits) -> bool {
-        *self.program == *program && self.limits == *limits
+    pub(crate) fn runs(&self, program: &Program, memory: usize) -> bool {
+        *self.program == *program && self.memory == memory
     }
 
     /// A permit for a call, if the maximum is not reached.

@@ -232,9 +232,13 @@ impl<'c> Tunnel<'c> {
         if worker.phase() >= Phase::Closing && self.may_send_close_frames() {
             return Poll::Ready(UpgradeEnd::Stop);
         }
-        if !self.reloaded && !worker.serves(self.live) {
+        let handed_over = worker.phase() >= Phase::HandedOver;
+        if !self.reloaded && (handed_over || !worker.serves(self.live)) {
             self.reloaded = true;
-            let most = self.upgraded.settings.reload;
+            let mut most = self.upgraded.settings.reload;
+            if handed_over {
+                most = most.min(worker.live().site.config.drain.upgrade);
+            }
             let end = clock::now() + most.mul_f64(0.5 + fastrand::f64() / 2.0);
             if self.end.is_none_or(|(other, _)| end < other) {
                 self.end = Some((end, UpgradeEnd::Reload));

@@ -187,7 +187,7 @@ fn representation(out: &mut String, r: &Representation) {
 
 fn script(out: &mut String, what: &str, script: &Script) {
     let Script { program, formats, fetch, isolated } = script;
-    let exports = program.exports();
+    let exports = &program.exports;
     writeln!(out, "    {what} {exports:?} {formats:?} {fetch:?} {isolated}").expect("writes");
 }
 

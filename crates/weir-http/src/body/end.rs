@@ -64,19 +64,12 @@ impl ResponseError {
 
 impl From<ResponseError> for Rejection {
     fn from(error: ResponseError) -> Self {
-        match &error {
-            ResponseError::UpstreamProtocolError(why) => {
-                Self::new(error.problem()).detail(why.to_string())
-            }
-            ResponseError::AgentProtocolError(why) => {
-                Self::new(error.problem()).detail(why.to_string())
-            }
-            ResponseError::TimedOut(expired) => Self::from(*expired),
-            ResponseError::UpstreamClosed
-            | ResponseError::File
-            | ResponseError::Compression
-            | ResponseError::TooLarge
-            | ResponseError::NotRecorded => Self::new(error.problem()),
+        let rejection = Self::new(error.problem());
+        match error {
+            ResponseError::UpstreamProtocolError(why) => rejection.detail(why.to_string()),
+            ResponseError::AgentProtocolError(why) => rejection.detail(why.to_string()),
+            ResponseError::TimedOut(expired) => expired.into(),
+            _ => rejection,
         }
     }
 }

@@ -14,6 +14,7 @@ use std::io;
 
 use crate::files::Files;
 use crate::format::{Kind, Position, u32_at, u64_at};
+use crate::os::atomic_file::{if_exists, verified, with_checksum};
 use crate::segment::{self, Frame, sealed};
 
 const MAGIC: [u8; 8] = *b"WEIRCRRY";
@@ -47,9 +48,19 @@ impl CarryOver {
             bytes.extend_from_slice(&(frame.kind as u32).to_le_bytes());
             bytes.extend_from_slice(&frame.payload);
         }
-        let sum = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
-        bytes
+        with_checksum(bytes)
+    }
+
+    /// The segment of the valid carry-over, if any was sealed.
+    pub(crate) fn last(
+        existing: &BTreeSet<u32>,
+        raw: &BTreeSet<u32>,
+        meta: &BTreeSet<u32>,
+    ) -> Option<u32> {
+        // A carry-over written while its segment was being sealed is not valid yet.
+        let complete =
+            existing.iter().filter(|number| meta.contains(number) || !raw.contains(number));
+        complete.chain(meta.last()).max().copied()
     }
 
     /// Finds the carry-over of the last sealed segment when a lane is opened, and removes those of
@@ -61,10 +72,7 @@ impl CarryOver {
         raw: &BTreeSet<u32>,
         meta: &BTreeSet<u32>,
     ) -> io::Result<(Self, u64)> {
-        // A carry-over written while its segment was being sealed is not valid yet.
-        let complete =
-            existing.iter().filter(|number| meta.contains(number) || !raw.contains(number));
-        let last = complete.chain(meta.last()).max().copied();
+        let last = Self::last(existing, raw, meta);
         for number in existing.iter().filter(|number| Some(**number) != last) {
             fs::remove_file(files.path(*number, "carry"))?;
         }
@@ -92,13 +100,9 @@ impl CarryOver {
     /// The disk does not return the file, and it does not count as lost yet.
     pub(crate) fn read(files: &Files, segment: u32) -> io::Result<Self> {
         let mut bytes = Vec::new();
-        match File::open(files.path(segment, "carry")) {
-            Ok(file) => {
-                bytes.resize(file.metadata()?.len() as usize, 0);
-                files.damage.read(&file, (segment, "carry"), 0, &mut bytes)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if let Some(file) = if_exists(File::open(files.path(segment, "carry")))? {
+            bytes.resize(file.metadata()?.len() as usize, 0);
+            files.damage.read(&file, (segment, "carry"), 0, &mut bytes)?;
         }
         let carry = Self::decode(&bytes).filter(|carry| carry.segment == segment);
         Ok(carry.unwrap_or_else(|| {
@@ -108,10 +112,8 @@ impl CarryOver {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (bytes, sum) = bytes.split_last_chunk::<4>()?;
-        let complete =
-            bytes.len() >= HEADER_BYTES && crc32fast::hash(bytes) == u32::from_le_bytes(*sum);
-        if !complete || bytes[..8] != MAGIC || u32_at(bytes, 8) != 1 {
+        let bytes = verified(bytes)?;
+        if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC || u32_at(bytes, 8) != 1 {
             return None;
         }
         let mut carry = Self {
@@ -124,7 +126,7 @@ impl CarryOver {
             let (head, tail) = rest.split_at_checked(FRAME_HEADER_BYTES)?;
             let (payload, tail) = tail.split_at_checked(u32_at(head, 24) as usize)?;
             let frame = Frame {
-                kind: Kind::from_byte(head[28])?,
+                kind: Kind::from_repr(head[28])?,
                 sequence: u64_at(head, 8),
                 previous: Position::from_bits(u64_at(head, 16)),
                 payload: payload.to_vec(),

@@ -9,8 +9,9 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::failpoint::Faults;
 
@@ -97,7 +98,7 @@ impl DamageLog {
 
     /// Whether a page has failed for so long that it counts as lost.
     fn is_lost(&self, range: RangeKey) -> bool {
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.failing.lock();
         if failing.len() >= MAX_RANGES && !failing.contains_key(&range) {
             return false;
         }
@@ -113,7 +114,7 @@ impl DamageLog {
         }
         let start = offsets.start - offsets.start % PAGE_BYTES as u64;
         let pages = (segment, kind, start)..(segment, kind, offsets.end);
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.failing.lock();
         failing.extract_if(pages, |_, _| true).for_each(drop);
         self.any_failing.store(!failing.is_empty(), Ordering::Relaxed);
     }
@@ -121,7 +122,7 @@ impl DamageLog {
     /// Lets a minute pass for pages that fail.
     #[cfg(test)]
     pub(crate) fn age_failures(&self) {
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.failing.lock();
         failing.values_mut().for_each(|since| {
             *since = since.checked_sub(RETRY_TIME).expect("the machine runs for a minute");
         });
@@ -132,7 +133,7 @@ impl DamageLog {
         if bytes == 0 {
             return;
         }
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = self.ranges.lock();
         if ranges.len() < MAX_RANGES && ranges.insert((segment, kind, offset)) {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -164,7 +165,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(3 * PAGE_BYTES as u64).unwrap();
         damage.read(&file, (1, "segment"), PAGE_BYTES as u64 + 10, &mut [0; PAGE_BYTES]).unwrap();
-        let failing = || damage.failing.lock().unwrap().len();
+        let failing = || damage.failing.lock().len();
         assert_eq!(failing(), MAX_RANGES - 2, "two pages were read");
         assert!(damage.is_lost(other));
         damage.clear_failures((1, "segment"), 0..u64::MAX);

@@ -10,17 +10,18 @@ use crate::record::{Completed, Received};
 /// Each of the three smaller kinds of records has this fraction of a segment to itself.
 const SEGMENT_FRACTION: usize = 32;
 
-/// Priority of a record for the end of a segment, lowest first.
+/// Priority of a record for the end of a segment, highest first: a record leaves the end to as many
+/// kinds as stand before its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Priority {
-    /// With bytes of a body.
-    Payload,
-    /// With headers.
-    Head,
-    /// Without either.
-    Metadata,
     /// A count-only record, or the end of an open transaction.
     Count,
+    /// Without headers and bodies.
+    Metadata,
+    /// With headers.
+    Head,
+    /// With bytes of a body.
+    Payload,
 }
 
 impl Priority {
@@ -47,12 +48,6 @@ impl Priority {
 
     /// Bytes at the end of a segment that are reserved for higher priorities.
     pub(super) fn reserved(self, segment_bytes: usize) -> usize {
-        let parts = match self {
-            Self::Payload => 3,
-            Self::Head => 2,
-            Self::Metadata => 1,
-            Self::Count => 0,
-        };
-        parts * (segment_bytes / SEGMENT_FRACTION)
+        self as usize * (segment_bytes / SEGMENT_FRACTION)
     }
 }

@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::failpoint;
 use crate::files::Part;
 use crate::journal_state::JournalState;
 use crate::lane_state::LaneState;
+use crate::os::atomic_file::if_exists;
 use crate::os::unix_time;
 use crate::segment::sealed::Summary;
 
@@ -44,7 +44,7 @@ impl JournalState {
     /// Drops everything that is due.
     pub(crate) fn enforce_retention(&self) -> io::Result<()> {
         let now = unix_time();
-        for lane in &self.lanes {
+        for lane in self.lanes.iter().filter(|lane| !lane.shared.is_held()) {
             self.drop_expired(lane, now)?;
         }
         while self.budget.is_short(self.lanes.len()) && self.drop_oldest()? {}
@@ -54,7 +54,7 @@ impl JournalState {
     fn drop_expired(&self, lane: &LaneState, now: Duration) -> io::Result<()> {
         let expired = |stamp_us, keep| Duration::from_micros(stamp_us).saturating_add(keep) < now;
         loop {
-            let segments = lane.catalog.read();
+            let segments = lane.catalog.segments.read();
             let found =
                 timestamps(&segments.sealed, now).into_iter().find_map(|(number, stamp_us)| {
                     let summary = segments.sealed.get(&number)?;
@@ -81,7 +81,7 @@ impl JournalState {
     fn drop_oldest(&self) -> io::Result<bool> {
         let oldest = |payload: bool| {
             let of_lane = |lane: &LaneState| {
-                let segments = lane.catalog.read();
+                let segments = lane.catalog.segments.read();
                 let mut passed = segments.sealed.iter().filter(|(number, summary)| {
                     (!payload || summary.sizes[Part::Payload as usize] > 0)
                         && self.checkpoints.all_have_read(lane.catalog.files.lane, **number)
@@ -89,6 +89,7 @@ impl JournalState {
                 passed.next().map(|(number, summary)| (summary.stamp_us, *number, *summary))
             };
             let lanes = self.lanes.iter().enumerate();
+            let lanes = lanes.filter(|(_, lane)| !lane.shared.is_held());
             lanes
                 .filter_map(|(index, lane)| Some((of_lane(lane)?, index)))
                 .min_by_key(|((stamp_us, number, _), index)| (*stamp_us, *number, *index))
@@ -109,11 +110,8 @@ impl JournalState {
         files.faults.check("retention.drop")?;
         // Otherwise the file would count as missing after a crash.
         self.manifest.update(&self.lanes, Some((files.lane, number, Some(part))))?;
-        let mut segments = lane.catalog.write();
-        match fs::remove_file(files.path(number, part.extension())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        let mut segments = lane.catalog.segments.write();
+        if_exists(fs::remove_file(files.path(number, part.extension())))?;
         failpoint::pass("retention.dropped");
         files.damage.clear_failures((number, part.extension()), 0..u64::MAX);
         if let Some(summary) = segments.sealed.get_mut(&number) {
@@ -122,7 +120,7 @@ impl JournalState {
         if part == Part::Meta {
             segments.sealed.remove(&number);
         }
-        self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        self.counters.lock().dropped += 1;
         Ok(())
     }
 }

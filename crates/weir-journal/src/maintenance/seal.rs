@@ -8,7 +8,6 @@ mod convert;
 
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::catalog::Catalog;
@@ -17,7 +16,7 @@ use crate::files::Parts;
 use crate::files::damage::is_damage;
 use crate::journal_state::JournalState;
 use crate::lane_state::LaneState;
-use crate::os::atomic_file::replace_durably;
+use crate::os::atomic_file::{if_exists, replace_durably};
 use crate::segment::Segment;
 use crate::segment::sealed::Summary;
 
@@ -42,8 +41,11 @@ impl JournalState {
 
     /// The next segment of a lane to be sealed now.
     fn due(&self, lane: &LaneState) -> Option<u32> {
+        if lane.shared.is_held() {
+            return None;
+        }
         let end = lane.shared.end().segment();
-        let state = lane.catalog.read();
+        let state = lane.catalog.segments.read();
         let mut full = state.raw.range(..end);
         let number = *full.next()?;
         let read = self.checkpoints.all_have_read(lane.catalog.files.lane, number);
@@ -56,11 +58,11 @@ impl JournalState {
         let catalog = &*lane.catalog;
         let files = &catalog.files;
         retry_carry_over(catalog)?;
-        let already = catalog.read().sealed.contains_key(&number);
+        let already = catalog.segments.read().sealed.contains_key(&number);
         if !already && self.drop_count_only(lane, number)? {
             return Ok(());
         }
-        let floor = catalog.read().carry_over.next_sequence;
+        let floor = catalog.segments.read().carry_over.next_sequence;
         let sealed = match Segment::open(files, number, floor) {
             // The segment is sealed, and could not be recycled then.
             Ok(_) if already => None,
@@ -72,7 +74,7 @@ impl JournalState {
             Err(error) if is_damage(&error) => {
                 let length = fs::metadata(files.segment(number))?.len();
                 files.damage.record(number, "segment", 0, length);
-                catalog.write().missing.insert(number, Parts::UNREADABLE);
+                catalog.segments.write().missing.insert(number, Parts::UNREADABLE);
                 self.manifest.update(&self.lanes, Some((files.lane, number, None)))?;
                 None
             }
@@ -90,18 +92,18 @@ impl JournalState {
         sealed: Option<(Summary, CarryOver)>,
     ) -> io::Result<()> {
         let files = &catalog.files;
-        let mut state = catalog.write();
+        let mut state = catalog.segments.write();
         if let Some((summary, carry_over)) = sealed {
             let before = std::mem::replace(&mut state.carry_over, carry_over).segment;
             state.sealed.insert(number, summary);
             self.budget.charge(summary.bytes());
             files.faults.check("seal.before-recycling")?;
-            remove_if_exists(&files.path(before, "carry"))?;
+            if_exists(fs::remove_file(files.path(before, "carry")))?;
         }
         catalog.recycle(number, &self.budget)?;
         state.raw.remove(&number);
         files.faults.check("seal.recycled")?;
-        self.counters.sealed.fetch_add(1, Ordering::Relaxed);
+        self.counters.lock().sealed += 1;
         Ok(())
     }
 
@@ -110,8 +112,8 @@ impl JournalState {
     fn drop_count_only(&self, lane: &LaneState, number: u32) -> io::Result<bool> {
         let catalog = &*lane.catalog;
         let files = &catalog.files;
-        let next_sequence = lane.shared.count_only().get(&number).copied();
-        let mut carry_over = catalog.read().carry_over.clone();
+        let next_sequence = lane.shared.count_only.lock().get(&number).copied();
+        let mut carry_over = catalog.segments.read().carry_over.clone();
         let Some(next_sequence) = next_sequence.filter(|_| !carry_over.lost) else {
             return Ok(false);
         };
@@ -124,7 +126,7 @@ impl JournalState {
         replace_durably(&files.path(number, "carry"), &carry_over.encode())?;
         files.faults.check("plain.carried")?;
         self.manifest.update(&self.lanes, Some((files.lane, number, None)))?;
-        let mut state = catalog.write();
+        let mut state = catalog.segments.write();
         let before = std::mem::replace(&mut state.carry_over, carry_over).segment;
         catalog.recycle(number, &self.budget)?;
         state.raw.remove(&number);
@@ -132,29 +134,22 @@ impl JournalState {
         files.sync_folder()?;
         files.faults.check("plain.recycled")?;
         if before != number {
-            remove_if_exists(&files.path(before, "carry"))?;
+            if_exists(fs::remove_file(files.path(before, "carry")))?;
         }
-        lane.shared.count_only().remove(&number);
-        self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        lane.shared.count_only.lock().remove(&number);
+        self.counters.lock().dropped += 1;
         Ok(true)
-    }
-}
-
-fn remove_if_exists(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 
 /// Reads a carry-over again that could not be read when the journal was opened: there was no time to
 /// wait for the disk then, and the next carry-over replaces it.
 fn retry_carry_over(catalog: &Catalog) -> io::Result<()> {
-    let CarryOver { lost, segment, .. } = catalog.read().carry_over;
+    let CarryOver { lost, segment, .. } = catalog.segments.read().carry_over;
     if lost {
         let carry_over = CarryOver::read(&catalog.files, segment)?;
         if !carry_over.lost {
-            catalog.write().carry_over = carry_over;
+            catalog.segments.write().carry_over = carry_over;
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::files::Files;
 use crate::format::Position;
 use crate::journal_state::JournalState;
 use crate::lane_state::LaneState;
+use crate::os::atomic_file::if_exists;
 
 impl JournalState {
     /// Syncs every lane that a task waits for, once; false if there is none.
@@ -21,7 +22,7 @@ impl JournalState {
             let (from, end) = (shared.durable.position(), shared.end());
             let synced = sync_files(&catalog.files, from, end);
             if synced.is_err() {
-                self.counters.errors.fetch_add(1, Ordering::Relaxed);
+                self.counters.lock().errors += 1;
                 shared.abandon.store(true, Ordering::Release);
             }
             shared.durable.set_synced(end, synced.is_ok());
@@ -33,11 +34,9 @@ impl JournalState {
 fn sync_files(files: &Files, from: Position, end: Position) -> io::Result<()> {
     files.faults.check("sync")?;
     for number in from.segment()..=end.segment() {
-        match File::open(files.segment(number)) {
-            Ok(file) => file.sync_data()?,
-            // Sealed, and therefore durable; or not started yet.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        // A missing segment is sealed, and therefore durable; or not started yet.
+        if let Some(file) = if_exists(File::open(files.segment(number)))? {
+            file.sync_data()?;
         }
     }
     let known = from.segment() == end.segment() && from.offset() > 0;

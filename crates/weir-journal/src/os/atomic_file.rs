@@ -16,7 +16,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Replaces a file as a whole, durably.
 pub(crate) fn replace_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_new(path, bytes, true)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent().map_or(Ok(()), sync_folder)
 }
 
 fn write_new(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
@@ -49,7 +49,29 @@ pub(crate) fn quarantine(path: &Path) -> Option<PathBuf> {
     fs::rename(path, &kept).ok().map(|()| kept)
 }
 
-/// Creates a folder that only its owner can enter.
-pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+/// The result of an access to a file, `None` if the file does not exist.
+///
+/// # Errors
+/// All other errors.
+pub fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// Makes the entries of a folder durable.
+///
+/// # Errors
+/// The folder cannot be opened or synced.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Creates a folder that only its owner can enter, and those above it that do not exist.
+///
+/// # Errors
+/// It cannot be created.
+pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -46,7 +46,7 @@ impl Reader {
         each: &mut impl FnMut(&CallRecord<'_>),
     ) -> io::Result<usize> {
         let catalog = Arc::clone(&self.catalog);
-        let state = catalog.read();
+        let state = catalog.segments.read();
         let end = self.shared.end();
         let mut count = 0;
         while count < most && self.position < end && self.open_segment(&state, end)? {

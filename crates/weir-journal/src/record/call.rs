@@ -1,9 +1,9 @@
 //! The metered fields of a transaction.
 
+use super::Transaction;
 use super::field::fields;
-use super::{Outcome, Transaction};
 use crate::format::{Address, Position, u64_at};
-use weir_model::stage;
+use weir_model::{Outcome, stage};
 
 /// The metered fields of a transaction, as in [`Transaction`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,12 +37,7 @@ impl<'a> CallRecord<'a> {
         let mut call = Self::default();
         let mut known = true;
         // The slices that the closure gets have a shorter lifetime.
-        let mut at = 0;
-        let complete = fields(payload, |tag, value, field| {
-            at += field.len();
-            let value = &payload[at - value.len()..at];
-            known &= call.field(tag, value).is_some();
-        });
+        let complete = fields(payload, |tag, value, _| known &= call.field(tag, value).is_some());
         (complete && known).then_some(call)
     }
 
@@ -57,7 +52,7 @@ impl<'a> CallRecord<'a> {
             15 => self.resubmitted = true,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
-                self.outcome = Outcome::from_code(outcome);
+                self.outcome = Outcome::from_code(outcome.into());
                 self.status = u16::from_le_bytes([a, b]);
             }
             36 => {

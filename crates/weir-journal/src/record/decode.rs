@@ -1,8 +1,9 @@
 //! Decoding fields into a transaction.
 
 use super::field::{discarded, fields, is_payload};
-use super::{BodyMetadata, Discarded, Outcome, Transaction, Withheld};
+use super::{BodyMetadata, Discarded, Transaction, Withheld};
 use crate::format::{Kind, Position, u64_at};
+use weir_model::Outcome;
 
 /// Memory that a cleared transaction keeps of a head or a body.
 const MAX_KEPT_BYTES: usize = 16 << 10;
@@ -45,7 +46,8 @@ fn body_metadata(value: &[u8]) -> Option<BodyMetadata> {
         length: u64_at(value, 0),
         stored: u64_at(value, 8),
         truncated: value[16] & 1 != 0,
-        withheld: (value[16] & 2 != 0).then(|| Withheld::from_code(value[16] >> 3)),
+        withheld: (value[16] & 2 != 0)
+            .then(|| Withheld::from_repr(value[16] >> 3).unwrap_or(Withheld::Other)),
         aborted: value[16] & 4 != 0,
         masked: value[16] & 2 == 0 && value[16] >> 3 != 0,
         hash,
@@ -140,7 +142,7 @@ impl Transaction {
             18 => self.https = *value.first()? != 0,
             32 => {
                 let [outcome, a, b] = value.try_into().ok()?;
-                self.outcome = Outcome::from_code(outcome);
+                self.outcome = Outcome::from_code(outcome.into());
                 self.status = u16::from_le_bytes([a, b]);
             }
             33 => set(&mut self.problem, value),

@@ -28,7 +28,10 @@ pub(crate) fn put_long(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
 
 /// Passes each field of a payload with its tag, value and encoded form; false at the end if the
 /// rest is malformed.
-pub(crate) fn fields(mut payload: &[u8], mut each: impl FnMut(u8, &[u8], &[u8])) -> bool {
+pub(crate) fn fields<'a>(
+    mut payload: &'a [u8],
+    mut each: impl FnMut(u8, &'a [u8], &'a [u8]),
+) -> bool {
     while let Some((head, rest)) = payload.split_first_chunk::<4>() {
         let head = u32::from_le_bytes(*head);
         let length = (head >> 8) as usize;
@@ -66,11 +69,7 @@ pub(crate) fn is_payload(tag: u8) -> bool {
 
 /// Decodes the value of tag 47.
 pub(crate) fn discarded(value: &[u8]) -> Option<Discarded> {
-    match value.first()? {
-        0 => Some(Discarded::Nothing),
-        1 => Some(Discarded::Response),
-        _ => Some(Discarded::Payload),
-    }
+    Some(Discarded::from_repr(*value.first()?).unwrap_or(Discarded::Payload))
 }
 
 impl Discarded {

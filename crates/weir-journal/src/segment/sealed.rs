@@ -33,7 +33,9 @@ use zstd::bulk::Decompressor;
 use crate::files::damage::DamageLog;
 use crate::files::{Files, Part, Parts};
 use crate::format::{Address, Position, u32_at, u64_at};
-use crate::record::{Outcome, Transaction};
+use crate::os::atomic_file::if_exists;
+use crate::record::Transaction;
+use weir_model::Outcome;
 
 const MAGIC: [u8; 8] = *b"WEIRSEAL";
 const TAIL_MAGIC: [u8; 4] = *b"SEAL";
@@ -62,14 +64,20 @@ impl Summary {
         self.sizes.iter().sum()
     }
 
+    /// The files that exist.
+    pub(crate) fn parts(&self) -> Parts {
+        Part::ALL
+            .into_iter()
+            .filter(|part| self.sizes[*part as usize] > 0)
+            .map(Parts::from)
+            .collect()
+    }
+
     pub(crate) fn read(files: &Files, number: u32) -> io::Result<Self> {
         let mut summary = Self::default();
         for part in Part::ALL {
-            match fs::metadata(files.path(number, part.extension())) {
-                Ok(metadata) => summary.sizes[part as usize] = metadata.len(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+            let metadata = if_exists(fs::metadata(files.path(number, part.extension())))?;
+            summary.sizes[part as usize] = metadata.map_or(0, |metadata| metadata.len());
         }
         if let Some(blocks) = Blocks::open(files, number, Part::Meta)? {
             (summary.rows, summary.stamp_us) = (blocks.rows, blocks.stamp_us);
@@ -111,10 +119,8 @@ struct Blocks {
 impl Blocks {
     /// None if the file does not exist or is damaged.
     fn open(files: &Files, number: u32, part: Part) -> io::Result<Option<Self>> {
-        let file = match File::open(files.path(number, part.extension())) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(file) = if_exists(File::open(files.path(number, part.extension())))? else {
+            return Ok(None);
         };
         let length = file.metadata()?.len();
         let damage = Arc::clone(&files.damage);

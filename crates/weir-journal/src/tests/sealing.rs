@@ -155,7 +155,7 @@ fn an_error_while_sealing_is_tried_again() {
         assert_eq!(all(&journal), before, "{point}");
         assert_eq!(journal.statistics().unsealed, 0);
         let segments = of_kind(data.path(), "segment").len();
-        let known = journal.state().lanes[0].catalog.read().raw.len();
+        let known = journal.state().lanes[0].catalog.segments.read().raw.len();
         assert_eq!(segments, known, "{point}: what is there is known");
     }
 }

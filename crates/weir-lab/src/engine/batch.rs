@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use tokio::runtime::{Builder, LocalOptions};
 
 /// Groups that start at the same moment.
@@ -31,19 +31,16 @@ impl Batch {
 pub(super) fn batches(program: &Program) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for phase in [Phase::Setup, Phase::Main, Phase::Teardown] {
-        let mut together = Batch::default();
-        for (index, group) in program.groups.iter().enumerate() {
-            if group.phase != phase {
-                continue;
-            }
-            let goes_on_after_stop = phase == Phase::Teardown;
+        let goes_on_after_stop = phase == Phase::Teardown;
+        let mut together = Batch { groups: Vec::new(), goes_on_after_stop };
+        let groups = program.groups.iter().enumerate();
+        for (index, group) in groups.filter(|(_, group)| group.phase == phase) {
             let entry = (index, group.executor.clone());
             // A search evaluates all samples of its batch.
             if program.consecutive || matches!(group.executor, Executor::FindMax(_)) {
                 batches.push(Batch { groups: vec![entry], goes_on_after_stop });
             } else {
                 together.groups.push(entry);
-                together.goes_on_after_stop = goes_on_after_stop;
             }
         }
         if !together.groups.is_empty() {
@@ -137,21 +134,13 @@ pub(super) fn run(
         threads.push(thread);
     }
     drop(sender);
-    receive(&receiver, collector, watch);
+    for interval in receiver {
+        collector.add(&interval, watch);
+    }
     for thread in threads {
         thread.join().map_err(|_| EngineError::Panicked)??;
     }
     Ok(())
-}
-
-fn receive(
-    receiver: &Receiver<Interval>,
-    collector: &mut Collector,
-    watch: &mut dyn FnMut(&Event<'_>),
-) {
-    while let Ok(interval) = receiver.recv() {
-        collector.add(&interval, watch);
-    }
 }
 
 /// One loop's share of a batch.
@@ -206,13 +195,8 @@ impl LoopShare {
         }
         watching.abort();
         handing.abort();
-        let interval = events.recorder.borrow_mut().take_interval(
-            events.now(),
-            events.in_flight.get(),
-            events.users.get(),
-        );
         // The receiver is gone if the run failed.
-        let _ = self.sender.send(interval);
+        let _ = self.sender.send(events.take_interval());
         result
     }
 }
@@ -268,12 +252,7 @@ async fn report_seconds(events: Rc<Loop>, sender: Sender<Interval>) {
     loop {
         let next = (events.now() / SECOND + 1) * SECOND;
         tokio::time::sleep_until(events.instant(next)).await;
-        let interval = events.recorder.borrow_mut().take_interval(
-            events.now(),
-            events.in_flight.get(),
-            events.users.get(),
-        );
-        if sender.send(interval).is_err() {
+        if sender.send(events.take_interval()).is_err() {
             return;
         }
     }

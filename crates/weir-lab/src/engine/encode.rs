@@ -2,7 +2,7 @@
 
 use super::http2;
 use super::request_error::RequestError;
-use crate::program::{Body, Origin, Part, Request, Scope, Text, Url, target};
+use crate::program::{Body, Origin, Part, PartContent, Request, Scope, Text, Url, target};
 use bytes::Bytes;
 use http_body_util::Full;
 use weir_wire::{encode, is_token};
@@ -180,26 +180,25 @@ fn multipart(parts: &[Part], scope: &mut Scope<'_>) -> Vec<u8> {
     let mut out = String::new().into_bytes();
     let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
     for part in parts {
-        let (name, file, content_type) = match part {
-            Part::Field { name, content_type, .. } => (name, None, content_type.as_deref()),
-            Part::File { name, path, content_type, .. } => {
+        let name = quoted(&part.name.render(scope));
+        let file = match &part.content {
+            PartContent::Text(_) => String::new(),
+            PartContent::File(path, _) => {
                 let file = path.file_name().unwrap_or_default().to_string_lossy();
-                (name, Some(file), Some(content_type.as_str()))
+                format!("; filename=\"{}\"", quoted(&file))
             }
         };
-        let name = quoted(&name.render(scope));
-        let file = file.map(|file| format!("; filename=\"{}\"", quoted(&file))).unwrap_or_default();
         out.extend_from_slice(
             format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n")
                 .as_bytes(),
         );
-        if let Some(content_type) = content_type.filter(|text| !text.is_empty()) {
-            out.extend_from_slice(format!("Content-Type: {content_type}\r\n").as_bytes());
+        if !part.content_type.is_empty() {
+            encode::field(&mut out, "Content-Type", part.content_type.as_bytes());
         }
         out.extend_from_slice(b"\r\n");
-        match part {
-            Part::Field { value, .. } => out.extend_from_slice(value.render(scope).as_bytes()),
-            Part::File { content, .. } => out.extend_from_slice(content),
+        match &part.content {
+            PartContent::Text(value) => out.extend_from_slice(value.render(scope).as_bytes()),
+            PartContent::File(_, bytes) => out.extend_from_slice(bytes),
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -218,9 +217,9 @@ pub(super) fn is_fixed(request: &Request) -> bool {
         Body::None | Body::Bytes(_) => true,
         Body::Cycle(all) => !all.is_empty(),
         Body::Text(text) => fixed(text),
-        Body::Multipart(parts) => parts.iter().all(|part| match part {
-            Part::Field { name, value, .. } => fixed(name) && fixed(value),
-            Part::File { name, .. } => fixed(name),
+        Body::Multipart(parts) => parts.iter().all(|part| {
+            let has_variable = matches!(&part.content, PartContent::Text(value) if !fixed(value));
+            fixed(&part.name) && !has_variable
         }),
     };
     url && body && request.headers.iter().all(|(name, value)| fixed(name) && fixed(value))

@@ -3,8 +3,8 @@
 use super::plan::Plan;
 use super::tls::Tls;
 use super::{Control, Level};
-use crate::program::{Origin, State};
-use crate::record::{Clock, Recorder};
+use crate::program::{Origin, Scope, State, Values};
+use crate::record::{Clock, Interval, Recorder};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -38,6 +38,14 @@ pub(super) struct Common {
     /// Time for requests in flight after a stop or the end.
     pub(super) grace: Duration,
     pub(super) seed: u64,
+}
+
+impl Common {
+    /// The scope of a user's texts.
+    #[inline]
+    pub(super) fn scope<'a>(&'a self, values: &'a mut Values) -> Scope<'a> {
+        Scope { program: &self.plan.program, state: &self.state, values }
+    }
 }
 
 /// One core's loop.
@@ -90,6 +98,12 @@ impl Loop {
     pub(super) fn now(&self) -> u64 {
         // A run of 584 years would overflow.
         self.common.clock.steady.elapsed().as_nanos() as u64
+    }
+
+    /// The recorded figures since the last call.
+    pub(super) fn take_interval(&self) -> Interval {
+        let (in_flight, users) = (self.in_flight.get(), self.users.get());
+        self.recorder.borrow_mut().take_interval(self.now(), in_flight, users)
     }
 
     /// Active users: of a group, and of all groups.

@@ -23,33 +23,23 @@ const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// An open HTTP/2 connection.
 pub(super) struct Http2 {
     sender: SendRequest<Full<Bytes>>,
-    bytes: Rc<ByteCounts>,
+    /// Received and sent bytes of the connection.
+    received: Rc<Cell<u64>>,
+    sent: Rc<Cell<u64>>,
     driver: JoinHandle<()>,
 }
 
-/// Sent and received bytes of a connection.
-#[derive(Debug, Default)]
-struct ByteCounts {
-    received: Cell<u64>,
-    sent: Cell<u64>,
-}
-
-impl ByteCounts {
-    fn add_received(&self, bytes: &[u8]) {
-        self.received.set(self.received.get() + bytes.len() as u64);
-    }
-
-    fn add_sent(&self, bytes: &[u8]) {
-        self.sent.set(self.sent.get() + bytes.len() as u64);
-    }
+/// Adds the number of bytes to a sum.
+fn counter(sum: &Rc<Cell<u64>>) -> impl FnMut(&[u8]) + use<> {
+    let sum = sum.clone();
+    move |bytes| sum.set(sum.get() + bytes.len() as u64)
 }
 
 impl Http2 {
     pub(super) async fn start(stream: Stream) -> Result<Self, RequestError> {
-        let bytes = Rc::new(ByteCounts::default());
-        let (received, sent) = (bytes.clone(), bytes.clone());
-        let stream = InspectReader::new(stream, move |read: &[u8]| received.add_received(read));
-        let stream = InspectWriter::new(stream, move |written: &[u8]| sent.add_sent(written));
+        let (received, sent) = (Rc::default(), Rc::default());
+        let stream = InspectReader::new(stream, counter(&received));
+        let stream = InspectWriter::new(stream, counter(&sent));
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
@@ -60,7 +50,7 @@ impl Http2 {
             // Errors are reported to the pending request.
             let _ = connection.await;
         });
-        Ok(Self { sender, bytes, driver })
+        Ok(Self { sender, received, sent, driver })
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -87,7 +77,7 @@ impl Http2 {
         options: ExchangeOptions,
         captured: &mut CapturedResponse,
     ) -> Result<ResponseSummary, RequestError> {
-        let before = (self.bytes.received.get(), self.bytes.sent.get());
+        let before = (self.received.get(), self.sent.get());
         self.sender.ready().await.map_err(|error| fault(&error))?;
         let head = self.sender.send_request(request).await.map_err(|error| fault(&error))?;
         let mut response = ResponseSummary {
@@ -110,8 +100,8 @@ impl Http2 {
             }
         }
         response.end = events.now();
-        response.received = self.bytes.received.get() - before.0;
-        response.sent = self.bytes.sent.get() - before.1;
+        response.received = self.received.get() - before.0;
+        response.sent = self.sent.get() - before.1;
         Ok(response)
     }
 }

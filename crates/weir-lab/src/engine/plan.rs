@@ -3,11 +3,10 @@
 use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;
 use crate::program::{
-    Body, Check, CheckKind, Cookies, CounterId, FeederId, Label, LoopCount, OnError, Origin, Pause,
-    Program, Request, Scope, State, Step, Text, ThroughputOf, Values, Variable,
+    Body, Check, CheckKind, Extractor, Label, LoopCount, Origin, Program, Request, Scope, State,
+    Step, TextCheck, Values,
 };
 use std::sync::Arc;
-use std::time::Duration;
 use weir_wire::Method;
 
 /// A compiled program.
@@ -22,11 +21,8 @@ pub(super) struct Plan {
 #[derive(Default)]
 pub(super) struct GroupPlan {
     pub(super) ops: Vec<Op>,
-    /// Number of loop and pacing counters of each user.
+    /// Number of counters of each user: of loops, pacing and rates.
     pub(super) slots: usize,
-    pub(super) cookies: Cookies,
-    pub(super) on_error: OnError,
-    pub(super) new_user: bool,
 }
 
 /// A step.
@@ -54,20 +50,11 @@ pub(super) enum Op {
         parent_only: bool,
     },
     TransactionEnd,
-    Pause(Pause),
-    Pacing {
-        every: Duration,
+    /// A step without a request and without inner steps.
+    Step {
+        step: Step,
         slot: usize,
     },
-    Throughput {
-        per_minute: Text,
-        of: ThroughputOf,
-        slot: usize,
-    },
-    Set(Vec<(Variable, Text)>),
-    SetByUser(Vec<Vec<(Variable, Text)>>),
-    Feed(FeederId),
-    Count(CounterId),
 }
 
 /// A compiled request.
@@ -101,12 +88,7 @@ impl Plan {
             program: program.clone(),
         };
         for group in &program.groups {
-            let mut row = GroupPlan {
-                cookies: group.cookies,
-                on_error: group.on_error,
-                new_user: group.new_user,
-                ..GroupPlan::default()
-            };
+            let mut row = GroupPlan::default();
             plan.flatten(&group.steps, &mut row)?;
             plan.groups.push(row);
         }
@@ -145,30 +127,19 @@ impl Plan {
                     self.flatten(steps, row)?;
                     row.ops.push(Op::TransactionEnd);
                 }
-                Step::Pause(pause) => row.ops.push(Op::Pause(pause.clone())),
-                Step::Pacing(every) => {
+                step => {
                     let slot = row.slot();
-                    row.ops.push(Op::Pacing { every: *every, slot });
+                    row.ops.push(Op::Step { step: step.clone(), slot });
                 }
-                Step::Throughput { per_minute, of } => {
-                    let slot = row.slot();
-                    let per_minute = per_minute.clone();
-                    row.ops.push(Op::Throughput { per_minute, of: *of, slot });
-                }
-                Step::Set(values) => row.ops.push(Op::Set(values.clone())),
-                Step::SetByUser(rows) => row.ops.push(Op::SetByUser(rows.clone())),
-                Step::Feed(feeder) => row.ops.push(Op::Feed(*feeder)),
-                Step::Count(counter) => row.ops.push(Op::Count(*counter)),
             }
         }
         Ok(())
     }
 
     fn prepare(&mut self, request: &Arc<Request>) -> Result<PreparedRequest, RequestError> {
-        let body = |check: &Check| check.needs_body();
         let capture = if request.decode
-            || request.checks.iter().any(body)
-            || request.extractors.iter().any(crate::program::Extractor::needs_body)
+            || request.checks.iter().any(Check::needs_body)
+            || request.extractors.iter().any(Extractor::needs_body)
         {
             Capture::Body
         } else if !request.checks.is_empty() || !request.extractors.is_empty() {
@@ -178,7 +149,7 @@ impl Plan {
         };
         let is_status = |check: &Check| match &check.kind {
             CheckKind::Status(_) => true,
-            CheckKind::Text { ignore_status, .. } => *ignore_status,
+            CheckKind::Text(TextCheck { ignore_status, .. }) => *ignore_status,
             _ => false,
         };
         Ok(PreparedRequest {

@@ -8,7 +8,7 @@ use super::http1::ExchangeOptions;
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::user::User;
-use crate::program::{CheckKind, Cookies, Origin, Redirects, Response, Scope};
+use crate::program::{CheckKind, Cookies, Origin, Redirects, Response, reason_of};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -130,7 +130,7 @@ impl User {
     }
 
     fn keeps_cookies(&self) -> bool {
-        self.events.common.plan.groups[self.group.index].cookies != Cookies::Ignored
+        self.events.common.plan.program.groups[self.group.index].cookies != Cookies::Ignored
     }
 
     /// The destination of a request. Encodes a request with variables.
@@ -163,16 +163,9 @@ impl User {
     ) -> Result<Destination<'p>, RequestError> {
         let cookie = self.jar.header(&origin, &target);
         let extra = ExtraFields { cookie: cookie.as_deref(), redirected };
-        let common = &self.events.common;
-        let mut scope =
-            Scope { program: &common.plan.program, state: &common.state, values: &mut self.values };
-        encode::write(
-            &prepared.request,
-            (&origin, &target),
-            (body, extra),
-            &mut scope,
-            &mut self.message,
-        )?;
+        let mut scope = self.events.common.scope(&mut self.values);
+        let (destination, message) = ((&*origin, &*target), &mut self.message);
+        encode::write(&prepared.request, destination, (body, extra), &mut scope, message)?;
         let method = if redirected { Method::Get } else { prepared.method };
         Ok(Destination::Built { origin, target, method })
     }
@@ -230,9 +223,7 @@ impl User {
                 connection.exchange(events, request, options, &mut self.captured).await
             }
         };
-        if result.as_ref().is_ok_and(|response| !response.reusable || !request.keep_alive)
-            || result.is_err()
-        {
+        if !result.as_ref().is_ok_and(|response| response.reusable && request.keep_alive) {
             self.connections.close(at);
         }
         let response = result?;
@@ -314,9 +305,7 @@ impl User {
             request_body: &message[head..],
             elapsed: Duration::from_nanos(sum.end.saturating_sub(start)),
         };
-        let common = &self.events.common;
-        let mut scope =
-            Scope { program: &common.plan.program, state: &common.state, values: &mut self.values };
+        let mut scope = self.events.common.scope(&mut self.values);
         for extractor in &request.extractors {
             extractor.apply(&reply, &mut scope);
         }
@@ -412,12 +401,6 @@ impl Destination<'_> {
             Self::Built { origin, target, .. } => (origin, target),
         }
     }
-}
-
-/// The reason phrase in a head.
-fn reason_of(head: &[u8]) -> &[u8] {
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default()
 }
 
 /// Resolves `Location` against the URL of the request (RFC 3986 section 5.2).

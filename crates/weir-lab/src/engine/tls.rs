@@ -10,28 +10,23 @@ use tokio_rustls::TlsConnector;
 /// TLS configuration of `https` targets, created on first use.
 pub(super) struct Tls {
     insecure: bool,
-    http1: OnceLock<Result<TlsConnector, rustls::Error>>,
-    http2: OnceLock<Result<TlsConnector, rustls::Error>>,
+    /// For HTTP/1.1 and for HTTP/2.
+    connectors: [OnceLock<Result<TlsConnector, rustls::Error>>; 2],
 }
 
 impl Tls {
     /// `insecure` accepts every certificate.
     pub(super) fn new(insecure: bool) -> Self {
-        Self { insecure, http1: OnceLock::new(), http2: OnceLock::new() }
+        Self { insecure, connectors: Default::default() }
     }
 
     pub(super) fn connector(&self, http2: bool) -> Result<&TlsConnector, rustls::Error> {
-        let (connector, protocol) = if http2 {
-            (&self.http2, b"h2".as_slice())
-        } else {
-            (&self.http1, b"http/1.1".as_slice())
-        };
         let create = || {
             let mut config = config(self.insecure)?;
-            config.alpn_protocols = vec![protocol.to_vec()];
+            config.alpn_protocols = vec![if http2 { "h2" } else { "http/1.1" }.into()];
             Ok(TlsConnector::from(Arc::new(config)))
         };
-        connector.get_or_init(create).as_ref().map_err(Clone::clone)
+        self.connectors[usize::from(http2)].get_or_init(create).as_ref().map_err(Clone::clone)
     }
 }
 

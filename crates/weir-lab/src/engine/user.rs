@@ -10,7 +10,8 @@ use super::http1::CapturedResponse;
 use super::plan::Op;
 use super::{Level, closed::UserGroup};
 use crate::program::{
-    Cookies, LoopCount, OnError, Pause, Scope, Text, ThroughputOf, Values, Variable,
+    Cookies, Distribution, LoopCount, OnError, Pause, Scope, Step, Text, ThroughputOf, Values,
+    Variable,
 };
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -120,15 +121,16 @@ impl User {
     /// Executes one iteration.
     pub(super) async fn iteration(&mut self) -> Flow {
         let events = self.events.clone();
-        let group = &events.common.plan.groups[self.group.index];
+        let plan = &events.common.plan;
+        let (ops, index) = (&plan.groups[self.group.index].ops, self.group.index);
         if self.iterations > 0 {
             self.reset_user();
         }
-        self.values.start_iteration(&events.common.plan.program);
+        self.values.start_iteration(&plan.program);
         self.iterations += 1;
         self.progressed = false;
         let mut at = 0;
-        while let Some(op) = group.ops.get(at) {
+        while let Some(op) = ops.get(at) {
             self.steps += 1;
             if self.steps >= MAX_STEPS_WITHOUT_YIELD {
                 self.yield_now(&events).await;
@@ -143,7 +145,7 @@ impl User {
                     if self.request(&events, *request).await {
                         Flow::Next
                     } else {
-                        self.after_error(group.on_error)
+                        self.after_error(plan.program.groups[index].on_error)
                     }
                 }
                 Op::LoopStart { times, slot, end } => {
@@ -166,7 +168,15 @@ impl User {
                     }
                     Flow::Next
                 }
-                other => self.step(other).await,
+                Op::TransactionStart { label, with_pauses, parent_only } => {
+                    self.start_transaction(*label, *with_pauses, *parent_only);
+                    Flow::Next
+                }
+                Op::TransactionEnd => {
+                    self.end_transaction();
+                    Flow::Next
+                }
+                Op::Step { step, slot } => self.step(step, *slot).await,
             };
             match flow {
                 Flow::Next => {}
@@ -200,7 +210,7 @@ impl User {
     }
 
     fn reset_user(&mut self) {
-        let group = &self.events.common.plan.groups[self.group.index];
+        let group = &self.events.common.plan.program.groups[self.group.index];
         if group.new_user {
             self.connections.clear();
         }
@@ -209,49 +219,44 @@ impl User {
         }
     }
 
-    /// Executes a step other than a request or a jump.
-    async fn step(&mut self, op: &Op) -> Flow {
-        match op {
-            Op::TransactionStart { label, with_pauses, parent_only } => {
-                self.start_transaction(*label, *with_pauses, *parent_only);
-            }
-            Op::TransactionEnd => self.end_transaction(),
-            Op::Pause(pause) => {
+    /// Executes a step without a request and without inner steps.
+    async fn step(&mut self, step: &Step, slot: usize) -> Flow {
+        match step {
+            Step::Pause(pause) => {
                 let millis = self.pause_millis(pause);
                 self.pause(millis * NANOS_PER_MILLI).await;
             }
-            Op::Pacing { every, slot } => {
-                let until = self.slots[*slot];
+            Step::Pacing(every) => {
+                let until = self.slots[slot];
                 if until > self.now {
                     self.pause((until - self.now) as f64).await;
                 }
                 let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-                self.slots[*slot] = until.max(self.now.saturating_sub(every)).saturating_add(every);
-                if until == 0 {
-                    self.slots[*slot] = self.now.saturating_add(every);
-                }
+                let earliest = if until == 0 { self.now } else { self.now.saturating_sub(every) };
+                self.slots[slot] = until.max(earliest).saturating_add(every);
             }
-            Op::Throughput { per_minute, of, slot } => {
+            Step::Throughput { per_minute, of } => {
                 let rate = per_minute.number(&mut self.scope());
-                let wait = self.throughput_wait(rate, *of, *slot);
+                let wait = self.throughput_wait(rate, *of, slot);
                 self.pause(wait).await;
             }
-            Op::Set(values) => self.set(values),
-            Op::SetByUser(rows) => {
+            Step::Set(values) => self.set(values),
+            Step::SetByUser(rows) => {
                 let number = self.values.number() as usize;
                 if let Some(values) = number.checked_rem(rows.len()).and_then(|at| rows.get(at)) {
                     self.set(values);
                 }
             }
-            Op::Feed(feeder) => {
+            Step::Feed(feeder) => {
                 if !self.scope().feed(*feeder) {
                     return Flow::EndUser;
                 }
             }
-            Op::Count(counter) => {
+            Step::Count(counter) => {
                 self.scope().count(*counter);
             }
-            Op::Request(_) | Op::LoopStart { .. } | Op::LoopEnd { .. } | Op::Once { .. } => {}
+            // Compiled to other operations.
+            Step::Request(_) | Step::Loop { .. } | Step::Once(_) | Step::Transaction { .. } => {}
         }
         Flow::Next
     }
@@ -280,8 +285,7 @@ impl User {
     }
 
     pub(super) fn scope(&mut self) -> Scope<'_> {
-        let common = &self.events.common;
-        Scope { program: &common.plan.program, state: &common.state, values: &mut self.values }
+        self.events.common.scope(&mut self.values)
     }
 
     fn loop_count(&mut self, times: &LoopCount) -> u64 {
@@ -298,21 +302,15 @@ impl User {
     /// Length of a pause in milliseconds.
     fn pause_millis(&mut self, pause: &Pause) -> f64 {
         let mut scope = self.scope();
-        match pause {
-            Pause::Constant(text) => text.number(&mut scope),
-            Pause::Uniform { offset, range } => {
-                let (offset, range) = (offset.number(&mut scope), range.number(&mut scope));
-                offset + range * scope.values.random().f64()
-            }
-            Pause::Gaussian { offset, deviation } => {
-                let (offset, deviation) = (offset.number(&mut scope), deviation.number(&mut scope));
-                offset + deviation * normal(scope.values.random())
-            }
-            Pause::Poisson { offset, mean } => {
-                let (offset, mean) = (offset.number(&mut scope), mean.number(&mut scope));
-                offset + poisson(scope.values.random(), mean)
-            }
-        }
+        let (offset, spread) = (pause.offset.number(&mut scope), pause.spread.number(&mut scope));
+        let random = scope.values.random();
+        let part = match pause.distribution {
+            Distribution::None => 0.0,
+            Distribution::Uniform => spread * random.f64(),
+            Distribution::Normal => spread * normal(random),
+            Distribution::Poisson => poisson(random, spread),
+        };
+        offset + part
     }
 
     /// Nanoseconds to wait for a rate of samples per minute.

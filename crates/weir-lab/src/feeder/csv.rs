@@ -38,20 +38,17 @@ impl CsvFile {
     /// row.
     pub fn read(&self) -> Result<Table, FeederError> {
         let text = crate::bounded_file::read_text(&self.path, MAX_FILE_BYTES)?;
-        let mut records =
+        let records =
             if self.quoted { self.with_quotes(&text)? } else { self.without_quotes(&text) };
+        let mut records = records.into_iter();
         let columns = if self.columns.is_empty() {
-            if records.is_empty() {
-                return Err(FeederError::Empty { path: self.path.clone() });
-            }
-            let head = records.remove(0);
+            let head = records.next().unwrap_or_default();
             head.iter().map(|name| name.trim().to_owned()).collect()
         } else {
-            if self.skip_first && !records.is_empty() {
-                records.remove(0);
-            }
+            records.by_ref().take(usize::from(self.skip_first)).for_each(drop);
             self.columns.clone()
         };
+        let mut records: Vec<_> = records.collect();
         if records.is_empty() {
             return Err(FeederError::Empty { path: self.path.clone() });
         }

@@ -2,22 +2,20 @@
 
 use super::text::TextError;
 use super::variables::Variables;
-use crate::program::{Counter, CounterId, Function, Share, Text, TextPart, Variable};
-use std::path::PathBuf;
+use crate::program::{Counter, Function, Share, Text, TextPart, Variable};
 
 /// Largest file of a function.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Arguments that name a variable, so that this variable is no constant: function, and index of the
-/// argument (from 0).
-pub(super) const VARIABLE_ARGUMENTS: [(&str, usize); 6] = [
-    ("__Random", 2),
-    ("__RandomString", 2),
-    ("__time", 1),
-    ("__counter", 1),
-    ("__property", 1),
-    ("__FileToString", 2),
-];
+/// Index (from 0) of the argument of a function that names a variable for the result, so that this
+/// variable is no constant.
+pub(super) fn variable_argument(function: &str) -> Option<usize> {
+    match function {
+        "__Random" | "__RandomString" | "__FileToString" => Some(2),
+        "__time" | "__counter" | "__property" => Some(1),
+        _ => None,
+    }
+}
 
 /// Translates a function call.
 pub(super) fn call(
@@ -26,32 +24,42 @@ pub(super) fn call(
     variables: &mut Variables<'_>,
 ) -> Result<Text, TextError> {
     let call = Call { name, arguments };
+    let store_in = match variable_argument(name) {
+        Some(index) => Some(call.fixed(index)?).filter(|variable| !variable.is_empty()),
+        None => None,
+    };
+    let store_in = store_in.map(|variable| variables.variable(&variable));
     let function = match name {
-        "__P" => return call.property(Some("1"), None, variables),
-        "__property" => {
-            let store_in = call.variable_argument(1, variables)?;
-            return call.property(None, store_in, variables);
+        // `__P(name,default)` is 1 without a default, `__property(name,variable,default)` its name.
+        "__P" | "__property" => {
+            let property = call.required(0)?;
+            let default = match name {
+                "__P" => arguments.get(1).cloned().unwrap_or_else(|| Text::fixed("1")),
+                _ => arguments.get(2).unwrap_or(&property).clone(),
+            };
+            if let (Some(fixed), false, None) =
+                (property.as_fixed(), variables.sets_properties, store_in)
+            {
+                let value = variables.properties.get(fixed.trim()).cloned();
+                return Ok(value.map_or(default, Text::fixed));
+            }
+            Function::Property { name: property, default }
         }
         "__setProperty" => Function::SetProperty {
             name: call.required(0)?,
             value: call.required(1)?,
             return_old: call.fixed(2)?.eq_ignore_ascii_case("true"),
         },
-        "__Random" => Function::Random {
-            min: call.required(0)?,
-            max: call.required(1)?,
-            store_in: call.variable_argument(2, variables)?,
-        },
+        "__Random" => Function::Random { min: call.required(0)?, max: call.required(1)? },
         "__RandomString" => Function::RandomString {
             length: call.required(0)?,
-            of: call.argument(1),
-            store_in: call.variable_argument(2, variables)?,
+            of: arguments.get(1).cloned().unwrap_or_default(),
         },
-        "__time" => call.time(variables)?,
+        "__time" => call.time()?,
         "__threadNum" => Function::UserNumber,
         "__UUID" => Function::Uuid,
         "__counter" => call.counter(variables)?,
-        "__FileToString" => return call.file(variables),
+        "__FileToString" => return call.file(store_in, variables),
         "__groovy" | "__jexl2" | "__jexl3" | "__BeanShell" | "__javaScript" => {
             return Err(TextError::unsupported(format!("the Lab does not run scripts: `{name}`")));
         }
@@ -61,7 +69,7 @@ pub(super) fn call(
             )));
         }
     };
-    Ok(Text::from_parts([TextPart::Function(Box::new(function))]))
+    Ok(Text::from_parts([TextPart::Function { function: Box::new(function), store_in }]))
 }
 
 struct Call<'c> {
@@ -70,14 +78,9 @@ struct Call<'c> {
 }
 
 impl Call<'_> {
-    fn argument(&self, index: usize) -> Text {
-        self.arguments.get(index).cloned().unwrap_or_default()
-    }
-
     fn required(&self, index: usize) -> Result<Text, TextError> {
         let found = self.arguments.get(index).filter(|text| text.as_fixed() != Some(""));
-        let found = found.cloned();
-        found.ok_or_else(|| {
+        found.cloned().ok_or_else(|| {
             TextError::invalid(format!("`{}` needs argument {}", self.name, index + 1))
         })
     }
@@ -95,48 +98,17 @@ impl Call<'_> {
         })
     }
 
-    /// The variable named by an argument.
-    fn variable_argument(
-        &self,
-        index: usize,
-        variables: &mut Variables<'_>,
-    ) -> Result<Option<Variable>, TextError> {
-        let name = self.fixed(index)?;
-        Ok((!name.is_empty()).then(|| variables.variable(&name)))
-    }
-
-    fn property(
-        &self,
-        default: Option<&str>,
-        store_in: Option<Variable>,
-        variables: &mut Variables<'_>,
-    ) -> Result<Text, TextError> {
-        let name = self.required(0)?;
-        // `__P(name,default)` is 1 without a default, `__property(name,variable,default)` its name.
-        let default = match default {
-            Some(one) => self.arguments.get(1).cloned().unwrap_or_else(|| Text::fixed(one)),
-            None => self.arguments.get(2).cloned().unwrap_or_else(|| name.clone()),
-        };
-        if let (Some(fixed), false, None) = (name.as_fixed(), variables.sets_properties, store_in) {
-            let value = variables.properties.get(fixed.trim()).cloned();
-            return Ok(value.map_or(default, Text::fixed));
-        }
-        let function = Function::Property { name, default, store_in };
-        Ok(Text::from_parts([TextPart::Function(Box::new(function))]))
-    }
-
-    fn time(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
+    fn time(&self) -> Result<Function, TextError> {
         let format = self.fixed(0)?;
-        let store_in = self.variable_argument(1, variables)?;
         if format.is_empty() {
-            return Ok(Function::Time { divisor: 1, store_in });
+            return Ok(Function::Time { divisor: 1 });
         }
         if let Some(divisor) = format.strip_prefix('/') {
             let divisor = divisor.parse().ok().filter(|divisor| *divisor > 0);
             let divisor = divisor.ok_or_else(|| {
                 TextError::invalid(format!("the divisor of `{format}` is not a number"))
             })?;
-            return Ok(Function::Time { divisor, store_in });
+            return Ok(Function::Time { divisor });
         }
         // JMeter's properties `time.YMD` and so on.
         let java = match format.as_str() {
@@ -148,7 +120,7 @@ impl Call<'_> {
         let pattern = strftime(java).ok_or_else(|| {
             TextError::unsupported(format!("the Lab does not support this time format: `{java}`"))
         })?;
-        Ok(Function::TimeFormat { pattern, store_in })
+        Ok(Function::TimeFormat { pattern })
     }
 
     fn counter(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
@@ -156,11 +128,9 @@ impl Call<'_> {
             "TRUE" => Share::User,
             _ => Share::All,
         };
-        let store_in = self.variable_argument(1, variables)?;
-        let index = variables.program.counters.len();
-        let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
-        let variable = variables.program.variable(&format!("__counter {index}"));
-        variables.program.counters.push(Counter {
+        let program = &mut *variables.program;
+        let variable = program.variable(&format!("__counter {}", program.counters.len()));
+        let id = program.add_counter(Counter {
             variable,
             start: Text::fixed("1"),
             increment: Text::fixed("1"),
@@ -170,11 +140,15 @@ impl Call<'_> {
             share,
             reset_each_iteration: false,
         });
-        Ok(Function::Counter { id, store_in })
+        Ok(Function::Counter(id))
     }
 
     /// The content of a file, read once: JMeter reads the same content each time.
-    fn file(&self, variables: &mut Variables<'_>) -> Result<Text, TextError> {
+    fn file(
+        &self,
+        store_in: Option<Variable>,
+        variables: &mut Variables<'_>,
+    ) -> Result<Text, TextError> {
         let name = self.fixed(0)?;
         let encoding = self.fixed(1)?;
         if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("utf-8") {
@@ -182,9 +156,7 @@ impl Call<'_> {
                 "the Lab supports only UTF-8, not `{encoding}`"
             )));
         }
-        let store_in = self.variable_argument(2, variables)?;
-        let path: PathBuf = variables.folder.join(&name);
-        let text = crate::bounded_file::read(&path, MAX_FILE_BYTES)
+        let text = crate::bounded_file::read(&variables.folder.join(&name), MAX_FILE_BYTES)
             .map_err(|error| TextError::invalid(error.to_string()))?;
         let text = Text::fixed(String::from_utf8_lossy(&text).into_owned());
         if let Some(variable) = store_in {

@@ -1,9 +1,8 @@
 //! Thread groups.
 
-use super::control;
 use super::scope::Scope;
 use super::translate::Translation;
-use super::tree::{Element, Lookup as _, Property};
+use super::tree::{Element, enabled};
 use crate::program::{Cookies, Executor, Group, OnError, Phase, Users};
 use std::time::Duration;
 
@@ -12,105 +11,93 @@ pub(super) fn is_group(element: &Element) -> bool {
     element.class.ends_with("ThreadGroup")
 }
 
-/// Translates a thread group. `siblings` are the elements of the plan that apply to the group.
-pub(super) fn group<'e>(
-    translation: &mut Translation<'_>,
-    element: &'e Element,
-    siblings: &[&'e Element],
-) {
-    let phase = match element.class.as_str() {
-        "ThreadGroup" => Phase::Main,
-        "SetupThreadGroup" => Phase::Setup,
-        "PostThreadGroup" => Phase::Teardown,
-        _ => {
-            return translation
-                .unsupported(element, "the Lab does not support this kind of thread group");
-        }
-    };
-    let users = translation.number(element, "ThreadGroup.num_threads", 1);
-    let Ok(users) = u32::try_from(users) else {
-        return translation
-            .invalid(element, "`ThreadGroup.num_threads` is not a number of threads");
-    };
-    let ramp = translation.seconds(element, "ThreadGroup.ramp_time");
-    let scheduled = translation.switch(element, "ThreadGroup.scheduler", false);
-    let (duration, delay) = if scheduled {
-        let duration = translation.seconds(element, "ThreadGroup.duration");
-        let delay = translation.seconds(element, "ThreadGroup.delay");
-        ((duration > Duration::ZERO).then_some(duration), delay)
-    } else {
-        (None, Duration::ZERO)
-    };
-    let iterations = iterations(translation, element);
-    let on_error = match element.text("ThreadGroup.on_sample_error") {
-        "" | "continue" => OnError::Continue,
-        "startnextloop" => OnError::NextIteration,
-        "stopthread" => OnError::StopUser,
-        "stoptest" => OnError::StopRun,
-        "stoptestnow" => OnError::StopNow,
-        other => {
-            let message = format!("`ThreadGroup.on_sample_error` is invalid: `{other}`");
-            translation.invalid(element, &message);
-            OnError::Continue
-        }
-    };
-    // Elements of the plan apply after those of the group.
-    let scope = Scope::default().with(element.children.iter().chain(siblings.iter().copied()));
-    let steps = control::steps(translation, element, &scope);
-    let name = translation.fixed_text(element, &element.name.clone(), "testname");
-    let cookies = cookies(translation, element, siblings);
-    let same_user = translation.switch(element, "ThreadGroup.same_user_on_next_iteration", true);
-    translation.variables.program.groups.push(Group {
-        name,
-        phase,
-        executor: Executor::Users(Users { users, ramp, iterations, duration }),
-        delay,
-        steps,
-        on_error,
-        cookies,
-        new_user: !same_user,
-    });
-}
+impl Translation<'_> {
+    /// Translates a thread group. `siblings` are the elements of the plan that apply to the group.
+    pub(super) fn group<'e>(&mut self, element: &'e Element, siblings: &[&'e Element]) {
+        let phase = match element.class.as_str() {
+            "ThreadGroup" => Phase::Main,
+            "SetupThreadGroup" => Phase::Setup,
+            "PostThreadGroup" => Phase::Teardown,
+            _ => {
+                let message = "the Lab does not support this kind of thread group";
+                return self.unsupported(element, message);
+            }
+        };
+        let users = self.number(element, "ThreadGroup.num_threads", 1);
+        let Ok(users) = u32::try_from(users) else {
+            return self.invalid(element, "`ThreadGroup.num_threads` is not a number of threads");
+        };
+        let ramp = self.seconds(element, "ThreadGroup.ramp_time");
+        let scheduled = self.switch(element, "ThreadGroup.scheduler", false);
+        let (duration, delay) = if scheduled {
+            let duration = self.seconds(element, "ThreadGroup.duration");
+            let delay = self.seconds(element, "ThreadGroup.delay");
+            ((duration > Duration::ZERO).then_some(duration), delay)
+        } else {
+            (None, Duration::ZERO)
+        };
+        let iterations = self.iterations(element);
+        let on_error = match element.text("ThreadGroup.on_sample_error") {
+            "" | "continue" => OnError::Continue,
+            "startnextloop" => OnError::NextIteration,
+            "stopthread" => OnError::StopUser,
+            "stoptest" => OnError::StopRun,
+            "stoptestnow" => OnError::StopNow,
+            other => {
+                let message = format!("`ThreadGroup.on_sample_error` is invalid: `{other}`");
+                self.invalid(element, &message);
+                OnError::Continue
+            }
+        };
+        // Elements of the plan apply after those of the group.
+        let scope = Scope::default().with(element.children.iter().chain(siblings.iter().copied()));
+        let steps = self.steps(element, &scope);
+        let name = self.fixed_text(element, &element.name, "testname");
+        let cookies = self.cookies(element, siblings);
+        let same_user = self.switch(element, "ThreadGroup.same_user_on_next_iteration", true);
+        self.variables.program.groups.push(Group {
+            name,
+            phase,
+            executor: Executor::Users(Users { users, ramp, iterations, duration }),
+            delay,
+            steps,
+            on_error,
+            cookies,
+            new_user: !same_user,
+        });
+    }
 
-/// Iterations of each user; `None` is endless.
-fn iterations(translation: &mut Translation<'_>, element: &Element) -> Option<u64> {
-    let Some(Property::Element(controller)) = element.properties.get("ThreadGroup.main_controller")
-    else {
-        return Some(1);
-    };
-    let loops = controller.text("LoopController.loops").to_owned();
-    let loops = translation.fixed_text(element, &loops, "LoopController.loops");
-    match loops.trim().parse::<i64>() {
-        Ok(loops) => u64::try_from(loops).ok(),
+    /// Iterations of each user; `None` is endless.
+    fn iterations(&mut self, element: &Element) -> Option<u64> {
+        let Some(controller) = element.properties.element("ThreadGroup.main_controller") else {
+            return Some(1);
+        };
+        let name = "LoopController.loops";
+        let loops = self.fixed_text(element, controller.text(name), name);
         // JMeter reads an invalid number as 0; a group without iterations would be a silent
         // mistake.
-        Err(_) => {
-            let message = format!("`LoopController.loops` is not an integer: `{loops}`");
-            translation.invalid(element, &message);
-            Some(0)
-        }
+        let number = loops.trim().parse::<i64>();
+        let number = number.map_err(|_| format!("`{name}` is not an integer: `{loops}`"));
+        u64::try_from(self.valid(element, number).unwrap_or(0)).ok()
     }
-}
 
-/// Setting of the cookie manager nearest to the group.
-fn cookies(translation: &mut Translation<'_>, group: &Element, siblings: &[&Element]) -> Cookies {
-    let mut found = None;
-    super::translate::each(&group.children, &mut |element| {
-        if element.class == "CookieManager" && found.is_none() {
-            found = Some(element);
+    /// Setting of the cookie manager nearest to the group.
+    fn cookies(&mut self, group: &Element, siblings: &[&Element]) -> Cookies {
+        let of_plan = siblings.iter().copied().filter(|sibling| sibling.enabled);
+        let mut all = enabled(&group.children).into_iter().chain(of_plan);
+        let Some(manager) = all.find(|element| element.class == "CookieManager") else {
+            return Cookies::Ignored;
+        };
+        if !manager.properties.items("CookieManager.cookies").is_empty() {
+            self.unsupported(manager, "the Lab does not support initial cookies");
         }
-    });
-    let of_plan = siblings.iter().find(|e| e.enabled && e.class == "CookieManager").copied();
-    let Some(manager) = found.or(of_plan) else { return Cookies::Ignored };
-    if !manager.properties.items("CookieManager.cookies").is_empty() {
-        translation.unsupported(manager, "the Lab does not support initial cookies");
-    }
-    let same_user = translation.switch(group, "ThreadGroup.same_user_on_next_iteration", true);
-    let by_group = translation.switch(manager, "CookieManager.controlledByThreadGroup", false);
-    let each_iteration = translation.switch(manager, "CookieManager.clearEachIteration", false);
-    if (by_group && !same_user) || (!by_group && each_iteration) {
-        Cookies::KeptForIteration
-    } else {
-        Cookies::Kept
+        let same_user = self.switch(group, "ThreadGroup.same_user_on_next_iteration", true);
+        let by_group = self.switch(manager, "CookieManager.controlledByThreadGroup", false);
+        let each_iteration = self.switch(manager, "CookieManager.clearEachIteration", false);
+        if (by_group && !same_user) || (!by_group && each_iteration) {
+            Cookies::KeptForIteration
+        } else {
+            Cookies::Kept
+        }
     }
 }

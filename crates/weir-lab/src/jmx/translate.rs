@@ -1,11 +1,11 @@
 //! Translates the tree of a plan to a [`Program`].
 
 use super::text::{self, TextError};
-use super::tree::{Element, Lookup as _, Properties, Property};
+use super::tree::{Element, Properties, Property, enabled, is_true};
 use super::variables::Variables;
-use super::{JmxError, Options, Plan, Problem, control, threads};
+use super::{JmxError, Options, Plan, Problem, control, functions, threads};
 use crate::feeder::CsvFile;
-use crate::program::{Feeder, FeederId, Label, Program, Share, Text};
+use crate::program::{Feeder, FeederId, Label, Program, Share, Text, parse_regex};
 use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) fn translate(
     let mut program = Program { insecure: true, ..Program::default() };
     let properties: BTreeMap<String, String> = options.properties.iter().cloned().collect();
     let mut names = Names::default();
-    roots.iter().for_each(|element| names.add_element(element));
+    enabled(roots).into_iter().for_each(|element| names.add_element(element));
     program.properties = properties.clone().into_iter().collect();
     let variables = Variables {
         program: &mut program,
@@ -67,22 +67,19 @@ impl Translation<'_> {
         if let Some(arguments) = plan.properties.element("TestPlan.user_defined_variables") {
             self.define(plan, arguments);
         }
-        each(&plan.children, &mut |element| {
-            if element.class == "Arguments" {
-                self.define(element, &element.properties);
-            }
-        });
-        each(&plan.children, &mut |element| {
-            if element.class == "CSVDataSet" {
-                self.feeder(element);
-            }
-        });
+        let all = enabled(&plan.children);
+        for element in all.iter().filter(|element| element.class == "Arguments") {
+            self.define(element, &element.properties);
+        }
+        for element in all.iter().filter(|element| element.class == "CSVDataSet") {
+            self.feeder(element);
+        }
         self.variables.program.consecutive = plan.is("TestPlan.serialize_threadgroups");
         let siblings = |element: &&Element| !threads::is_group(element);
         let siblings: Vec<&Element> = plan.children.iter().filter(siblings).collect();
         for element in plan.children.iter().filter(|element| element.enabled) {
             if threads::is_group(element) {
-                threads::group(self, element, &siblings);
+                self.group(element, &siblings);
             } else if !control::is_passive(element) {
                 self.unsupported(element, "the Lab does not support this element");
             }
@@ -94,13 +91,14 @@ impl Translation<'_> {
 
     /// Variables of the plan, in order: a value may refer to earlier variables.
     fn define(&mut self, element: &Element, arguments: &Properties) {
-        let mut values = Vec::new();
-        for argument in arguments.items("Arguments.arguments") {
-            let Property::Element(argument) = argument else { continue };
-            let name = argument.text("Argument.name").trim().to_owned();
-            values.push((name, self.text(element, argument.text("Argument.value"))));
-        }
-        values.into_iter().for_each(|(name, value)| self.variables.define(&name, value));
+        let arguments = arguments.elements("Arguments.arguments");
+        let values: Vec<(&str, Text)> = arguments
+            .map(|argument| {
+                (argument.text("Argument.name").trim(), argument.text("Argument.value"))
+            })
+            .map(|(name, value)| (name, self.text(element, value)))
+            .collect();
+        values.into_iter().for_each(|(name, value)| self.variables.define(name, value));
     }
 
     fn feeder(&mut self, element: &Element) {
@@ -124,19 +122,14 @@ impl Translation<'_> {
             delimiter,
             quoted: self.switch(element, "quotedData", false),
         };
-        let table = match csv.read() {
-            Ok(table) => table,
-            Err(error) => return self.invalid(element, &error.to_string()),
-        };
+        let Some(table) = self.valid(element, csv.read()) else { return };
         let share = match element.text("shareMode") {
             "" | "shareMode.all" => Share::All,
             "shareMode.group" => Share::Group,
             "shareMode.thread" => Share::User,
             other => {
-                return self.unsupported(
-                    element,
-                    &format!("the Lab does not support sharing by `{other}`"),
-                );
+                let message = format!("the Lab does not support sharing by `{other}`");
+                return self.unsupported(element, &message);
             }
         };
         for column in &table.columns {
@@ -156,21 +149,20 @@ impl Translation<'_> {
             random: false,
         };
         let feeders = &mut self.variables.program.feeders;
-        let id = FeederId(u32::try_from(feeders.len()).unwrap_or(u32::MAX));
+        self.feeders.insert(element.line, FeederId(feeders.len() as u32));
         feeders.push(Arc::new(feeder));
-        self.feeders.insert(element.line, id);
     }
 
     /// Result files of listeners.
     fn results(&mut self, roots: &[Element]) -> Vec<PathBuf> {
-        let mut files = Vec::new();
-        each(roots, &mut |element| {
-            if element.class == "ResultCollector" && !element.text("filename").is_empty() {
+        let elements = enabled(roots).into_iter();
+        elements
+            .filter(|e| e.class == "ResultCollector" && !e.text("filename").is_empty())
+            .map(|element| {
                 let file = self.fixed(element, "filename");
-                files.push(self.variables.folder.join(file));
-            }
-        });
-        files
+                self.variables.folder.join(file)
+            })
+            .collect()
     }
 
     /// Reports an invalid element.
@@ -193,6 +185,24 @@ impl Translation<'_> {
         });
     }
 
+    /// A valid value of an element; otherwise the problem is reported.
+    pub(super) fn valid<T>(
+        &mut self,
+        element: &Element,
+        value: Result<T, impl ToString>,
+    ) -> Option<T> {
+        value.map_err(|problem| self.invalid(element, &problem.to_string())).ok()
+    }
+
+    /// A supported value of an element; otherwise the problem is reported.
+    pub(super) fn supported<T>(
+        &mut self,
+        element: &Element,
+        value: Result<T, String>,
+    ) -> Option<T> {
+        value.map_err(|problem| self.unsupported(element, &problem)).ok()
+    }
+
     /// Parses a text of an element; an invalid text stays unchanged.
     pub(super) fn text(&mut self, element: &Element, raw: &str) -> Text {
         match text::parse(raw, &mut self.variables) {
@@ -211,8 +221,7 @@ impl Translation<'_> {
 
     /// A constant property.
     pub(super) fn fixed(&mut self, element: &Element, name: &str) -> String {
-        let raw = element.text(name).to_owned();
-        self.fixed_text(element, &raw, name)
+        self.fixed_text(element, element.text(name), name)
     }
 
     /// A constant text; `what` is its name in messages.
@@ -230,10 +239,7 @@ impl Translation<'_> {
 
     /// A boolean property.
     pub(super) fn switch(&mut self, element: &Element, name: &str, default: bool) -> bool {
-        match self.fixed(element, name).trim() {
-            "" => default,
-            text => text.eq_ignore_ascii_case("true"),
-        }
+        is_true(&self.fixed(element, name), default)
     }
 
     /// An integer property; `default` if empty.
@@ -241,14 +247,12 @@ impl Translation<'_> {
         let text = self.fixed(element, name);
         match text.trim() {
             "" => default,
-            // JMeter's GUI writes some numbers with decimals.
-            text => match text.parse::<i64>().ok().or_else(|| integral(text)) {
-                Some(number) => number,
-                None => {
-                    self.invalid(element, &format!("`{name}` is not an integer: `{text}`"));
-                    default
-                }
-            },
+            text => {
+                // JMeter's GUI writes some numbers with decimals.
+                let number = text.parse().ok().or_else(|| integral(text));
+                let number = number.ok_or_else(|| format!("`{name}` is not an integer: `{text}`"));
+                self.valid(element, number).unwrap_or(default)
+            }
         }
     }
 
@@ -270,21 +274,15 @@ impl Translation<'_> {
 
     /// A regular expression; `None`, with a problem, if the Lab does not support it.
     pub(super) fn regex(&mut self, element: &Element, pattern: &str) -> Option<Regex> {
-        let error = match Regex::new(pattern) {
-            Ok(regex) => return Some(regex),
-            Err(error) => error.to_string(),
-        };
-        let reason = error.lines().last().unwrap_or_default().trim();
-        let reason = reason.trim_start_matches("error: ");
-        let message =
-            format!("the Lab does not support this regular expression: `{pattern}`: {reason}");
-        self.unsupported(element, &message);
-        None
+        let regex = parse_regex(pattern).map_err(|reason| {
+            format!("the Lab does not support this regular expression: `{pattern}`: {reason}")
+        });
+        self.supported(element, regex)
     }
 
     /// The label of an element.
     pub(super) fn label(&mut self, element: &Element) -> Label {
-        let name = self.fixed_text(element, &element.name.clone(), "testname");
+        let name = self.fixed_text(element, &element.name, "testname");
         self.variables.program.label(&name)
     }
 }
@@ -292,14 +290,6 @@ impl Translation<'_> {
 fn integral(text: &str) -> Option<i64> {
     let number: f64 = text.parse().ok()?;
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
-}
-
-/// Calls `visit` for every enabled element with enabled ancestors.
-pub(super) fn each<'e>(elements: &'e [Element], visit: &mut dyn FnMut(&'e Element)) {
-    for element in elements.iter().filter(|element| element.enabled) {
-        visit(element);
-        each(&element.children, visit);
-    }
 }
 
 /// Names in a plan, collected before its translation.
@@ -315,9 +305,6 @@ struct Names {
 
 impl Names {
     fn add_element(&mut self, element: &Element) {
-        if !element.enabled {
-            return;
-        }
         let listed = match element.class.as_str() {
             "CSVDataSet" => element.text("variableNames").split(',').collect(),
             "JSONPostProcessor" => {
@@ -326,20 +313,16 @@ impl Names {
             "RegexExtractor" => vec![element.text("RegexExtractor.refname")],
             "CounterConfig" => vec![element.text("CounterConfig.name")],
             "RandomVariableConfig" => vec![element.text("variableName")],
-            "UserParameters" => {
-                let names = element.properties.items("UserParameters.names");
-                names.iter().filter_map(Property::text).collect()
-            }
+            "UserParameters" => element.properties.texts("UserParameters.names").collect(),
             _ => Vec::new(),
         };
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
         self.text(&element.name);
         self.properties(&element.properties);
-        element.children.iter().for_each(|child| self.add_element(child));
     }
 
     fn properties(&mut self, properties: &Properties) {
-        properties.values().for_each(|property| self.property(property));
+        properties.0.values().for_each(|property| self.property(property));
     }
 
     fn property(&mut self, property: &Property) {
@@ -361,13 +344,11 @@ impl Names {
                 continue;
             }
             self.sets_properties |= name == "__setProperty";
-            let found =
-                super::functions::VARIABLE_ARGUMENTS.iter().find(|(function, _)| *function == name);
-            if let Some((_, index)) = found
+            if let Some(index) = functions::variable_argument(name)
                 && let Some(arguments) = rest.get(end + 1..)
             {
                 let arguments = &arguments[..arguments.find(')').unwrap_or(arguments.len())];
-                let argument = arguments.split(',').nth(*index).unwrap_or_default().trim();
+                let argument = arguments.split(',').nth(index).unwrap_or_default().trim();
                 self.changed.insert(argument.to_owned());
             }
         }

@@ -34,7 +34,8 @@ pub(super) struct Element {
 }
 
 /// Properties by name.
-pub(super) type Properties = BTreeMap<String, Property>;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Properties(pub(super) BTreeMap<String, Property>);
 
 /// A property.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,40 +51,49 @@ pub(super) enum Property {
 impl Property {
     /// Its text, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::List(_) | Self::Element(_) => None,
-        }
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// Its properties, if it is an element.
+    fn element(&self) -> Option<&Properties> {
+        if let Self::Element(properties) = self { Some(properties) } else { None }
+    }
+
+    /// Its items, if it is a list.
+    fn items(&self) -> Option<&[Property]> {
+        if let Self::List(items) = self { Some(items) } else { None }
     }
 }
 
-/// Access to properties.
-pub(super) trait Lookup {
+impl Properties {
     /// The text of a property; empty if missing.
-    fn text(&self, name: &str) -> &str;
-    /// The items of a list.
-    fn items(&self, name: &str) -> &[Property];
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.get(name).and_then(Property::text).unwrap_or_default()
+    }
+
     /// The properties of an element within.
-    fn element(&self, name: &str) -> Option<&Properties>;
-}
-
-impl Lookup for Properties {
-    fn text(&self, name: &str) -> &str {
-        self.get(name).and_then(Property::text).unwrap_or_default()
+    pub(super) fn element(&self, name: &str) -> Option<&Properties> {
+        self.0.get(name)?.element()
     }
 
-    fn items(&self, name: &str) -> &[Property] {
-        match self.get(name) {
-            Some(Property::List(items)) => items,
-            _ => &[],
-        }
+    /// The items of a list.
+    pub(super) fn items(&self, name: &str) -> &[Property] {
+        self.0.get(name).and_then(Property::items).unwrap_or_default()
     }
 
-    fn element(&self, name: &str) -> Option<&Properties> {
-        match self.get(name) {
-            Some(Property::Element(properties)) => Some(properties),
-            _ => None,
-        }
+    /// The elements of a list.
+    pub(super) fn elements(&self, name: &str) -> impl Iterator<Item = &Properties> {
+        self.items(name).iter().filter_map(Property::element)
+    }
+
+    /// The lists of a list.
+    pub(super) fn lists(&self, name: &str) -> impl Iterator<Item = &[Property]> {
+        self.items(name).iter().filter_map(Property::items)
+    }
+
+    /// The texts of a list.
+    pub(super) fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.items(name).iter().filter_map(Property::text)
     }
 }
 
@@ -97,6 +107,24 @@ impl Element {
     pub(super) fn is(&self, name: &str) -> bool {
         self.text(name).eq_ignore_ascii_case("true")
     }
+}
+
+/// Whether a text is `true`; `default` if it is empty.
+pub(super) fn is_true(text: &str, default: bool) -> bool {
+    match text.trim() {
+        "" => default,
+        text => text.eq_ignore_ascii_case("true"),
+    }
+}
+
+/// The enabled elements with enabled ancestors, each before its children.
+pub(super) fn enabled(elements: &[Element]) -> Vec<&Element> {
+    let mut found = Vec::new();
+    for element in elements.iter().filter(|element| element.enabled) {
+        found.push(element);
+        found.extend(enabled(&element.children));
+    }
+    found
 }
 
 /// An open XML element.
@@ -147,9 +175,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
             Event::Text(content) => add(open.last_mut(), &content.xml10_content()),
             Event::CData(content) => add(open.last_mut(), &content.xml10_content()),
             Event::GeneralRef(reference) => {
-                let character = reference.resolve_char_ref();
-                let character = character.map_err(|error| fault(error.to_string()))?;
-                match character {
+                match reference.resolve_char_ref().map_err(|error| fault(error.to_string()))? {
                     Some(character) => add(open.last_mut(), character.encode_utf8(&mut [0; 4])),
                     None => {
                         let name = reference.xml10_content();
@@ -205,7 +231,7 @@ fn open_frame(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Resul
         Some(Open::Element(_) | Open::Property { .. }) => {
             let value = match tag {
                 "collectionProp" => Property::List(Vec::new()),
-                "elementProp" | "mapProp" | "objProp" => Property::Element(Properties::new()),
+                "elementProp" | "mapProp" | "objProp" => Property::Element(Properties::default()),
                 _ => Property::Text(String::new()),
             };
             Ok(Open::Property { name: attribute("name").unwrap_or_else(|| tag.to_owned()), value })
@@ -223,17 +249,17 @@ fn close_frame(parent: &mut Open, frame: Open) {
         },
         (Open::Element(element), Open::Property { name, value }) => {
             let (name, value) = named(name, value);
-            element.properties.insert(name, value);
+            element.properties.0.insert(name, value);
         }
         (Open::Property { value: Property::List(items), .. }, Open::Property { value, .. }) => {
             items.push(value);
         }
         (Open::Property { value: outer, .. }, Open::Property { name, value }) => match outer {
             Property::Element(properties) => {
-                properties.insert(name, value);
+                properties.0.insert(name, value);
             }
             // XStream objects (`<value><time>true</time>…`): settings of listeners.
-            Property::Text(_) => *outer = Property::Element([(name, value)].into()),
+            Property::Text(_) => *outer = Property::Element(Properties([(name, value)].into())),
             Property::List(_) => {}
         },
         _ => {}

@@ -2,8 +2,10 @@
 //! `|` or a tab.
 
 use super::Row;
+use csv_core::ReadRecordResult;
 use std::borrow::Cow;
 use std::io::{self, BufRead};
+use std::mem;
 
 /// Largest record, in bytes: a limit for files without line ends.
 const MAX_RECORD_BYTES: usize = 1 << 20;
@@ -30,33 +32,8 @@ pub enum JtlError {
     },
 }
 
-/// Index of each column.
-#[derive(Default)]
-struct Columns {
-    count: usize,
-    time_stamp: usize,
-    elapsed: usize,
-    label: usize,
-    others: [Option<usize>; OPTIONAL_COLUMNS.len()],
-}
-
-/// Optional columns.
-const OPTIONAL_COLUMNS: [&str; 14] = [
-    "responseCode",
-    "responseMessage",
-    "threadName",
-    "dataType",
-    "success",
-    "failureMessage",
-    "bytes",
-    "sentBytes",
-    "grpThreads",
-    "allThreads",
-    "URL",
-    "Latency",
-    "IdleTime",
-    "Connect",
-];
+/// Columns that every file has.
+const REQUIRED_COLUMNS: [&str; 3] = ["timeStamp", "elapsed", "label"];
 
 /// Reads a file record by record in constant memory. Returns the number of records.
 ///
@@ -64,10 +41,8 @@ const OPTIONAL_COLUMNS: [&str; 14] = [
 /// See [`JtlError`].
 pub fn read(source: impl BufRead, mut visit: impl FnMut(&Row<'_>)) -> Result<u64, JtlError> {
     let mut records = Records { source, line: 0, first: 1, buffer: Vec::new() };
-    if !records.next()? {
-        return Err(JtlError::Column("timeStamp"));
-    }
-    let head = String::from_utf8_lossy(&records.buffer).into_owned();
+    records.next()?;
+    let head = String::from_utf8_lossy(&records.buffer);
     if head.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
         return Err(JtlError::Xml);
     }
@@ -75,67 +50,63 @@ pub fn read(source: impl BufRead, mut visit: impl FnMut(&Row<'_>)) -> Result<u64
         .into_iter()
         .max_by_key(|delimiter| head.bytes().filter(|byte| byte == delimiter).count())
         .unwrap_or(b',');
-    let columns = columns(&fields(head.trim_start_matches('\u{feff}').as_bytes(), delimiter))?;
+    let mut splitter = Splitter::new(delimiter);
+    let columns = splitter.split(&records.buffer);
+    let columns: Vec<String> = columns.iter().map(|name| name.trim().to_owned()).collect();
+    if let Some(missing) = REQUIRED_COLUMNS.into_iter().find(|name| !has(&columns, name)) {
+        return Err(JtlError::Column(missing));
+    }
     let mut count = 0;
-    loop {
-        if !records.next()? {
-            return Ok(count);
-        }
+    while records.next()? {
         let line = records.first;
-        let values = fields(&records.buffer, delimiter);
+        let values = splitter.split(&records.buffer);
         // An aborted run leaves an incomplete last line.
-        if values.len() < columns.count && !records.ended_with_line() {
-            return Ok(count);
+        if values.len() < columns.len() && !records.buffer.ends_with(b"\n") {
+            break;
         }
-        let row = row(&values, &columns).map_err(|reason| JtlError::Record { line, reason })?;
+        let row = row(&columns, &values).map_err(|reason| JtlError::Record { line, reason })?;
         visit(&row);
         count += 1;
     }
+    Ok(count)
 }
 
-fn columns(names: &[Cow<'_, str>]) -> Result<Columns, JtlError> {
-    let at = |name: &str| names.iter().position(|n| n.trim() == name);
-    let needed = |name: &'static str| at(name).ok_or(JtlError::Column(name));
-    Ok(Columns {
-        count: names.len(),
-        time_stamp: needed("timeStamp")?,
-        elapsed: needed("elapsed")?,
-        label: needed("label")?,
-        others: OPTIONAL_COLUMNS.map(at),
-    })
+fn has(columns: &[String], name: &str) -> bool {
+    columns.iter().any(|column| column == name)
 }
 
-fn row<'v>(values: &'v [Cow<'v, str>], columns: &Columns) -> Result<Row<'v>, String> {
-    if values.len() != columns.count {
-        return Err(format!("{} values for {} columns", values.len(), columns.count));
+fn row<'v>(columns: &[String], values: &'v [Cow<'v, str>]) -> Result<Row<'v>, String> {
+    if values.len() != columns.len() {
+        return Err(format!("{} values for {} columns", values.len(), columns.len()));
     }
-    let text = |at: usize| Cow::Borrowed(&*values[at]);
-    let other = |index: usize| columns.others[index].map_or("", |at| &*values[at]);
-    let number = |name: &str, text: &str| {
-        if text.is_empty() { Ok(0) } else { parse(name, text) }
+    let value = |name: &str| {
+        let at = columns.iter().position(|column| column == name)?;
+        values.get(at).map(|value| &**value)
     };
-    let count = |name: &str, text: &str| {
-        number(name, text).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
+    let text = |name: &str| Cow::Borrowed(value(name).unwrap_or_default());
+    let number = |name: &str| match value(name) {
+        None | Some("") => Ok(0),
+        Some(text) => parse(name, text),
     };
     Ok(Row {
-        time_stamp: time_stamp(&values[columns.time_stamp])?,
-        elapsed: parse("elapsed", &values[columns.elapsed])?,
-        label: text(columns.label),
-        code: Cow::Borrowed(other(0)),
-        message: Cow::Borrowed(other(1)),
-        thread: Cow::Borrowed(other(2)),
-        data_type: Cow::Borrowed(other(3)),
+        time_stamp: time_stamp(&text("timeStamp"))?,
+        elapsed: parse("elapsed", &text("elapsed"))?,
+        label: text("label"),
+        code: text("responseCode"),
+        message: text("responseMessage"),
+        thread: text("threadName"),
+        data_type: text("dataType"),
         // Without this column all samples count as successful.
-        success: columns.others[4].is_none_or(|at| values[at].eq_ignore_ascii_case("true")),
-        failure: Cow::Borrowed(other(5)),
-        bytes: number("bytes", other(6))?,
-        sent_bytes: number("sentBytes", other(7))?,
-        group_threads: count("grpThreads", other(8))?,
-        all_threads: count("allThreads", other(9))?,
-        url: Cow::Borrowed(other(10)),
-        latency: number("Latency", other(11))?,
-        idle: number("IdleTime", other(12))?,
-        connect: number("Connect", other(13))?,
+        success: value("success").is_none_or(|text| text.eq_ignore_ascii_case("true")),
+        failure: text("failureMessage"),
+        bytes: number("bytes")?,
+        sent_bytes: number("sentBytes")?,
+        group_threads: number("grpThreads")?,
+        all_threads: number("allThreads")?,
+        url: text("URL"),
+        latency: number("Latency")?,
+        idle: number("IdleTime")?,
+        connect: number("Connect")?,
     })
 }
 
@@ -194,57 +165,34 @@ impl<R: BufRead> Records<R> {
             }
         }
     }
-
-    fn ended_with_line(&self) -> bool {
-        self.buffer.ends_with(b"\n")
-    }
 }
 
-/// Splits a record.
-fn fields(record: &[u8], delimiter: u8) -> Vec<Cow<'_, str>> {
-    let record = record.strip_suffix(b"\n").unwrap_or(record);
-    let record = record.strip_suffix(b"\r").unwrap_or(record);
-    let mut values = Vec::with_capacity(17);
-    let mut rest = record;
-    loop {
-        if let Some(quoted) = rest.strip_prefix(b"\"") {
-            let (value, tail) = unquote(quoted);
-            values.push(Cow::Owned(value));
-            let end = tail.iter().position(|byte| *byte == delimiter);
-            match end {
-                Some(end) => rest = &tail[end + 1..],
-                None => return values,
-            }
-        } else {
-            match rest.iter().position(|byte| *byte == delimiter) {
-                Some(end) => {
-                    values.push(String::from_utf8_lossy(&rest[..end]));
-                    rest = &rest[end + 1..];
-                }
-                None => {
-                    values.push(String::from_utf8_lossy(rest));
-                    return values;
-                }
-            }
-        }
-    }
+/// Splits records into values.
+struct Splitter {
+    parser: csv_core::Reader,
+    /// The values of a record, one after the other, and the end of each.
+    text: Vec<u8>,
+    ends: Vec<usize>,
 }
 
-/// Returns a quoted value without doubled marks, and the text after its closing mark.
-fn unquote(text: &[u8]) -> (String, &[u8]) {
-    let mut value = Vec::new();
-    let mut rest = text;
-    while let Some(mark) = rest.iter().position(|byte| *byte == b'"') {
-        value.extend_from_slice(&rest[..mark]);
-        rest = &rest[mark + 1..];
-        match rest.strip_prefix(b"\"") {
-            Some(tail) => {
-                value.push(b'"');
-                rest = tail;
-            }
-            None => return (String::from_utf8_lossy(&value).into_owned(), rest),
-        }
+impl Splitter {
+    fn new(delimiter: u8) -> Self {
+        let parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        Self { parser, text: Vec::new(), ends: Vec::new() }
     }
-    value.extend_from_slice(rest);
-    (String::from_utf8_lossy(&value).into_owned(), &[])
+
+    fn split(&mut self, record: &[u8]) -> Vec<Cow<'_, str>> {
+        self.text.resize(record.len(), 0);
+        self.ends.resize(record.len() + 1, 0);
+        let Self { parser, text, ends } = self;
+        let (found, _, written, mut count) = parser.read_record(record, text, ends);
+        if found == ReadRecordResult::InputEmpty {
+            // The last line may have no end.
+            count += parser.read_record(&[], &mut text[written..], &mut ends[count..]).3;
+        }
+        let value = |start: &mut usize, end: &usize| {
+            Some(String::from_utf8_lossy(&text[mem::replace(start, *end)..*end]))
+        };
+        ends[..count].iter().scan(0, value).collect()
+    }
 }

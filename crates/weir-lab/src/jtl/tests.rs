@@ -22,6 +22,13 @@ fn sample() -> Row<'static> {
     }
 }
 
+/// A file with these rows.
+fn written(rows: &[&Row<'_>]) -> String {
+    let mut out = writer::rows();
+    rows.iter().for_each(|row| out.serialize(row).expect("memory"));
+    HEADER.to_owned() + &String::from_utf8(out.into_inner().expect("memory")).expect("text")
+}
+
 fn all(text: &str) -> Result<Vec<Row<'static>>, JtlError> {
     let mut rows = Vec::new();
     read(text.as_bytes(), |row| {
@@ -42,11 +49,8 @@ fn all(text: &str) -> Result<Vec<Row<'static>>, JtlError> {
 
 #[test]
 fn rows_are_written_as_jmeter_writes_them_and_read_back() {
-    let mut out = HEADER.as_bytes().to_vec();
-    sample().write(&mut out);
     let other = Row { success: false, failure: "Test failed: text expected".into(), ..sample() };
-    other.write(&mut out);
-    let text = String::from_utf8(out).expect("text");
+    let text = written(&[&sample(), &other]);
     assert!(text.contains(
         "1700000000123,45,\"a, b\",200,\"He said \"\"OK\"\"\r\nand left\",Users 1-17,text,true,,\
          1234,0,3,4000000000,http://127.0.0.1/,44,0,18446744073709551615\n"
@@ -101,8 +105,6 @@ proptest::proptest! {
     #[test]
     fn any_row_is_read_as_it_was_written(label in "\\PC*", message in "(?s).{0,20}") {
         let row = Row { label: label.into(), message: message.into(), ..sample() };
-        let mut out = HEADER.as_bytes().to_vec();
-        row.write(&mut out);
-        proptest::prop_assert_eq!(all(&String::from_utf8_lossy(&out)).expect("rows"), [row]);
+        proptest::prop_assert_eq!(all(&written(&[&row])).expect("rows"), [row]);
     }
 }

@@ -5,8 +5,8 @@ use crate::program::Program;
 use crate::record::{Clock, Sink};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows of a core are buffered up to this size.
@@ -14,18 +14,12 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// A results file. Each core has its own [`Writer::sink`].
 #[derive(Clone)]
-pub struct Writer {
-    shared: Arc<Shared>,
-    names: Arc<Names>,
-}
+pub struct Writer(Arc<Shared>);
 
 struct Shared {
-    /// The output; `None` after a write error.
-    target: Mutex<Result<Box<dyn Write + Send>, io::Error>>,
-}
-
-/// Names that samples refer to.
-struct Names {
+    /// The output, or the first write error.
+    target: Mutex<io::Result<Box<dyn Write + Send>>>,
+    /// Names that samples refer to.
     labels: Vec<String>,
     groups: Vec<String>,
     clock: Clock,
@@ -42,23 +36,17 @@ impl Writer {
         clock: Clock,
     ) -> io::Result<Self> {
         target.write_all(HEADER.as_bytes())?;
-        let names = Names {
+        Ok(Self(Arc::new(Shared {
+            target: Mutex::new(Ok(target)),
             labels: program.labels.clone(),
             groups: program.groups.iter().map(|group| group.name.clone()).collect(),
             clock,
-        };
-        let shared = Shared { target: Mutex::new(Ok(target)) };
-        Ok(Self { shared: Arc::new(shared), names: Arc::new(names) })
+        })))
     }
 
     /// The sink of one core. Buffered rows are written when it is dropped.
     pub fn sink(&self) -> Sink {
-        let mut core = Core {
-            shared: self.shared.clone(),
-            names: self.names.clone(),
-            rows: Vec::with_capacity(BUFFER_BYTES),
-            texts: Texts::default(),
-        };
+        let mut core = Core { shared: self.0.clone(), rows: rows() };
         Box::new(move |sample| core.add(sample))
     }
 
@@ -67,9 +55,41 @@ impl Writer {
     /// # Errors
     /// The first write error, which ends writing.
     pub fn finish(&self) -> io::Result<()> {
-        let mut target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner);
-        let target = std::mem::replace(&mut *target, Ok(Box::new(io::sink())));
+        let mut target = self.0.target.lock().unwrap_or_else(PoisonError::into_inner);
+        let target = mem::replace(&mut *target, Ok(Box::new(io::sink())));
         target?.flush()
+    }
+}
+
+/// Unwritten rows of one core.
+struct Core {
+    shared: Arc<Shared>,
+    rows: csv::Writer<Vec<u8>>,
+}
+
+/// An empty buffer of rows.
+pub(super) fn rows() -> csv::Writer<Vec<u8>> {
+    csv::WriterBuilder::new().has_headers(false).from_writer(Vec::with_capacity(BUFFER_BYTES))
+}
+
+impl Core {
+    fn add(&mut self, sample: &Sample<'_>) {
+        // Writing to memory cannot fail.
+        let _ = self.rows.serialize(self.shared.row(sample));
+        if self.rows.get_ref().len() >= BUFFER_BYTES - 16 * 1024 {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let Ok(rows) = mem::replace(&mut self.rows, rows()).into_inner() else { return };
+        self.shared.write(&rows);
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 
@@ -82,62 +102,18 @@ impl Shared {
             *target = Err(error);
         }
     }
-}
 
-/// Unwritten rows of one core.
-struct Core {
-    shared: Arc<Shared>,
-    names: Arc<Names>,
-    rows: Vec<u8>,
-    texts: Texts,
-}
-
-/// Reused memory for the texts of a row.
-#[derive(Default)]
-struct Texts {
-    thread: String,
-    code: String,
-    message: String,
-}
-
-impl Core {
-    fn add(&mut self, sample: &Sample<'_>) {
-        self.names.row(sample, &mut self.texts).write(&mut self.rows);
-        if self.rows.len() >= BUFFER_BYTES - 4096 {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        self.shared.write(&self.rows);
-        self.rows.clear();
-    }
-}
-
-impl Drop for Core {
-    fn drop(&mut self) {
-        self.flush();
-    }
-}
-
-impl Names {
-    fn row<'r>(&'r self, sample: &'r Sample<'_>, texts: &'r mut Texts) -> Row<'r> {
+    fn row<'r>(&'r self, sample: &'r Sample<'_>) -> Row<'r> {
         let name = |names: &'r [String], at: u32| names.get(at as usize).map_or("", String::as_str);
         let group = name(&self.groups, sample.group);
-        texts.thread.clear();
-        texts.code.clear();
-        texts.message.clear();
-        // Writing to a string cannot fail.
-        let _ = write!(texts.thread, "{group} {}-{}", sample.group + 1, sample.user + 1);
-        let _ = match class(sample) {
-            Some(class) => {
-                let _ = write!(texts.message, "Non HTTP response message: {}", sample.message);
-                write!(texts.code, "Non HTTP response code: {class}")
-            }
-            None if sample.status == 0 => Ok(()),
-            None => write!(texts.code, "{}", sample.status),
+        let (code, message) = match class(sample) {
+            Some(class) => (
+                format!("Non HTTP response code: {class}"),
+                format!("Non HTTP response message: {}", sample.message).into(),
+            ),
+            None if sample.status == 0 => (String::new(), Cow::Borrowed(sample.message)),
+            None => (sample.status.to_string(), Cow::Borrowed(sample.message)),
         };
-        let message = if texts.message.is_empty() { sample.message } else { &texts.message };
         let start = self.clock.epoch_millis(sample.start);
         let since = |moment: u64| self.clock.epoch_millis(moment).saturating_sub(start);
         Row {
@@ -145,16 +121,16 @@ impl Names {
             // A transaction without its pauses ends before its last sample.
             elapsed: since(sample.end),
             label: Cow::Borrowed(name(&self.labels, sample.label.0)),
-            code: Cow::Borrowed(&texts.code),
-            message: Cow::Borrowed(message),
-            thread: Cow::Borrowed(&texts.thread),
+            code: code.into(),
+            message,
+            thread: format!("{group} {}-{}", sample.group + 1, sample.user + 1).into(),
             data_type: Cow::Borrowed(data_type(sample.content_type)),
             success: !matches!(sample.outcome, Outcome::Error(_)),
             failure: Cow::Borrowed(sample.check),
             bytes: sample.received,
             sent_bytes: sample.sent,
-            group_threads: sample.group_users,
-            all_threads: sample.all_users,
+            group_threads: sample.group_users.into(),
+            all_threads: sample.all_users.into(),
             url: Cow::Borrowed(sample.url),
             latency: since(sample.first_byte),
             idle: sample.idle / 1_000_000,

@@ -7,7 +7,8 @@ use crate::engine::RateStep;
 use crate::figures::Times;
 use crate::program::{Label, Program};
 use crate::protocol::{
-    MeasuredRound, Outcome, PlannedRound, RoundSize, RoundUse, Rules, Stabilise, fixed,
+    MeasuredRound, Outcome, PlannedRound, ProtocolResult, RoundSize, RoundUse, Stabilise, Stage,
+    fixed,
 };
 use crate::record::Interval;
 use crate::results::{Cell, Failure, Generator, Open, RoundFigures, Server, ServerRow, Total};
@@ -75,7 +76,7 @@ impl Case {
 
 /// Remaining rounds.
 #[derive(Debug)]
-pub(super) enum Remaining {
+enum Remaining {
     /// One run; `None` once done.
     Single(Option<PlannedRound>),
     /// The protocol.
@@ -83,9 +84,12 @@ pub(super) enum Remaining {
 }
 
 impl Remaining {
-    pub(super) fn stabilise(rules: Rules, size: RoundSize) -> Self {
-        let rounds = rules.rounds.max(3);
-        Self::Stabilise(Box::new(Stabilise::new(rules, size)), rounds)
+    /// The rounds of a case at the start.
+    fn new(method: &Method, size: RoundSize) -> Self {
+        let Method::Stabilise(rules) = method else {
+            return Self::Single(Some(PlannedRound { number: 1, size, stage: Stage::Recording }));
+        };
+        Self::Stabilise(Box::new(Stabilise::new(rules.clone(), size)), rules.rounds.max(3))
     }
 }
 
@@ -105,8 +109,8 @@ pub(super) struct Progress {
     /// The current round.
     total: Total,
     observed: ObservedLoad,
-    /// Seconds of the current round.
-    seconds: f64,
+    /// Seconds of the current round, or of the last one.
+    pub(super) seconds: f64,
     /// Completed requests in each second of a single run.
     per_second: Vec<f64>,
     windows: Windows,
@@ -117,8 +121,6 @@ pub(super) struct Progress {
     /// Rate steps of `find-max`, and the sums of the reported one.
     rate_steps: Vec<RateStep>,
     best_step: Option<(Total, ObservedLoad)>,
-    /// Number of failures that are already reported as events.
-    reported_failures: usize,
     pub(super) failure: Option<String>,
 }
 
@@ -135,7 +137,6 @@ impl Progress {
             invalid: None,
             rate_steps: Vec::new(),
             best_step: None,
-            reported_failures: 0,
             failure: None,
             case,
         }
@@ -159,16 +160,10 @@ impl Progress {
         }
     }
 
-    /// Seconds of the last round.
-    pub(super) fn last_length(&self) -> f64 {
-        self.seconds
-    }
-
     pub(super) fn start_round(&mut self) {
         self.total = self.case.total();
         self.observed = ObservedLoad::default();
         self.seconds = 0.0;
-        self.reported_failures = 0;
     }
 
     pub(super) fn second(&mut self, second: &Interval, warm_up: bool) {
@@ -219,33 +214,30 @@ impl Progress {
         let (total, observed) = self.best_step.take().unwrap_or((total, self.observed));
         let RoundConditions { undrained, count_mismatch: miscounted } = conditions;
         let evidence = Evidence { undrained, miscounted, ..self.evidence(&total, &observed) };
+        let Some(PlannedRound { number, .. }) = self.next_round() else { return };
+        let allowed_errors = match self.remaining {
+            Remaining::Single(_) => MAX_ERROR_SHARE,
+            Remaining::Stabilise(..) => 0.0,
+        };
+        let found = violations(&evidence, allowed_errors);
         match &mut self.remaining {
-            Remaining::Single(order) => {
-                *order = None;
-                let round = CountedRound { number: 1, total, observed };
-                match violations(&evidence, MAX_ERROR_SHARE) {
-                    found if found.is_empty() => self.counted.push_back(round),
-                    found => self.invalid = Some((round, found)),
-                }
-            }
-            Remaining::Stabilise(protocol, rounds) => {
-                let Some(order) = protocol.next_round() else { return };
-                let found = violations(&evidence, 0.0);
-                protocol.observe(MeasuredRound {
-                    duration: Duration::from_secs_f64(total.window()),
-                    throughput: evidence.throughput,
-                    violations: found.clone(),
-                });
-                let round = CountedRound { number: order.number, total, observed };
-                if found.is_empty() {
-                    self.counted.push_back(round);
-                } else {
-                    self.invalid = Some((round, found));
-                }
-                while self.counted.len() > *rounds {
-                    self.counted.pop_front();
-                }
-            }
+            Remaining::Single(order) => *order = None,
+            Remaining::Stabilise(protocol, _) => protocol.observe(MeasuredRound {
+                duration: Duration::from_secs_f64(total.window()),
+                throughput: evidence.throughput,
+                violations: found.clone(),
+            }),
+        }
+        let round = CountedRound { number, total, observed };
+        if !found.is_empty() {
+            self.invalid = Some((round, found));
+            return;
+        }
+        self.counted.push_back(round);
+        if let Remaining::Stabilise(_, rounds) = self.remaining
+            && self.counted.len() > rounds
+        {
+            self.counted.pop_front();
         }
     }
 
@@ -258,24 +250,16 @@ impl Progress {
         }
     }
 
-    /// First failed samples of the last round as events, each one once.
-    pub(super) fn take_failures(&mut self, start: f64) -> Vec<(f64, String)> {
-        let last = match (&self.invalid, self.counted.back()) {
-            (Some((invalid, _)), Some(valid)) if valid.number > invalid.number => valid,
-            (Some((invalid, _)), _) => invalid,
-            (None, Some(valid)) => valid,
-            (None, None) => return Vec::new(),
-        };
-        let errors =
-            last.total.sum().first_errors.get(self.reported_failures..).unwrap_or_default();
+    /// First failed samples of the last round as events.
+    pub(super) fn failures(&self, start: f64) -> Vec<(f64, String)> {
+        let invalid = self.invalid.iter().map(|(round, _)| round);
+        let last = self.counted.back().into_iter().chain(invalid).max_by_key(|round| round.number);
         let event = |error| {
-            let failure = Failure::new(error, &self.case.labels);
-            let Failure { kind, label, message, .. } = &failure;
-            (start + failure.at, format!("{label}: {kind}: {message}"))
+            let Failure { kind, label, message, at, .. } = Failure::new(error, &self.case.labels);
+            (start + at, format!("{label}: {kind}: {message}"))
         };
-        let events = errors.iter().map(event).collect();
-        self.reported_failures = last.total.sum().first_errors.len();
-        events
+        let errors = last.into_iter().flat_map(|round| &round.total.sum().first_errors);
+        errors.map(event).collect()
     }
 
     /// The result of the case.
@@ -318,81 +302,74 @@ impl Progress {
 
     /// Adds the result of the protocol. Returns why the server is unstable.
     fn stabilised(&self, cell: &mut Cell, protocol: &Stabilise) -> Option<String> {
-        use crate::protocol::ProtocolResult;
         cell.rounds = protocol.log().to_vec();
         cell.protocol = protocol.outcome().cloned();
-        let ending = cell.protocol.as_ref().map(|outcome| outcome.result);
-        let because = cell.protocol.as_ref().map(|outcome| outcome.reason.clone());
-        if let Some(outcome) = &cell.protocol {
-            (cell.throughput, cell.interval) = (outcome.throughput, outcome.interval);
-            cell.remarks.extend(outcome.remarks.iter().cloned());
-        }
-        let recorded = |number: usize| {
-            cell.rounds
-                .iter()
-                .any(|round| round.number == number && round.used == RoundUse::Recorded)
+        let Some(outcome) = protocol.outcome() else {
+            self.fill(cell, &self.counted);
+            return Some("stopped before the server was stable".to_owned());
         };
-        // Without a steady state, the last rounds are shown, and no round is recorded.
-        let shown: Vec<&CountedRound> = match ending {
-            Some(ProtocolResult::Stable) => {
-                self.counted.iter().filter(|round| recorded(round.number)).collect()
-            }
-            Some(ProtocolResult::Invalid) => self.invalid.iter().map(|(round, _)| round).collect(),
-            _ => self.counted.iter().collect(),
-        };
-        if ending == Some(ProtocolResult::Stable) {
-            let names = &self.case.labels;
-            cell.recorded =
-                shown.iter().map(|round| figures(round.number, &round.total, names)).collect();
-        }
-        self.fill(cell, &shown);
-        match ending {
-            Some(ProtocolResult::Stable) => None,
-            Some(ProtocolResult::Invalid) => {
-                let found = self.invalid.as_ref().map(|(_, violations)| violations.clone());
-                cell.violations =
-                    found.filter(|found| !found.is_empty()).unwrap_or(vec![Violation::NoResponse]);
+        (cell.throughput, cell.interval) = (outcome.throughput, outcome.interval);
+        cell.remarks.extend(outcome.remarks.iter().cloned());
+        match outcome.result {
+            ProtocolResult::Stable => {
+                let recorded = |number| {
+                    let mut log = protocol.log().iter();
+                    log.any(|round| round.number == number && round.used == RoundUse::Recorded)
+                };
+                let shown = || self.counted.iter().filter(|round| recorded(round.number));
+                let names = &self.case.labels;
+                let figures = shown().map(|round| figures(round.number, &round.total, names));
+                cell.recorded = figures.collect();
+                self.fill(cell, shown());
                 None
             }
-            Some(ProtocolResult::Unstable) => because,
-            None => Some("stopped before the server was stable".to_owned()),
+            // The last rounds are shown, and no round is recorded.
+            ProtocolResult::Unstable => {
+                self.fill(cell, &self.counted);
+                Some(outcome.reason.clone())
+            }
+            ProtocolResult::Invalid => {
+                self.fill(cell, self.invalid.iter().map(|(round, _)| round));
+                cell.violations = self.violations().unwrap_or(vec![Violation::NoResponse]);
+                None
+            }
         }
     }
 
+    /// Violated rules of the last invalid round.
+    fn violations(&self) -> Option<Vec<Violation>> {
+        self.invalid.as_ref().map(|(_, violations)| violations.clone())
+    }
+
     fn single(&self, cell: &mut Cell, settings: &Settings) {
-        let shown: Vec<&CountedRound> =
-            self.counted.iter().chain(self.invalid.iter().map(|f| &f.0)).collect();
-        self.fill(cell, &shown);
-        cell.violations =
-            self.invalid.as_ref().map(|(_, violations)| violations.clone()).unwrap_or_default();
-        if shown.is_empty() {
+        self.fill(cell, self.counted.iter().chain(self.invalid.iter().map(|(round, _)| round)));
+        cell.violations = self.violations().unwrap_or_default();
+        if self.counted.is_empty() && self.invalid.is_none() {
             cell.violations.push(Violation::NoResponse);
         }
         // The last second is incomplete.
         let complete = self.per_second.len().saturating_sub(1).min(self.seconds as usize);
         let cut = usize::try_from(super::cut(&settings.method)).unwrap_or(usize::MAX);
         let evaluated = fixed::evaluate(&self.per_second[..complete], cut);
+        let is_divided = complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS;
         let mean = cell.total().map(|total| total.throughput).filter(|mean| *mean > 0.0);
         cell.throughput = mean.and_then(|mean| match evaluated.throughput {
-            Some(found) if complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS => {
-                Some(Spread { mean, ..found })
-            }
+            Some(found) if is_divided => Some(Spread { mean, ..found }),
             _ => spread(&[mean]),
         });
-        if complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS {
+        if is_divided {
             cell.interval = evaluated.interval;
             cell.recorded = self.windows.figures(&self.case.labels);
         }
-        if !matches!(settings.method, Method::Fixed { .. }) {
-            cell.remarks.extend(evaluated.remarks.iter().cloned());
-        }
-        if matches!(settings.method, Method::Fixed { .. }) {
+        if let Method::Fixed { .. } = settings.method {
             cell.fixed = Some(evaluated);
+        } else {
+            cell.remarks.extend(evaluated.remarks);
         }
     }
 
     /// Adds the figures of several rounds.
-    fn fill(&self, cell: &mut Cell, rounds: &[&CountedRound]) {
+    fn fill<'r>(&self, cell: &mut Cell, rounds: impl IntoIterator<Item = &'r CountedRound>) {
         let mut total = self.case.total();
         let mut observed = ObservedLoad::default();
         for round in rounds {

@@ -5,6 +5,7 @@ use crate::results::{Cell, Factor};
 use crate::sample::ErrorKind;
 use crate::validity::Violation;
 use crate::verdict::Verdict;
+use std::time::SystemTime;
 
 fn case(name: &str, size: RoundSize) -> Case {
     Case {
@@ -46,6 +47,13 @@ fn second(at: u64, count: u64, failed: u64, part: f64) -> Interval {
     Interval { second: at, labels: vec![tally], busiest_loop, ..Interval::default() }
 }
 
+/// A measurement in a new folder.
+fn start(settings: Settings, cases: Vec<Case>) -> (Measurement, tempfile::TempDir) {
+    let path = tempfile::tempdir().expect("a folder");
+    let folder = Folder::create(path.path(), &Run::default(), SystemTime::now()).expect("created");
+    (Measurement::new(settings, cases, folder), path)
+}
+
 /// Runs all rounds; `rate` is that of a case in a round.
 fn run(measurement: &mut Measurement, rate: impl Fn(usize, usize) -> u64) -> usize {
     let mut rounds = 0;
@@ -57,33 +65,30 @@ fn run(measurement: &mut Measurement, rate: impl Fn(usize, usize) -> u64) -> usi
             RoundSize::Seconds(seconds) => seconds,
             RoundSize::Iterations(n) => n as f64 / rate as f64,
         };
-        measurement.start_round(turn, now).expect("no folder");
+        measurement.start_round(turn, now).expect("written");
         let mut left = seconds;
         for at in 0.. {
             let part = f64::min(left, 1.0);
-            measurement
-                .second(&second(at, (rate as f64 * part) as u64, 0, part))
-                .expect("no folder");
+            measurement.second(&second(at, (rate as f64 * part) as u64, 0, part)).expect("written");
             left -= part;
             if left < 1e-9 {
                 break;
             }
         }
-        measurement.end_round(RoundConditions::default()).expect("no folder");
+        measurement.end_round(RoundConditions::default()).expect("written");
         now += seconds;
     }
     rounds
 }
 
 fn finish(measurement: Measurement) -> Summary {
-    measurement.finish(&Run::default(), None).expect("no folder").0
+    measurement.finish(&Run::default(), None).expect("written").0
 }
 
 #[test]
 fn cases_are_interleaved_until_each_is_stable() {
     let cases = ["a", "b"].map(|name| case(name, RoundSize::Seconds(3.0))).to_vec();
-    let mut measurement =
-        Measurement::new(settings(Method::Stabilise(Rules::default())), cases, None);
+    let (mut measurement, _folder) = start(settings(Method::Stabilise(Rules::default())), cases);
     let first: Vec<usize> = (0..2).filter_map(|_| Some(measurement.next_round()?.cell)).collect();
     assert_eq!(first, [0, 1]);
     let wobble = |number: usize| (number * 7 % 5) as u64;
@@ -102,8 +107,7 @@ fn cases_are_interleaved_until_each_is_stable() {
 #[test]
 fn a_server_that_drifts_has_figures_but_no_number() {
     let cases = vec![case("", RoundSize::Seconds(3.0))];
-    let mut measurement =
-        Measurement::new(settings(Method::Stabilise(Rules::default())), cases, None);
+    let (mut measurement, _folder) = start(settings(Method::Stabilise(Rules::default())), cases);
     let rounds = run(&mut measurement, |_, number| 100_000 + 1_000 * number as u64);
     assert_eq!(rounds, 60);
     let summary = finish(measurement);
@@ -117,14 +121,14 @@ fn a_server_that_drifts_has_figures_but_no_number() {
 fn one_long_run_is_cut_and_divided() {
     let cases = vec![case("", RoundSize::Seconds(45.0))];
     let method = Method::Fixed { cut: Duration::from_secs(5) };
-    let mut measurement = Measurement::new(settings(method), cases, None);
+    let (mut measurement, _folder) = start(settings(method), cases);
     let turn = measurement.next_round().expect("one");
-    measurement.start_round(turn, 0.0).expect("no folder");
+    measurement.start_round(turn, 0.0).expect("written");
     for at in 0..45 {
         let count = if at < 5 { 100 } else { 1_000 };
-        measurement.second(&second(at, count, 0, 1.0)).expect("no folder");
+        measurement.second(&second(at, count, 0, 1.0)).expect("written");
     }
-    measurement.end_round(RoundConditions::default()).expect("no folder");
+    measurement.end_round(RoundConditions::default()).expect("written");
     assert_eq!(measurement.next_round(), None);
     let summary = finish(measurement);
     let cell = &summary.cells[0];
@@ -138,11 +142,8 @@ fn one_long_run_is_cut_and_divided() {
 
 #[test]
 fn a_run_shorter_than_a_second_has_its_own_rate() {
-    let mut measurement = Measurement::new(
-        settings(Method::Once),
-        vec![case("", RoundSize::Iterations(20_000))],
-        None,
-    );
+    let (mut measurement, _folder) =
+        start(settings(Method::Once), vec![case("", RoundSize::Iterations(20_000))]);
     run(&mut measurement, |_, _| 100_000);
     let summary = finish(measurement);
     let found = summary.cells[0].throughput.expect("a number");
@@ -152,15 +153,14 @@ fn a_run_shorter_than_a_second_has_its_own_rate() {
 
 #[test]
 fn errors_make_it_invalid_and_are_shown() {
-    let mut measurement = Measurement::new(
+    let (mut measurement, _folder) = start(
         settings(Method::Stabilise(Rules::default())),
         vec![case("", RoundSize::Seconds(3.0))],
-        None,
     );
     while let Some(turn) = measurement.next_round() {
-        measurement.start_round(turn, 0.0).expect("no folder");
-        measurement.second(&second(0, 100, 60, 1.0)).expect("no folder");
-        measurement.end_round(RoundConditions::default()).expect("no folder");
+        measurement.start_round(turn, 0.0).expect("written");
+        measurement.second(&second(0, 100, 60, 1.0)).expect("written");
+        measurement.end_round(RoundConditions::default()).expect("written");
     }
     let summary = finish(measurement);
     let cell = &summary.cells[0];
@@ -176,13 +176,13 @@ fn errors_make_it_invalid_and_are_shown() {
 #[test]
 fn a_saturated_server_excuses_the_generator() {
     let busy = |busiest| {
-        let mut measurement =
-            Measurement::new(settings(Method::Once), vec![case("", RoundSize::Seconds(3.0))], None);
+        let (mut measurement, _folder) =
+            start(settings(Method::Once), vec![case("", RoundSize::Seconds(3.0))]);
         let turn = measurement.next_round().expect("one");
-        measurement.start_round(turn, 0.0).expect("no folder");
+        measurement.start_round(turn, 0.0).expect("written");
         for at in 0..3 {
             let interval = Interval { busiest_loop: 0.99, ..second(at, 100, 0, 1.0) };
-            measurement.second(&interval).expect("no folder");
+            measurement.second(&interval).expect("written");
             let row = ServerRow {
                 time: at as f64 + 1.0,
                 subject: SERVER.to_owned(),
@@ -190,9 +190,9 @@ fn a_saturated_server_excuses_the_generator() {
                 busiest_thread: Some(busiest),
                 ..ServerRow::default()
             };
-            measurement.observe(vec![row]).expect("no folder");
+            measurement.observe(vec![row]).expect("written");
         }
-        measurement.end_round(RoundConditions::default()).expect("no folder");
+        measurement.end_round(RoundConditions::default()).expect("written");
         finish(measurement).cells.remove(0)
     };
     let saturated = busy(0.99);
@@ -204,7 +204,7 @@ fn a_saturated_server_excuses_the_generator() {
 #[test]
 fn a_failed_case_does_not_end_the_others() {
     let cases = ["a", "b"].map(|name| case(name, RoundSize::Iterations(10))).to_vec();
-    let mut measurement = Measurement::new(settings(Method::Once), cases, None);
+    let (mut measurement, _folder) = start(settings(Method::Once), cases);
     measurement.fail_case(0, "the server did not start");
     assert_eq!(run(&mut measurement, |_, _| 100), 1);
     let summary = finish(measurement);
@@ -219,13 +219,13 @@ fn blocks_follow_each_other_and_cases_of_one_take_turns() {
         ["a", "b", "c", "d"].map(|name| case(name, RoundSize::Seconds(3.0))).to_vec();
     (cases[2].block, cases[3].block) = (1, 1);
     let rules = Rules { rounds: 3, max_rounds: 9, exact: true, ..Rules::default() };
-    let mut measurement = Measurement::new(settings(Method::Stabilise(rules)), cases, None);
+    let (mut measurement, _folder) = start(settings(Method::Stabilise(rules)), cases);
     let mut turns = Vec::new();
     while let Some(turn) = measurement.next_round() {
         turns.push(turn.cell);
-        measurement.start_round(turn, 0.0).expect("no folder");
-        measurement.second(&second(0, 1_000, 0, 1.0)).expect("no folder");
-        measurement.end_round(RoundConditions::default()).expect("no folder");
+        measurement.start_round(turn, 0.0).expect("written");
+        measurement.second(&second(0, 1_000, 0, 1.0)).expect("written");
+        measurement.end_round(RoundConditions::default()).expect("written");
     }
     let (first, rest) = turns.split_at(turns.len() / 2);
     assert!(first.chunks(2).all(|pair| pair == [0, 1]), "{turns:?}");
@@ -239,17 +239,17 @@ fn hold(rate: f64, verdict: engine::StepVerdict, confirms: bool) -> RateStep {
 
 /// Rate steps in sequence, one second each.
 fn search(holds: &[RateStep]) -> Cell {
-    let mut measurement =
-        Measurement::new(settings(Method::Once), vec![case("", RoundSize::Iterations(1))], None);
+    let (mut measurement, _folder) =
+        start(settings(Method::Once), vec![case("", RoundSize::Iterations(1))]);
     let turn = measurement.next_round().expect("one");
-    measurement.start_round(turn, 0.0).expect("no folder");
+    measurement.start_round(turn, 0.0).expect("written");
     for (at, hold) in (0..).zip(holds) {
         let failed =
             if hold.verdict == engine::StepVerdict::Met { 0 } else { hold.rate as u64 / 2 };
-        measurement.second(&second(at, hold.rate as u64, failed, 1.0)).expect("no folder");
-        measurement.rate_step(hold, at as f64 + 1.0).expect("no folder");
+        measurement.second(&second(at, hold.rate as u64, failed, 1.0)).expect("written");
+        measurement.rate_step(hold, at as f64 + 1.0).expect("written");
     }
-    measurement.end_round(RoundConditions::default()).expect("no folder");
+    measurement.end_round(RoundConditions::default()).expect("written");
     finish(measurement).cells.remove(0)
 }
 
@@ -274,12 +274,12 @@ fn the_last_rate_that_met_the_objective_is_reported() {
 #[test]
 fn an_interrupted_run_keeps_complete_cases() {
     let cases = ["a", "b"].map(|name| case(name, RoundSize::Seconds(3.0))).to_vec();
-    let mut measurement = Measurement::new(settings(Method::Once), cases, None);
+    let (mut measurement, _folder) = start(settings(Method::Once), cases);
     let turn = measurement.next_round().expect("one");
-    measurement.start_round(turn, 0.0).expect("no folder");
-    measurement.second(&second(0, 100, 0, 1.0)).expect("no folder");
-    measurement.end_round(RoundConditions::default()).expect("no folder");
-    measurement.interrupt(1.0, "interrupted").expect("no folder");
+    measurement.start_round(turn, 0.0).expect("written");
+    measurement.second(&second(0, 100, 0, 1.0)).expect("written");
+    measurement.end_round(RoundConditions::default()).expect("written");
+    measurement.interrupt(1.0, "interrupted").expect("written");
     assert_eq!(measurement.next_round(), None);
     let summary = finish(measurement);
     assert_eq!(summary.interrupted.as_deref(), Some("interrupted"));
@@ -291,12 +291,12 @@ fn an_interrupted_run_keeps_complete_cases() {
 
 #[test]
 fn gc_pauses_and_other_processes_are_reported() {
-    let mut measurement =
-        Measurement::new(settings(Method::Once), vec![case("", RoundSize::Seconds(4.0))], None);
+    let (mut measurement, _folder) =
+        start(settings(Method::Once), vec![case("", RoundSize::Seconds(4.0))]);
     let turn = measurement.next_round().expect("one");
-    measurement.start_round(turn, 0.0).expect("no folder");
+    measurement.start_round(turn, 0.0).expect("written");
     for at in 0..4 {
-        measurement.second(&second(at, 100, 0, 1.0)).expect("no folder");
+        measurement.second(&second(at, 100, 0, 1.0)).expect("written");
         let row = |subject: &str| ServerRow {
             time: at as f64 + 1.0,
             subject: subject.to_owned(),
@@ -308,9 +308,9 @@ fn gc_pauses_and_other_processes_are_reported() {
             ServerRow { cpu: Some(1.75), steal: Some(0.0), ..row("host") },
             ServerRow { gauge: Some(10.0), ..row(PAUSES) },
         ];
-        measurement.observe(rows).expect("no folder");
+        measurement.observe(rows).expect("written");
     }
-    measurement.end_round(RoundConditions::default()).expect("no folder");
+    measurement.end_round(RoundConditions::default()).expect("written");
     let cell = finish(measurement).cells.remove(0);
     assert_eq!(cell.attributes.gc_throughput, Some(99.0));
     let remark = "other processes of this machine used 1.0 cores besides generator and server";

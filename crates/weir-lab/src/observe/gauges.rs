@@ -38,12 +38,12 @@ impl Gauges {
         }
         let values = parse(&String::from_utf8_lossy(&page));
         let of = |name: &String| {
-            let exact = values.iter().filter(|(known, _)| known == name);
-            let labelled = values.iter().filter(|(known, _)| {
-                known.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('{'))
-            });
-            let found: Vec<f64> = exact.chain(labelled).map(|(_, value)| *value).collect();
-            (!found.is_empty()).then(|| (name.clone(), found.iter().sum()))
+            let is_one = |known: &str| {
+                let labels = known.strip_prefix(name.as_str());
+                labels.is_some_and(|labels| labels.is_empty() || labels.starts_with('{'))
+            };
+            let found = values.iter().filter(|(known, _)| is_one(known)).map(|(_, value)| *value);
+            Some((name.clone(), found.reduce(|sum, value| sum + value)?))
         };
         Some(self.names.iter().filter_map(of).collect())
     }
@@ -102,13 +102,8 @@ fn sample(line: &str) -> Option<(String, f64)> {
         false
     });
     let (name, rest) = line.split_at(end?.0);
-    let value = rest.split_whitespace().next()?;
-    let value = match value {
-        "+Inf" => f64::INFINITY,
-        "-Inf" => f64::NEG_INFINITY,
-        number => number.parse().ok()?,
-    };
-    Some((name.to_owned(), value))
+    // `+Inf`, `-Inf` and `NaN` are numbers in Rust, too.
+    Some((name.to_owned(), rest.split_whitespace().next()?.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -109,13 +109,9 @@ fn length(message: &str) -> Option<Duration> {
 
 /// `3.345ms`, `12.345s` (some locales write a comma).
 fn time(text: &str) -> Option<Duration> {
-    let (number, unit) = if let Some(number) = text.strip_suffix("ms") {
-        (number, 1e-3)
-    } else if let Some(number) = text.strip_suffix("us") {
-        (number, 1e-6)
-    } else {
-        (text.strip_suffix('s')?, 1.0)
-    };
+    let units = [("ms", 1e-3), ("us", 1e-6), ("s", 1.0)];
+    let (number, unit) =
+        units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
     let number: f64 = number.replace(',', ".").parse().ok()?;
     Duration::try_from_secs_f64(number * unit).ok()
 }

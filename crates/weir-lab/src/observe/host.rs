@@ -7,7 +7,7 @@ use std::time::Instant;
 /// The host.
 #[derive(Debug)]
 pub struct Host {
-    before: Option<Reading>,
+    before: Option<(Instant, Counters)>,
 }
 
 /// Counters of `/proc/stat`, in ticks of all cores.
@@ -19,12 +19,6 @@ struct Counters {
     /// Time taken by the hypervisor.
     stolen: u64,
     switches: u64,
-}
-
-#[derive(Debug)]
-struct Reading {
-    at: Instant,
-    counters: Counters,
 }
 
 impl Host {
@@ -42,11 +36,9 @@ impl Host {
         }
         let Ok(stats) = KernelStats::current() else { return row };
         let counters = Counters::new(&stats);
-        if let Some(before) = &self.before {
-            let seconds = now.duration_since(before.at).as_secs_f64();
-            counters.compare(&before.counters, seconds, &mut row);
+        if let Some((then, before)) = self.before.replace((now, counters)) {
+            counters.compare(&before, now.duration_since(then).as_secs_f64(), &mut row);
         }
-        self.before = Some(Reading { at: now, counters });
         row
     }
 }

@@ -1,23 +1,21 @@
 //! Observation of processes.
 
 use crate::results::ServerRow;
-use procfs::process::{Process, Task};
+use procfs::net::TcpState;
+use procfs::process::{FDTarget, Process, Task};
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
 /// Processes that are observed together.
 #[derive(Debug)]
 pub struct Processes {
     pids: Vec<i32>,
-    before: Option<Reading>,
+    before: Option<(Instant, Reading)>,
 }
 
 /// A reading of the processes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Reading {
-    at: Instant,
     /// Ticks of each thread, by its id.
     threads: HashMap<i32, u64>,
     /// Ticks of all processes, ended threads included.
@@ -35,10 +33,8 @@ impl Processes {
     /// Takes a sample. Rates count from the previous sample; the first one has none. Ended
     /// processes are left out.
     pub fn sample(&mut self, now: Instant) -> ServerRow {
-        let mut row = ServerRow::default();
         let (mut memory, mut descriptors, mut threads) = (0, 0, 0);
-        let mut reading =
-            Reading { at: now, threads: HashMap::new(), ticks: 0, switches: 0, preempted: 0 };
+        let mut reading = Reading::default();
         let page = procfs::page_size();
         for pid in &self.pids {
             let Ok(process) = Process::new(*pid) else { continue };
@@ -51,15 +47,17 @@ impl Processes {
                 reading.add(&task);
             }
         }
-        if threads > 0 {
-            row.memory = Some(memory);
-            row.descriptors = Some(descriptors);
-            row.threads = Some(threads);
+        let found = |figure: u64| (threads > 0).then_some(figure);
+        let mut row = ServerRow {
+            memory: found(memory),
+            descriptors: found(descriptors),
+            threads: found(threads),
+            ..ServerRow::default()
+        };
+        if let Some((then, before)) = &self.before {
+            reading.compare(before, now.duration_since(*then).as_secs_f64(), &mut row);
         }
-        if let Some(before) = &self.before {
-            reading.compare(before, &mut row);
-        }
-        self.before = Some(reading);
+        self.before = Some((now, reading));
         row
     }
 }
@@ -75,8 +73,7 @@ impl Reading {
         }
     }
 
-    fn compare(&self, before: &Self, row: &mut ServerRow) {
-        let seconds = self.at.duration_since(before.at).as_secs_f64();
+    fn compare(&self, before: &Self, seconds: f64, row: &mut ServerRow) {
         if seconds <= 0.0 || self.threads.is_empty() {
             return;
         }
@@ -95,48 +92,21 @@ impl Reading {
 /// Processes of this machine with the listening TCP socket of a port: a server and its workers.
 /// Empty for another machine, or for processes of another user.
 pub fn listening_on(port: u16) -> Vec<i32> {
-    let mut sockets = Vec::new();
-    for list in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        if let Ok(file) = File::open(list) {
-            sockets.extend(listening_sockets(BufReader::new(file), port));
-        }
-    }
+    let entries = [procfs::net::tcp(), procfs::net::tcp6()].into_iter().flatten().flatten();
+    let sockets: Vec<u64> = entries
+        .filter(|entry| entry.state == TcpState::Listen && entry.local_address.port() == port)
+        .map(|entry| entry.inode)
+        .collect();
     if sockets.is_empty() {
         return Vec::new();
     }
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| has_one(*pid, &sockets)).collect()
-}
-
-/// Names of the listening sockets of a port, as in descriptor links. Listening sockets come first
-/// in the list; the others may be many and are not read.
-fn listening_sockets(list: impl BufRead, port: u16) -> Vec<String> {
-    let mut found = Vec::new();
-    for line in list.lines().skip(1).map_while(Result::ok) {
-        // Slot, local address, remote address, state, queues, timer, retransmits, user, timeout,
-        // inode.
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [_, local, _, state, _, _, _, _, _, inode, ..] = fields[..] else { continue };
-        if state != LISTENS {
-            break;
-        }
-        let here = local.rsplit(':').next().and_then(|hex| u16::from_str_radix(hex, 16).ok());
-        if here == Some(port) {
-            found.push(format!("socket:[{inode}]"));
-        }
-    }
-    found
-}
-
-/// `TCP_LISTEN` in the kernel's lists.
-const LISTENS: &str = "0A";
-
-fn has_one(pid: i32, sockets: &[String]) -> bool {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    descriptors
-        .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .any(|target| sockets.iter().any(|socket| target.as_os_str() == socket.as_str()))
+    let listens = |process: &Process| {
+        process.fd().into_iter().flatten().flatten().any(
+            |descriptor| matches!(descriptor.target, FDTarget::Socket(inode) if sockets.contains(&inode)),
+        )
+    };
+    let processes = procfs::process::all_processes().into_iter().flatten().flatten();
+    processes.filter(listens).map(|process| process.pid()).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(200);
 pub struct Watch {
     end: Sender<()>,
     rows: Receiver<Vec<ServerRow>>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl Watch {
@@ -50,7 +50,7 @@ impl Watch {
             }
         };
         let thread = std::thread::Builder::new().name("lab-watch".to_owned()).spawn(sample)?;
-        Ok(Self { end, rows, thread: Some(thread) })
+        Ok(Self { end, rows, thread })
     }
 
     /// Rows since the last call.
@@ -59,13 +59,11 @@ impl Watch {
     }
 
     /// Takes a last sample and ends. Returns the rows since the last call.
-    pub fn end(mut self) -> Vec<ServerRow> {
-        // The thread has already ended.
+    pub fn end(self) -> Vec<ServerRow> {
+        // The thread may have ended already.
         let _ = self.end.send(());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-        self.rows()
+        let _ = self.thread.join();
+        self.rows.try_iter().flatten().collect()
     }
 }
 

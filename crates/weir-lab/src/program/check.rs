@@ -12,8 +12,8 @@ use weir_wire::Headers;
 /// A set of statuses from 100 to 999.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusSet {
-    /// First and last status of each range, in order.
-    ranges: Vec<(u16, u16)>,
+    /// First and last status of each range.
+    pub(crate) ranges: Vec<(u16, u16)>,
 }
 
 impl StatusSet {
@@ -22,36 +22,18 @@ impl StatusSet {
         Self { ranges: vec![(200, 399)] }
     }
 
-    /// None.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// All.
-    pub fn all() -> Self {
-        Self { ranges: vec![(0, u16::MAX)] }
-    }
-
-    /// Adds the statuses from `first` to `last`.
-    pub fn add(&mut self, first: u16, last: u16) {
-        self.ranges.push((first, last));
-    }
-
     /// Parses `200`, `2xx`, `200-299` or several of them, separated by commas.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut set = Self::none();
-        for part in text.split(',').map(str::trim) {
+        let range = |part: &str| {
             if let Some(class) = part.strip_suffix("xx") {
                 let class: u16 = class.parse().ok().filter(|class| (1..=9).contains(class))?;
-                set.add(class * 100, class * 100 + 99);
-            } else if let Some((first, last)) = part.split_once('-') {
-                set.add(first.trim().parse().ok()?, last.trim().parse().ok()?);
-            } else {
-                let status = part.parse().ok()?;
-                set.add(status, status);
+                return Some((class * 100, class * 100 + 99));
             }
-        }
-        Some(set)
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+        };
+        let ranges = text.split(',').map(str::trim).map(range).collect::<Option<_>>()?;
+        Some(Self { ranges })
     }
 
     /// Whether the set contains a status.
@@ -80,20 +62,7 @@ pub enum CheckKind {
     /// The status is one of these; replaces [`super::Request::success`].
     Status(StatusSet),
     /// A text contains, equals or matches patterns.
-    Text {
-        /// The text.
-        field: Field,
-        /// The comparison.
-        comparison: Comparison,
-        /// The patterns.
-        patterns: Vec<Text>,
-        /// One match is sufficient; otherwise all must match.
-        any: bool,
-        /// Negate each pattern.
-        not: bool,
-        /// Ignore the status (JMeter's "ignore status").
-        ignore_status: bool,
-    },
+    Text(TextCheck),
     /// A text matches a regular expression without variables, compiled once.
     Regex {
         /// The text.
@@ -114,19 +83,40 @@ pub enum CheckKind {
         /// Bytes.
         bytes: u64,
     },
-    /// The body is JSON, and this path has a value.
-    Json {
-        /// The path.
-        path: JsonPath,
-        /// The expected value; `None` is any value.
-        expected: Option<Text>,
-        /// `expected` is a regular expression.
-        regex: bool,
-        /// The value must be `null`.
-        null: bool,
-        /// Negate the check.
-        not: bool,
-    },
+    /// The body is JSON, and a path has a value.
+    Json(JsonCheck),
+}
+
+/// A text contains, equals or matches patterns.
+#[derive(Clone, Debug)]
+pub struct TextCheck {
+    /// The text.
+    pub field: Field,
+    /// The comparison.
+    pub comparison: Comparison,
+    /// The patterns.
+    pub patterns: Vec<Text>,
+    /// One match is sufficient; otherwise all must match.
+    pub any: bool,
+    /// Negate each pattern.
+    pub not: bool,
+    /// Ignore the status (JMeter's "ignore status").
+    pub ignore_status: bool,
+}
+
+/// The body is JSON, and a path has a value.
+#[derive(Clone, Debug)]
+pub struct JsonCheck {
+    /// The path.
+    pub path: JsonPath,
+    /// The expected value; `None` is any value.
+    pub expected: Option<Text>,
+    /// `expected` is a regular expression.
+    pub regex: bool,
+    /// The value must be `null`.
+    pub null: bool,
+    /// Negate the check.
+    pub not: bool,
 }
 
 /// Comparison of sizes.
@@ -208,6 +198,12 @@ pub struct Response<'a> {
     pub elapsed: Duration,
 }
 
+impl From<CheckKind> for Check {
+    fn from(kind: CheckKind) -> Self {
+        Self { message: None, kind }
+    }
+}
+
 impl Check {
     /// Checks a response. Returns the message of a failure.
     pub fn verify(&self, reply: &Response<'_>, scope: &mut Scope<'_>) -> Option<String> {
@@ -216,10 +212,7 @@ impl Check {
                 let wrong = !set.contains(reply.status);
                 wrong.then(|| format!("the status is {}", reply.status))
             }
-            CheckKind::Text { field, comparison, patterns, any, not, .. } => {
-                let texts = Patterns { comparison: *comparison, patterns, any: *any, not: *not };
-                texts.verify(&reply.text(*field), *field, scope)
-            }
+            CheckKind::Text(check) => check.verify(&reply.text(check.field), scope),
             CheckKind::Regex { field, regex, not } => {
                 let found = regex.is_match(&reply.text(*field));
                 let has = if *not { "matches" } else { "does not match" };
@@ -234,14 +227,11 @@ impl Check {
                 let wrong = !(order.compare)(&size, bytes);
                 wrong.then(|| format!("{size} bytes instead of {} {bytes}", order.sign))
             }
-            CheckKind::Json { path, expected, regex, null, not } => {
-                let json = Json { path, expected: expected.as_ref(), regex: *regex, null: *null };
-                match (json.verify(reply.body, scope), *not) {
-                    (Some(_), true) | (None, false) => None,
-                    (Some(why), false) => Some(why),
-                    (None, true) => Some(format!("the body has {path}")),
-                }
-            }
+            CheckKind::Json(check) => match (check.verify(reply.body, scope), check.not) {
+                (why, false) => why,
+                (Some(_), true) => None,
+                (None, true) => Some(format!("the body has {}", check.path)),
+            },
         }?;
         Some(self.message.as_ref().map_or(found, |message| message.render(scope).into_owned()))
     }
@@ -249,9 +239,11 @@ impl Check {
     /// Whether the body of the response is needed.
     pub fn needs_body(&self) -> bool {
         match &self.kind {
-            CheckKind::Text { field, .. } | CheckKind::Regex { field, .. } => *field == Field::Body,
+            CheckKind::Text(TextCheck { field, .. }) | CheckKind::Regex { field, .. } => {
+                *field == Field::Body
+            }
             CheckKind::Size { field, .. } => *field == Some(Field::Body),
-            CheckKind::Json { .. } => true,
+            CheckKind::Json(_) => true,
             CheckKind::Status(_) | CheckKind::Duration(_) => false,
         }
     }
@@ -277,7 +269,7 @@ impl<'a> Response<'a> {
         match field {
             Field::Body => Cow::Borrowed(self.body),
             Field::Status => Cow::Owned(self.status.to_string().into_bytes()),
-            Field::Reason => Cow::Borrowed(self.reason()),
+            Field::Reason => Cow::Borrowed(reason_of(self.head)),
             Field::Headers => Cow::Borrowed(self.head),
             Field::Url => Cow::Borrowed(self.url.as_bytes()),
             Field::RequestHeaders => {
@@ -288,41 +280,34 @@ impl<'a> Response<'a> {
             Field::RequestBody => Cow::Borrowed(self.request_body),
         }
     }
+}
 
-    /// The reason phrase, as received.
-    pub fn reason(&self) -> &'a [u8] {
-        let line = self.head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-        line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default()
+/// The reason phrase in a head, as received.
+pub(crate) fn reason_of(head: &[u8]) -> &[u8] {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default()
+}
+
+impl TextCheck {
+    /// A text that matches all of these patterns, besides a successful status.
+    pub fn new(field: Field, comparison: Comparison, patterns: Vec<Text>) -> Self {
+        Self { field, comparison, patterns, any: false, not: false, ignore_status: false }
     }
-}
 
-/// [`CheckKind::Text`] without its field.
-struct Patterns<'a> {
-    comparison: Comparison,
-    patterns: &'a [Text],
-    any: bool,
-    not: bool,
-}
-
-impl Patterns<'_> {
-    fn verify(&self, text: &[u8], field: Field, scope: &mut Scope<'_>) -> Option<String> {
+    /// Returns the message of the first failed pattern, if the check fails.
+    fn verify(&self, text: &[u8], scope: &mut Scope<'_>) -> Option<String> {
         let mut first_wrong = None;
-        for pattern in self.patterns {
+        for pattern in &self.patterns {
             let pattern = pattern.render(scope);
             let matches = match self.matches(text, &pattern) {
                 Ok(matches) => matches != self.not,
                 Err(why) => return Some(why),
             };
-            match (matches, self.any) {
-                (true, true) => return None,
-                (true, false) => {}
-                (false, _) => {
-                    first_wrong.get_or_insert_with(|| self.message(field, &pattern));
-                    if !self.any {
-                        return first_wrong;
-                    }
-                }
+            let wrong = (!matches).then(|| self.message(&pattern));
+            if matches == self.any {
+                return wrong;
             }
+            first_wrong = first_wrong.or(wrong);
         }
         first_wrong
     }
@@ -336,7 +321,7 @@ impl Patterns<'_> {
         })
     }
 
-    fn message(&self, field: Field, pattern: &str) -> String {
+    fn message(&self, pattern: &str) -> String {
         let verb = match (self.comparison, self.not) {
             (Comparison::Substring, false) => "does not contain",
             (Comparison::Substring, true) => "contains",
@@ -346,19 +331,12 @@ impl Patterns<'_> {
             (Comparison::Contains | Comparison::Matches, true) => "matches",
         };
         let short: String = pattern.chars().take(200).collect();
-        format!("the {} {verb} {short:?}", field.name())
+        format!("the {} {verb} {short:?}", self.field.name())
     }
 }
 
-/// [`CheckKind::Json`] without its `not`.
-struct Json<'a> {
-    path: &'a JsonPath,
-    expected: Option<&'a Text>,
-    regex: bool,
-    null: bool,
-}
-
-impl Json<'_> {
+impl JsonCheck {
+    /// Returns why the check fails, without [`Self::not`].
     fn verify(&self, body: &[u8], scope: &mut Scope<'_>) -> Option<String> {
         let Ok(value) = serde_json::from_slice(body) else {
             return Some("the body is not JSON".to_owned());
@@ -371,7 +349,7 @@ impl Json<'_> {
             let none = found.iter().any(|value| value.is_null());
             return (!none).then(|| format!("{} is not null", self.path));
         }
-        let expected = self.expected?.render(scope);
+        let expected = self.expected.as_ref()?.render(scope);
         let is_expected = |value: &&serde_json::Value| {
             let text = json_text(value);
             if self.regex {

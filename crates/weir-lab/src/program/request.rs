@@ -2,6 +2,7 @@
 
 use super::{Check, Extractor, Label, StatusSet, Text};
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -54,6 +55,20 @@ pub enum Url {
     Absolute(Text),
 }
 
+impl Url {
+    /// An absolute URL, parsed now if it has no variables.
+    ///
+    /// # Errors
+    /// A text without variables is no URL, with the reason.
+    pub(crate) fn absolute(url: Text) -> Result<Self, String> {
+        let Some(fixed) = url.as_fixed() else { return Ok(Self::Absolute(url)) };
+        match Origin::parse(fixed) {
+            Ok((origin, target)) => Ok(Self::Parts { origin, target: Text::fixed(target) }),
+            Err(error) => Err(format!("`{fixed}` is not a URL: {error}")),
+        }
+    }
+}
+
 /// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
@@ -92,27 +107,22 @@ impl From<Text> for Body {
 
 /// A part of a `multipart/form-data` body.
 #[derive(Clone, Debug)]
-pub enum Part {
-    /// A field.
-    Field {
-        /// Its name.
-        name: Text,
-        /// Its value.
-        value: Text,
-        /// Optional content type.
-        content_type: Option<String>,
-    },
-    /// A file.
-    File {
-        /// The field's name.
-        name: Text,
-        /// The sent file name.
-        path: PathBuf,
-        /// Its content type.
-        content_type: String,
-        /// The content.
-        content: Bytes,
-    },
+pub struct Part {
+    /// Name of the field.
+    pub name: Text,
+    /// Content type; empty without one.
+    pub content_type: String,
+    /// The content.
+    pub content: PartContent,
+}
+
+/// Content of a [`Part`].
+#[derive(Clone, Debug)]
+pub enum PartContent {
+    /// The value of a field.
+    Text(Text),
+    /// A file: its path, of which the name is sent, and its bytes.
+    File(PathBuf, Bytes),
 }
 
 /// Timeouts.
@@ -156,7 +166,7 @@ impl Request {
             timeouts: Timeouts::default(),
             redirects: Redirects::Ignore,
             success: StatusSet::success(),
-            expected: StatusSet::none(),
+            expected: StatusSet::default(),
             checks: Vec::new(),
             extractors: Vec::new(),
             decode: false,
@@ -169,11 +179,15 @@ impl Origin {
     pub fn authority(&self) -> String {
         let bracket = self.host.contains(':');
         let (open, close) = if bracket { ("[", "]") } else { ("", "") };
-        let usual = if self.tls { 443 } else { 80 };
-        if self.port == usual {
+        if self.port == Self::default_port(self.tls) {
             return format!("{open}{}{close}", self.host);
         }
         format!("{open}{}{close}:{}", self.host, self.port)
+    }
+
+    /// The default port of a scheme.
+    pub(crate) fn default_port(tls: bool) -> u16 {
+        if tls { 443 } else { 80 }
     }
 
     /// Whether the host is this machine by its name or address.
@@ -223,8 +237,7 @@ impl Origin {
         }
         let port = match port.filter(|port| !port.is_empty()) {
             Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port)?,
-            None if tls => 443,
-            None => 80,
+            None => Self::default_port(tls),
         };
         Ok((Self { tls, host: host.to_owned(), port }, target(path)))
     }
@@ -247,21 +260,13 @@ pub enum UrlError {
 /// Path and query as sent: without fragment, with a leading slash, percent-encoded where necessary
 /// (white space, control characters, non-ASCII). Existing encoding stays.
 pub fn target(path: &str) -> String {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    const ENCODED: &AsciiSet = &CONTROLS.add(b' ');
     let path = path.split('#').next().unwrap_or_default();
     let mut target = String::with_capacity(path.len() + 1);
     if !path.starts_with('/') {
         target.push('/');
     }
-    for byte in path.bytes() {
-        if byte.is_ascii_graphic() {
-            target.push(char::from(byte));
-        } else {
-            target.push('%');
-            target.push(char::from(HEX[usize::from(byte >> 4)]));
-            target.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
+    target.extend(utf8_percent_encode(path, ENCODED));
     target
 }
 

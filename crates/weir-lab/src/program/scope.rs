@@ -143,57 +143,47 @@ impl Scope<'_> {
     }
 
     /// Appends the result of a function.
-    pub(super) fn call(&mut self, function: &Function, out: &mut String) {
+    pub(super) fn call(
+        &mut self,
+        function: &Function,
+        store_in: Option<Variable>,
+        out: &mut String,
+    ) {
         let start = out.len();
-        let store_in = match function {
-            Function::Random { min, max, store_in } => {
+        match function {
+            Function::Random { min, max } => {
                 let (min, max) = (min.integer(self), max.integer(self));
                 let number = self.values.random.i64(min.min(max)..=max.max(min));
                 let _ = write!(out, "{number}");
-                *store_in
             }
-            Function::RandomString { length, of, store_in } => {
-                self.random_string(length, of, out);
-                *store_in
-            }
-            Function::Time { divisor, store_in } => {
+            Function::RandomString { length, of } => self.random_string(length, of, out),
+            Function::Time { divisor } => {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
                 let millis = now.unwrap_or_default().as_millis() as u64;
                 let _ = write!(out, "{}", millis / (*divisor).max(1));
-                *store_in
             }
-            Function::TimeFormat { pattern, store_in } => {
+            Function::TimeFormat { pattern } => {
                 let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
                 if let Ok(text) = jiff::fmt::strtime::format(pattern, &now) {
                     out.push_str(&text);
                 }
-                *store_in
             }
             Function::UserNumber => {
                 let _ = write!(out, "{}", u64::from(self.values.number) + 1);
-                None
             }
-            Function::Counter { id, store_in } => {
-                out.push_str(&self.count(*id));
-                *store_in
-            }
+            Function::Counter(id) => out.push_str(&self.count(*id)),
             Function::Uuid => {
                 let random = self.values.random.u128(..).to_ne_bytes();
                 let _ = write!(out, "{}", uuid::Builder::from_random_bytes(random).into_uuid());
-                None
             }
-            Function::Property { name, default, store_in } => {
+            Function::Property { name, default } => {
                 let name = name.render(self);
                 match self.state.property(&name) {
                     Some(value) => out.push_str(&value),
                     None => default.write(self, out),
                 }
-                *store_in
             }
-            Function::FormEncode { text } => {
-                out.push_str(&form_encode(&text.render(self)));
-                None
-            }
+            Function::FormEncode(text) => out.push_str(&form_encode(&text.render(self))),
             Function::SetProperty { name, value, return_old } => {
                 let name = name.render(self).into_owned();
                 let value = value.render(self).into_owned();
@@ -201,9 +191,8 @@ impl Scope<'_> {
                 if *return_old {
                     out.push_str(old.as_deref().unwrap_or_default());
                 }
-                None
             }
-        };
+        }
         if let Some(variable) = store_in {
             self.values.set(variable, Some(out[start..].to_owned()));
         }
@@ -227,17 +216,8 @@ impl Scope<'_> {
         let at = id.0 as usize;
         let program = self.program;
         let Some(counter) = program.counters.get(at) else { return String::new() };
-        let calls = match counter.share {
-            Share::User => {
-                let calls = self.values.counters[at];
-                self.values.counters[at] += 1;
-                calls
-            }
-            Share::All => self.state.counters[at][0].fetch_add(1, Ordering::Relaxed),
-            Share::Group => {
-                self.state.counters[at][self.values.group + 1].fetch_add(1, Ordering::Relaxed)
-            }
-        };
+        let (own, group) = (&mut self.values.counters[at], self.values.group);
+        let calls = advance(counter.share, own, &self.state.counters[at], group);
         let value = self.counter_value(counter, calls);
         self.values.set(counter.variable, Some(value.clone()));
         value
@@ -263,17 +243,11 @@ impl Scope<'_> {
         let program = self.program;
         let Some(feeder) = program.feeders.get(at) else { return true };
         let rows = feeder.rows.len() as u64;
-        let next = match feeder.share {
-            _ if feeder.random && rows > 0 => self.values.random.u64(..rows),
-            Share::User => {
-                let taken = self.values.feeders[at];
-                self.values.feeders[at] += 1;
-                taken
-            }
-            Share::All => self.state.feeders[at][0].fetch_add(1, Ordering::Relaxed),
-            Share::Group => {
-                self.state.feeders[at][self.values.group + 1].fetch_add(1, Ordering::Relaxed)
-            }
+        let next = if feeder.random && rows > 0 {
+            self.values.random.u64(..rows)
+        } else {
+            let (own, group) = (&mut self.values.feeders[at], self.values.group);
+            advance(feeder.share, own, &self.state.feeders[at], group)
         };
         let next = if feeder.recycle && rows > 0 { next % rows } else { next };
         let row = usize::try_from(next).ok().and_then(|next| feeder.rows.get(next));
@@ -289,6 +263,16 @@ impl Scope<'_> {
         }
         true
     }
+}
+
+/// Advances a position of a user, of all users or of a group. Returns the previous position.
+fn advance(share: Share, own: &mut u64, shared: &[AtomicU64], group: usize) -> u64 {
+    let shared = match share {
+        Share::User => return std::mem::replace(own, *own + 1),
+        Share::All => &shared[0],
+        Share::Group => &shared[group + 1],
+    };
+    shared.fetch_add(1, Ordering::Relaxed)
 }
 
 #[cfg(test)]

@@ -18,7 +18,12 @@ pub enum TextPart {
     /// The value of a variable; `${name}` without a value.
     Variable(Variable),
     /// The result of a function.
-    Function(Box<Function>),
+    Function {
+        /// The function.
+        function: Box<Function>,
+        /// Variable that also gets the result.
+        store_in: Option<Variable>,
+    },
 }
 
 /// A function (JMeter's names in parentheses).
@@ -30,8 +35,6 @@ pub enum Function {
         min: Text,
         /// Maximum, inclusive.
         max: Text,
-        /// Variable that also gets the result.
-        store_in: Option<Variable>,
     },
     /// Random characters of a set (`__RandomString`).
     RandomString {
@@ -39,32 +42,21 @@ pub enum Function {
         length: Text,
         /// The set; printable ASCII if empty.
         of: Text,
-        /// Variable that also gets the result.
-        store_in: Option<Variable>,
     },
     /// Milliseconds since 1970, divided by this (`__time`, `__time(/1000)`).
     Time {
         /// 1 for milliseconds.
         divisor: u64,
-        /// Variable that also gets the result.
-        store_in: Option<Variable>,
     },
     /// The time in a Java pattern such as `yyyy-MM-dd'T'HH:mm:ss` (`__time(pattern)`), UTC.
     TimeFormat {
         /// A `strftime` pattern, already translated.
         pattern: String,
-        /// Variable that also gets the result.
-        store_in: Option<Variable>,
     },
     /// Number of the user in its group, from 1 (`__threadNum`).
     UserNumber,
     /// A counter of the calls of this function, from 1 (`__counter`).
-    Counter {
-        /// The counter.
-        id: CounterId,
-        /// Variable that also gets the result.
-        store_in: Option<Variable>,
-    },
+    Counter(CounterId),
     /// A random UUID (`__UUID`).
     Uuid,
     /// The current value of a property (`__P` and `__property` in plans with `SetProperty`;
@@ -74,14 +66,9 @@ pub enum Function {
         name: Text,
         /// Default value.
         default: Text,
-        /// Variable that also gets the result.
-        store_in: Option<Variable>,
     },
     /// A form-encoded text (`application/x-www-form-urlencoded`).
-    FormEncode {
-        /// The text.
-        text: Text,
-    },
+    FormEncode(Text),
     /// Sets a property (`__setProperty`); the result is empty or the previous value.
     SetProperty {
         /// Its name.
@@ -96,6 +83,12 @@ pub enum Function {
 impl From<&str> for TextPart {
     fn from(text: &str) -> Self {
         Self::Literal(text.into())
+    }
+}
+
+impl From<Function> for TextPart {
+    fn from(function: Function) -> Self {
+        Self::Function { function: Box::new(function), store_in: None }
     }
 }
 
@@ -140,6 +133,16 @@ impl Text {
         }
     }
 
+    /// Whether the text is constant and empty.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The literal at the start; empty if the text is empty or starts with a variable.
+    pub fn start(&self) -> &str {
+        if let Some(TextPart::Literal(start)) = self.parts.first() { start } else { "" }
+    }
+
     /// The parts.
     pub fn parts(&self) -> &[TextPart] {
         &self.parts
@@ -150,10 +153,7 @@ impl Text {
     pub fn form_encoded(&self) -> Self {
         Self::from_parts(self.parts.iter().map(|part| match part {
             TextPart::Literal(text) => form_encode(text).as_str().into(),
-            other => {
-                let text = Self::from_parts([other.clone()]);
-                TextPart::Function(Box::new(Function::FormEncode { text }))
-            }
+            other => Function::FormEncode(Self::from_parts([other.clone()])).into(),
         }))
     }
 
@@ -163,7 +163,7 @@ impl Text {
             match part {
                 TextPart::Literal(text) => out.push_str(text),
                 TextPart::Variable(variable) => scope.write_variable(*variable, out),
-                TextPart::Function(function) => scope.call(function, out),
+                TextPart::Function { function, store_in } => scope.call(function, *store_in, out),
             }
         }
     }

@@ -21,12 +21,8 @@ impl RoundSize {
     pub(super) fn times(self, factor: f64) -> Self {
         match self {
             Self::Iterations(n) => {
-                let scaled = (n as f64 * factor).ceil() as u64;
-                Self::Iterations(if factor > 1.0 {
-                    scaled.max(n.saturating_add(1))
-                } else {
-                    scaled.max(1)
-                })
+                let least = if factor > 1.0 { n.saturating_add(1) } else { 1 };
+                Self::Iterations(least.max((n as f64 * factor).ceil() as u64))
             }
             Self::Seconds(seconds) => Self::Seconds(seconds * factor),
         }

@@ -1,21 +1,7 @@
 //! Order of the rounds of several cases.
 
-use serde::{Deserialize, Serialize};
-
 /// Order of the rounds of several cases.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::VariantNames,
-)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum CaseOrder {
     /// One round of each case in turn: disturbances of the machine affect all cases alike.

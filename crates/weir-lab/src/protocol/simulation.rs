@@ -76,7 +76,8 @@ fn a_steady_server_is_found_and_its_interval_holds_the_truth() {
     for seed in 0..200 {
         let (outcome, _) = simulate(seed, 0.01, |_| 10_000.0);
         assert_eq!(outcome.result, ProtocolResult::Stable, "{outcome:?}");
-        held += usize::from(outcome.interval.expect("five rounds").contains(10_000.0));
+        let interval = outcome.interval.expect("five rounds");
+        held += usize::from((interval.low..=interval.high).contains(&10_000.0));
     }
     // 95 %, within the uncertainty of 200 runs.
     assert!((180..=199).contains(&held), "{held} of 200");

@@ -239,8 +239,8 @@ impl Stabilise {
     }
 
     fn finish(&mut self) {
-        let recorded: Vec<usize> = self.counted[self.decided..].to_vec();
-        for at in &recorded {
+        let recorded = &self.counted[self.decided..];
+        for at in recorded {
             self.log[*at].used = RoundUse::Recorded;
         }
         let decided_at = self.log[self.counted[self.decided - 1]].number;
@@ -281,22 +281,17 @@ impl Stabilise {
 
     fn give_up(&mut self) {
         let invalid = self.log.iter().filter(|entry| entry.used == RoundUse::Invalid).count();
+        let all = self.log.len();
+        let are_invalid = |rounds: String| {
+            let reason = format!("{rounds} rounds are invalid: {}", self.last_violation());
+            (ProtocolResult::Invalid, reason)
+        };
         let (result, reason) = if self.consecutive_invalid >= MAX_INVALID_ROUNDS {
-            (
-                ProtocolResult::Invalid,
-                format!(
-                    "{MAX_INVALID_ROUNDS} consecutive rounds are invalid: {}",
-                    self.last_violation()
-                ),
-            )
-        } else if self.log.len() < self.rules.max_rounds {
+            are_invalid(format!("{MAX_INVALID_ROUNDS} consecutive"))
+        } else if all < self.rules.max_rounds {
             return;
-        } else if 2 * invalid > self.log.len() {
-            let all = self.log.len();
-            (
-                ProtocolResult::Invalid,
-                format!("{invalid} of {all} rounds are invalid: {}", self.last_violation()),
-            )
+        } else if 2 * invalid > all {
+            are_invalid(format!("{invalid} of {all}"))
         } else {
             (ProtocolResult::Unstable, self.why_unstable())
         };

@@ -16,7 +16,7 @@ pub struct Recorder {
     /// Number of kept failed samples.
     shown: HashMap<(Label, ErrorKind), usize>,
     /// CPU time of the thread and time of the last report, in nanoseconds.
-    handed_over: (u64, u64),
+    last_interval: (u64, u64),
 }
 
 impl Recorder {
@@ -28,7 +28,7 @@ impl Recorder {
             open,
             sink,
             shown: HashMap::new(),
-            handed_over: (thread_time(), now),
+            last_interval: (thread_time(), now),
         }
     }
 
@@ -87,9 +87,7 @@ impl Recorder {
         if let Some(response) = &mut tally.response {
             record(response, sample.response());
         }
-        let micros = u128::from(service / 1_000);
         tally.service_sum += u128::from(service);
-        tally.service_squares += micros * micros;
         tally.latency_sum += u128::from(sample.first_byte.saturating_sub(sample.start));
         tally.received += sample.received;
         tally.body += sample.body;
@@ -131,7 +129,7 @@ impl Recorder {
         let next = Interval::new(now / NANOS, self.interval.labels.len(), self.open);
         let mut interval = mem::replace(&mut self.interval, next);
         let cpu = thread_time();
-        let (cpu_before, then) = mem::replace(&mut self.handed_over, (cpu, now));
+        let (cpu_before, then) = mem::replace(&mut self.last_interval, (cpu, now));
         interval.in_flight = in_flight;
         interval.users = users;
         interval.generator_cpu = cpu.saturating_sub(cpu_before);
@@ -158,10 +156,4 @@ fn thread_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     seconds * NANOS + u64::try_from(time.tv_nsec).unwrap_or_default()
-}
-
-impl std::fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recorder").field("second", &self.interval.second).finish_non_exhaustive()
-    }
 }

@@ -4,11 +4,13 @@
 //! whole number of seconds of one round.
 
 use crate::protocol::RoundUse;
+use crate::results::StoredRun;
 use crate::results::series::{self, BUCKETS, Heat, Second};
-use crate::results::{ServerRow, StoredRun, server_rows};
 use crate::sample::ErrorKind;
+use csv::StringRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Points of a case.
 const MAX_POINTS: usize = 1_200;
@@ -55,7 +57,7 @@ struct CellData {
 struct Observed {
     time: Vec<f64>,
     /// By name: `cpu`, `memory`… only observed ones.
-    values: BTreeMap<&'static str, Vec<Option<f64>>>,
+    values: BTreeMap<String, Vec<Option<f64>>>,
 }
 
 /// Aggregation of several seconds to one point.
@@ -106,8 +108,8 @@ pub(super) fn chart_data(stored: &StoredRun) -> Data {
         }
         data
     });
-    let rows = server_rows(&stored.path.join("server.csv")).unwrap_or_default();
-    Data { cells: cells.collect(), observed: observed(&rows) }
+    let observed = observed(&stored.path.join("server.csv")).unwrap_or_default();
+    Data { cells: cells.collect(), observed }
 }
 
 fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: usize) -> CellData {
@@ -121,7 +123,12 @@ fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: us
             data.round.push(last.round);
             data.stage.push(last.stage.clone());
             for (column, name, fold) in COLUMNS {
-                let values = point.iter().filter_map(|second| second.value(columns, column));
+                let values = point.iter().filter_map(|second| {
+                    let value = second.value(columns, column)?;
+                    // Expected statuses are responses, too.
+                    let expected = second.value(columns, "expected").filter(|_| column == "ok");
+                    Some(value + expected.unwrap_or_default())
+                });
                 data.values.entry(name.to_owned()).or_default().push(aggregate(values, fold));
             }
             for kind in ErrorKind::ALL {
@@ -137,27 +144,10 @@ fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: us
             data.heat.push(counts);
         }
     }
-    // Expected statuses are responses, too.
-    if let Some(rate) = data.values.get_mut("rate") {
-        let expected = seconds.iter().any(|s| s.value(columns, "expected").unwrap_or(0.0) > 0.0);
-        if expected {
-            add_expected(rate, columns, seconds, every);
-        }
-    }
     let some = |values: &[Option<f64>]| values.iter().flatten().any(|value| *value > 0.0);
     data.errors.retain(|_, values| some(values));
     data.values.retain(|_, values| values.iter().any(Option::is_some));
     data
-}
-
-fn add_expected(rate: &mut [Option<f64>], columns: &[String], seconds: &[&Second], every: usize) {
-    let rounds = seconds.chunk_by(|a, b| a.round == b.round);
-    for (rate, point) in rate.iter_mut().zip(rounds.flat_map(|round| round.chunks(every))) {
-        let values = point.iter().filter_map(|second| second.value(columns, "expected"));
-        if let (Some(rate), Some(expected)) = (rate, aggregate(values, Fold::Mean)) {
-            *rate += expected;
-        }
-    }
 }
 
 fn aggregate(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
@@ -174,38 +164,31 @@ fn aggregate(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
     (count > 0.0).then_some((value * 1e3).round() / 1e3)
 }
 
-fn observed(rows: &[ServerRow]) -> BTreeMap<String, Observed> {
-    let mut subjects: BTreeMap<String, Vec<&ServerRow>> = BTreeMap::new();
-    for row in rows {
-        if subjects.len() < MAX_SUBJECTS || subjects.contains_key(&row.subject) {
-            subjects.entry(row.subject.clone()).or_default().push(row);
+/// Reads `server.csv`. Invalid lines are skipped, such as the last one of a killed run.
+fn observed(path: &Path) -> csv::Result<BTreeMap<String, Observed>> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
+    let columns = reader.headers()?.clone();
+    let mut subjects: BTreeMap<String, Vec<(f64, StringRecord)>> = BTreeMap::new();
+    for row in reader.records().filter_map(Result::ok) {
+        let time = row.get(0).and_then(|text| text.parse().ok());
+        let (Some(time), Some(subject)) = (time, row.get(1)) else { continue };
+        if subjects.len() < MAX_SUBJECTS || subjects.contains_key(subject) {
+            subjects.entry(subject.to_owned()).or_default().push((time, row));
         }
     }
-    let of = |rows: Vec<&ServerRow>| {
+    let of = |rows: Vec<(f64, StringRecord)>| {
         let every = rows.len().div_ceil(MAX_OBSERVED_POINTS).max(1);
         let mut found = Observed::default();
-        for row in rows.iter().step_by(every) {
-            found.time.push(row.time);
-            let float = |value: Option<u64>| value.map(|value| value as f64);
-            let values = [
-                ("cpu", row.cpu),
-                ("memory", float(row.memory)),
-                ("descriptors", float(row.descriptors)),
-                ("threads", float(row.threads)),
-                ("switches", row.switches),
-                ("busiest_thread", row.busiest_thread),
-                ("preempted", row.preempted),
-                ("steal", row.steal),
-                ("gauge", row.gauge),
-            ];
-            for (name, value) in values {
-                found.values.entry(name).or_default().push(value);
+        for (time, row) in rows.iter().step_by(every) {
+            found.time.push(*time);
+            for (name, value) in columns.iter().zip(row).skip(2) {
+                found.values.entry(name.to_owned()).or_default().push(value.parse().ok());
             }
         }
         found.values.retain(|_, values| values.iter().any(Option::is_some));
         found
     };
-    subjects.into_iter().map(|(subject, rows)| (subject, of(rows))).collect()
+    Ok(subjects.into_iter().map(|(subject, rows)| (subject, of(rows))).collect())
 }
 
 #[cfg(test)]

@@ -8,22 +8,26 @@ pub(super) fn json(value: &impl serde::Serialize) -> String {
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// A table. A head that starts with `#` marks a column of numbers.
-pub(super) fn table(heads: &[&str], rows: &[Vec<Markup>]) -> Markup {
-    let class = |at: usize| heads.get(at).filter(|head| head.starts_with('#')).map(|_| "n");
+/// A column of a table: its head, and its cell of a row. A head that starts with `#` marks a column
+/// of numbers.
+pub(super) type Column<'c, R> = (&'c str, &'c dyn Fn(&R) -> Markup);
+
+/// A table with a row for each of `rows`.
+pub(super) fn table<R>(rows: &[R], columns: &[Column<'_, R>]) -> Markup {
+    let class = |head: &str| head.starts_with('#').then_some("n");
     html! {
         div.scroll {
             table {
                 thead {
                     tr {
-                        @for (at, head) in heads.iter().enumerate() {
-                            th scope="col" class=[class(at)] { (head.trim_start_matches('#')) }
+                        @for (head, _) in columns {
+                            th scope="col" class=[class(head)] { (head.trim_start_matches('#')) }
                         }
                     }
                 }
                 tbody {
                     @for row in rows {
-                        tr { @for (at, cell) in row.iter().enumerate() { td class=[class(at)] { (cell) } } }
+                        tr { @for (head, cell) in columns { td class=[class(head)] { (cell(row)) } } }
                     }
                 }
             }

@@ -137,12 +137,7 @@ fn tiles(cell: &Cell) -> Markup {
 
 fn cases(stored: &StoredRun) -> Markup {
     let summary = &stored.summary;
-    let mut sources: Vec<&str> = Vec::new();
-    for published in summary.cells.iter().flat_map(|cell| &cell.published) {
-        if !sources.contains(&published.source.as_str()) {
-            sources.push(&published.source);
-        }
-    }
+    let sources = summary.sources();
     html! {
         @if summary.cells.len() > 1 {
             (drawing::cases(&summary.cells).unwrap_or_default())

@@ -1,9 +1,9 @@
 //! The tables of a report.
 
-use super::html::{bytes, number, table, time};
+use super::html::{Column, bytes, number, table, time};
 use crate::figures::LabelFigures;
 use crate::results::{
-    Cell, CellComparison, Comparison, FactorEffects, Failure, Host, Run, Summary,
+    Cell, CellComparison, Comparison, FactorEffects, Failure, Host, Open, Run, Server, Summary,
 };
 use crate::stats::{Interval, Ratio, Spread};
 use crate::threshold::ThresholdResult;
@@ -35,55 +35,39 @@ fn probability(p: f64) -> String {
 
 /// The table of cases.
 pub(super) fn cases(summary: &Summary) -> Markup {
-    let published = summary.cells.iter().any(|cell| !cell.published.is_empty());
-    let offered = summary.cells.iter().any(|cell| cell.offered.is_some());
-    let mut heads = vec!["Case", "Verdict"];
-    if offered {
-        heads.push("#Offered/s");
-    }
-    // Short runs have no interval.
-    let intervals = summary.cells.iter().any(|cell| cell.interval.is_some());
-    heads.push("#Requests/s");
-    if intervals {
-        heads.push("#95 % interval");
-    }
-    heads.extend(["#Smallest", "#Largest", "#Mean", "#p50", "#p95"]);
-    heads.extend(["#p99", "#Max", "#Errors"]);
-    if published {
-        heads.push("Published");
-    }
-    let rows = summary.cells.iter().map(|cell| {
-        let mut row = vec![cell.name.render(), badge(cell.verdict)];
-        if offered {
-            row.push(or_dash(cell.offered.map(number)));
-        }
-        row.extend(figures(cell, intervals));
-        if published {
-            row.push(published_figures(summary, cell));
-        }
-        row
-    });
-    table(&heads, &rows.collect::<Vec<_>>())
+    let any = |of: fn(&Cell) -> bool| summary.cells.iter().any(of);
+    let published = |cell: &Cell| published_figures(summary, cell);
+    let columns: [(bool, Column<'_, Cell>); 14] = [
+        (true, ("Case", &|cell| cell.name.render())),
+        (true, ("Verdict", &|cell| badge(cell.verdict))),
+        (
+            any(|cell| cell.offered.is_some()),
+            ("#Offered/s", &|cell| or_dash(cell.offered.map(number))),
+        ),
+        (true, ("#Requests/s", &|cell| rate(cell, |spread| spread.mean))),
+        // Short runs have no interval.
+        (any(|cell| cell.interval.is_some()), ("#95 % interval", &|cell| interval(cell.interval))),
+        (true, ("#Smallest", &|cell| rate(cell, |spread| spread.min))),
+        (true, ("#Largest", &|cell| rate(cell, |spread| spread.max))),
+        (true, ("#Mean", &|cell| of_samples(cell, |total| time(total.response.mean)))),
+        (true, ("#p50", &|cell| of_samples(cell, |total| time(total.response.p50)))),
+        (true, ("#p95", &|cell| of_samples(cell, |total| time(total.response.p95)))),
+        (true, ("#p99", &|cell| of_samples(cell, |total| time(total.response.p99)))),
+        (true, ("#Max", &|cell| of_samples(cell, |total| time(total.response.max)))),
+        (true, ("#Errors", &|cell| of_samples(cell, |total| percent(total.error_share())))),
+        (any(|cell| !cell.published.is_empty()), ("Published", &published)),
+    ];
+    let shown = columns.into_iter().filter_map(|(shown, column)| shown.then_some(column));
+    table(&summary.cells, &shown.collect::<Vec<_>>())
 }
 
-fn figures(cell: &Cell, intervals: bool) -> Vec<Markup> {
-    let rate =
-        |of: fn(&Spread) -> f64| or_dash(cell.throughput.as_ref().map(|spread| number(of(spread))));
-    let mut row = vec![rate(|s| s.mean)];
-    if intervals {
-        row.push(interval(cell.interval));
-    }
-    row.extend([rate(|s| s.min), rate(|s| s.max)]);
-    match cell.total().filter(|total| total.samples > 0) {
-        Some(total) => {
-            let times = &total.response;
-            let times = [times.mean, times.p50, times.p95, times.p99, times.max];
-            row.extend(times.map(|ms| time(ms).render()));
-            row.push(percent(total.error_share()).render());
-        }
-        None => row.extend(std::iter::repeat_n(or_dash(None), 6)),
-    }
-    row
+fn rate(cell: &Cell, of: fn(&Spread) -> f64) -> Markup {
+    or_dash(cell.throughput.as_ref().map(|spread| number(of(spread))))
+}
+
+/// A figure of a case with samples.
+fn of_samples(cell: &Cell, show: fn(&LabelFigures) -> String) -> Markup {
+    or_dash(cell.total().filter(|total| total.samples > 0).map(show))
 }
 
 fn published_figures(summary: &Summary, cell: &Cell) -> Markup {
@@ -100,65 +84,50 @@ fn published_figures(summary: &Summary, cell: &Cell) -> Markup {
 
 /// Effects of two factors.
 pub(super) fn effects(found: &FactorEffects) -> Markup {
-    let row = |name: String, ratio: &Ratio| {
-        let change = 100.0 * (ratio.value - 1.0);
-        [
-            name,
-            format!("{:.3}", ratio.value),
-            format!("{:.3} – {:.3}", ratio.interval.low, ratio.interval.high),
-            format!("{change:+.1} %"),
-            probability(ratio.p),
-        ]
-        .map(|text| text.render())
-        .to_vec()
-    };
-    let (first, second) = (&found.first, &found.second);
+    let FactorEffects { first, second, effects } = found;
     let rows = [
-        row(format!("{first} on"), &found.effects.first),
-        row(format!("{second} on"), &found.effects.second),
-        row(format!("{first} × {second} (interaction)"), &found.effects.interaction),
+        (format!("{first} on"), effects.first),
+        (format!("{second} on"), effects.second),
+        (format!("{first} × {second} (interaction)"), effects.interaction),
     ];
-    table(&["Effect", "#Factor on throughput", "#95 % interval", "#Change", "#p"], &rows)
+    let range = |Interval { low, high }| format!("{low:.3} – {high:.3}");
+    table(
+        &rows,
+        &[
+            ("Effect", &|(name, _)| name.render()),
+            ("#Factor on throughput", &|(_, ratio)| format!("{:.3}", ratio.value).render()),
+            ("#95 % interval", &|(_, ratio)| range(ratio.interval).render()),
+            ("#Change", &|(_, r)| format!("{:+.1} %", 100.0 * (r.value - 1.0)).render()),
+            ("#p", &|(_, ratio)| probability(ratio.p).render()),
+        ],
+    )
 }
 
 /// Labels of a case.
 pub(super) fn labels(cell: &Cell) -> Markup {
-    let heads = [
-        "Label",
-        "#Samples",
-        "#Failed",
-        "#Requests/s",
-        "#Mean",
-        "#p50",
-        "#p90",
-        "#p95",
-        "#p99",
-        "#p99.9",
-        "#Max",
-        "#Service p50",
-        "#Service p99",
-        "#First byte",
-        "#Received",
-        "#Sent",
-        "#Body on the wire",
-        "#Body decoded",
-    ];
-    let row = |figures: &LabelFigures| {
-        let (times, service) = (&figures.response, &figures.service);
-        let mut row = vec![
-            figures.label.clone(),
-            number(figures.samples as f64),
-            number(figures.failed() as f64),
-            number(figures.throughput),
-        ];
-        let all = [times.mean, times.p50, times.p90, times.p95, times.p99, times.p99_9, times.max];
-        row.extend(all.map(time));
-        row.extend([service.p50, service.p99, figures.latency].map(time));
-        let sizes = [figures.received, figures.sent, figures.body, figures.decoded];
-        row.extend(sizes.map(|count| bytes(count as f64)));
-        row.iter().map(Render::render).collect()
-    };
-    table(&heads, &cell.labels.iter().map(row).collect::<Vec<_>>())
+    table(
+        &cell.labels,
+        &[
+            ("Label", &|figures| figures.label.render()),
+            ("#Samples", &|figures| number(figures.samples as f64).render()),
+            ("#Failed", &|figures| number(figures.failed() as f64).render()),
+            ("#Requests/s", &|figures| number(figures.throughput).render()),
+            ("#Mean", &|figures| time(figures.response.mean).render()),
+            ("#p50", &|figures| time(figures.response.p50).render()),
+            ("#p90", &|figures| time(figures.response.p90).render()),
+            ("#p95", &|figures| time(figures.response.p95).render()),
+            ("#p99", &|figures| time(figures.response.p99).render()),
+            ("#p99.9", &|figures| time(figures.response.p99_9).render()),
+            ("#Max", &|figures| time(figures.response.max).render()),
+            ("#Service p50", &|figures| time(figures.service.p50).render()),
+            ("#Service p99", &|figures| time(figures.service.p99).render()),
+            ("#First byte", &|figures| time(figures.latency).render()),
+            ("#Received", &|figures| bytes(figures.received as f64).render()),
+            ("#Sent", &|figures| bytes(figures.sent as f64).render()),
+            ("#Body on the wire", &|figures| bytes(figures.body as f64).render()),
+            ("#Body decoded", &|figures| bytes(figures.decoded as f64).render()),
+        ],
+    )
 }
 
 /// Failures of a case by kind, and its first failed samples; `None` without any.
@@ -168,32 +137,38 @@ pub(super) fn failures(cell: &Cell) -> Option<Markup> {
         return None;
     }
     let kinds = |total: &LabelFigures| {
-        let kinds = total.errors.iter().filter(|(_, count)| **count > 0);
-        let share = |count: u64| percent(count as f64 / total.samples.max(1) as f64);
-        let row = |(kind, count): (&String, &u64)| {
-            vec![kind.render(), number(*count as f64).render(), share(*count).render()]
-        };
-        table(&["Failure", "#Samples", "#Share"], &kinds.map(row).collect::<Vec<_>>())
+        let kinds: Vec<_> = total.errors.iter().filter(|(_, count)| **count > 0).collect();
+        let all = total.samples.max(1) as f64;
+        table(
+            &kinds,
+            &[
+                ("Failure", &|(kind, _)| kind.render()),
+                ("#Samples", &|(_, count)| number(**count as f64).render()),
+                ("#Share", &|(_, count)| percent(**count as f64 / all).render()),
+            ],
+        )
     };
-    let sample = |failure: &Failure| {
-        let status = Some(failure.status).filter(|status| *status > 0);
-        vec![
-            failure.kind.render(),
-            failure.label.render(),
-            html! { (format_args!("{:.3} s", failure.at)) },
-            or_dash(status.map(|status| status.to_string())),
-            failure.message.render(),
-            html! { code { (failure.url) } },
-            html! { code { (failure.body) } },
-        ]
-    };
-    let heads = ["First samples", "Label", "#At", "#Status", "Error", "URL", "Body"];
+    let status = |failure: &Failure| (failure.status > 0).then(|| failure.status.to_string());
+    let columns: [Column<'_, Failure>; 7] = [
+        ("First samples", &|failure| failure.kind.render()),
+        ("Label", &|failure| failure.label.render()),
+        ("#At", &|failure| format!("{:.3} s", failure.at).render()),
+        ("#Status", &|failure| or_dash(status(failure))),
+        ("Error", &|failure| failure.message.render()),
+        ("URL", &|failure| html! { code { (failure.url) } }),
+        ("Body", &|failure| html! { code { (failure.body) } }),
+    ];
     Some(html! {
         @if let Some(total) = total { (kinds(total)) }
-        @if !cell.failures.is_empty() {
-            (table(&heads, &cell.failures.iter().map(sample).collect::<Vec<_>>()))
-        }
+        @if !cell.failures.is_empty() { (table(&cell.failures, &columns)) }
     })
+}
+
+/// A threshold, its case, whether it is met, and the measured value.
+type ThresholdRow<'r> = (&'r str, String, bool, &'r str);
+
+fn threshold_row(result: &ThresholdResult) -> ThresholdRow<'_> {
+    (&result.threshold, result.cell.clone(), result.met, &result.found)
 }
 
 /// Largest number of cases with a row for each threshold.
@@ -204,14 +179,9 @@ const MAX_CASES_WITH_ROWS: usize = 8;
 pub(super) fn thresholds(summary: &Summary) -> Option<Markup> {
     let all: Vec<&ThresholdResult> =
         summary.cells.iter().flat_map(|cell| &cell.thresholds).collect();
-    let row = |result: &ThresholdResult| {
-        let verdict = badge(if result.met { Verdict::Pass } else { Verdict::Fail });
-        let threshold = html! { code { (result.threshold) } };
-        vec![threshold, result.cell.render(), verdict, result.found.render()]
-    };
-    let mut rows = Vec::new();
+    let mut rows: Vec<ThresholdRow<'_>> = Vec::new();
     if summary.cells.len() <= MAX_CASES_WITH_ROWS {
-        rows.extend(all.iter().map(|result| row(result)));
+        rows.extend(all.iter().map(|result| threshold_row(result)));
     } else {
         let mut listed: Vec<&str> = Vec::new();
         for one in &all {
@@ -219,53 +189,48 @@ pub(super) fn thresholds(summary: &Summary) -> Option<Markup> {
                 continue;
             }
             listed.push(&one.threshold);
-            let same = || all.iter().filter(|result| result.threshold == one.threshold);
-            rows.extend(same().filter(|result| !result.met).map(|result| row(result)));
+            let same = || all.iter().copied().filter(|result| result.threshold == one.threshold);
+            rows.extend(same().filter(|result| !result.met).map(threshold_row));
             let met = same().filter(|result| result.met).count();
             if met > 0 {
-                let mut sum = row(one);
-                sum[1] = html! { (met) " of " (same().count()) " cases" };
-                (sum[2], sum[3]) = (badge(Verdict::Pass), Markup::default());
-                rows.push(sum);
+                rows.push((&one.threshold, format!("{met} of {} cases", same().count()), true, ""));
             }
         }
     }
-    (!rows.is_empty()).then(|| table(&["Threshold", "Case", "Verdict", "#Measured"], &rows))
+    let verdict = |met: bool| badge(if met { Verdict::Pass } else { Verdict::Fail });
+    let columns: [Column<'_, ThresholdRow<'_>>; 4] = [
+        ("Threshold", &|(threshold, ..)| html! { code { (threshold) } }),
+        ("Case", &|(_, case, ..)| case.render()),
+        ("Verdict", &|(_, _, met, _)| verdict(*met)),
+        ("#Measured", &|(.., found)| found.render()),
+    ];
+    (!rows.is_empty()).then(|| table(&rows, &columns))
 }
 
 /// A comparison with another run.
 pub(super) fn comparison(found: &Comparison) -> Markup {
     let ratio =
-        |ratio: Option<&Ratio>| {
+        |ratio: Option<Ratio>| {
             or_dash(ratio.map(|r| {
                 format!("{:.3} ({:.3} – {:.3})", r.value, r.interval.low, r.interval.high)
             }))
         };
-    let row = |cell: &CellComparison| {
-        let p99 = cell.times.iter().find(|time| time.name == "p99");
-        let judgement = cell.judgement.word();
-        vec![
-            cell.name.render(),
-            html! { span class={ "judgement " (judgement) } { (judgement) } },
-            number(cell.before).render(),
-            number(cell.after).render(),
-            ratio(cell.throughput.as_ref()),
-            or_dash(cell.ranks.map(|ranks| probability(ranks.p))),
-            or_dash(p99.map(|p| format!("{} → {}", time(p.before), time(p.after)))),
-            ratio(p99.and_then(|time| time.ratio.as_ref())),
-            html! { (percent(cell.errors[0])) " → " (percent(cell.errors[1])) },
-        ]
+    let p99 = |cell: &CellComparison| {
+        or_dash(cell.p99().map(|p99| format!("{} → {}", time(p99.before), time(p99.after))))
     };
-    let heads = [
-        "Case",
-        "Judgement",
-        "#Before",
-        "#After",
-        "#Ratio (95 % interval)",
-        "#Mann-Whitney p",
-        "#p99",
-        "#Ratio of p99",
-        "#Errors",
+    let columns: [Column<'_, CellComparison>; 9] = [
+        ("Case", &|cell| cell.name.render()),
+        ("Judgement", &|cell| {
+            let judgement = cell.judgement.word();
+            html! { span class={ "judgement " (judgement) } { (judgement) } }
+        }),
+        ("#Before", &|cell| number(cell.before).render()),
+        ("#After", &|cell| number(cell.after).render()),
+        ("#Ratio (95 % interval)", &|cell| ratio(cell.throughput)),
+        ("#Mann-Whitney p", &|cell| or_dash(cell.ranks.map(|ranks| probability(ranks.p)))),
+        ("#p99", &p99),
+        ("#Ratio of p99", &|cell| ratio(cell.p99().and_then(|p99| p99.ratio))),
+        ("#Errors", &|cell| cell.errors.map(percent).join(" → ").render()),
     ];
     let lists = [
         ("Only before", &found.only_before),
@@ -278,7 +243,7 @@ pub(super) fn comparison(found: &Comparison) -> Markup {
             "its throughput fell by more than " (percent(found.margin)) " and the interval of the "
             "ratio excludes 1. A case is the same if the whole interval lies within this margin."
         }
-        (table(&heads, &found.cells.iter().map(row).collect::<Vec<_>>()))
+        (table(&found.cells, &columns))
         @for (title, items) in lists.iter().filter(|(_, items)| !items.is_empty()) {
             p { (title) ":" }
             (list(items))
@@ -293,37 +258,30 @@ pub(super) fn list(items: &[String]) -> Markup {
 
 /// Validity of every case: generator, lag, server.
 pub(super) fn validity(summary: &Summary) -> Markup {
-    let rows = summary.cells.iter().map(|cell| {
-        let lag = cell.open.as_ref();
-        let server = cell.server.as_ref();
-        let busiest = server.and_then(|server| server.busiest).map(percent);
-        let samples = cell.total().map_or(0, |total| total.samples);
-        vec![
-            cell.name.render(),
-            number(samples as f64).render(),
-            html! { (number(cell.window)) " s" },
-            html! { (number(cell.generator.cpu_us)) " µs" },
-            percent(cell.generator.busiest).render(),
-            or_dash(lag.map(|open| time(open.send_lag.p99))),
-            or_dash(lag.map(|open| number(open.dropped as f64))),
-            or_dash(server.map(|s| format!("{} µs", number(s.cpu_us)))),
-            or_dash(busiest),
-            or_dash(server.map(|s| bytes(s.memory as f64))),
-        ]
-    });
-    let heads = [
-        "Case",
-        "#Requests",
-        "#Window",
-        "#Generator CPU per request",
-        "#Busiest generator loop",
-        "#Send lag p99",
-        "#Dropped",
-        "#Server CPU per request",
-        "#Busiest server thread",
-        "#Server memory",
-    ];
-    table(&heads, &rows.collect::<Vec<_>>())
+    let samples = |cell: &Cell| cell.total().map_or(0, |total| total.samples);
+    let of_open = |cell: &Cell, show: fn(&Open) -> String| or_dash(cell.open.as_ref().map(show));
+    let of_server = |cell: &Cell, show: fn(&Server) -> Option<String>| {
+        or_dash(cell.server.as_ref().and_then(show))
+    };
+    table(
+        &summary.cells,
+        &[
+            ("Case", &|cell| cell.name.render()),
+            ("#Requests", &|cell| number(samples(cell) as f64).render()),
+            ("#Window", &|cell| html! { (number(cell.window)) " s" }),
+            ("#Generator CPU per request", &|cell| {
+                html! { (number(cell.generator.cpu_us)) " µs" }
+            }),
+            ("#Busiest generator loop", &|cell| percent(cell.generator.busiest).render()),
+            ("#Send lag p99", &|cell| of_open(cell, |open| time(open.send_lag.p99))),
+            ("#Dropped", &|cell| of_open(cell, |open| number(open.dropped as f64))),
+            ("#Server CPU per request", &|cell| {
+                of_server(cell, |server| Some(format!("{} µs", number(server.cpu_us))))
+            }),
+            ("#Busiest server thread", &|cell| of_server(cell, |s| s.busiest.map(percent))),
+            ("#Server memory", &|cell| of_server(cell, |s| Some(bytes(s.memory as f64)))),
+        ],
+    )
 }
 
 /// Target, server, generator and host of a run.
@@ -341,8 +299,6 @@ pub(super) fn environment(run: &Run) -> Markup {
         ("Ended", run.ended.clone()),
         ("Scenario, SHA-256", run.scenario_sha256.clone()),
     ];
-    let rows = rows.iter().filter(|(_, value)| !value.is_empty());
-    let rows: Vec<Vec<Markup>> =
-        rows.map(|(name, value)| vec![name.render(), value.render()]).collect();
-    table(&["Property", "Value"], &rows)
+    let rows: Vec<_> = rows.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    table(&rows, &[("Property", &|row| row.0.render()), ("Value", &|row| row.1.render())])
 }

@@ -85,6 +85,12 @@ impl Judgement {
 }
 
 impl CellComparison {
+    /// Change of the 99th percentile.
+    #[must_use]
+    pub fn p99(&self) -> Option<&TimeRatio> {
+        self.times.iter().find(|time| time.name == "p99")
+    }
+
     /// Reason of a regression; `None` without one.
     #[must_use]
     pub fn reason(&self) -> Option<String> {

@@ -1,40 +1,53 @@
-//! Effects of two factors with two levels each, from the cases of a run.
+//! Levels of the factors of a run, and effects of two factors with two levels each.
 
 use super::{Cell, FactorEffects};
 use crate::stats::effects;
 
+/// A factor and its levels, in the order of the cases.
+pub(crate) struct Levels<'c> {
+    pub(crate) name: &'c str,
+    pub(crate) values: Vec<&'c str>,
+}
+
+/// Factors with more than one level.
+pub(crate) fn levels(cells: &[Cell]) -> Vec<Levels<'_>> {
+    let mut found: Vec<Levels<'_>> = Vec::new();
+    for factor in cells.iter().flat_map(|cell| &cell.factors) {
+        let at = found.iter().position(|known| known.name == factor.name).unwrap_or_else(|| {
+            found.push(Levels { name: &factor.name, values: Vec::new() });
+            found.len() - 1
+        });
+        if !found[at].values.contains(&factor.value.as_str()) {
+            found[at].values.push(&factor.value);
+        }
+    }
+    found.retain(|factor| factor.values.len() > 1);
+    found
+}
+
 /// Effects on the throughput, if the cases are exactly the four of a 2×2 design and each has
 /// rounds. A level is off if it is `false`, `off`, `no` or `0`, or else the first one.
 pub(super) fn factor_effects(cells: &[Cell]) -> Option<FactorEffects> {
-    let varied = |name: &&str| levels(cells, name).len() > 1;
-    let first = cells.first()?;
-    let names: Vec<&str> =
-        first.factors.iter().map(|factor| factor.name.as_str()).filter(varied).collect();
-    let [first, second] = names[..] else { return None };
-    let (firsts, seconds) = (levels(cells, first), levels(cells, second));
-    if cells.len() != 4 || firsts.len() != 2 || seconds.len() != 2 {
-        return None;
+    let mut factors = levels(cells);
+    for factor in &mut factors {
+        factor.values.sort_by_key(|level| !matches!(*level, "false" | "off" | "no" | "0"));
     }
+    let [Levels { name: first, values: firsts }, Levels { name: second, values: seconds }] =
+        &factors[..]
+    else {
+        return None;
+    };
+    let ([off, on], [without, with], 4) = (&firsts[..], &seconds[..], cells.len()) else {
+        return None;
+    };
     let rounds = |a: &str, b: &str| {
         let is_at = |cell: &&Cell| cell.factor(first) == Some(a) && cell.factor(second) == Some(b);
         cells.iter().find(is_at).map(Cell::throughputs)
     };
-    let (off_off, off_on) = (rounds(firsts[0], seconds[0])?, rounds(firsts[0], seconds[1])?);
-    let (on_off, on_on) = (rounds(firsts[1], seconds[0])?, rounds(firsts[1], seconds[1])?);
+    let (off_off, off_on) = (rounds(off, without)?, rounds(off, with)?);
+    let (on_off, on_on) = (rounds(on, without)?, rounds(on, with)?);
     let effects = effects([[&off_off, &off_on], [&on_off, &on_on]], 0.95)?;
-    Some(FactorEffects { first: first.to_owned(), second: second.to_owned(), effects })
-}
-
-/// Levels of a factor, off first.
-fn levels<'a>(cells: &'a [Cell], name: &str) -> Vec<&'a str> {
-    let mut levels: Vec<&str> = Vec::new();
-    for level in cells.iter().filter_map(|cell| cell.factor(name)) {
-        if !levels.contains(&level) {
-            levels.push(level);
-        }
-    }
-    levels.sort_by_key(|level| !matches!(*level, "false" | "off" | "no" | "0"));
-    levels
+    Some(FactorEffects { first: (*first).to_owned(), second: (*second).to_owned(), effects })
 }
 
 #[cfg(test)]

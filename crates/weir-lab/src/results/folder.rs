@@ -65,31 +65,28 @@ impl Folder {
     /// # Errors
     /// The folder cannot be created, or already has results.
     pub fn create(path: &Path, run: &Run, start: SystemTime) -> Result<Self, FolderError> {
-        fs::create_dir_all(path).map_err(|source| file_error(path, source))?;
+        at(path, fs::create_dir_all(path))?;
         if path.join("run.json").exists() {
             return Err(FolderError::InUse(path.to_owned()));
         }
         let create_file = |name: &str| {
             let path = path.join(name);
-            File::create(&path).map_err(|source| file_error(&path, source))
+            at(&path, File::create(&path))
         };
+        let table = |name: &str| Ok::<_, FolderError>(csv::Writer::from_writer(create_file(name)?));
         let mut folder = Self {
-            series: csv::Writer::from_writer(create_file("series.csv")?),
-            heat: csv::Writer::from_writer(create_file("heat.csv")?),
-            server: csv::Writer::from_writer(create_file("server.csv")?),
+            series: table("series.csv")?,
+            heat: table("heat.csv")?,
+            server: table("server.csv")?,
             events: BufWriter::new(create_file("events.jsonl")?),
             histograms: BufWriter::new(create_file("hist.hlog")?),
             pending: Pending::default(),
             path: path.to_owned(),
         };
-        folder.write_run(run)?;
-        let written = folder
-            .series
-            .write_record(series::columns())
-            .and_then(|()| folder.heat.write_record(["time", "cell", "counts"]))
-            .map_err(io::Error::other)
-            .and_then(|()| hlog::head(&mut folder.histograms, start));
-        written.map_err(|source| file_error(path, source))?;
+        write_json(&path.join("run.json"), run)?;
+        at(path, folder.series.write_record(series::columns()))?;
+        at(path, folder.heat.write_record(["time", "cell", "counts"]))?;
+        at(path, hlog::head(&mut folder.histograms, start))?;
         Ok(folder)
     }
 
@@ -113,11 +110,11 @@ impl Folder {
         transactions: &[Label],
     ) -> Result<(), FolderError> {
         for row in series::rows(context, second, names, transactions) {
-            self.series.write_record(row).map_err(|error| self.csv_error("series.csv", error))?;
+            at(&self.path.join("series.csv"), self.series.write_record(row))?;
         }
         let time = format!("{:.3}", context.start + second.second as f64 + 1.0);
         let heat = [time, context.cell.to_string(), series::heat(second, transactions)];
-        self.heat.write_record(heat).map_err(|error| self.csv_error("heat.csv", error))?;
+        at(&self.path.join("heat.csv"), self.heat.write_record(heat))?;
         self.add_histograms(context, second);
         if self.pending.seconds >= HISTOGRAM_SECONDS {
             self.write_histograms(cell, names)?;
@@ -139,7 +136,7 @@ impl Folder {
     /// # Errors
     /// A file cannot be written.
     pub fn server_row(&mut self, row: &ServerRow) -> Result<(), FolderError> {
-        self.server.serialize(row).map_err(|error| self.csv_error("server.csv", error))
+        at(&self.path.join("server.csv"), self.server.serialize(row))
     }
 
     /// Adds an event.
@@ -150,7 +147,7 @@ impl Folder {
         let written = serde_json::to_string(event)
             .map_err(io::Error::from)
             .and_then(|line| writeln!(self.events, "{line}"));
-        written.map_err(|source| file_error(&self.path.join("events.jsonl"), source))
+        at(&self.path.join("events.jsonl"), written)
     }
 
     /// Ends the run: writes `run.json` again, with its end, and all forms of the summary.
@@ -159,13 +156,9 @@ impl Folder {
     /// A file cannot be written.
     pub fn finish(mut self, run: &Run, summary: &Summary) -> Result<PathBuf, FolderError> {
         self.flush()?;
-        self.write_run(run)?;
+        write_json(&self.path.join("run.json"), run)?;
         write_summary(&self.path, summary)?;
         Ok(self.path)
-    }
-
-    fn write_run(&self, run: &Run) -> Result<(), FolderError> {
-        write_json(&self.path.join("run.json"), run)
     }
 
     fn add_histograms(&mut self, context: RoundContext, second: &Interval) {
@@ -200,8 +193,7 @@ impl Folder {
                 };
                 let tag = hlog::tag(cell, name, is_response);
                 let interval = hlog::Interval { tag, start, length, histogram };
-                hlog::line(&mut self.histograms, &interval)
-                    .map_err(|source| file_error(&self.path.join("hist.hlog"), source))?;
+                at(&self.path.join("hist.hlog"), hlog::line(&mut self.histograms, &interval))?;
             }
         }
         Ok(())
@@ -215,11 +207,7 @@ impl Folder {
             .and_then(|()| self.server.flush())
             .and_then(|()| self.events.flush())
             .and_then(|()| self.histograms.flush());
-        flushed.map_err(|source| file_error(&self.path, source))
-    }
-
-    fn csv_error(&self, name: &str, error: csv::Error) -> FolderError {
-        file_error(&self.path.join(name), io::Error::other(error))
+        at(&self.path, flushed)
     }
 }
 
@@ -257,7 +245,7 @@ impl StoredRun {
 ///
 /// # Errors
 /// A file cannot be written.
-pub(crate) fn write_summary(path: &Path, summary: &Summary) -> Result<(), FolderError> {
+fn write_summary(path: &Path, summary: &Summary) -> Result<(), FolderError> {
     write_json(&path.join("summary.json"), summary)?;
     write_file(path.join("summary.csv"), |out| table::write(out, summary))?;
     for (name, report) in
@@ -272,23 +260,21 @@ fn write_file<E: Into<io::Error>>(
     path: PathBuf,
     write: impl FnOnce(BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), FolderError> {
-    let written = File::create(&path).and_then(|file| write(BufWriter::new(file)).map_err(E::into));
-    written.map_err(|source| FolderError::File { path, source })
+    at(&path, File::create(&path).and_then(|file| write(BufWriter::new(file)).map_err(E::into)))
 }
 
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), FolderError> {
-    let written = serde_json::to_string_pretty(value)
-        .map_err(io::Error::from)
-        .and_then(|text| fs::write(path, text + "\n"));
-    written.map_err(|source| file_error(path, source))
+    let text = at(path, serde_json::to_string_pretty(value))?;
+    at(path, fs::write(path, text + "\n"))
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
-    let text = fs::read_to_string(path).map_err(|source| file_error(path, source))?;
+    let text = at(path, fs::read_to_string(path))?;
     serde_json::from_str(&text)
         .map_err(|error| FolderError::Content { path: path.to_owned(), problem: error.to_string() })
 }
 
-pub(crate) fn file_error(path: &Path, source: io::Error) -> FolderError {
-    FolderError::File { path: path.to_owned(), source }
+/// Adds the path to an error.
+fn at<T, E: Into<io::Error>>(path: &Path, result: Result<T, E>) -> Result<T, FolderError> {
+    result.map_err(|error| FolderError::File { path: path.to_owned(), source: error.into() })
 }

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -136,14 +137,8 @@ fn parse(line: &str) -> Result<Interval, String> {
 pub fn by_tag(intervals: &[Interval]) -> BTreeMap<String, Histogram<u64>> {
     let mut sums: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
     for interval in intervals {
-        match sums.get_mut(&interval.tag) {
-            Some(sum) => add(sum, &interval.histogram),
-            None => {
-                let mut first = interval.histogram.clone();
-                first.auto(true);
-                sums.insert(interval.tag.clone(), first);
-            }
-        }
+        let like = || empty_like(&interval.histogram);
+        add(sums.entry(interval.tag.clone()).or_insert_with(like), &interval.histogram);
     }
     sums
 }
@@ -155,21 +150,25 @@ pub fn merge(logs: &[Vec<Interval>]) -> Vec<Interval> {
     let mut merged: BTreeMap<(u64, String), Interval> = BTreeMap::new();
     for interval in logs.iter().flatten() {
         let key = (interval.start.as_secs(), interval.tag.clone());
-        match merged.get_mut(&key) {
-            Some(sum) => {
-                add(&mut sum.histogram, &interval.histogram);
-                let end = (sum.start + sum.length).max(interval.start + interval.length);
-                sum.start = sum.start.min(interval.start);
-                sum.length = end.saturating_sub(sum.start);
-            }
-            None => {
-                let mut first = interval.clone();
-                first.histogram.auto(true);
-                merged.insert(key, first);
-            }
-        }
+        let like = || Interval {
+            tag: interval.tag.clone(),
+            histogram: empty_like(&interval.histogram),
+            ..*interval
+        };
+        let sum = merged.entry(key).or_insert_with(like);
+        add(&mut sum.histogram, &interval.histogram);
+        let end = (sum.start + sum.length).max(interval.start + interval.length);
+        sum.start = sum.start.min(interval.start);
+        sum.length = end.saturating_sub(sum.start);
     }
     merged.into_values().collect()
+}
+
+/// An empty histogram with the same digits, which grows automatically.
+fn empty_like(histogram: &Histogram<u64>) -> Histogram<u64> {
+    let mut empty = Histogram::new_from(histogram);
+    empty.auto(true);
+    empty
 }
 
 /// Adds to a histogram that grows automatically. Values out of range are left out, which is only
@@ -190,16 +189,13 @@ pub fn tag(cell: &str, label: &str, response: bool) -> String {
 
 /// Escapes commas and white space in a tag.
 fn escape(tag: &str) -> String {
+    let special = |c: char| matches!(c, ',' | '%' | '"') || c.is_whitespace() || c.is_control();
     let mut out = String::with_capacity(tag.len());
     for character in tag.chars() {
-        if matches!(character, ',' | '%' | '"')
-            || character.is_whitespace()
-            || character.is_control()
-        {
+        if special(character) {
             let mut bytes = [0; 4];
-            for byte in character.encode_utf8(&mut bytes).bytes() {
-                out.push_str(&format!("%{byte:02X}"));
-            }
+            let text = character.encode_utf8(&mut bytes);
+            out.extend(utf8_percent_encode(text, NON_ALPHANUMERIC));
         } else {
             out.push(character);
         }
@@ -208,7 +204,7 @@ fn escape(tag: &str) -> String {
 }
 
 fn unescape(tag: &str) -> String {
-    percent_encoding::percent_decode_str(tag).decode_utf8_lossy().into_owned()
+    percent_decode_str(tag).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -40,7 +40,6 @@ mod tests {
     use super::*;
     use crate::figures::Times;
     use crate::results::Cell;
-    use crate::tables::{AGGREGATE, SUMMARY};
 
     fn lines(report: Report) -> Vec<String> {
         let figures = |label: &str, samples| LabelFigures {
@@ -70,11 +69,11 @@ mod tests {
     #[test]
     fn rows_are_those_of_jmeter_and_the_total_comes_last() {
         let summary = lines(Report::Summary);
-        assert_eq!(summary[0], SUMMARY.join(","));
+        assert_eq!(summary[0], Report::Summary.columns().join(","));
         assert_eq!(summary[1], "\"a, b\",8,3,1,12,0.00,12.500%,4.00000,2.00,0.00,512.0");
         assert!(summary[2].starts_with("TOTAL,8,"), "{summary:?}");
         let aggregate = lines(Report::Aggregate);
-        assert_eq!(aggregate[0], AGGREGATE.join(","));
+        assert_eq!(aggregate[0], Report::Aggregate.columns().join(","));
         assert_eq!(aggregate[1], "\"a, b\",8,3,3,0,0,9,1,12,12.500%,4.00000,2.00,0.00");
     }
 }

@@ -33,9 +33,7 @@ impl Published {
                 Some(mean(cell)? / mean(other?).filter(|other| *other > 0.0)?)
             }
             "error rate" => total.map(LabelFigures::error_share),
-            "mean" => times.map(|times| times.mean),
-            "max" => times.map(|times| times.max),
-            name => times?.percentile(name.strip_prefix('p')?.parse().ok()?),
+            name => times?.named(name),
         }
     }
 

@@ -1,5 +1,6 @@
 //! `run.json`: command, scenario, version and host of a run.
 
+use procfs::{CpuInfo, Current, Meminfo};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -56,15 +57,12 @@ impl Host {
     /// This machine; unknown fields are empty.
     #[must_use]
     pub fn here() -> Self {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let kernel = |name: &str| read(&format!("/proc/sys/kernel/{name}")).trim().to_owned();
-        let field = |path: &str, name: &str| {
-            let text = read(path);
-            let line = text.lines().find(|line| line.starts_with(name));
-            line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
+        let kernel = |name: &str| {
+            let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+            text.trim().to_owned()
         };
-        let kilobytes = field("/proc/meminfo", "MemTotal");
-        let kilobytes = kilobytes.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        let processors = CpuInfo::current().ok();
+        let model = processors.as_ref().and_then(|processors| processors.model_name(0));
         Self {
             name: kernel("hostname"),
             kernel: format!(
@@ -73,9 +71,9 @@ impl Host {
                 kernel("osrelease"),
                 std::env::consts::ARCH
             ),
-            processor: field("/proc/cpuinfo", "model name").unwrap_or_default(),
+            processor: model.unwrap_or_default().to_owned(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
-            memory: kilobytes.unwrap_or_default().saturating_mul(1024),
+            memory: Meminfo::current().map_or(0, |memory| memory.mem_total),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::protocol::Stage;
 use crate::record::{Interval, Tally};
 use crate::sample::ErrorKind;
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::path::Path;
 
 /// Columns before the errors.
@@ -149,7 +149,7 @@ pub(super) fn heat(second: &Interval, transactions: &[Label]) -> String {
 }
 
 /// A row of `series.csv`, as read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Second {
     /// End of the second, since the run started.
     pub time: f64,
@@ -157,7 +157,7 @@ pub struct Second {
     pub cell: usize,
     /// The round.
     pub round: usize,
-    /// See [`Place::stage_name`].
+    /// See [`RoundContext::stage_name`].
     pub stage: String,
     /// The label.
     pub label: String,
@@ -182,19 +182,9 @@ impl Second {
 pub fn read(path: &Path) -> csv::Result<(Vec<String>, Vec<Second>)> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
     let columns: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
-    let seconds = reader.records().filter_map(Result::ok).filter_map(|row| second(&row));
+    // By position: the values are the rest of a row.
+    let seconds = reader.records().filter_map(|row| row.ok()?.deserialize(None).ok());
     Ok((columns, seconds.collect()))
-}
-
-fn second(row: &csv::StringRecord) -> Option<Second> {
-    Some(Second {
-        time: row.get(0)?.parse().ok()?,
-        cell: row.get(1)?.parse().ok()?,
-        round: row.get(2)?.parse().ok()?,
-        stage: row.get(3)?.to_owned(),
-        label: row.get(4)?.to_owned(),
-        values: row.iter().skip(5).map(|text| text.parse().ok()).collect(),
-    })
 }
 
 /// A row of `heat.csv`.

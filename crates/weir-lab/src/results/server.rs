@@ -1,10 +1,9 @@
 //! `server.csv`: observed processes, the host and gauges, on the time axis of the load.
 
-use serde::{Deserialize, Serialize};
-use std::path::Path;
+use serde::Serialize;
 
 /// One observation of a subject. Inapplicable fields are empty.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ServerRow {
     /// Seconds since the run started.
     pub time: f64,
@@ -30,12 +29,10 @@ pub struct ServerRow {
     pub gauge: Option<f64>,
 }
 
-/// Reads the rows of a `server.csv`. Invalid lines are skipped, such as the last one of a killed
-/// run.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn server_rows(path: &Path) -> csv::Result<Vec<ServerRow>> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
-    Ok(reader.deserialize().filter_map(Result::ok).collect())
+impl ServerRow {
+    /// The value of a gauge.
+    #[must_use]
+    pub fn gauge(time: f64, subject: String, value: f64) -> Self {
+        Self { time, subject, gauge: Some(value), ..Self::default() }
+    }
 }

@@ -247,7 +247,7 @@ impl Summary {
         self.effects = super::effects::factor_effects(&self.cells);
         let compared = self.comparison.as_ref().map_or(Verdict::Pass, Comparison::verdict);
         let verdicts = self.cells.iter().map(|cell| cell.verdict);
-        self.verdict = crate::verdict::worst(verdicts.chain([compared]));
+        self.verdict = verdicts.fold(compared, Verdict::max);
         let several = self.cells.len() > 1;
         self.reasons = Vec::new();
         for cell in &self.cells {
@@ -259,6 +259,24 @@ impl Summary {
         if let Some(comparison) = &self.comparison {
             self.reasons.extend(comparison.reasons());
         }
+    }
+
+    /// Name of a case; the only case of a run may be called like the run.
+    #[must_use]
+    pub fn name_of<'s>(&'s self, cell: &'s Cell) -> &'s str {
+        if cell.name.is_empty() { &self.name } else { &cell.name }
+    }
+
+    /// Sources of the published figures, in their order.
+    #[must_use]
+    pub fn sources(&self) -> Vec<&str> {
+        let mut sources: Vec<&str> = Vec::new();
+        for published in self.cells.iter().flat_map(|cell| &cell.published) {
+            if !sources.contains(&published.source.as_str()) {
+                sources.push(&published.source);
+            }
+        }
+        sources
     }
 
     /// The object at the end of the output of `--json`.

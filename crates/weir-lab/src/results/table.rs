@@ -8,33 +8,55 @@ use super::{Cell, Summary};
 use crate::figures::LabelFigures;
 use std::io::Write;
 
+/// A row: the name of a case, the case, and the figures of a label.
+type Row<'r> = (&'r str, &'r Cell, &'r LabelFigures);
+
+/// A column: its name, and its value in a row.
+type Column = (&'static str, fn(Row<'_>) -> String);
+
 /// The columns, in order.
-pub const COLUMNS: [&str; 24] = [
-    "Scenario Name",
-    "Heap Size",
-    "Concurrent Users",
-    "Message Size (Bytes)",
-    "Back-end Service Delay (ms)",
-    "Label",
-    "# Samples",
-    "Error Count",
-    "Error %",
-    "Throughput (Requests/sec)",
-    "Average Response Time (ms)",
-    "Average Users in the System",
-    "Standard Deviation of Response Time (ms)",
-    "Minimum Response Time (ms)",
-    "Maximum Response Time (ms)",
-    "75th Percentile of Response Time (ms)",
-    "90th Percentile of Response Time (ms)",
-    "95th Percentile of Response Time (ms)",
-    "98th Percentile of Response Time (ms)",
-    "99th Percentile of Response Time (ms)",
-    "99.9th Percentile of Response Time (ms)",
-    "Received (KB/sec)",
-    "Sent (KB/sec)",
-    "GC Throughput (%)",
+const COLUMNS: [Column; 24] = [
+    ("Scenario Name", |(name, ..)| name.to_owned()),
+    ("Heap Size", |(_, cell, _)| or_empty(cell.attributes.heap.as_ref())),
+    ("Concurrent Users", |(_, cell, _)| or_empty(cell.attributes.users)),
+    ("Message Size (Bytes)", |(_, cell, _)| or_empty(cell.attributes.message_bytes)),
+    ("Back-end Service Delay (ms)", |(_, cell, _)| or_empty(cell.attributes.delay_ms)),
+    ("Label", |(.., figures)| figures.label.clone()),
+    ("# Samples", |(.., figures)| figures.samples.to_string()),
+    ("Error Count", |(.., figures)| figures.failed().to_string()),
+    ("Error %", |(.., figures)| two(100.0 * figures.error_share())),
+    ("Throughput (Requests/sec)", |(.., figures)| two(figures.throughput)),
+    ("Average Response Time (ms)", |(.., figures)| two(figures.response.mean)),
+    // Little's law.
+    ("Average Users in the System", |(.., figures)| {
+        two(figures.throughput * figures.response.mean / 1e3)
+    }),
+    ("Standard Deviation of Response Time (ms)", |(.., figures)| two(figures.response.deviation)),
+    ("Minimum Response Time (ms)", |(.., figures)| two(figures.response.min)),
+    ("Maximum Response Time (ms)", |(.., figures)| two(figures.response.max)),
+    ("75th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p75)),
+    ("90th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p90)),
+    ("95th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p95)),
+    ("98th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p98)),
+    ("99th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p99)),
+    ("99.9th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p99_9)),
+    ("Received (KB/sec)", |(_, cell, figures)| rate(figures.received, cell)),
+    ("Sent (KB/sec)", |(_, cell, figures)| rate(figures.sent, cell)),
+    ("GC Throughput (%)", |(_, cell, _)| or_empty(cell.attributes.gc_throughput.map(two))),
 ];
+
+fn or_empty(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// A number with two decimals.
+fn two(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn rate(bytes: u64, cell: &Cell) -> String {
+    two(bytes as f64 / 1024.0 / cell.window.max(f64::MIN_POSITIVE))
+}
 
 /// Writes the table.
 ///
@@ -42,50 +64,14 @@ pub const COLUMNS: [&str; 24] = [
 /// The output cannot be written.
 pub fn write(out: impl Write, summary: &Summary) -> csv::Result<()> {
     let mut table = csv::Writer::from_writer(out);
-    table.write_record(COLUMNS)?;
+    table.write_record(COLUMNS.map(|(name, _)| name))?;
     for cell in &summary.cells {
-        let name = if cell.name.is_empty() { &summary.name } else { &cell.name };
         for figures in &cell.labels {
-            table.write_record(row(name, cell, figures))?;
+            let row = (summary.name_of(cell), cell, figures);
+            table.write_record(COLUMNS.map(|(_, value)| value(row)))?;
         }
     }
-    table.flush()?;
-    Ok(())
-}
-
-fn row(name: &str, cell: &Cell, figures: &LabelFigures) -> [String; COLUMNS.len()] {
-    let traits = &cell.attributes;
-    let count = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let two = |value: f64| format!("{value:.2}");
-    let rate = |bytes: u64| two(bytes as f64 / 1024.0 / cell.window.max(f64::MIN_POSITIVE));
-    let times = &figures.response;
-    [
-        name.to_owned(),
-        traits.heap.clone().unwrap_or_default(),
-        count(traits.users),
-        count(traits.message_bytes),
-        traits.delay_ms.map(|delay| format!("{delay}")).unwrap_or_default(),
-        figures.label.clone(),
-        figures.samples.to_string(),
-        figures.failed().to_string(),
-        two(100.0 * figures.error_share()),
-        two(figures.throughput),
-        two(times.mean),
-        // Little's law.
-        two(figures.throughput * times.mean / 1e3),
-        two(times.deviation),
-        two(times.min),
-        two(times.max),
-        two(times.p75),
-        two(times.p90),
-        two(times.p95),
-        two(times.p98),
-        two(times.p99),
-        two(times.p99_9),
-        rate(figures.received),
-        rate(figures.sent),
-        traits.gc_throughput.map(two).unwrap_or_default(),
-    ]
+    Ok(table.flush()?)
 }
 
 #[cfg(test)]

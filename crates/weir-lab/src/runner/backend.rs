@@ -5,7 +5,7 @@ use super::process::Process;
 use crate::engine::Control;
 use crate::observe::is_ready;
 use crate::program::Origin;
-use crate::scenario::Backend;
+use crate::scenario::{Backend, Echo};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Backends {
     ) -> Result<(Process, Option<String>), String> {
         let log = self.folder.join("backend.log");
         match requested {
-            Backend::Echo { port, delay } => {
+            Backend::Echo(Echo { port, delay }) => {
                 let port = if *port == 0 { self.own_port()? } else { *port };
                 let mut command = Command::new(&self.weir);
                 command.args(["echo", "--json", "--listen", &local(port).to_string()]);
@@ -100,12 +100,8 @@ impl Backends {
     }
 
     fn own_port(&mut self) -> Result<u16, String> {
-        if let Some(port) = self.port {
-            return Ok(port);
-        }
-        let port = free_port()?;
-        self.port = Some(port);
-        Ok(port)
+        let port = self.port.map_or_else(free_port, Ok)?;
+        Ok(*self.port.insert(port))
     }
 
     /// Stops the backend.

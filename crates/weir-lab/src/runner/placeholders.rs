@@ -38,13 +38,8 @@ impl Placeholders<'_> {
         let port = self.port.map(|port| port.to_string());
         let data = self.data.map(|data| data.display().to_string());
         let values = [(PORT, port), (DATA, data), (BACKEND, self.backend.map(str::to_owned))];
-        let mut out = text.to_owned();
-        for (name, value) in values {
-            if let Some(value) = value {
-                out = out.replace(name, &value);
-            }
-        }
-        out
+        let known = values.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        known.fold(text.to_owned(), |text, (name, value)| text.replace(name, &value))
     }
 }
 

@@ -9,10 +9,11 @@ use crate::observe::{GcLog, Observer, Watch};
 use crate::record::Clock;
 use crate::results::EventKind;
 use crate::scenario::Process;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Gauges of every weir, besides those of the scenario.
-const DEFAULT_GAUGES: [&str; 1] = ["weir_index_lag_records"];
+/// Gauge of every weir, besides those of the scenario.
+const DEFAULT_GAUGE: &str = "weir_index_lag_records";
 /// Number of completed requests of weir.
 const REQUEST_COUNT_METRIC: &str = "http_server_request_duration_seconds_count";
 /// Time for weir to update this number.
@@ -105,23 +106,13 @@ impl Runner<'_> {
             }
         }
         let mut names = observe.gauges.clone();
-        if live.admin.is_some() {
-            names.extend(
-                DEFAULT_GAUGES
-                    .map(str::to_owned)
-                    .into_iter()
-                    .filter(|name| !observe.gauges.contains(name)),
-            );
+        if live.admin.is_some() && !names.iter().any(|name| name == DEFAULT_GAUGE) {
+            names.push(DEFAULT_GAUGE.to_owned());
         }
-        if let Some(gauges) = gauges(live, observe.metrics.as_deref(), names) {
-            observer.set_gauges(gauges);
-        }
-        if let Some(log) = &observe.gc_log {
-            // A JVM without a log has no figure.
-            if let Ok(log) = GcLog::from_end(&in_data_folder(log, live.data.as_deref())) {
-                observer.set_pauses(log);
-            }
-        }
+        observer.gauges = gauges(live, observe.metrics.as_deref(), names);
+        // A JVM without a log has no figure.
+        let log = |log: &PathBuf| GcLog::from_end(&in_data_folder(log, live.data.as_deref())).ok();
+        observer.pauses = observe.gc_log.as_ref().and_then(log);
         observer
     }
 

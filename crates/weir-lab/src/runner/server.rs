@@ -82,14 +82,9 @@ impl Servers {
 
     /// Stops all unneeded servers. Returns whether one was running.
     pub(super) fn stop_unneeded(&mut self, needed: &[Key]) -> bool {
-        let (keep, drop) = std::mem::take(&mut self.running)
-            .into_iter()
-            .partition(|(key, ..)| needed.contains(key));
-        self.running = keep;
-        let drop: Vec<_> = drop;
-        let any = !drop.is_empty();
-        drop.into_iter().for_each(end);
-        any
+        let before = self.running.len();
+        self.running.extract_if(.., |(key, ..)| !needed.contains(key)).for_each(end);
+        self.running.len() < before
     }
 
     /// Stops all servers.

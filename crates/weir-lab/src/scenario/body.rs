@@ -1,7 +1,7 @@
 //! Bodies of requests.
 
-use super::fields::Fields;
-use super::request::Context;
+use super::fields::{bytes, count, valid};
+use super::request::{Context, RequestKeys};
 use super::texts::Known;
 use crate::form::form_encode;
 use crate::generate::{Corpus, GenerateError, Payload};
@@ -12,6 +12,38 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, codes};
+use weir_document::settings;
+use weir_document::shape::fields::Fields;
+use weir_document::shape::{Group, Kind, Names};
+
+settings! {
+    /// A body generated before the load.
+    pub(super) struct BodyKeys is "a body" {
+        /// `array`: JSON of exactly `size` bytes, as WSO2's tests send it; `grid`: `rows` of
+        /// `fields`; `corpus`: documents of words with different frequencies; `filler`: `size`
+        /// bytes of `x`.
+        generate = text(Kind::Enum(&["array", "grid", "corpus", "filler"])),
+        /// Bytes, of `array` and `filler`.
+        size: u64 = bytes().default("1KiB"),
+        /// Rows of a grid.
+        rows: u32 = integer(0, 100_000).default("10"),
+        /// Fields of a row.
+        fields: u32 = integer(0, 1_000).default("10"),
+        /// Documents of a corpus.
+        documents: u32 = count().default("1000"),
+        /// Words of a document.
+        words: u32 = count().default("100"),
+        /// Number of different words; their frequencies follow Zipf's law.
+        vocabulary: u32 = count().default("20000"),
+        /// Seed of the random numbers.
+        seed: u64 = integer(0, u64::MAX).default("1"),
+        /// File with the body.
+        file: Option<String> = text(Kind::Text),
+        /// Fields of a form.
+        form = by_hand(Kind::Table(Names::Parameter, &Kind::Scalar)),
+    },
+    groups: &[Group { keys: &["generate", "file", "form"], required: true }],
+}
 
 const JSON: &str = "application/json";
 
@@ -25,7 +57,7 @@ pub(super) fn body(
     report: &mut Diagnostics,
 ) -> (Body, Option<&'static str>) {
     let known = context.known;
-    let fields = Fields(request);
+    let fields = Fields::new(request, RequestKeys::SHAPE);
     if let (Some(body), Some(json)) = (fields.get("body"), fields.get("json")) {
         report
             .error(codes::CONFLICT, json.at, "`body` and `json` exclude each other")
@@ -40,19 +72,16 @@ pub(super) fn body(
     if node.members().is_none() {
         return (known.node(node, report).into(), None);
     }
-    let fields = Fields(node);
+    let fields = Fields::new(node, BodyKeys::SHAPE);
     if let Some(form) = fields.get("form") {
         return (encoded(form, known, report).into(), Some("application/x-www-form-urlencoded"));
     }
-    let (payload, content_type) = payload(fields, context.folder);
-    match generate(&payload, context.bodies) {
-        Ok(mut bodies) if bodies.len() == 1 => (Body::Bytes(bodies.remove(0)), content_type),
-        Ok(bodies) if !bodies.is_empty() => (Body::Cycle(bodies), content_type),
-        Ok(_) => (Body::None, None),
-        Err(error) => {
-            report.error(codes::BAD_VALUE, node.at, error.to_string());
-            (Body::None, None)
-        }
+    let (payload, content_type) = payload(&fields, context.folder);
+    let bodies = valid(generate(&payload, context.bodies), node, report).unwrap_or_default();
+    match &bodies[..] {
+        [] => (Body::None, None),
+        [body] => (Body::Bytes(body.clone()), content_type),
+        _ => (Body::Cycle(bodies), content_type),
     }
 }
 
@@ -67,26 +96,17 @@ fn generate(payload: &Payload, bodies: &Bodies) -> Result<Vec<Bytes>, GenerateEr
     Ok(generated)
 }
 
-fn payload(fields: Fields<'_>, folder: &Path) -> (Payload, Option<&'static str>) {
-    let size = fields.size("size").unwrap_or(1024);
-    if let Some(file) = fields.text("file") {
+fn payload(fields: &Fields<'_>, folder: &Path) -> (Payload, Option<&'static str>) {
+    let keys = BodyKeys::read(fields);
+    if let Some(file) = keys.file {
         return (Payload::File(folder.join(file)), None);
     }
+    let BodyKeys { size, rows, fields: width, documents, words, vocabulary, seed, .. } = keys;
     match fields.text("generate") {
-        Some("grid") => {
-            let (rows, fields) = (fields.integer("rows"), fields.integer("fields"));
-            let grid = Payload::Grid { rows: rows.unwrap_or(10), fields: fields.unwrap_or(10) };
-            (grid, Some(JSON))
-        }
+        Some("grid") => (Payload::Grid { rows, fields: width }, Some(JSON)),
         Some("corpus") => {
             let usual = Corpus::default();
-            let corpus = Corpus {
-                documents: fields.integer("documents").unwrap_or(usual.documents),
-                words: fields.integer("words").unwrap_or(usual.words),
-                vocabulary: fields.integer("vocabulary").unwrap_or(usual.vocabulary),
-                seed: fields.integer("seed").unwrap_or(usual.seed),
-                exponent: usual.exponent,
-            };
+            let corpus = Corpus { documents, words, vocabulary, seed, ..usual };
             (Payload::Corpus(corpus), Some(JSON))
         }
         Some("filler") => (Payload::Filler { size }, None),

@@ -18,10 +18,15 @@ pub(super) struct Combination {
 }
 
 impl Combination {
+    /// The value of a name.
+    fn value(&self, name: &str) -> Option<&Scalar> {
+        let mut all = self.values.iter().chain(&self.case);
+        all.find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
     /// The value of a name, as text.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        let mut all = self.values.iter().chain(&self.case);
-        all.find(|(known, _)| known == name).map(|(_, value)| value.text.as_str())
+        self.value(name).map(|value| value.text.as_str())
     }
 }
 
@@ -198,14 +203,10 @@ fn scalar_with(scalar: &Scalar, cell: &Combination) -> Option<Scalar> {
 
 /// The value of a name; with `.bytes` as a size.
 fn value_of(name: &str, cell: &Combination) -> Option<Scalar> {
-    let find = |name: &str| {
-        let mut all = cell.values.iter().chain(&cell.case);
-        all.find(|(known, _)| known == name).map(|(_, value)| value.clone())
-    };
-    find(name).or_else(|| {
-        let value = find(name.strip_suffix(".bytes")?)?;
+    cell.value(name).cloned().or_else(|| {
+        let value = cell.value(name.strip_suffix(".bytes")?)?;
         let bytes = value.integer().or_else(|| units::size(&value.text).ok())?;
-        Some(Scalar { text: bytes.to_string(), ..value })
+        Some(Scalar { text: bytes.to_string(), ..value.clone() })
     })
 }
 

@@ -1,99 +1,108 @@
-//! Reads the members of a checked mapping. Invalid values are absent here; the check reports them.
+//! Types of keys of a scenario, besides those of [`weir_document::shape::settings`].
 
 use std::str::FromStr;
-use std::time::Duration;
-use weir_document::draft::{Meaning, Member, Node};
+use strum::VariantNames;
+use weir_document::draft::Node;
+use weir_document::finding::{Diagnostics, codes};
+use weir_document::shape::settings::{Setting, Written, integer, value};
+use weir_document::shape::{Key, Kind, Names, format};
 use weir_document::units;
 
-/// A mapping.
-#[derive(Clone, Copy)]
-pub(super) struct Fields<'n>(pub(super) &'n Node);
+/// A list of strings and numbers.
+pub(super) const SCALARS: Kind = Kind::List(&Kind::Scalar);
+pub(super) const TIME: Kind = Kind::Format(format::DURATION);
+pub(super) const LENGTH: Kind = Kind::Format(format::POSITIVE_DURATION);
 
-impl<'n> Fields<'n> {
-    /// The value of a key, unless missing or null.
-    pub(super) fn get(self, key: &str) -> Option<&'n Node> {
-        self.0.get(key).filter(|node| !node.is_null())
-    }
+/// Values of names of `matrix` and `cases`.
+pub(super) const ONLY: Key = Key::new(
+    "only",
+    Kind::Table(Names::Name, &Kind::OneOrMany(&Kind::Scalar)),
+    "Only for cells with these values of `matrix` and `cases`. A cell without a request or load is left out.",
+);
 
-    /// The mapping under a key.
-    pub(super) fn object(self, key: &str) -> Option<Fields<'n>> {
-        self.get(key).filter(|node| node.members().is_some()).map(Fields)
-    }
+/// A count, at least one.
+pub(super) const fn count<T: TryFrom<u64>>() -> Setting<Written<T>> {
+    integer(1, 10_000_000)
+}
 
-    /// The members of the mapping under a key.
-    pub(super) fn members(self, key: &str) -> &'n [Member] {
-        self.get(key).and_then(Node::members).unwrap_or_default()
-    }
+/// A word of an enumeration.
+pub(super) const fn word<T: VariantNames + FromStr>() -> Setting<Written<T>> {
+    value(Kind::Enum(T::VARIANTS), parsed)
+}
 
-    /// The items of a list, or a single item.
-    pub(super) fn many(self, key: &str) -> &'n [Node] {
-        match self.get(key) {
-            Some(node) => node.items().unwrap_or(std::slice::from_ref(node)),
-            None => &[],
-        }
-    }
+/// A share: 0.05 for `5%`.
+pub(super) const fn share() -> Setting<Written<f64>> {
+    value(Kind::Format(format::PERCENT), share_of)
+}
 
-    pub(super) fn text(self, key: &str) -> Option<&'n str> {
-        self.get(key)?.text()
-    }
+/// A time above zero, in seconds.
+pub(super) const fn seconds() -> Setting<Written<f64>> {
+    value(LENGTH, |node| Some(units::duration(node.text()?).ok()?.as_secs_f64()))
+}
 
-    pub(super) fn choice<T: FromStr>(self, key: &str) -> Option<T> {
-        self.text(key)?.parse().ok()
-    }
+/// A size in bytes, with a unit or without.
+pub(super) const fn bytes() -> Setting<Written<u64>> {
+    value(Kind::Either(&[Kind::Integer(0, 1 << 30), Kind::Format(format::SIZE)]), |node| {
+        node.scalar()?.integer().or_else(|| units::size(node.text()?).ok())
+    })
+}
 
-    pub(super) fn owned(self, key: &str) -> Option<String> {
-        self.text(key).map(str::to_owned)
-    }
+/// A rate per second, `20000/s` or a number.
+pub(super) const fn rate() -> Setting<Written<f64>> {
+    value(Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Format(format::RATE)]), rate_of)
+}
 
-    pub(super) fn bool(self, key: &str, default: bool) -> bool {
-        match self.get(key).and_then(Node::scalar).map(|scalar| scalar.meaning()) {
-            Some(Meaning::Bool(value)) => value,
-            _ => default,
-        }
-    }
+/// Names and values of a mapping of scalars.
+pub(super) const fn pairs(names: Names) -> Setting<Written<Vec<(String, String)>>> {
+    value(Kind::Table(names, &Kind::Scalar), pairs_of)
+}
 
-    pub(super) fn integer<T: TryFrom<u64>>(self, key: &str) -> Option<T> {
-        self.get(key)?.scalar()?.integer()?.try_into().ok()
-    }
+/// A value with a parser.
+pub(super) fn parsed<T: FromStr>(node: &Node) -> Option<T> {
+    node.text()?.parse().ok()
+}
 
-    pub(super) fn duration(self, key: &str) -> Option<Duration> {
-        units::duration(self.text(key)?).ok()
-    }
-
-    /// Bytes, with a unit or without.
-    pub(super) fn size(self, key: &str) -> Option<u64> {
-        self.integer(key).or_else(|| units::size(self.text(key)?).ok())
-    }
-
-    /// A share: 0.05 for `5%`; a number is used as is.
-    pub(super) fn share(self, key: &str) -> Option<f64> {
-        let text = self.text(key)?;
-        let percent = units::percent(text).ok().map(|hundredths| f64::from(hundredths) / 10_000.0);
-        percent.or_else(|| text.parse().ok())
-    }
-
-    /// A rate in iterations per second.
-    pub(super) fn rate(self, key: &str) -> Option<f64> {
-        rate(self.get(key)?)
-    }
-
-    /// Texts of a list of scalars.
-    pub(super) fn texts(self, key: &str) -> Vec<String> {
-        self.many(key).iter().filter_map(Node::text).map(str::to_owned).collect()
-    }
-
-    /// Names and values of a mapping of scalars.
-    pub(super) fn pairs(self, key: &str) -> Vec<(String, String)> {
-        let pairs = self.members(key).iter();
-        pairs.filter_map(|m| Some((m.key.clone(), m.value.text()?.to_owned()))).collect()
-    }
+/// 0.05 for `5%`; a number is used as is.
+pub(super) fn share_of(node: &Node) -> Option<f64> {
+    let text = node.text()?;
+    let percent = units::percent(text).ok().map(|hundredths| f64::from(hundredths) / 10_000.0);
+    percent.or_else(|| text.parse().ok())
 }
 
 /// `100/s`, or a number per second.
-pub(super) fn rate(node: &Node) -> Option<f64> {
+pub(super) fn rate_of(node: &Node) -> Option<f64> {
     if let Some(number) = node.scalar()?.integer() {
         return Some(number as f64);
     }
     let (count, per) = units::rate(node.text()?).ok()?;
     Some(count as f64 / per.as_secs_f64())
+}
+
+/// Names and values of a mapping of scalars.
+pub(super) fn pairs_of(node: &Node) -> Option<Vec<(String, String)>> {
+    let pairs = node.members()?.iter();
+    Some(pairs.filter_map(|m| Some((m.key.clone(), m.value.text()?.to_owned()))).collect())
+}
+
+/// The value of a node; an error is reported at the node.
+pub(super) fn valid<T>(
+    value: Result<T, impl ToString>,
+    node: &Node,
+    report: &mut Diagnostics,
+) -> Option<T> {
+    valid_or_help(value, node, None, report)
+}
+
+/// As [`valid`], with a remedy.
+pub(super) fn valid_or_help<T>(
+    value: Result<T, impl ToString>,
+    node: &Node,
+    help: Option<&str>,
+    report: &mut Diagnostics,
+) -> Option<T> {
+    let report = |error: &_| {
+        let message = ToString::to_string(error);
+        report.error(codes::BAD_VALUE, node.at, message).maybe_help(help.map(str::to_owned));
+    };
+    value.inspect_err(report).ok()
 }

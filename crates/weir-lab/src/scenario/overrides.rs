@@ -1,12 +1,29 @@
 //! Overrides of a scenario file: a level, another target, single values.
 
-use super::{Cell, Level, Overrides, Scenario};
+use super::{Level, Overrides, Scenario};
 use crate::measure::{Method, resized, size};
 use crate::protocol::RoundSize;
 use std::path::Path;
-use weir_document::document::{self, Document};
-use weir_document::draft::{Data, Node};
+use weir_document::document::Document;
+use weir_document::draft::{self, Data, Node};
 use weir_document::finding::codes;
+use weir_document::settings;
+use weir_document::shape::{Kind, Names};
+
+settings! {
+    /// Overrides of `--quick` and `--full`: paths such as `load.0.duration`, and values.
+    pub(super) static LEVELS is "the levels" {
+        /// Overrides of a short run.
+        quick = by_hand(SETTINGS).default(QUICK),
+        /// Overrides of the complete run.
+        full = by_hand(SETTINGS).default("nothing"),
+    }
+}
+
+const SETTINGS: Kind = Kind::Table(Names::Parameter, &Kind::Json);
+/// What `--quick` does without overrides.
+const QUICK: &str =
+    "the first and the last value of everything in the matrix, loads of at most 5 s";
 
 /// Longest load of a quick run without `levels.quick`, in seconds.
 const MAX_QUICK_SECONDS: f64 = 5.0;
@@ -34,42 +51,33 @@ pub(super) fn read(path: &Path, text: &str, over: &Overrides) -> Document {
 /// Applies the values of a level in the file.
 fn levels(document: &mut Document, level: Level) {
     let Document { root: Some(root), report, .. } = document else { return };
-    let Some(name) = name(level) else { return };
-    let settings = root.get("levels").and_then(|levels| levels.get(name)).cloned();
+    let settings = level_in(root, level).cloned();
     for member in settings.as_ref().and_then(Node::members).unwrap_or_default() {
-        if let Err(why) = document::put(root, &member.key, member.value.clone()) {
+        if let Err(why) = draft::put(root, &member.key, member.value.clone()) {
             report.error(codes::BAD_OVERRIDE, member.at, why);
         }
     }
 }
 
-/// The key of a level.
-fn name(level: Level) -> Option<&'static str> {
-    match level {
-        Level::Quick => Some("quick"),
-        Level::Usual => None,
-        Level::Full => Some("full"),
-    }
-}
-
-/// Whether the file defines this level.
-pub(super) fn is_defined(root: &Node, level: Level) -> bool {
-    name(level)
-        .is_some_and(|name| root.get("levels").is_some_and(|levels| levels.get(name).is_some()))
+/// The values of a level in the file.
+pub(super) fn level_in(root: &Node, level: Level) -> Option<&Node> {
+    let name = match level {
+        Level::Quick => "quick",
+        Level::Usual => return None,
+        Level::Full => "full",
+    };
+    root.get("levels")?.get(name)
 }
 
 /// Shortens a scenario without `levels.quick`: first and last values of the matrix, short loads, no
 /// protocol.
 pub(super) fn shorten(scenario: &mut Scenario) {
-    let cells = &scenario.cells;
-    let is_end = |(at, value): (usize, &(String, String))| {
-        let of = |cell: Option<&Cell>| cell.and_then(|cell| cell.values.get(at)) == Some(value);
-        of(cells.first()) || of(cells.last())
-    };
-    let keep: Vec<bool> =
-        cells.iter().map(|cell| cell.values.iter().enumerate().all(is_end)).collect();
-    let mut keep = keep.into_iter();
-    scenario.cells.retain(|_| keep.next().unwrap_or(true));
+    let (Some(first), Some(last)) = (scenario.cells.first(), scenario.cells.last()) else { return };
+    let (first, last) = (first.values.clone(), last.values.clone());
+    scenario.cells.retain(|cell| {
+        let ends = cell.values.iter().zip(first.iter().zip(&last));
+        ends.into_iter().all(|(value, (first, last))| value == first || value == last)
+    });
     scenario.method = Method::Once;
     for cell in &mut scenario.cells {
         if size(&cell.program)

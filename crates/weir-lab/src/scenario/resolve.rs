@@ -2,13 +2,13 @@
 
 use super::body::Bodies;
 use super::cells::{self, Combination};
-use super::fields::Fields;
-use super::keys::Grouping;
-use super::load;
-use super::request::{self, Context};
+use super::fields::{pairs_of, valid};
+use super::keys::{Apply, Cases, Csv, FeederKeys, Jwt, ROOT};
+use super::load::{self, Grouping, Load};
+use super::request::{self, Context, RequestKeys};
 use super::texts::{self, Known};
-use super::{Cell, Level, Overrides, Scenario, Target, keys, overrides, published, settings};
-use crate::feeder::{Algorithm, CsvFile, Table, Tokens};
+use super::{Cell, Level, Overrides, Scenario, Target, overrides, published, settings};
+use crate::feeder::{CsvFile, Table, Tokens};
 use crate::program::{Feeder, FeederId, Origin, Program, Step};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use std::time::SystemTime;
 use weir_document::check::check;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, Findings, codes};
+use weir_document::shape::fields::Fields;
 
 /// Values shared by all cells.
 struct Shared<'s> {
@@ -44,35 +45,34 @@ impl Shared<'_> {
     }
 }
 
-/// Resolves a scenario; `path` is used in findings.
-pub(super) fn resolve(
+/// Reads a scenario from a text. `path` is used in findings, and relative files are resolved
+/// against its folder.
+///
+/// # Errors
+/// As [`super::load`].
+pub fn load_text(
     path: &Path,
     text: &str,
     over: &Overrides,
 ) -> Result<(Scenario, Findings), Findings> {
     let mut document = overrides::read(path, text, over);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut scenario = match document.root.take() {
-        Some(root) => {
-            // Without its cases, their names are unknown.
-            if over.target.is_none() {
-                cells::check_only(&root, &mut document.report);
-            }
-            let is_defined = overrides::is_defined(&root, over.level);
-            let scenario = scenario(&root, path, folder, &mut document.report);
-            scenario.map(|scenario| (scenario, is_defined))
+    let mut found = None;
+    if let Some(root) = document.root.take() {
+        // Without its cases, their names are unknown.
+        if over.target.is_none() {
+            cells::check_only(&root, &mut document.report);
         }
-        None => None,
-    };
-    if let (Level::Quick, Some((scenario, false))) = (over.level, &mut scenario) {
-        overrides::shorten(scenario);
+        found = scenario(&root, path, folder, &mut document.report);
+        let level = overrides::level_in(&root, over.level);
+        let shortens = over.level == Level::Quick && level.is_none();
+        found.iter_mut().filter(|_| shortens).for_each(overrides::shorten);
     }
-    let scenario = scenario.map(|(scenario, _)| scenario);
-    if scenario.is_none() && !document.report.has_errors() {
-        document.report.error_nowhere(codes::BAD_VALUE, "this scenario cannot be resolved");
+    if found.is_none() && !document.report.has_errors() {
+        document.report.error(codes::BAD_VALUE, None, "this scenario cannot be resolved");
     }
     let findings = document.findings();
-    match scenario {
+    match found {
         Some(scenario) if !findings.has_errors() => Ok((scenario, findings)),
         _ => Err(findings),
     }
@@ -91,12 +91,13 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -
     let mut first = None;
     for combination in &combinations {
         let Some(filled) = cells::fill_in(root, combination) else { continue };
-        check(&filled, &keys::ROOT, report);
+        check(&filled, &ROOT, report);
         // Further cells would report the same findings.
         if report.has_errors() {
             return None;
         }
-        cells.push(cell(&filled, combination, &mut shared, report)?);
+        let fields = Fields::new(&filled, &ROOT);
+        cells.push(cell(&fields, combination, &mut shared, report)?);
         if report.has_errors() {
             return None;
         }
@@ -108,26 +109,26 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -
     }
     // Everything except the load is the same in all cells.
     let root = first?;
-    let name = Fields(&root)
-        .owned("name")
-        .or_else(|| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-    let (method, idle) = settings::protocol(&root, report);
+    let root = &Fields::new(&root, &ROOT);
+    let name = root.text("name").map(str::to_owned);
+    let name = name.or_else(|| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    let (method, idle) = settings::protocol(root, report);
     Some(Scenario {
         name: name.unwrap_or_default(),
-        target: settings::target(&root)?,
-        server: settings::server(&root, folder),
-        order: settings::order(&root),
+        target: settings::target(root)?,
+        server: settings::server(root, folder),
+        order: Cases::read(&root.object_or_empty("cases", Cases::SHAPE)).order,
         method,
         idle,
-        observe: settings::observe(&root, folder, report),
-        thresholds: settings::thresholds(&root, report),
+        observe: settings::observe(root, folder, report),
+        thresholds: settings::thresholds(root, report),
         files: shared.files.into_iter().collect(),
         cells,
     })
 }
 
 fn cell(
-    root: &Node,
+    root: &Fields<'_>,
     combination: &Combination,
     shared: &mut Shared<'_>,
     report: &mut Diagnostics,
@@ -138,20 +139,18 @@ fn cell(
         list.iter().map(|(name, value)| (name.clone(), value.text.clone())).collect::<Vec<_>>()
     };
     let mut known = Known::default();
-    known.constants.extend(Fields(root).pairs("variables"));
+    known.constants.extend(root.get("variables").and_then(pairs_of).unwrap_or_default());
     feeders(root, shared, &mut known, &mut program, report);
     extracted(root, &mut known, &mut program, report);
     groups(root, &target, shared, &known, &mut program, report)?;
-    let apply = Fields(root).object("cases").and_then(|cases| cases.object("apply"));
-    let apply = apply.unwrap_or(Fields(root));
-    let has_cases = root.get("cases").is_some();
-    let pairs = |key: &str| if has_cases { apply.pairs(key) } else { Vec::new() };
+    let cases = root.object_or_empty("cases", Cases::SHAPE);
+    let apply = Apply::read(&cases.object_or_empty("apply", Apply::SHAPE));
     Some(Cell {
         values: named(&combination.values),
         case: named(&combination.case),
-        sets: pairs("set"),
-        env: pairs("env"),
-        args: if has_cases { apply.texts("args") } else { Vec::new() },
+        sets: apply.set,
+        env: apply.env,
+        args: apply.args,
         backend: settings::backend(root),
         published: published::published(root, combination, report),
         attributes: published::attributes(combination),
@@ -160,9 +159,14 @@ fn cell(
 }
 
 /// Names of values extracted from responses.
-fn extracted(root: &Node, known: &mut Known, program: &mut Program, report: &mut Diagnostics) {
-    for request in Fields(root).many("requests") {
-        for member in Fields(request).members("extract") {
+fn extracted(
+    root: &Fields<'_>,
+    known: &mut Known,
+    program: &mut Program,
+    report: &mut Diagnostics,
+) {
+    for request in root.many("requests") {
+        for member in Fields::new(request, RequestKeys::SHAPE).members("extract") {
             if known.constants.contains_key(&member.key) {
                 let message = format!("`{}` is also one of `variables`", member.key);
                 report.error(codes::DUPLICATE_NAME, member.at, message);
@@ -173,29 +177,29 @@ fn extracted(root: &Node, known: &mut Known, program: &mut Program, report: &mut
 }
 
 fn feeders(
-    root: &Node,
+    root: &Fields<'_>,
     shared: &mut Shared<'_>,
     known: &mut Known,
     program: &mut Program,
     report: &mut Diagnostics,
 ) {
-    for member in Fields(root).members("feeders") {
+    for member in root.members("feeders") {
         let Some(table) = table(&member.key, &member.value, shared, report) else { continue };
-        let fields = Fields(&member.value);
+        let keys = FeederKeys::read(&Fields::new(&member.value, FeederKeys::SHAPE));
         let variables = table
             .columns
             .iter()
             .map(|column| texts::add_variable(known, program, &format!("{}.{column}", member.key)))
             .collect();
-        let stop = fields.text("at_end") == Some("stop");
+        let stop = keys.at_end == "stop";
         let feeder = Feeder {
             name: member.key.clone(),
             variables,
             rows: table.rows.clone(),
             recycle: !stop,
             stop_user: stop,
-            share: fields.choice("share").unwrap_or_default(),
-            random: fields.bool("random", false),
+            share: keys.share,
+            random: keys.random,
         };
         program.feeders.push(shared.shared_feeder(feeder));
     }
@@ -210,20 +214,12 @@ fn table<'s>(
 ) -> Option<&'s Table> {
     let key = (name.to_owned(), feeder.to_json().unwrap_or_default());
     if !shared.tables.contains_key(&key) {
-        let fields = Fields(feeder);
-        let table = match fields.object("jwt") {
-            Some(jwt) => tokens(jwt, shared),
+        let fields = Fields::new(feeder, FeederKeys::SHAPE);
+        let table = match fields.object("jwt", Jwt::SHAPE) {
+            Some(jwt) => tokens(&jwt, shared),
             None => csv(fields.get("csv")?, shared.folder).read().map_err(|e| e.to_string()),
         };
-        match table {
-            Ok(table) => {
-                shared.tables.insert(key.clone(), table);
-            }
-            Err(message) => {
-                report.error(codes::BAD_VALUE, feeder.at, message);
-                return None;
-            }
-        }
+        shared.tables.insert(key.clone(), valid(table, feeder, report)?);
     }
     shared.tables.get(&key)
 }
@@ -232,25 +228,17 @@ fn csv(node: &Node, folder: &Path) -> CsvFile {
     if let Some(file) = node.text() {
         return CsvFile::new(folder.join(file));
     }
-    let fields = Fields(node);
-    let file = CsvFile::new(folder.join(fields.text("file").unwrap_or_default()));
-    CsvFile {
-        columns: fields.texts("columns"),
-        delimiter: fields.text("delimiter").and_then(|text| text.chars().next()).unwrap_or(','),
-        quoted: fields.bool("quotes", true),
-        ..file
-    }
+    let fields = Fields::new(node, Csv::SHAPE);
+    Csv::read(&fields, folder.join(fields.text("file").unwrap_or_default()), false)
 }
 
-fn tokens(jwt: Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
-    let key = match jwt.text("key") {
-        Some(file) => {
-            let path = shared.folder.join(file);
-            let read = std::fs::read_to_string(&path);
-            Some(read.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?)
-        }
-        None => None,
+fn tokens(jwt: &Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
+    let read = |file: &str| {
+        let path = shared.folder.join(file);
+        std::fs::read_to_string(&path)
+            .map_err(|error| format!("`{}` cannot be read: {error}", path.display()))
     };
+    let key = jwt.text("key").map(read).transpose()?;
     let claims = match jwt.get("claims").and_then(|node| node.to_json().ok()) {
         Some(json) => match serde_json::from_str(&json) {
             Ok(Value::Object(claims)) => claims,
@@ -259,15 +247,8 @@ fn tokens(jwt: Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
         None => serde_json::Map::new(),
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let tokens = Tokens {
-        count: jwt.integer("count").unwrap_or(1),
-        algorithm: jwt.choice("algorithm").unwrap_or(Algorithm::RS256),
-        key: key.map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
-        key_id: jwt.owned("kid").unwrap_or_else(|| "lab".to_owned()),
-        claims,
-        now: now.as_secs(),
-        lifetime: jwt.duration("lifetime").map_or(86_400, |time| time.as_secs()),
-    };
+    let key = key.map(|text| text.trim_end_matches(['\r', '\n']).to_owned());
+    let tokens: Tokens = Jwt::read(jwt, jwt.number("count", 1), key, claims, now.as_secs());
     let signed = tokens.sign().map_err(|error| error.to_string())?;
     if let Some(file) = jwt.text("jwks") {
         shared.files.insert(shared.folder.join(file), signed.jwks.to_string());
@@ -276,16 +257,15 @@ fn tokens(jwt: Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
 }
 
 fn groups(
-    root: &Node,
+    fields: &Fields<'_>,
     target: &Target,
     shared: &Shared<'_>,
     known: &Known,
     program: &mut Program,
     report: &mut Diagnostics,
 ) -> Option<()> {
-    let fields = Fields(root);
     let Ok((origin, _)) = Origin::parse(&target.base) else {
-        let at = fields.get("target").map_or(root.at, |node| node.at);
+        let at = fields.get("target").map_or(fields.node().at, |node| node.at);
         report.error(codes::BAD_VALUE, at, format!("`{}` is not a base URL", target.base));
         return None;
     };
@@ -299,7 +279,8 @@ fn groups(
     let loads = fields.many("load");
     for (index, node) in loads.iter().enumerate() {
         let number = if loads.len() > 1 { format!(" {}", index + 1) } else { String::new() };
-        let grouping: Grouping = Fields(node).choice("groups").unwrap_or_default();
+        let load = Fields::new(node, Load::SHAPE);
+        let grouping = Load::read(&load).groups;
         if grouping == Grouping::Parallel && loads.len() > 1 {
             report
                 .error(codes::CONFLICT, node.at, "`groups` is not allowed with several loads")
@@ -309,7 +290,7 @@ fn groups(
         if grouping == Grouping::Together {
             let mut all = feed(requests, program);
             all.extend(steps.iter().flat_map(|(_, steps)| steps.iter().cloned()));
-            program.groups.push(load::group(node, format!("users{number}"), all, report)?);
+            program.groups.push(load::group(&load, format!("users{number}"), all, report)?);
             continue;
         }
         for (request, own) in &steps {
@@ -320,7 +301,7 @@ fn groups(
                 _ => None,
             });
             let name = format!("{}{number}", label.unwrap_or_default());
-            program.groups.push(load::group(node, name, all, report)?);
+            program.groups.push(load::group(&load, name, all, report)?);
         }
     }
     Some(())

@@ -1,5 +1,6 @@
 use super::*;
 use crate::program::{ArrivalRate, Body, Executor, Step, Url};
+use std::time::Duration;
 
 /// The complete format, as in the guide.
 const WHOLE: &str = r#"
@@ -74,7 +75,7 @@ fn every_key_is_read() {
         ]
     );
     let delay = Duration::from_millis(100);
-    assert_eq!(cell.backend, Some(Backend::Echo { port: 8688, delay }));
+    assert_eq!(cell.backend, Some(Backend::Echo(Echo { port: 8688, delay })));
     let group = &cell.program.groups[0];
     let Executor::Users(users) = &group.executor else { panic!("users") };
     assert_eq!((users.users, users.duration), (200, Some(Duration::from_secs(900))));

@@ -68,7 +68,7 @@ impl Known {
                     )
                     .help(format!("functions are {FUNCTIONS}"));
             }
-            return found.map(|function| TextPart::Function(Box::new(function)));
+            return found.map(TextPart::from);
         }
         let names = self.constants.keys().chain(self.changing.keys()).map(String::as_str);
         let near = nearest(name, names);
@@ -87,15 +87,12 @@ fn function(name: &str, arguments: &[&str]) -> Option<Function> {
         |text: &str| text.parse::<i64>().ok().map(|number| Text::fixed(number.to_string()));
     Some(match (name, arguments) {
         ("uuid", []) => Function::Uuid,
-        ("time", []) => Function::Time { divisor: 1, store_in: None },
+        ("time", []) => Function::Time { divisor: 1 },
         ("user", []) => Function::UserNumber,
-        ("random", [min, max]) => {
-            Function::Random { min: number(min)?, max: number(max)?, store_in: None }
-        }
+        ("random", [min, max]) => Function::Random { min: number(min)?, max: number(max)? },
         ("text", [length]) => Function::RandomString {
             length: number(length)?,
             of: Text::fixed("abcdefghijklmnopqrstuvwxyz0123456789"),
-            store_in: None,
         },
         _ => return None,
     })

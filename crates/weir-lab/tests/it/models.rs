@@ -52,7 +52,7 @@ fn ramping_users_follow_their_stages() {
 fn a_pause_does_not_outlast_the_time_or_a_stop() {
     let server = Server::start();
     let steps = || {
-        let pause = Step::Pause(Pause::Constant(Text::fixed("600000")));
+        let pause = Step::Pause(Pause::constant(Text::fixed("600000")));
         vec![step(get(&server.origin(), "/")), pause]
     };
     let users = Users { users: 3, ramp: MILLIS(0), iterations: None, duration: Some(MILLIS(200)) };

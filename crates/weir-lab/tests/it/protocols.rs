@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use tokio_rustls::TlsAcceptor;
-use weir_lab::program::{Body, Check, CheckKind, Comparison, Field, Origin, Text};
+use weir_lab::program::{Body, CheckKind, Comparison, Field, Origin, Text, TextCheck};
 use weir_lab::sample::ErrorKind;
 
 fn acceptor() -> TlsAcceptor {
@@ -139,17 +139,9 @@ fn http2_has_the_same_samples() {
     post.http2 = true;
     post.method = "POST".to_owned();
     post.body = Body::Bytes(vec![b'x'; 50_000].into());
-    post.checks = vec![Check {
-        message: None,
-        kind: CheckKind::Text {
-            field: Field::Body,
-            comparison: Comparison::Substring,
-            patterns: vec![Text::fixed("POST 50000 x")],
-            any: false,
-            not: false,
-            ignore_status: false,
-        },
-    }];
+    let patterns = vec![Text::fixed("POST 50000 x")];
+    let check = TextCheck::new(Field::Body, Comparison::Substring, patterns);
+    post.checks = vec![CheckKind::Text(check).into()];
     let summary = run(program(closed(4, 10), vec![step(post)]));
     let tally = samples(&summary);
     assert_eq!((tally.ok, tally.failed(), tally.connects), (40, 0, 4));

@@ -3,7 +3,9 @@
 use crate::plan::{closed, get, program, run, samples, step};
 use crate::server::Server;
 use std::time::Duration;
-use weir_lab::program::{Check, CheckKind, Comparison, Field, Redirects, Request, StatusSet, Text};
+use weir_lab::program::{
+    Check, CheckKind, Comparison, Field, Redirects, Request, StatusSet, Text, TextCheck,
+};
 use weir_lab::record::Tally;
 use weir_lab::sample::ErrorKind;
 
@@ -86,15 +88,8 @@ fn connections_are_used_once_without_keep_alive() {
 }
 
 fn body_has(text: &str) -> Vec<Check> {
-    let kind = CheckKind::Text {
-        field: Field::Body,
-        comparison: Comparison::Substring,
-        patterns: vec![Text::fixed(text)],
-        any: false,
-        not: false,
-        ignore_status: false,
-    };
-    vec![Check { message: None, kind }]
+    let check = TextCheck::new(Field::Body, Comparison::Substring, vec![Text::fixed(text)]);
+    vec![CheckKind::Text(check).into()]
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub(crate) fn write(folder: &Path, cases: usize) {
         quick: false,
     };
     let cases = CASES.iter().take(cases).map(case).collect();
-    let mut measurement = Measurement::new(settings, cases, Some(out));
+    let mut measurement = Measurement::new(settings, cases, out);
     let mut now = 0.0;
     while let Some(turn) = measurement.next_round() {
         let warmth = 1.0 - (-(turn.round.number as f64) / 3.0).exp();

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use weir_lab::engine::Options;
 use weir_lab::program::{
     Body, Cookies, Executor, Extraction, Extractor, Feeder, FeederId, Field, Label, LoopCount,
-    OnError, Origin, Pause, Phase, Program, Request, Share, Step, Text, TextPart, Url, Variable,
+    OnError, Origin, Pause, Phase, Program, Request, Share, Step, Text, TextCheck, TextPart, Url,
+    Variable,
 };
 use weir_lab::sample::{ErrorKind, Outcome};
 
@@ -74,17 +75,9 @@ fn an_extracted_value_is_sent_in_the_next_request() {
     );
     second.method = "POST".to_owned();
     second.body = Body::Text(Text::from_parts([literal("word "), variable(word)]));
-    second.checks = vec![weir_lab::program::Check {
-        message: None,
-        kind: weir_lab::program::CheckKind::Text {
-            field: Field::Body,
-            comparison: weir_lab::program::Comparison::Equals,
-            patterns: vec![Text::fixed("word b")],
-            any: false,
-            not: false,
-            ignore_status: false,
-        },
-    }];
+    let patterns = vec![Text::fixed("word b")];
+    let check = TextCheck::new(Field::Body, weir_lab::program::Comparison::Equals, patterns);
+    second.checks = vec![weir_lab::program::CheckKind::Text(check).into()];
     program.groups[0].steps = vec![step(first), step(second)];
     let summary = run(program);
     assert_eq!((samples(&summary).ok, samples(&summary).failed()), (2, 0));
@@ -250,7 +243,7 @@ fn a_transaction_is_its_samples_together() {
             parent_only,
             steps: vec![
                 step(get(&server.origin(), "/delay/30")),
-                Step::Pause(Pause::Constant(Text::fixed("100"))),
+                Step::Pause(Pause::constant(Text::fixed("100"))),
                 step(get(&server.origin(), "/status/500")),
             ],
         }];
@@ -277,7 +270,11 @@ fn pauses_pacing_and_rates_take_their_time() {
         began.elapsed()
     };
     let millis = Duration::from_millis;
-    let uniform = Pause::Uniform { offset: Text::fixed("50"), range: Text::fixed("10") };
+    let uniform = Pause {
+        offset: Text::fixed("50"),
+        distribution: weir_lab::program::Distribution::Uniform,
+        spread: Text::fixed("10"),
+    };
     assert!(time(Step::Pause(uniform), 4) >= millis(200));
     assert!(time(Step::Pacing(millis(100)), 4) >= millis(300));
     let throughput = Step::Throughput {
@@ -285,5 +282,5 @@ fn pauses_pacing_and_rates_take_their_time() {
         of: weir_lab::program::ThroughputOf::AllUsersShared,
     };
     assert!(time(throughput, 4) >= millis(300));
-    assert!(time(Step::Pause(Pause::Constant(Text::fixed("no number"))), 4) < millis(5000));
+    assert!(time(Step::Pause(Pause::constant(Text::fixed("no number"))), 4) < millis(5000));
 }

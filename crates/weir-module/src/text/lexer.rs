@@ -114,7 +114,7 @@ impl<'t> Lexer<'t> {
     }
 
     fn fault<T>(&self, message: &str) -> Result<T, Malformed> {
-        Err(Malformed { line: self.line, message: message.to_owned() })
+        super::malformed(self.line, message)
     }
 
     fn bytes(&self) -> &'t [u8] {
@@ -231,22 +231,10 @@ impl<'t> Lexer<'t> {
                         || (before.text == "}" && before.statement)
                         || before.text == "{"
                 }
-                Kind::Word => !matches!(
-                    before.text,
-                    "return"
-                        | "typeof"
-                        | "case"
-                        | "in"
-                        | "of"
-                        | "void"
-                        | "delete"
-                        | "throw"
-                        | "await"
-                        | "yield"
-                        | "new"
-                        | "instanceof"
-                        | "default"
-                ),
+                Kind::Word => {
+                    matches!(before.text, "do" | "else")
+                        || !(before.text == "default" || OPERATORS.contains(&before.text))
+                }
                 _ => false,
             },
             _ => false,

@@ -9,7 +9,7 @@ use super::price_list::Rule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-use weir_expr::price::{Price, Tier};
+use weir_expr::price::{Tier, reached_tiers};
 use weir_model::{Amount, UnixSeconds};
 
 /// Amounts that a consumer owes for a period.
@@ -62,7 +62,6 @@ pub struct Line {
 
 /// Calls of a plan in a tier of its prices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Tier)]
 pub struct TierLine {
     /// The plan.
     pub plan: String,
@@ -111,37 +110,22 @@ pub(super) fn invoice(
     }
     let mut tiers = Vec::new();
     for (plan, calls) in calls {
-        tiers.extend(
-            rules.get(&plan).map(|rule| tier_lines(&plan, rule, calls)).into_iter().flatten(),
-        );
+        tiers.extend(tier_lines(&plan, &rules[&plan], calls));
     }
     let totals = totals(&lines, &tiers, rules);
     Invoice { consumer: consumer.to_owned(), lines, tiers, totals, ..Invoice::default() }
 }
 
 fn tier_lines(plan: &str, rule: &Rule, calls: u64) -> Vec<TierLine> {
-    let mut before = 0;
-    let price = Price {
-        per_call: Amount::ZERO,
-        per_kib: Amount::ZERO,
-        cel: None,
-        tiers: rule.tiers.clone(),
+    let line = |(tier, first, last): (Tier, u64, u64)| TierLine {
+        plan: plan.to_owned(),
+        first,
+        last,
+        per_call: tier.per_call,
         currency: rule.currency.clone(),
-        decimals: rule.decimals,
+        amount: tier.per_call.times(last - first + 1),
     };
-    let line = |(tier, calls, amount): (Tier, u64, Amount)| {
-        let first = before + 1;
-        before += calls;
-        TierLine {
-            plan: plan.to_owned(),
-            first,
-            last: before,
-            per_call: tier.per_call,
-            currency: rule.currency.clone(),
-            amount,
-        }
-    };
-    price.of_tiers(calls).into_iter().map(line).collect()
+    reached_tiers(&rule.tiers, calls).into_iter().map(line).collect()
 }
 
 fn totals(lines: &[Line], tiers: &[TierLine], rules: &BTreeMap<String, Rule>) -> Vec<Total> {

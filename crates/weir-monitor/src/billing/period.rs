@@ -1,6 +1,6 @@
 //! The period of an invoice: a year, a month or a day in a time zone.
 
-use jiff::civil::{Date, date};
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{ToSpan as _, Zoned};
 use std::ops::Range;
@@ -24,24 +24,18 @@ pub enum PeriodError {
 pub fn period(text: &str, zone: &str) -> Result<Range<u64>, PeriodError> {
     let invalid = || PeriodError::Format(text.to_owned());
     let zone = TimeZone::get(zone).map_err(|_| PeriodError::Zone(zone.to_owned()))?;
-    let number = |text: &str, digits: usize| {
-        let plain = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
-        plain.then(|| text.parse::<i16>().ok()).flatten().ok_or_else(invalid)
+    let is_allowed = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
     };
-    let parts: Vec<&str> = text.split('-').collect();
-    let day = |year, month: i16, day: i16| {
-        let parts = (i8::try_from(month).ok(), i8::try_from(day).ok());
-        let (Some(month), Some(day)) = parts else { return Err(invalid()) };
-        Date::new(year, month, day).map_err(|_| invalid())
-    };
-    let (first, length) = match parts[..] {
-        [year] => (date(number(year, 4)?.max(1), 1, 1), 1.year()),
-        [year, month] => (day(number(year, 4)?, number(month, 2)?, 1)?, 1.month()),
-        [year, month, of_month] => {
-            (day(number(year, 4)?, number(month, 2)?, number(of_month, 2)?)?, 1.day())
-        }
+    let (first, length) = match text.len() {
+        _ if !text.bytes().enumerate().all(is_allowed) => return Err(invalid()),
+        4 => (format!("{text}-01-01"), 1.year()),
+        7 => (format!("{text}-01"), 1.month()),
+        10 => (text.to_owned(), 1.day()),
         _ => return Err(invalid()),
     };
+    let first: Date = first.parse().map_err(|_| invalid())?;
     let end = first.checked_add(length).map_err(|_| invalid())?;
     let instant = |day: Date| {
         let begin = day.to_zoned(zone.clone()).and_then(|day: Zoned| day.start_of_day());

@@ -1,14 +1,14 @@
 //! The price list: prices and the times from which they are in force.
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
-use serde_json::{Value, json};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::Deserialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weir_expr::price::{Price, Tier};
-use weir_model::Amount;
 
 /// The prices of a plan that an invoice needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Rule {
     /// Code of the currency.
     pub currency: String,
@@ -27,7 +27,7 @@ pub fn record_prices<'a>(
     plans: impl Iterator<Item = (&'a str, Option<&'a Price>)>,
     now: u64,
 ) -> rusqlite::Result<()> {
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = database.transaction()?;
     let mut rules: BTreeMap<&str, String> =
         plans.map(|(plan, price)| (plan, text(price))).collect();
     let known: Vec<String> = transaction
@@ -55,29 +55,15 @@ pub fn record_prices<'a>(
 
 fn text(price: Option<&Price>) -> String {
     let Some(price) = price else { return "null".to_owned() };
-    let tier = |tier: &Tier| json!({"up_to": tier.up_to, "per_call": tier.per_call.to_string()});
     json!({
         "currency": price.currency,
         "decimals": price.decimals,
-        "per_call": price.per_call.to_string(),
-        "per_kib": price.per_kib.to_string(),
+        "per_call": price.per_call,
+        "per_kib": price.per_kib,
         "cel": price.cel.as_ref().map(weir_expr::Expr::source),
-        "tiers": price.tiers.iter().map(tier).collect::<Vec<_>>(),
+        "tiers": price.tiers,
     })
     .to_string()
-}
-
-fn rule(text: &str) -> Option<Rule> {
-    let value: Value = serde_json::from_str(text).ok()?;
-    let tier = |tier: &Value| {
-        let per_call: Amount = tier["per_call"].as_str()?.parse().ok()?;
-        Some(Tier { up_to: tier["up_to"].as_u64(), per_call })
-    };
-    Some(Rule {
-        currency: value["currency"].as_str()?.to_owned(),
-        decimals: value["decimals"].as_u64()?.try_into().ok()?,
-        tiers: value["tiers"].as_array()?.iter().filter_map(tier).collect(),
-    })
 }
 
 /// The prices of a period by plan: for each the price in force at the end, and its earlier
@@ -92,7 +78,7 @@ pub(super) fn in_period(
     let mut found: BTreeMap<String, (Rule, Vec<String>)> = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let (plan, since): (String, u64) = (row.get(0)?, row.get(1)?);
-        let Some(rule) = rule(&row.get::<_, String>(2)?) else {
+        let Ok(rule) = serde_json::from_str::<Rule>(row.get_ref(2)?.as_str()?) else {
             // A plan whose price was removed within the period is billed with it; one without a
             // price in the whole period is not.
             if since <= period.start {
@@ -114,6 +100,7 @@ pub(super) fn in_period(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_model::Amount;
 
     fn price(currency: &str, tiers: Vec<Tier>) -> Price {
         let (per_call, per_kib) = (Amount::ZERO, Amount::ZERO);

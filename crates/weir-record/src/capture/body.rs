@@ -13,7 +13,6 @@ use weir_journal::{BodyMetadata, Side, TransactionHandle, Withheld};
 use weir_wire::{Framing, Headers};
 
 /// Capture of a body in transfer.
-#[derive(Debug)]
 pub(super) struct BodyCapture {
     recorder: &'static Recorder,
     facts: BodyMetadata,
@@ -26,7 +25,6 @@ pub(super) struct BodyCapture {
 }
 
 /// Treatment of the body's bytes.
-#[derive(Debug)]
 enum Keep {
     /// Bytes are only counted.
     Nothing,
@@ -259,7 +257,6 @@ impl BodyCapture {
 }
 
 /// Records a request's body as its bytes pass.
-#[derive(Debug)]
 pub(super) struct RequestTap {
     /// None if bytes are only counted.
     pub(super) handle: Option<TransactionHandle>,

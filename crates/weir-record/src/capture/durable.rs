@@ -12,7 +12,7 @@ pub struct NotRecorded;
 impl Recording {
     /// Waits until the record is synced (durability `disk`). There is no timeout: the disk decides.
     /// If the disk fails, `when_full` decides.
-    pub fn poll_kept(
+    pub fn poll_durable(
         &mut self,
         when_full: impl FnOnce() -> WhenFull,
         cx: &mut Context<'_>,

@@ -37,7 +37,6 @@ impl Budget {
 }
 
 /// A reservation in the budget, released on drop.
-#[derive(Debug)]
 struct Room {
     bytes: u64,
     recorder: &'static Recorder,
@@ -57,8 +56,8 @@ impl Room {
             // Doubles the reservation, so that the buffer is not moved with every chunk; if the
             // budget lacks that much, reserves only what is needed.
             let shared = &self.recorder.common.budget;
-            let wanted = [needed.max(self.bytes * 2), needed];
-            let got = wanted.into_iter().find(|room| shared.take(room - self.bytes, budget));
+            let sizes = [needed.max(self.bytes * 2), needed];
+            let got = sizes.into_iter().find(|room| shared.take(room - self.bytes, budget));
             self.bytes = got.ok_or(Withheld::Budget)?;
         }
         Ok(())
@@ -79,7 +78,6 @@ enum Form {
 }
 
 /// A buffered body.
-#[derive(Debug)]
 pub(super) struct Held {
     bytes: Vec<u8>,
     room: Room,
@@ -99,7 +97,7 @@ impl Held {
             Some(name) if name.eq_ignore_ascii_case(b"identity") => None,
             Some(name) if name.eq_ignore_ascii_case(b"x-gzip") => Some(ContentCoding::Gzip),
             Some(name) => {
-                let is_it = |c: &ContentCoding| name.eq_ignore_ascii_case(c.name().as_bytes());
+                let is_it = |c: &ContentCoding| name.eq_ignore_ascii_case(c.as_ref().as_bytes());
                 Some(ContentCoding::ALL.into_iter().find(is_it).ok_or(Withheld::Coding)?)
             }
         };

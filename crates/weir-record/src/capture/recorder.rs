@@ -10,7 +10,7 @@ use weir_journal::{Lane, Position};
 use weir_telemetry::stats::WorkerStats;
 
 /// Recording state shared by all workers.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Common {
     pub(super) budget: Budget,
     /// Some if transactions are recorded.
@@ -36,12 +36,6 @@ pub struct Recorder {
     pub(super) waits_for_disk: bool,
     pub(super) common: Arc<Common>,
     pub(super) stats: Arc<WorkerStats>,
-}
-
-impl std::fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recorder").field("records", &self.lane.is_some()).finish_non_exhaustive()
-    }
 }
 
 impl Recorder {

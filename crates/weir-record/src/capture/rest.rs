@@ -35,13 +35,6 @@ pub fn hash_key_is_whole(data: &Path) -> io::Result<bool> {
 /// The key of a data folder.
 pub(super) struct HashKey(Key);
 
-impl std::fmt::Debug for HashKey {
-    /// Never shows the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HashKey")
-    }
-}
-
 impl HashKey {
     /// Reads the key, or creates one.
     ///
@@ -72,13 +65,6 @@ fn make(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The hash of the rest of one body, in progress.
 pub(super) struct RestHash(Context);
-
-impl std::fmt::Debug for RestHash {
-    /// The state would reveal the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RestHash")
-    }
-}
 
 impl RestHash {
     pub(super) fn new(key: &HashKey) -> Self {

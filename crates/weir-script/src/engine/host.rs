@@ -1,6 +1,6 @@
 //! The running call and the output of its job.
 
-use crate::call::{Console, End, Op, OpId, OpKind, Request, Role, cut};
+use crate::call::{CallId, Console, End, Op, OpId, OpKind, Request, Role, Step, cut};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use weir_model::{Annotation, Annotations};
@@ -18,6 +18,7 @@ const MAPPED_RESPONSE: u32 = 1;
 type Headers = Vec<(String, String)>;
 
 /// A running or waiting call.
+#[derive(Default)]
 pub(super) struct Call {
     pub(super) id: u32,
     pub(super) cpu: Duration,
@@ -41,18 +42,7 @@ impl Call {
             Role::ResponseMap(response) => vec![(MAPPED_RESPONSE, response.headers, response.body)],
             Role::Handler | Role::RequestMap => Vec::new(),
         };
-        Self {
-            id,
-            cpu,
-            indent,
-            request,
-            pending: Vec::new(),
-            responses,
-            annotations: None,
-            lines: 0,
-            rejections: 0,
-            end: None,
-        }
+        Self { id, cpu, indent, request, responses, ..Self::default() }
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -87,19 +77,12 @@ impl Call {
     }
 }
 
-/// Output of a job.
-#[derive(Default)]
-pub(super) struct JobOutput {
-    pub(super) ops: Vec<Op>,
-    pub(super) dropped: Vec<OpId>,
-    pub(super) console: Vec<Console>,
-}
-
 /// State of the native functions.
 #[derive(Default)]
 pub(super) struct Host {
     current: RefCell<Option<Box<Call>>>,
-    output: RefCell<JobOutput>,
+    /// Output of the job.
+    output: RefCell<Step>,
     next_op: Cell<u32>,
 }
 
@@ -109,11 +92,9 @@ impl Host {
     }
 
     /// Ends the job.
-    pub(super) fn leave(&self) -> (Box<Call>, JobOutput) {
-        let call = self.current.borrow_mut().take();
-        let mut call =
-            call.unwrap_or_else(|| Box::new(Call::new(0, (Duration::ZERO, 0), Request::default())));
-        let mut output = std::mem::take(&mut *self.output.borrow_mut());
+    pub(super) fn leave(&self) -> (Box<Call>, Step) {
+        let mut call = self.current.borrow_mut().take().unwrap_or_default();
+        let mut output = Step { call: CallId(call.id), ..self.output.take() };
         if call.end.is_some() && call.rejections > 0 {
             call.lines = 0;
             let text = format!("{} rejected promises were not handled", call.rejections);
@@ -159,7 +140,7 @@ impl Host {
         let id = self.next_op.get().wrapping_add(1).max(MAPPED_RESPONSE + 1);
         self.next_op.set(id);
         call.pending.push(id);
-        self.output.borrow_mut().ops.push(super::op(id, kind));
+        self.output.borrow_mut().ops.push(Op { id: OpId(id), kind });
         Some((call.id, id))
     }
 

@@ -3,7 +3,7 @@
 mod addresses;
 mod hashes;
 
-use super::host::Host;
+use super::host::{Call, Host};
 use crate::call::{Fetch, OpKind};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rquickjs::prelude::{Func, Opt};
@@ -39,89 +39,76 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>
 
 /// Request data and bodies.
 fn request(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
-    let of = Rc::clone(host);
-    let fact = move |ctx: Ctx<'_>, call: u32, which: u8| {
-        of.with(call, |call| {
-            let request = &call.request;
-            match which {
-                0 => request.id.clone(),
-                1 => request.method.clone(),
-                2 => request.path.clone(),
-                3 => request.query.clone(),
-                4 => request.host.clone(),
-                _ => request.client.map(|address| address.to_string()).unwrap_or_default(),
-            }
-        })
-        .ok_or_else(|| over(&ctx))
-    };
-    object.set("fact", Func::from(fact))?;
-    let of = Rc::clone(host);
-    let headers = move |ctx: Ctx<'_>, call: u32| {
-        of.with(call, |call| fields(&call.request.head)).ok_or_else(|| over(&ctx))
-    };
-    object.set("headers", Func::from(headers))?;
-    let of = Rc::clone(host);
-    let parameters = move |ctx: Ctx<'_>, call: u32| {
-        let flat = |(name, value): &(String, String)| [name.clone(), value.clone()];
-        of.with(call, |call| call.request.parameters.iter().flat_map(flat).collect::<Vec<_>>())
-            .ok_or_else(|| over(&ctx))
-    };
-    object.set("parameters", Func::from(parameters))?;
-    let of = Rc::clone(host);
-    let principal = move |ctx: Ctx<'_>, call: u32| {
-        of.with(call, |call| match &call.request.principal {
-            None => "null".to_owned(),
-            Some(principal) => serde_json::json!({
-                "subject": principal.subject,
-                "consumer": principal.consumer,
-                "claims": principal.claims,
-                "scopes": principal.scopes.split_ascii_whitespace().collect::<Vec<_>>(),
-            })
-            .to_string(),
-        })
-        .ok_or_else(|| over(&ctx))
-    };
-    object.set("principal", Func::from(principal))?;
-    bodies(object, host)
+    object.set("fact", Func::from(reader(host, fact)))?;
+    object.set("headers", Func::from(facts(host, |call| fields(&call.request.head))))?;
+    object.set("parameters", Func::from(facts(host, |call| flat(&call.request.parameters))))?;
+    object.set("principal", Func::from(facts(host, principal)))?;
+    let answered = |_: &Ctx<'_>, call: &Call, number| Ok(flat(call.headers(number)));
+    object.set("answered", Func::from(reader(host, answered)))?;
+    object.set("text", Func::from(reader(host, text)))?;
+    object.set("json", Func::from(reader(host, json)))?;
+    object.set("bytes", Func::from(reader(host, bytes)))
 }
 
-fn bodies(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
-    let of = Rc::clone(host);
-    let responded = move |ctx: Ctx<'_>, call: u32, number: u32| {
-        let flat = |(name, value): &(String, String)| [name.clone(), value.clone()];
-        of.with(call, |call| call.headers(number).iter().flat_map(flat).collect::<Vec<_>>())
-            .ok_or_else(|| over(&ctx))
-    };
-    object.set("answered", Func::from(responded))?;
-    let of = Rc::clone(host);
-    object.set("text", Func::from(move |ctx, call, number| text(&of, ctx, call, number)))?;
-    let of = Rc::clone(host);
-    object.set("json", Func::from(move |ctx, call, number| json(&of, ctx, call, number)))?;
-    let of = Rc::clone(host);
-    object.set("bytes", Func::from(move |ctx, call, number| bytes(&of, ctx, call, number)))
+/// A function that reads a running call by its number.
+fn facts<'js, T, F: Fn(&Call) -> T>(
+    host: &Rc<Host>,
+    read: F,
+) -> impl Fn(Ctx<'js>, u32) -> Result<T, Error> + use<'js, T, F> {
+    let host = Rc::clone(host);
+    move |ctx, call| host.with(call, &read).ok_or_else(|| over(&ctx))
 }
 
-fn text<'js>(
-    host: &Host,
-    ctx: Ctx<'js>,
-    call: u32,
-    number: u32,
-) -> Result<rquickjs::String<'js>, Error> {
-    let copied = host.with(call, |call| {
-        let text = String::from_utf8_lossy(call.body(number));
-        rquickjs::String::from_str(ctx.clone(), &text)
+/// A function that reads a part of a running call by two numbers.
+fn reader<'js, T, N, F: Fn(&Ctx<'js>, &Call, N) -> Result<T, Error>>(
+    host: &Rc<Host>,
+    read: F,
+) -> impl Fn(Ctx<'js>, u32, N) -> Result<T, Error> + use<'js, T, N, F> {
+    let host = Rc::clone(host);
+    move |ctx, call, number| {
+        host.with(call, |call| read(&ctx, call, number)).unwrap_or_else(|| Err(over(&ctx)))
+    }
+}
+
+fn fact(_: &Ctx<'_>, call: &Call, which: u8) -> Result<String, Error> {
+    let request = &call.request;
+    Ok(match which {
+        0 => request.id.clone(),
+        1 => request.method.clone(),
+        2 => request.path.clone(),
+        3 => request.query.clone(),
+        4 => request.host.clone(),
+        _ => request.client.map(|address| address.to_string()).unwrap_or_default(),
+    })
+}
+
+fn principal(call: &Call) -> String {
+    let principal = call.request.principal.as_ref().map(|principal| {
+        serde_json::json!({
+            "subject": principal.subject,
+            "consumer": principal.consumer,
+            "claims": principal.claims,
+            "scopes": principal.scopes.split_ascii_whitespace().collect::<Vec<_>>(),
+        })
     });
-    copied.unwrap_or_else(|| Err(over(&ctx)))
+    principal.unwrap_or_default().to_string()
 }
 
-fn json<'js>(host: &Host, ctx: Ctx<'js>, call: u32, number: u32) -> Result<Value<'js>, Error> {
-    let parsed = host.with(call, |call| ctx.json_parse(call.body(number)));
-    parsed.unwrap_or_else(|| Err(over(&ctx)))
+fn text<'js>(ctx: &Ctx<'js>, call: &Call, number: u32) -> Result<rquickjs::String<'js>, Error> {
+    rquickjs::String::from_str(ctx.clone(), &String::from_utf8_lossy(call.body(number)))
 }
 
-fn bytes<'js>(host: &Host, ctx: Ctx<'js>, call: u32, number: u32) -> Result<Value<'js>, Error> {
-    let copied = host.with(call, |call| array(ctx.clone(), call.body(number)));
-    copied.unwrap_or_else(|| Err(over(&ctx)))
+fn json<'js>(ctx: &Ctx<'js>, call: &Call, number: u32) -> Result<Value<'js>, Error> {
+    ctx.json_parse(call.body(number))
+}
+
+fn bytes<'js>(ctx: &Ctx<'js>, call: &Call, number: u32) -> Result<Value<'js>, Error> {
+    array(ctx.clone(), call.body(number))
+}
+
+/// Names and values in turn.
+fn flat(pairs: &[(String, String)]) -> Vec<String> {
+    pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect()
 }
 
 /// Names, in lower case, and values of header lines.
@@ -145,13 +132,8 @@ fn ends(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
     object.set("failed", Func::from(move |call, value| failed(&of, call, value)))?;
     let of = Rc::clone(host);
     let log = move |level: String, text: String| {
-        let level = match level.as_str() {
-            "debug" => "debug",
-            "warn" => "warn",
-            "error" => "error",
-            _ => "info",
-        };
-        of.log(level, &text);
+        let known = ["debug", "warn", "error"].into_iter().find(|known| *known == level);
+        of.log(known.unwrap_or("info"), &text);
     };
     object.set("log", Func::from(log))?;
     let of = Rc::clone(host);
@@ -172,15 +154,13 @@ fn ends(object: &Object<'_>, host: &Rc<Host>) -> Result<(), Error> {
 
 fn done(host: &Host, call: u32, value: Value<'_>) {
     if host.is_current(call) {
-        let end = host.response(value).unwrap_or_else(|e| crate::call::End::Threw(e.to_string()));
-        host.end(Some(end));
+        host.end(Some(host.response_or_error(value)));
     }
 }
 
 fn failed(host: &Host, call: u32, value: Value<'_>) {
     if host.is_current(call) {
-        let end = host.failure(value);
-        host.end(Some(end));
+        host.end(Some(host.failure(value)));
     }
 }
 

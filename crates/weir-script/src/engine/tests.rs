@@ -1,5 +1,6 @@
 use super::*;
 use crate::call::{Console, FetchedResponse, OpKind, Principal};
+use std::sync::Arc;
 
 fn program(text: &str) -> Program {
     program_with(text, false, "null")
@@ -13,7 +14,7 @@ fn program_with(text: &str, shared: bool, config: &str) -> Program {
 }
 
 fn engine(text: &str) -> Engine {
-    Engine::new(&[Arc::new(program(text))], &Limits::default()).unwrap()
+    Engine::new(&[Arc::new(program(text))], DEFAULT_MEMORY).unwrap()
 }
 
 fn end(engine: &mut Engine) -> End {
@@ -75,7 +76,7 @@ fn a_request_gives_what_is_asked_for() {
         r.client, r.headers.get('X-One'), r.params.id, r.principal, r.config, r.json().a, r.text(),
         [...r.bytes()].length, r.json() === r.json()] }";
     let program = program_with(text, false, r#"{"k":[1]}"#);
-    let mut engine = Engine::new(&[Arc::new(program)], &Limits::default()).unwrap();
+    let mut engine = Engine::new(&[Arc::new(program)], DEFAULT_MEMORY).unwrap();
     let request = Request {
         id: "id".into(),
         method: "POST".into(),
@@ -107,7 +108,7 @@ fn module_state_starts_afresh_unless_it_is_shared() {
     let mut fresh = engine(text);
     assert_eq!((value(end(&mut fresh)), value(end(&mut fresh))), ("[1,1]".into(), "[1,1]".into()));
     let program = Arc::new(program_with(text, true, "null"));
-    let mut shared = Engine::new(&[program], &Limits::default()).unwrap();
+    let mut shared = Engine::new(&[program], DEFAULT_MEMORY).unwrap();
     assert_eq!(
         (value(end(&mut shared)), value(end(&mut shared))),
         ("[1,1]".into(), "[2,2]".into())
@@ -165,7 +166,7 @@ fn a_call_that_does_not_end_is_stopped_and_the_engine_goes_on() {
                 Arc::new(program(&format!("export default () => {{ {text} }}"))),
                 Arc::new(program("export default () => 'fine'")),
             ],
-            &Limits::default(),
+            DEFAULT_MEMORY,
         )
         .unwrap();
         assert_eq!(end(&mut engine), End::CpuLimit, "{text}");
@@ -318,7 +319,7 @@ fn a_request_is_of_no_use_to_another_call() {
     let text =
         "let kept; export default (r) => { const before = kept; kept = r; return before?.path }";
     let program = Arc::new(program_with(text, true, "null"));
-    let mut engine = Engine::new(&[program], &Limits::default()).unwrap();
+    let mut engine = Engine::new(&[program], DEFAULT_MEMORY).unwrap();
     end(&mut engine);
     assert!(matches!(end(&mut engine), End::Threw(text) if text.contains("is over")));
 }
@@ -458,7 +459,7 @@ fn values_are_indented_as_the_program_says_and_thrown_ones_too() {
     ] {
         let mut read = |_: &str| Ok(text.to_owned());
         let program = Program::load("a.js", settings.clone(), &mut read).unwrap();
-        let mut engine = Engine::new(&[Arc::new(program)], &Limits::default()).unwrap();
+        let mut engine = Engine::new(&[Arc::new(program)], DEFAULT_MEMORY).unwrap();
         assert_eq!(value(end(&mut engine)), "{\n  \"a\": [\n    1\n  ]\n}", "{text}");
     }
 }

@@ -29,7 +29,7 @@ const MAX_DISCARDED_BYTES: u64 = 64 * 1024;
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of bytes read while lingering.
 const LINGER_BYTES: usize = 1024 * 1024;
-/// Limit on a connection without a request in [`Phase::Closing`]: a request may be on its way.
+/// Limit on a connection without a request from [`Phase::HandedOver`] on: a request may be on its way.
 const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
 struct Connection {
@@ -156,7 +156,7 @@ impl Connection {
     fn wait_limit(&self, worker: &Worker, idle: Duration, head: Duration) -> (Wait, Duration) {
         if !self.incoming.buffer.is_empty() {
             (Wait::Head, head)
-        } else if worker.phase() >= Phase::Closing {
+        } else if worker.phase() >= Phase::HandedOver {
             (Wait::LastChance, LAST_REQUEST_TIMEOUT)
         } else {
             (Wait::Idle, idle)
@@ -460,7 +460,7 @@ fn poll_send(
             }
             continue;
         }
-        match exchange.poll_kept(cx) {
+        match exchange.poll_durable(cx) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(_)) => return Poll::Ready(Err(None)),
             Poll::Pending => {

@@ -13,7 +13,7 @@ use h2::server::{Builder, Connection};
 use keep_alive::{KeepAlive, Watched};
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -58,15 +58,8 @@ async fn run(start: Start, front: Buffer, stream: Stream) {
         .max_frame_size(FRAME)
         .max_send_buffer_size(SEND_BUFFER);
     let idle = Deadline::default();
-    let connection = {
-        let mut handshake = pin!(builder.handshake(io));
-        poll_fn(|cx| match handshake.as_mut().poll(cx) {
-            Poll::Ready(shaken) => Poll::Ready(shaken.ok()),
-            Poll::Pending => idle.poll(cx, Wait::Idle, limits.idle).map(|_| None),
-        })
-        .await
-    };
-    let Some(mut connection) = connection else { return };
+    let handshake = idle.within(Wait::Idle, limits.idle, builder.handshake(io));
+    let Ok(Ok(mut connection)) = handshake.await else { return };
     idle.progress();
     let Some(ping) = connection.ping_pong() else { return };
     let mut served = Served {

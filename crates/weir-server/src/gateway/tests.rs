@@ -12,6 +12,7 @@ use weir_config::{Config, Source};
 use weir_gateway::Compiled;
 use weir_gateway::explanation::{Explanation, Kind, Outcome};
 use weir_gateway::request_text::RequestText;
+use weir_net::passed::Passed;
 
 /// Number of requests in an ordinary run; `WEIR_EXPLAIN_REQUESTS=10000` compares more.
 const REQUESTS: usize = 3000;
@@ -310,7 +311,7 @@ fn done(status: u16, line: &Value) -> Seen {
 fn start(dir: &Path) -> (Gateway, SocketAddr, std::sync::mpsc::Receiver<String>) {
     let (back, heads) = upstream();
     let (config, compiled) = load(dir, back);
-    let bound = Gateway::bind(&config).unwrap();
+    let bound = Gateway::bind(&config, &mut Passed::default()).unwrap();
     let addr = bound.listen_addrs()[0];
     (bound.start(config, compiled, vec![]).unwrap(), addr, heads)
 }

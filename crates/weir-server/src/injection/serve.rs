@@ -101,7 +101,7 @@ pub(super) async fn read(
     let read = poll_fn(|cx| poll_read(exchange, &mut body, &mut pass, cx)).await;
     match &read {
         Ok(()) => {
-            let _ = poll_fn(|cx| exchange.poll_kept(cx)).await;
+            let _ = poll_fn(|cx| exchange.poll_durable(cx)).await;
         }
         Err(error) => exchange.abort(Some(error)),
     }

@@ -125,7 +125,7 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
         Ok(response) => Ok(take(&mut exchange, response, started).await),
         Err(ClientClosed) => {
             exchange.abort(None);
-            Err(RequestTextError::Late)
+            Err(RequestTextError::TimedOut)
         }
     };
     exchange.give_back();
@@ -134,16 +134,11 @@ async fn serve(worker: &'static Worker, test_request: &TestRequest) -> TestResul
 
 /// Reads a response to its end, and returns the beginning of its body.
 async fn take(exchange: &mut Exchange, body: ResponseBody<'_>, started: Instant) -> TestOutcome {
-    let lines = exchange
-        .response
-        .headers
-        .iter()
-        .map(|(_, name, value)| (name.to_ascii_lowercase(), headers::text(value).into_owned()));
     let mut outcome = TestOutcome {
         id: exchange.arrival.id.as_str().to_owned(),
         status: exchange.response.status,
         problem: exchange.record.problem.map(weir_http::problem::Problem::slug),
-        headers: lines.collect(),
+        headers: headers::pairs(&exchange.response.headers).collect(),
         ..TestOutcome::default()
     };
     let read = read(exchange, body, |data| {

@@ -4,13 +4,16 @@
 //! Before it is closed a filter therefore drops every new SYN, unfinished handshakes complete, and
 //! the connections in the queue are accepted. A client whose SYN was dropped sends it again after a
 //! second, and is then refused: no connection is ever established and not served.
+//!
+//! A socket that another process has too is left as it is: that process accepts what is in its
+//! queue.
 
 use crate::connection;
 use socket2::{SockFilter, SockRef};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -24,19 +27,23 @@ const HANDSHAKES: Duration = Duration::from_millis(250);
 
 /// Counts an open listening socket, until dropped.
 #[derive(Debug)]
-pub(crate) struct Accepting(Arc<AtomicUsize>);
+pub(crate) struct Accepting {
+    count: Arc<AtomicUsize>,
+    /// Another process has the socket, too.
+    shared: Arc<AtomicBool>,
+}
 
 impl Accepting {
     /// Counts a listening socket.
-    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(count: &Arc<AtomicUsize>, shared: &Arc<AtomicBool>) -> Self {
         count.fetch_add(1, Relaxed);
-        Self(Arc::clone(count))
+        Self { count: Arc::clone(count), shared: Arc::clone(shared) }
     }
 }
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
     }
 }
 
@@ -62,6 +69,9 @@ impl Listener {
                 () = self.next() => {}
                 () = closing(&mut control) => break,
             }
+        }
+        if accepting.shared.load(Relaxed) {
+            return;
         }
         // A handshake may complete between the last accept and the close.
         let _ = SockRef::from(&self.socket).attach_filter(&no_new_connections());
@@ -167,15 +177,16 @@ fn no_new_connections() -> [SockFilter; 5] {
 
 async fn closing(control: &mut watch::Receiver<Control>) {
     // An error means that the gateway was dropped, which ends accepting, too.
-    let _ = control.wait_for(|control| control.phase >= Phase::Closing).await;
+    let _ = control.wait_for(|control| control.phase >= Phase::HandedOver).await;
 }
 
-/// Registers listening sockets with the runtime of this thread.
+/// Registers listening sockets with the runtime of this thread; each comes with the index of its
+/// listener in the configuration.
 pub(super) fn listeners(
     worker: &'static Worker,
-    sockets: Vec<std::net::TcpListener>,
+    sockets: Vec<(usize, std::net::TcpListener)>,
 ) -> io::Result<Vec<Listener>> {
-    let registered = sockets.into_iter().enumerate().map(|(index, socket)| {
+    let registered = sockets.into_iter().map(|(index, socket)| {
         let socket = tokio::net::TcpListener::from_std(socket)?;
         Ok(Listener { worker, index, socket, spares: Spares::open() })
     });

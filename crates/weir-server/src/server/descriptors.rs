@@ -22,7 +22,7 @@ const TABLE: &str = "/proc/thread-self/fd";
 #[derive(Debug)]
 pub(crate) struct TableUnshare {
     unshared: mpsc::Sender<Vec<RawFd>>,
-    /// Listeners of all workers.
+    /// Listeners of all workers, and those of no worker.
     listeners: Arc<[RawFd]>,
     ready: Ready,
 }
@@ -67,10 +67,15 @@ pub(crate) struct UnsharedListeners {
     unshared: mpsc::Receiver<Vec<RawFd>>,
 }
 
-/// Creates a [`TableUnshare`] for each worker, from the listeners of each.
-pub(crate) fn unshares(listeners: &[Vec<TcpListener>]) -> (Vec<TableUnshare>, UnsharedListeners) {
+/// Creates a [`TableUnshare`] for each worker, from the listeners of each, and those that only this
+/// thread keeps.
+pub(crate) fn unshares(
+    listeners: &[Vec<(usize, TcpListener)>],
+    kept: &[TcpListener],
+) -> (Vec<TableUnshare>, UnsharedListeners) {
     let (unshared, receiver) = mpsc::channel();
-    let all: Arc<[RawFd]> = listeners.iter().flatten().map(TcpListener::as_raw_fd).collect();
+    let of_workers = listeners.iter().flatten().map(|(_, socket)| socket);
+    let all: Arc<[RawFd]> = of_workers.chain(kept).map(TcpListener::as_raw_fd).collect();
     let pending = Arc::new((Mutex::new(listeners.len()), Condvar::new()));
     let one = |_: &_| TableUnshare {
         unshared: unshared.clone(),
@@ -83,9 +88,9 @@ pub(crate) fn unshares(listeners: &[Vec<TcpListener>]) -> (Vec<TableUnshare>, Un
 impl TableUnshare {
     /// Unshares the table of the calling thread, and closes in it the listeners of other workers
     /// and all files. Waits until every other worker calls it.
-    pub(crate) fn run(mut self, own: &[TcpListener]) {
+    pub(crate) fn run<'s>(mut self, own: impl Iterator<Item = &'s TcpListener>) {
         self.ready.wait_for_all();
-        let own: Vec<RawFd> = own.iter().map(TcpListener::as_raw_fd).collect();
+        let own: Vec<RawFd> = own.map(TcpListener::as_raw_fd).collect();
         if fs::metadata(TABLE).is_err() || unshare(CloneFlags::CLONE_FILES).is_err() {
             return;
         }
@@ -134,17 +139,18 @@ mod tests {
     #[test]
     fn a_table_of_its_own_has_its_listeners_and_no_others() {
         let bind = || TcpListener::bind("127.0.0.1:0").unwrap();
-        let listeners = [vec![bind()], vec![bind()]];
-        let addrs = listeners.each_ref().map(|listeners| listeners[0].local_addr().unwrap());
-        let (unshares, finish) = unshares(&listeners);
+        let listeners = [vec![(0, bind())], vec![(0, bind())]];
+        let addrs = listeners.each_ref().map(|listeners| listeners[0].1.local_addr().unwrap());
+        let kept = listeners[0][0].1.try_clone().unwrap();
+        let (unshares, finish) = unshares(&listeners, std::slice::from_ref(&kept));
         let threads = listeners.into_iter().zip(unshares).map(|(own, unshare_table)| {
             let (leave, left) = mpsc::channel::<()>();
             let thread = std::thread::spawn(move || {
                 let file = fs::File::open("/etc/passwd").unwrap().into_raw_fd();
-                unshare_table.run(&own);
+                unshare_table.run(own.iter().map(|(_, socket)| socket));
                 assert!(!files().contains(&file));
                 // Still valid after the other side has closed its copy.
-                own[0].accept().unwrap();
+                own[0].1.accept().unwrap();
                 left.recv().unwrap();
             });
             (thread, leave)
@@ -154,6 +160,7 @@ mod tests {
         for addr in addrs {
             TcpStream::connect(addr).unwrap();
         }
+        drop(kept);
         for ((thread, leave), addr) in threads.into_iter().zip(addrs) {
             leave.send(()).unwrap();
             thread.join().unwrap();

@@ -5,6 +5,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use weir_journal::{if_exists, sync_folder};
 
 /// Consequence and remedy of a damaged database.
 pub(super) const HINT: &str = "weir.db is damaged. Nothing else has its audit, attempts, \
@@ -71,11 +72,8 @@ pub fn move_aside(data: &Path, suffix: &str) -> io::Result<PathBuf> {
     for suffix_of in ["-shm", "-wal", "-journal", ""] {
         let from = data.join(format!("{FILE}{suffix_of}"));
         let to = data.join(format!("{FILE}.{suffix}{suffix_of}"));
-        match fs::rename(from, to) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        if_exists(fs::rename(from, to))?;
     }
-    fs::File::open(data)?.sync_all()?;
+    sync_folder(data)?;
     Ok(to)
 }

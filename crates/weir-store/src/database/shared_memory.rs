@@ -8,12 +8,13 @@
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use weir_journal::if_exists;
 
 /// Bytes that are allocated: SQLite uses 32 KiB for each 16 MiB of its write-ahead log.
 const BYTES: usize = 128 << 10;
@@ -36,7 +37,7 @@ pub(super) fn path(database: &Path) -> PathBuf {
 /// It cannot be created, or the disk is full.
 pub(super) fn prepare(database: &Path) -> io::Result<()> {
     let path = path(database);
-    let mut locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut locked = LOCKED.lock();
     let locked = locked.get_or_insert_default();
     // It is not opened while this process uses it: closing it would release the locks of SQLite.
     if let (Some(file), Ok(found)) = (locked.get(&path), path.metadata())
@@ -66,10 +67,9 @@ pub(super) fn prepare(database: &Path) -> io::Result<()> {
 /// # Errors
 /// The file cannot be opened.
 pub(super) fn is_in_use(database: &Path) -> io::Result<bool> {
-    match OpenOptions::new().read(true).write(true).open(path(database)) {
-        Ok(file) => lock(&file, libc::F_WRLCK).map(|free| !free),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
+    match if_exists(OpenOptions::new().read(true).write(true).open(path(database)))? {
+        Some(file) => lock(&file, libc::F_WRLCK).map(|free| !free),
+        None => Ok(false),
     }
 }
 

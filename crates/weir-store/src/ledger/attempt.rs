@@ -4,20 +4,13 @@ use super::{Resolution, id, resolution, set_resolution};
 use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+use strum::{AsRefStr, Display, EnumString};
 use utoipa::ToSchema;
 use weir_model::{RejectionReason, ReplayOutcome, TransactionId, UnixMicros};
 
 /// State of an attempt.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::IntoStaticStr,
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, AsRefStr, Display, EnumString,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -32,14 +25,6 @@ pub enum AttemptState {
     Refused,
     /// weir ended before it did: it is not known whether it was sent.
     Unknown,
-}
-
-impl AttemptState {
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// A resubmission of a transaction.
@@ -244,7 +229,7 @@ pub fn finish(
          AND state IN ('sending', 'unknown') RETURNING original, who, number, job",
     )?;
     let key = attempt.to_be_bytes();
-    let found = update.query_row(params![state.name(), status, reason, now_us(), key], |row| {
+    let found = update.query_row(params![state.as_ref(), status, reason, now_us(), key], |row| {
         Ok((id(row, 0)?, row.get::<_, String>(1)?, row.get::<_, u32>(2)?, row.get(3)?))
     });
     let Some((original, who, number, job)) = found.optional()? else { return Ok(None) };
@@ -255,7 +240,7 @@ pub fn finish(
              WHERE job = ? AND id = ? AND state IN ('sending', 'unknown')",
         )?;
         let reason = if state == AttemptState::Refused { reason.as_str() } else { "" };
-        update.execute(params![state.name(), reason, job, original.to_be_bytes()])?;
+        update.execute(params![state.as_ref(), reason, job, original.to_be_bytes()])?;
     }
     if state == AttemptState::Succeeded {
         let comment = format!("attempt {number}");

@@ -9,21 +9,14 @@ use super::attempt::blocker;
 use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+use strum::{AsRefStr, Display, EnumString};
 use utoipa::ToSchema;
 use weir_journal::{Address, Position};
 use weir_model::{RejectionReason, UnixMicros};
 
 /// State of a job.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::IntoStaticStr,
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, AsRefStr, Display, EnumString,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -40,14 +33,6 @@ pub enum JobState {
     Cancelled,
     /// Nothing is left to send.
     Finished,
-}
-
-impl JobState {
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// A job to be created, initially as a preview.
@@ -140,7 +125,6 @@ pub struct JobChange {
 
 /// Number of transactions of a job with the same state and reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = JobCount)]
 pub struct StateCount {
     /// `pending`, `cannot` (rejected), `sending`, `succeeded`, `failed`, `refused`, `unknown` or
     /// `cancelled`.
@@ -198,7 +182,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn job(&self, number: i64) -> rusqlite::Result<Option<Job>> {
-        find_job(&self.lock(), number)
+        find_job(&self.connection.lock(), number)
     }
 
     /// The last jobs, newest first.
@@ -206,7 +190,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn jobs(&self, limit: usize) -> rusqlite::Result<Vec<Job>> {
-        let db = self.lock();
+        let db = self.connection.lock();
         let sql = format!("SELECT {COLUMNS} FROM job ORDER BY number DESC LIMIT ?");
         db.prepare_cached(&sql)?.query_map([limit as i64], job)?.collect()
     }
@@ -216,7 +200,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn with_counts(&self, job: Job) -> rusqlite::Result<Job> {
-        let db = self.lock();
+        let db = self.connection.lock();
         let mut select = db.prepare_cached(
             "SELECT state, reason, count(*) FROM job_item WHERE job = ? GROUP BY state, reason",
         )?;
@@ -242,7 +226,42 @@ impl Ledger {
         next: Option<&str>,
         incomplete: bool,
     ) -> rusqlite::Result<()> {
-        self.write(|db| persist_page(db, job, found, next, incomplete))
+        self.write(|db| {
+            let mut last =
+                db.prepare_cached("SELECT coalesce(max(place), 0) FROM job_item WHERE job = ?")?;
+            let mut place: i64 = last.query_row([job.number], |row| row.get(0))?;
+            let mut insert = db.prepare_cached(
+                "INSERT INTO job_item (job, place, id, lane, position, state, reason)
+                 VALUES (?, ?, ?, ?, ?, ?, ?)",
+            )?;
+            for one in found {
+                place += 1;
+                let before = blocker(db, one.id, job.again)?;
+                let reason = one.reason.clone().or(before);
+                let (lane, position) = one
+                    .address
+                    .map_or((0, 0), |address| (address.lane, address.position.to_bits() as i64));
+                let state = if reason.is_some() { "cannot" } else { "pending" };
+                let reason = reason.map(|reason| reason.code()).unwrap_or_default();
+                let id = one.id.to_be_bytes();
+                insert.execute(params![job.number, place, id, lane, position, state, reason])?;
+            }
+            let over = next.is_none() || place >= MAX_ITEMS;
+            let cut = next.is_some() && over;
+            let mut update = db.prepare_cached(
+                "UPDATE job SET cursor = ?, incomplete = incomplete OR ? WHERE number = ?",
+            )?;
+            update.execute(params![next.unwrap_or_default(), incomplete || cut, job.number])?;
+            if over {
+                db.execute(
+                    "UPDATE job SET began = CASE WHEN run THEN ? END,
+                     state = CASE WHEN run THEN 'running' ELSE 'previewed' END
+                     WHERE number = ? AND state = 'previewing'",
+                    params![now_us(), job.number],
+                )?;
+            }
+            Ok(())
+        })
     }
 
     /// The next transactions to send, the oldest first. By the index: those that were sent are not
@@ -251,7 +270,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn next_items(&self, job: i64, limit: usize) -> rusqlite::Result<Vec<JobItem>> {
-        let db = self.lock();
+        let db = self.connection.lock();
         let mut select = db.prepare_cached(
             "SELECT place, id, lane, position FROM job_item INDEXED BY job_item_state
              WHERE job = ? AND state = 'pending' AND reason = '' ORDER BY place DESC LIMIT ?",
@@ -290,7 +309,7 @@ impl Ledger {
             "SELECT {COLUMNS} FROM job INDEXED BY job_active
              WHERE state IN ('previewing', 'running') AND state = ? ORDER BY number LIMIT 1"
         );
-        self.lock().prepare_cached(&sql)?.query_row([state.name()], job).optional()
+        self.connection.lock().prepare_cached(&sql)?.query_row([state.as_ref()], job).optional()
     }
 }
 
@@ -333,7 +352,7 @@ impl Ledger {
 
 fn set_state(db: &Connection, job: &Job, state: JobState) -> rusqlite::Result<()> {
     let mut update = db.prepare_cached("UPDATE job SET state = ? WHERE number = ?")?;
-    update.execute(params![state.name(), job.number]).map(|_| ())
+    update.execute(params![state.as_ref(), job.number]).map(|_| ())
 }
 
 fn run(db: &Connection, job: &Job, rate: Option<f64>, again: bool) -> rusqlite::Result<bool> {
@@ -417,48 +436,6 @@ pub struct PreviewItem {
     pub address: Option<Address>,
     /// Why it cannot be sent, if it cannot.
     pub reason: Option<RejectionReason>,
-}
-
-fn persist_page(
-    db: &Connection,
-    job: &Job,
-    found: &[PreviewItem],
-    next: Option<&str>,
-    incomplete: bool,
-) -> rusqlite::Result<()> {
-    let mut last =
-        db.prepare_cached("SELECT coalesce(max(place), 0) FROM job_item WHERE job = ?")?;
-    let mut place: i64 = last.query_row([job.number], |row| row.get(0))?;
-    let mut insert = db.prepare_cached(
-        "INSERT INTO job_item (job, place, id, lane, position, state, reason)
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
-    )?;
-    for one in found {
-        place += 1;
-        let before = blocker(db, one.id, job.again)?;
-        let reason = one.reason.clone().or(before);
-        let (lane, position) =
-            one.address.map_or((0, 0), |address| (address.lane, address.position.to_bits() as i64));
-        let state = if reason.is_some() { "cannot" } else { "pending" };
-        let reason = reason.map(|reason| reason.code()).unwrap_or_default();
-        let id = one.id.to_be_bytes();
-        insert.execute(params![job.number, place, id, lane, position, state, reason])?;
-    }
-    let over = next.is_none() || place >= MAX_ITEMS;
-    let cut = next.is_some() && over;
-    let mut update = db.prepare_cached(
-        "UPDATE job SET cursor = ?, incomplete = incomplete OR ? WHERE number = ?",
-    )?;
-    update.execute(params![next.unwrap_or_default(), incomplete || cut, job.number])?;
-    if over {
-        db.execute(
-            "UPDATE job SET began = CASE WHEN run THEN ? END,
-             state = CASE WHEN run THEN 'running' ELSE 'previewed' END
-             WHERE number = ? AND state = 'previewing'",
-            params![now_us(), job.number],
-        )?;
-    }
-    Ok(())
 }
 
 /// Most transactions of a job.

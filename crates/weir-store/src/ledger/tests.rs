@@ -98,7 +98,7 @@ fn every_name_is_read_back() {
     let all =
         [Resolution::Open, Resolution::Resubmitted, Resolution::Resolved, Resolution::Dismissed];
     for state in all {
-        assert_eq!(Resolution::from_name(state.name()), Some(state));
+        assert_eq!(state.as_ref().parse(), Ok(state));
     }
-    assert_eq!(Resolution::from_name("done"), None);
+    assert!("done".parse::<Resolution>().is_err());
 }

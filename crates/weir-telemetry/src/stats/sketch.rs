@@ -7,29 +7,13 @@
 //! are recorded; those below 128 are exact. An octave takes memory once it has a value.
 
 use integer_encoding::{VarInt, VarIntReader};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use weir_http::counter::Counter;
+use weir_model::bins::{BITS, STEPS, middle, place};
 
-/// Bins of an octave.
-const STEPS: usize = 64;
-/// Bits of a value that select its bin within an octave.
-const BITS: u32 = STEPS.ilog2();
 /// Octaves: that of the values below [`STEPS`], and one for each power of two from there.
 const OCTAVES: usize = 33 - BITS as usize;
-
-/// Octave and bin of a value.
-fn place(micros: u32) -> (usize, usize) {
-    match micros.checked_ilog2().and_then(|log| log.checked_sub(BITS)) {
-        None => (0, micros as usize),
-        Some(shift) => (shift as usize + 1, (micros >> shift) as usize - STEPS),
-    }
-}
-
-/// The middle of a bin, in microseconds.
-fn middle(octave: usize, bin: usize) -> u64 {
-    let Some(shift) = octave.checked_sub(1) else { return bin as u64 };
-    (((STEPS + bin) as u64) << shift) + ((1_u64 << shift) - 1) / 2
-}
 
 /// Counts that one worker writes and all threads read.
 #[derive(Debug, Default)]
@@ -38,7 +22,7 @@ pub struct Recorder([OnceLock<Box<[Counter; STEPS]>>; OCTAVES]);
 impl Recorder {
     /// Counts one; from the thread of the worker only.
     pub fn record(&self, micros: u32) {
-        let (octave, bin) = place(micros);
+        let (octave, bin) = place(micros.into());
         let octave =
             self.0[octave].get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())));
         octave[bin].add(1);
@@ -58,22 +42,18 @@ impl Recorder {
 /// Durations in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sketch {
-    /// Number and counts of each octave that has any, ascending.
-    octaves: Vec<(u8, Box<[u64; STEPS]>)>,
+    /// Counts of each octave that has any.
+    octaves: BTreeMap<u8, Box<[u64; STEPS]>>,
 }
 
 impl Sketch {
     fn octave(&mut self, number: u8) -> &mut [u64; STEPS] {
-        let at = self.octaves.partition_point(|(known, _)| *known < number);
-        if self.octaves.get(at).is_none_or(|(known, _)| *known != number) {
-            self.octaves.insert(at, (number, Box::new([0; STEPS])));
-        }
-        &mut self.octaves[at].1
+        self.octaves.entry(number).or_insert_with(|| Box::new([0; STEPS]))
     }
 
     /// Counts so many of one duration.
     pub fn add(&mut self, micros: u32, count: u64) {
-        let (octave, bin) = place(micros);
+        let (octave, bin) = place(micros.into());
         self.octave(octave as u8)[bin] += count;
     }
 
@@ -95,7 +75,7 @@ impl Sketch {
                 *now = now.saturating_sub(*old);
             });
         }
-        since.octaves.retain(|(_, octave)| octave.iter().any(|count| *count > 0));
+        since.octaves.retain(|_, octave| octave.iter().any(|count| *count > 0));
         since
     }
 
@@ -186,11 +166,11 @@ mod tests {
     #[test]
     fn the_ends_and_small_values_are_exact_or_near() {
         for value in (0..=300).chain([1 << 20, u32::MAX - 1, u32::MAX]) {
-            let (octave, bin) = place(value);
+            let (octave, bin) = place(value.into());
             assert!(octave < OCTAVES && bin < STEPS, "{value}");
             let middle = middle(octave, bin);
             assert!(value > 128 || middle == u64::from(value), "{middle} for {value}");
-            assert_eq!(place(u32::try_from(middle).unwrap()), (octave, bin));
+            assert_eq!(place(middle), (octave, bin));
         }
     }
 

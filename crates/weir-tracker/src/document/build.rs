@@ -2,8 +2,7 @@
 
 use super::{Body, BodyMetadata, Change, Field, Hit, Payload, Stage, Summary, Transaction};
 use crate::content::decode_body;
-use crate::field::Name;
-use crate::part::row::{Row, state_name, transaction_type};
+use crate::part::row::{self, NAMES, Row};
 use crate::search;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,31 +16,57 @@ const MAX_BODY_BYTES: usize = 8 << 20;
 /// Maximum bytes of a decoded body.
 const MAX_DECODED_BYTES: usize = 1 << 20;
 
+impl Summary {
+    /// The summary of a row with its names in full, without the path.
+    fn new(row: &Row, names: [&str; NAMES]) -> Self {
+        let [
+            api,
+            operation,
+            transaction_type,
+            method,
+            consumer,
+            principal,
+            sender,
+            receiver,
+            problem,
+        ] = names.map(str::to_owned);
+        Self {
+            id: TransactionId(row.id),
+            time: UnixMicros(row.time),
+            took_us: row.elapsed,
+            state: row.state().to_owned(),
+            resolution: resolution(row.outcome),
+            status: row.status,
+            method,
+            path: String::new(),
+            api,
+            operation,
+            transaction_type,
+            consumer,
+            principal,
+            sender,
+            receiver,
+            problem,
+        }
+    }
+}
+
 /// Without the payload.
 impl From<&journal::Transaction> for Summary {
     fn from(transaction: &journal::Transaction) -> Self {
-        let total = transaction.stages.iter().find(|(code, _)| *code == stage::TOTAL);
-        let text = String::clone;
+        let mut summary = Self::new(&Row::of(transaction), row::names(transaction));
+        summary.path = path(&transaction.target);
         // The resolution is that of the original.
-        let is_attempt = transaction.resubmission_of != [0; 16];
-        Self {
-            id: id(transaction.id),
-            time: UnixMicros(transaction.received_us),
-            took_us: total.map_or(0, |(_, took)| u64::from(*took)),
-            state: state_name(transaction.outcome).to_owned(),
-            resolution: if is_attempt { String::new() } else { resolution(transaction.outcome) },
-            status: transaction.status,
-            method: text(&transaction.method),
-            path: path(&transaction.target),
-            api: text(&transaction.api),
-            operation: text(&transaction.operation),
-            transaction_type: transaction_type(transaction).to_owned(),
-            consumer: text(&transaction.consumer),
-            principal: text(&transaction.principal),
-            sender: text(&transaction.client),
-            receiver: text(&transaction.upstream),
-            problem: text(&transaction.problem),
+        if transaction.resubmission_of != [0; 16] {
+            summary.resolution.clear();
         }
+        summary
+    }
+}
+
+impl From<&Row> for Summary {
+    fn from(row: &Row) -> Self {
+        Self::new(row, row.names.each_ref().map(String::as_str))
     }
 }
 
@@ -53,10 +78,10 @@ impl Transaction {
     /// Adds attempts and resolutions, with descriptions of edits if `payload`.
     pub(crate) fn add_history(&mut self, history: History, payload: bool) {
         if let Some(last) = history.changes.last() {
-            self.summary.resolution = last.state.name().to_owned();
+            self.summary.resolution = last.state.to_string();
         }
         self.history.extend(history.changes.into_iter().map(|change| Change {
-            state: change.state.name().to_owned(),
+            state: change.state.to_string(),
             time: Some(change.at),
             who: change.who,
             comment: change.comment,
@@ -84,35 +109,11 @@ fn history(transaction: &journal::Transaction) -> Vec<Change> {
             ..Change::default()
         },
         Change {
-            state: state_name(transaction.outcome).to_owned(),
+            state: transaction.outcome.to_string(),
             time: ended.map(UnixMicros),
             ..Change::default()
         },
     ]
-}
-
-impl From<&Row> for Summary {
-    fn from(row: &Row) -> Self {
-        let name = |name| row.name(name).to_owned();
-        Self {
-            id: TransactionId(row.id),
-            time: UnixMicros(row.time),
-            took_us: row.elapsed,
-            state: row.state().to_owned(),
-            resolution: resolution(row.outcome),
-            status: row.status,
-            method: name(Name::Method),
-            path: String::new(),
-            api: name(Name::Api),
-            operation: name(Name::Operation),
-            transaction_type: name(Name::Type),
-            consumer: name(Name::Consumer),
-            principal: name(Name::Principal),
-            sender: name(Name::Sender),
-            receiver: name(Name::Receiver),
-            problem: name(Name::Problem),
-        }
-    }
 }
 
 impl From<search::Hit> for Hit {
@@ -180,7 +181,7 @@ impl Transaction {
 fn metadata(body: &journal::BodyMetadata) -> BodyMetadata {
     let journal::BodyMetadata { length, stored, truncated, withheld, aborted, masked, hash } =
         *body;
-    let withheld = withheld.map_or("", journal::Withheld::as_str).to_owned();
+    let withheld = withheld.map(|why| why.to_string()).unwrap_or_default();
     let hash = match hash {
         [0, ..] if hash.iter().all(|byte| *byte == 0) => String::new(),
         hash => hash.iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -12,7 +12,6 @@ use crate::part::block::Depth;
 pub fn stored_depth(data: &Path) -> Option<Depth> {
     let days = folders(&data.join("index")).ok()?;
     let parts = days.iter().filter_map(|day| folders(day).ok()).flatten();
-    let number = |part: &PathBuf| part.file_name()?.to_str()?.parse::<u64>().ok();
     let newest = parts.filter_map(|part| Some((number(&part)?, part))).max()?;
     SealedPart::open(&newest.1).ok().map(|part| part.head.metadata.depth)
 }
@@ -30,27 +29,27 @@ pub(super) fn find(folder: &Path, provisional: bool) -> Result<Found, Error> {
     let mut found = Found { parts: Vec::new(), damaged: 0, next: 1 };
     for partition in folders(folder)? {
         for folder in folders(&partition)? {
-            let number = folder.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
-            let Some(number) = number else {
-                // An unfinished part.
-                fs::remove_dir_all(&folder).map_err(Error::io(&folder))?;
-                continue;
-            };
-            found.next = found.next.max(number + 1);
-            match SealedPart::open(&folder) {
-                Ok(part) if part.head.metadata.provisional && !provisional => {
-                    fs::remove_dir_all(&folder).map_err(Error::io(&folder))?;
+            // A part without a number is unfinished.
+            if let Some(number) = number(&folder) {
+                found.next = found.next.max(number + 1);
+                match SealedPart::open(&folder) {
+                    Ok(part) if provisional || !part.head.metadata.provisional => {
+                        found.parts.push(part);
+                        continue;
+                    }
+                    Ok(_) => {}
+                    Err(error) if error.is_damage() => found.damaged += 1,
+                    Err(error) => return Err(error),
                 }
-                Ok(part) => found.parts.push(part),
-                Err(error) if error.is_damage() => {
-                    found.damaged += 1;
-                    fs::remove_dir_all(&folder).map_err(Error::io(&folder))?;
-                }
-                Err(error) => return Err(error),
             }
+            fs::remove_dir_all(&folder).map_err(Error::io(&folder))?;
         }
     }
     Ok(found)
+}
+
+fn number(part: &Path) -> Option<u64> {
+    part.file_name()?.to_str()?.parse().ok()
 }
 
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -3,16 +3,15 @@
 mod repair;
 
 use std::fs;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weir_journal::failpoint;
-use weir_journal::{Follower, Position, Reader, Transaction, run_when_idle};
+use weir_journal::{Follower, Position, Reader, Transaction, if_exists, run_when_idle};
 
 use super::coverage::{gap_from, is_expired, starts};
 use super::state::Shared;
@@ -65,7 +64,7 @@ pub struct Indexer {
 impl Indexer {
     pub(crate) fn new(shared: Arc<Shared>, build: Build, number: u64) -> Result<Self, Error> {
         let mut follower = shared.journal.follower(FOLLOWER).map_err(Error::Journal)?;
-        let indexed = shared.read().indexed.clone();
+        let indexed = shared.state.read().indexed.clone();
         let lanes = || indexed.iter().enumerate().map(|(lane, reached)| (lane as u16, *reached));
         if lanes().any(|(lane, reached)| follower.position(lane) > reached) {
             // What was indexed once has to be kept again until it is indexed anew.
@@ -241,7 +240,7 @@ impl Indexer {
         if let Some(last) = taken.last() {
             counts.behind_since.store(ended(last), Ordering::Relaxed);
         }
-        let mut state = self.shared.write();
+        let mut state = self.shared.state.write();
         taken.iter().for_each(|transaction| state.open.columns.push(transaction));
         state.open.blocks.extend(block);
         state.indexed[lane] = reached;
@@ -259,13 +258,13 @@ impl Indexer {
         let Some(day) = self.day else { return Ok(()) };
         let (building, folder) = (self.building(), self.next_folder(day));
         if let Some(last) = self.build.last() {
-            self.shared.write().open.blocks.push(last);
+            self.shared.state.write().open.blocks.push(last);
         }
         self.build = Build::new(self.shared.settings.depth);
         (self.day, self.day_ended) = (None, false);
         let written = {
             // A read lock: searches go on, and only this thread writes.
-            let state = self.shared.read();
+            let state = self.shared.state.read();
             let spans = state.from.iter().copied().zip(state.indexed.iter().copied()).collect();
             self.run_idle(true);
             let provisional = self.shared.settings.provisional;
@@ -273,7 +272,7 @@ impl Indexer {
             self.run_idle(false);
             written
         };
-        let mut state = self.shared.write();
+        let mut state = self.shared.state.write();
         state.open.reset(self.build.seed());
         match written {
             Ok(part) => {
@@ -304,7 +303,7 @@ impl Indexer {
         self.shared.counts.restarts.fetch_add(1, Ordering::Relaxed);
         self.build = Build::new(self.shared.settings.depth);
         (self.day, self.day_ended, self.repair) = (None, false, None);
-        let mut state = self.shared.write();
+        let mut state = self.shared.state.write();
         state.open.reset(self.build.seed());
         state.indexed = state.from.clone();
         self.readers = readers(&self.shared, &state.indexed);
@@ -326,12 +325,12 @@ impl Indexer {
             return Ok(());
         }
         let starts = starts(&self.shared.journal);
-        let mut state = self.shared.write();
+        let mut state = self.shared.state.write();
         let expired: Vec<_> =
             state.sealed.extract_if(.., |part| is_expired(part, &starts)).collect();
         drop(state);
         for part in expired {
-            remove(&part.folder)?;
+            if_exists(fs::remove_dir_all(&part.folder)).map_err(Error::io(&part.folder))?;
             if let Some(partition) = part.folder.parent() {
                 // Succeeds only for the last part of its day.
                 let _ = fs::remove_dir(partition);
@@ -343,21 +342,18 @@ impl Indexer {
 
     /// Removes parts that searches found damaged; their ranges become gaps.
     fn drop_damaged(&mut self) -> Result<(), Error> {
-        let damaged = {
-            let mut damaged = self.shared.damaged.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *damaged)
-        };
+        let damaged = std::mem::take(&mut *self.shared.damaged.lock());
         if damaged.is_empty() {
             return Ok(());
         }
-        let mut state = self.shared.write();
+        let mut state = self.shared.state.write();
         let lanes = self.readers.len();
         let bad: Vec<_> =
             state.sealed.extract_if(.., |part| damaged.contains(&part.folder)).collect();
         state.gaps.extend(bad.iter().map(|part| gap_from(part, lanes)));
         drop(state);
         for part in bad {
-            remove(&part.folder)?;
+            if_exists(fs::remove_dir_all(&part.folder)).map_err(Error::io(&part.folder))?;
         }
         Ok(())
     }
@@ -398,11 +394,4 @@ fn partition(day: u64) -> String {
     let start = i64::try_from(day.saturating_mul(DAY)).ok();
     let start = start.and_then(|start| Timestamp::from_microsecond(start).ok());
     start.map_or_else(|| format!("day-{day}"), |start| start.strftime("%Y-%m-%d").to_string())
-}
-
-fn remove(folder: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(folder)(error)),
-        _ => Ok(()),
-    }
 }

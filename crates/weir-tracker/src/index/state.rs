@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
 
 use weir_expr::BusinessKeys;
 use weir_journal::{Journal, Position, Transaction};
@@ -47,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) folder: PathBuf,
     pub(crate) journal: Arc<Journal>,
     pub(crate) settings: Settings,
-    state: RwLock<State>,
+    pub(crate) state: RwLock<State>,
     /// Folders of parts that were found damaged and have to be built again.
     pub(crate) damaged: Mutex<HashSet<PathBuf>>,
     pub(crate) counts: Counts,
@@ -64,7 +66,7 @@ pub(crate) struct Counts {
     /// End of the transaction indexed last, in microseconds since 1970; 0 when none is left.
     pub(crate) behind_since: AtomicU64,
     /// Start of the last search, likewise; 0 before the first.
-    searched: AtomicU64,
+    pub(super) searched: AtomicU64,
 }
 
 impl Counts {
@@ -84,33 +86,8 @@ impl Counts {
 const SEARCH_WINDOW: Duration = Duration::from_secs(5);
 
 impl Shared {
-    pub(super) fn new(
-        folder: PathBuf,
-        journal: Arc<Journal>,
-        settings: Settings,
-        state: State,
-    ) -> Self {
-        Self {
-            folder,
-            journal,
-            settings,
-            state: RwLock::new(state),
-            damaged: Mutex::default(),
-            counts: Counts::default(),
-            ledger: OnceLock::new(),
-        }
-    }
-
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.ledger.get()
-    }
-
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the business keys that can be extracted from a transaction; false if that panicked.
@@ -122,7 +99,7 @@ impl Shared {
 
     /// Reports a damaged part, which the indexer then builds again.
     pub(crate) fn report(&self, part: &SealedPart) {
-        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut damaged = self.damaged.lock();
         if damaged.insert(part.folder.clone()) {
             self.counts.damaged.fetch_add(1, Ordering::Relaxed);
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use weir_journal::Transaction;
 
-use crate::field::Number;
+use crate::field::{Number, cut};
 use crate::part::keys::OpenKeys;
 use crate::part::row::{self, NAMES};
 
@@ -73,11 +73,11 @@ impl Columns {
         self.numbers[0].push(transaction.received_us);
         self.numbers[1].push(row::elapsed(&transaction.stages));
         self.numbers[2].push(transaction.status.into());
-        self.numbers[3].push(row::state_code(transaction.outcome));
+        self.numbers[3].push(transaction.outcome as u64);
         self.lanes.push(address.map_or(0, |address| address.lane.into()));
         self.positions.push(address.map_or(0, |address| address.position.to_bits()));
         for (column, name) in self.names.iter_mut().zip(row::names(transaction)) {
-            column.push(name);
+            column.push(cut(name));
         }
     }
 }

@@ -30,14 +30,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_journal::{Address, Position};
+use weir_journal::{Address, Outcome, Position};
 
 use crate::error::Error;
 use crate::field::{Name, Number};
 use crate::part::block::Depth;
 use crate::part::columns::Columns;
 use crate::part::keys::Keys;
-use crate::part::row::{self, NAMES, Row};
+use crate::part::row::{NAMES, Row};
 
 const MAGIC: &[u8; 8] = b"WEIRCOL1";
 const SECTION: usize = 40;
@@ -422,7 +422,7 @@ impl Sealed<'_> {
             time: self.value(Number::Time as u8, row)?,
             elapsed: self.value(Number::Elapsed as u8, row)?,
             status: self.value(Number::Status as u8, row)? as u16,
-            outcome: row::outcome(self.value(Number::State as u8, row)?),
+            outcome: Outcome::from_code(self.value(Number::State as u8, row)?),
             address: Some(self.address(row)?),
             names,
         })

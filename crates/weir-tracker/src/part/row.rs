@@ -39,44 +39,19 @@ pub(crate) fn transaction_type(transaction: &Transaction) -> &str {
     }
 }
 
+/// Its names, in full, in the order of [`Name`].
 pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
-    std::array::from_fn(|at| {
-        cut(match Name::ALL[at] {
-            Name::Api => &transaction.api,
-            Name::Operation => &transaction.operation,
-            Name::Type => transaction_type(transaction),
-            Name::Method => &transaction.method,
-            Name::Consumer => &transaction.consumer,
-            Name::Principal => &transaction.principal,
-            Name::Sender => &transaction.client,
-            Name::Receiver => &transaction.upstream,
-            Name::Problem => &transaction.problem,
-        })
-    })
-}
-
-pub(crate) fn state_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Completed => "completed",
-        Outcome::Failed => "failed",
-        Outcome::Interrupted => "interrupted",
-    }
-}
-
-pub(crate) fn state_code(outcome: Outcome) -> u64 {
-    match outcome {
-        Outcome::Completed => 0,
-        Outcome::Failed => 1,
-        Outcome::Interrupted => 2,
-    }
-}
-
-pub(crate) fn outcome(code: u64) -> Outcome {
-    match code {
-        0 => Outcome::Completed,
-        1 => Outcome::Failed,
-        _ => Outcome::Interrupted,
-    }
+    [
+        &transaction.api,
+        &transaction.operation,
+        transaction_type(transaction),
+        &transaction.method,
+        &transaction.consumer,
+        &transaction.principal,
+        &transaction.client,
+        &transaction.upstream,
+        &transaction.problem,
+    ]
 }
 
 impl Row {
@@ -88,7 +63,7 @@ impl Row {
             status: transaction.status,
             outcome: transaction.outcome,
             address: transaction.address,
-            names: names(transaction).map(str::to_owned),
+            names: names(transaction).map(|name| cut(name).to_owned()),
         }
     }
 
@@ -101,7 +76,7 @@ impl Row {
     /// `completed`, `failed` or `interrupted`.
     #[must_use]
     pub fn state(&self) -> &'static str {
-        state_name(self.outcome)
+        self.outcome.into()
     }
 
     pub(crate) fn number(&self, number: Number) -> u64 {
@@ -109,7 +84,7 @@ impl Row {
             Number::Time => self.time,
             Number::Elapsed => self.elapsed,
             Number::Status => self.status.into(),
-            Number::State => state_code(self.outcome),
+            Number::State => self.outcome as u64,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The fields of a query.
 
+use super::Scope;
 use crate::field::Name;
 
 /// The field before the colon.
@@ -15,10 +16,7 @@ pub(crate) enum Field {
     Before,
     Since,
     Id,
-    Body,
-    Target,
-    AnyHeader,
-    Header(String),
+    Words(Scope),
     Key(String),
 }
 
@@ -34,15 +32,15 @@ const OTHERS: [(&str, Field); 14] = [
     ("before", Field::Before),
     ("since", Field::Since),
     ("id", Field::Id),
-    ("body", Field::Body),
-    ("target", Field::Target),
-    ("header", Field::AnyHeader),
+    ("body", Field::Words(Scope::Body)),
+    ("target", Field::Words(Scope::Target)),
+    ("header", Field::Words(Scope::AnyHeader)),
 ];
 
 impl Field {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(name) = text.strip_prefix("header.").filter(|name| !name.is_empty()) {
-            return Some(Self::Header(name.to_ascii_lowercase()));
+            return Some(Self::Words(Scope::Header(name.to_ascii_lowercase())));
         }
         if let Some(name) = text.strip_prefix("key.").filter(|name| !name.is_empty()) {
             return Some(Self::Key(name.to_owned()));

@@ -167,7 +167,15 @@ impl<'a> Parser<'a> {
         let named = length > 0 && self.rest()[length..].starts_with(':');
         if !named {
             let value = self.value()?;
-            return self.phrase_term(at, Scope::Anywhere, value);
+            let id = match &value {
+                Value::Bare(text) => value::bare_id(text),
+                _ => None,
+            };
+            let words = self.phrase_term(at, Scope::Anywhere, value)?;
+            return Ok(match id {
+                Some(id) => Node::Or(vec![Node::Term(id), words]),
+                None => words,
+            });
         }
         let Some(field) = Field::parse(name) else {
             let error = QueryError::new(at, at + length, format!("there is no field `{name}`"));
@@ -186,15 +194,9 @@ impl<'a> Parser<'a> {
         let bad = |error: QueryError| QueryError { at: begin, end: self.at.max(begin), ..error };
         let present = value == Value::Bare("*".to_owned());
         let term = match field {
-            Field::Body if present => Term::Exists(Scope::Body),
-            Field::Target if present => Term::Exists(Scope::Target),
-            Field::AnyHeader if present => Term::Exists(Scope::AnyHeader),
-            Field::Header(name) if present => Term::Exists(Scope::Header(name)),
+            Field::Words(scope) if present => Term::Exists(scope),
             Field::Key(name) if present => Term::Key(name, None),
-            Field::Body => return self.phrase_term(at, Scope::Body, value),
-            Field::Target => return self.phrase_term(at, Scope::Target, value),
-            Field::AnyHeader => return self.phrase_term(at, Scope::AnyHeader, value),
-            Field::Header(name) => return self.phrase_term(at, Scope::Header(name), value),
+            Field::Words(scope) => return self.phrase_term(at, scope, value),
             Field::Key(name) => Term::Key(name, Some(value.text().map_err(bad)?)),
             Field::Name(name) => Term::Name(name, value.name().map_err(bad)?),
             Field::State => value::state(&value).map_err(bad)?,

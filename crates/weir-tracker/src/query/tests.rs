@@ -57,6 +57,32 @@ fn every_kind_of_term_is_understood() {
 }
 
 #[test]
+fn a_text_that_can_be_an_id_also_matches_ids() {
+    let ids = |text: &str| match Query::parse(text, NOON).unwrap().ids_only().root {
+        Node::Term(Term::Id(low, high)) => Some((low, high)),
+        _ => None,
+    };
+    let id = "019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55";
+    let number = 0x019a_9e3c_4c5e_7d2a_9b1f_3f6d_2c1e_0a55;
+    assert_eq!(ids(id), Some((number, number)));
+    assert_eq!(ids(&id.replace('-', "")), Some((number, number)));
+    let begins = |digits: u128, length: u32| {
+        let low = digits << (128 - 4 * length);
+        Some((low, low | (u128::MAX >> (4 * length))))
+    };
+    assert_eq!(ids("019a9e3c"), begins(0x019a_9e3c, 8));
+    assert_eq!(ids("019A9E3C-4c"), begins(0x0001_9a9e_3c4c, 10));
+    // Words, whatever else they look like, still match words.
+    assert!(matches!(parse(id), Node::Or(nodes) if nodes.len() == 2));
+    for text in ["deadbeef", "019a9e3", "019a-9e3c4c5e", "A-17", "\"019a9e3c\"", "body:019a9e3c"] {
+        assert_eq!(ids(text), None, "{text}");
+        assert!(matches!(parse(text), Node::Term(Term::Words(..))), "{text}");
+    }
+    // Only the combination that the parser makes of a text is reduced.
+    assert_eq!(ids("id:019a9e3c OR refund"), None);
+}
+
+#[test]
 fn numbers_are_compared_with_units_and_open_ends() {
     assert_eq!(number("status:>=500"), (500, u64::MAX));
     assert_eq!(number("status:<500"), (0, 499));

@@ -3,6 +3,8 @@
 use crate::field::Number;
 use jiff::civil::{Date, DateTime};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use std::ops::Bound;
+use weir_journal::Outcome;
 use weir_store::ledger::Resolution;
 
 use super::error::QueryError;
@@ -14,25 +16,28 @@ use super::{NameMatch, Term};
 pub(super) enum Value {
     Bare(String),
     Quoted(String),
-    Compared(Comparison, String),
-    /// The ends, each with whether it is included.
-    Range((String, bool), (String, bool)),
+    /// A comparison or a range: its start and end.
+    Range(Bound<String>, Bound<String>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
-    Less,
-    AtMost,
-    More,
-    AtLeast,
-}
+/// Makes a range of a compared value.
+type Comparison = fn(String) -> Value;
 
 const COMPARISONS: [(&str, Comparison); 4] = [
-    (">=", Comparison::AtLeast),
-    ("<=", Comparison::AtMost),
-    (">", Comparison::More),
-    ("<", Comparison::Less),
+    (">=", |text| Value::Range(Bound::Included(text), Bound::Unbounded)),
+    ("<=", |text| Value::Range(Bound::Unbounded, Bound::Included(text))),
+    (">", |text| Value::Range(Bound::Excluded(text), Bound::Unbounded)),
+    ("<", |text| Value::Range(Bound::Unbounded, Bound::Excluded(text))),
 ];
+
+/// An end of a range in brackets.
+fn bound(text: String, included: bool) -> Bound<String> {
+    match included {
+        _ if text == "*" => Bound::Unbounded,
+        true => Bound::Included(text),
+        false => Bound::Excluded(text),
+    }
+}
 
 fn error(message: impl Into<String>, hint: &str) -> QueryError {
     QueryError::new(0, 0, message).hint(hint)
@@ -54,7 +59,7 @@ impl Parser<'_> {
         for (sign, comparison) in COMPARISONS {
             if rest.starts_with(sign) {
                 self.at += sign.len();
-                return self.bare("()").map(|text| Value::Compared(comparison, text));
+                return self.bare("()").map(comparison);
             }
         }
         self.bare("()").map(Value::Bare)
@@ -104,7 +109,7 @@ impl Parser<'_> {
         if !high_in && !self.accept('}') {
             return Err(QueryError::new(at, self.at, "the range is not closed").hint(hint));
         }
-        Ok(Value::Range((low, low_in), (high, high_in)))
+        Ok(Value::Range(bound(low, low_in), bound(high, high_in)))
     }
 }
 
@@ -112,7 +117,7 @@ impl Value {
     pub(super) fn text(self) -> Result<String, QueryError> {
         match self {
             Self::Bare(text) | Self::Quoted(text) => Ok(text),
-            Self::Compared(..) | Self::Range(..) => Err(error(
+            Self::Range(..) => Err(error(
                 "this cannot be compared",
                 "`status`, `took` and `time` can; put the value in quotes to search for the signs",
             )),
@@ -142,25 +147,16 @@ impl Value {
         let (low, high) = match self {
             Self::Bare(text) | Self::Quoted(text) if text == "*" => (0, u64::MAX),
             Self::Bare(text) | Self::Quoted(text) => read(text)?,
-            Self::Compared(comparison, text) => {
-                let (first, last) = read(text)?;
-                match comparison {
-                    Comparison::Less => (0, first.saturating_sub(1)),
-                    Comparison::AtMost => (0, last),
-                    Comparison::More => (last.saturating_add(1), u64::MAX),
-                    Comparison::AtLeast => (first, u64::MAX),
-                }
-            }
-            Self::Range((low, low_in), (high, high_in)) => {
-                let low = match low.as_str() {
-                    "*" => 0,
-                    low if *low_in => read(low)?.0,
-                    low => read(low)?.1.saturating_add(1),
+            Self::Range(low, high) => {
+                let low = match low {
+                    Bound::Unbounded => 0,
+                    Bound::Included(low) => read(low)?.0,
+                    Bound::Excluded(low) => read(low)?.1.saturating_add(1),
                 };
-                let high = match high.as_str() {
-                    "*" => u64::MAX,
-                    high if *high_in => read(high)?.1,
-                    high => read(high)?.0.saturating_sub(1),
+                let high = match high {
+                    Bound::Unbounded => u64::MAX,
+                    Bound::Included(high) => read(high)?.1,
+                    Bound::Excluded(high) => read(high)?.0.saturating_sub(1),
                 };
                 (low, high)
             }
@@ -170,31 +166,27 @@ impl Value {
 }
 
 pub(super) fn state(value: &Value) -> Result<Term, QueryError> {
-    let codes = match value.clone().text()?.as_str() {
-        "completed" => (0, 0),
-        "failed" => (1, 1),
-        "interrupted" => (2, 2),
-        "*" => (0, u64::MAX),
-        other => {
-            return Err(error(
-                format!("there is no state `{other}`"),
-                "there are `completed`, `failed` and `interrupted`",
-            ));
-        }
-    };
-    Ok(Term::Number(Number::State, codes.0, codes.1))
+    let text = value.clone().text()?;
+    match text.parse::<Outcome>() {
+        Ok(outcome) => Ok(Term::Number(Number::State, outcome as u64, outcome as u64)),
+        Err(_) if text == "*" => Ok(Term::Number(Number::State, 0, u64::MAX)),
+        Err(_) => Err(error(
+            format!("there is no state `{text}`"),
+            "there are `completed`, `failed` and `interrupted`",
+        )),
+    }
 }
 
 /// A resolution, which is in the database.
 pub(super) fn resolution(value: &Value) -> Result<Term, QueryError> {
     let text = value.clone().text()?;
-    match Resolution::from_name(&text) {
-        None if text == "*" => Ok(Term::Resolution(None)),
-        None => Err(error(
+    match text.parse::<Resolution>() {
+        Ok(resolution) => Ok(Term::Resolution(Some(resolution))),
+        Err(_) if text == "*" => Ok(Term::Resolution(None)),
+        Err(_) => Err(error(
             format!("there is no resolution `{text}`"),
             "there are `open`, `resubmitted`, `resolved` and `dismissed`",
         )),
-        some => Ok(Term::Resolution(some)),
     }
 }
 
@@ -261,7 +253,7 @@ fn single(value: &Value, now: u64) -> Result<(u64, u64), QueryError> {
         Value::Bare(text) | Value::Quoted(text) => {
             time_span(text, now).ok_or_else(|| error(format!("`{text}` is not a time"), hint))
         }
-        Value::Compared(..) | Value::Range(..) => Err(error("this is compared already", hint)),
+        Value::Range(..) => Err(error("this is compared already", hint)),
     }
 }
 
@@ -328,18 +320,44 @@ fn whole_hour(text: &str) -> Option<DateTime> {
 pub(super) fn id(value: &Value) -> Result<Term, QueryError> {
     let text = value.clone().text()?;
     let digits: String = text.chars().filter(|letter| *letter != '-').collect();
-    let length = digits.len();
-    let hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    match u128::from_str_radix(&digits, 16) {
-        Ok(number) if hexadecimal && (4..=32).contains(&length) => {
-            let free = 128 - 4 * length as u32;
-            let low = number.checked_shl(free).unwrap_or(0);
-            let rest = if free == 0 { 0 } else { u128::MAX >> (4 * length as u32) };
-            Ok(Term::Id(low, low | rest))
-        }
-        _ => Err(error(
+    match ids_of(&digits) {
+        Some((low, high)) => Ok(Term::Id(low, high)),
+        None => Err(error(
             format!("`{text}` is not an id"),
             "write the id, or at least four of the digits it begins with",
         )),
     }
+}
+
+/// First and last id that begin with these digits.
+pub(super) fn ids_of(digits: &str) -> Option<(u128, u128)> {
+    let length = digits.len();
+    if !(4..=32).contains(&length) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let free = 128 - 4 * length as u32;
+    let low = u128::from_str_radix(digits, 16).ok()?.checked_shl(free).unwrap_or(0);
+    let rest = if free == 0 { 0 } else { u128::MAX >> (4 * length as u32) };
+    Some((low, low | rest))
+}
+
+/// Positions of the hyphens of an id, and its digits before the first.
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+const LENGTH: usize = 36;
+
+/// The ids that a text without a field can mean: eight digits or more, with hyphens in their places.
+/// Without hyphens it has to begin as ids do, by the time in them (RFC 9562, version 7), until 2039.
+pub(super) fn bare_id(text: &str) -> Option<Term> {
+    let is_hyphen = |at: usize| HYPHENS.contains(&at);
+    let letters = || text.bytes().enumerate();
+    let hyphened = text.len() > HYPHENS[0]
+        && text.len() <= LENGTH
+        && letters().all(|(at, letter)| is_hyphen(at) == (letter == b'-'));
+    let plain = text.len() >= HYPHENS[0] && text.starts_with("01");
+    let digits = match (hyphened, plain) {
+        (true, _) => text.replace('-', ""),
+        (false, true) => text.to_owned(),
+        (false, false) => return None,
+    };
+    ids_of(&digits).map(|(low, high)| Term::Id(low, high))
 }

@@ -63,17 +63,11 @@ impl<'a> Subject<'a> {
 
     fn body(&self, side: usize) -> Option<&[u8]> {
         let transaction = self.transaction;
-        let read = || match side {
-            0 => content::text(
-                BodyType::from_head(&transaction.request_head),
-                &transaction.request_body,
-            ),
-            _ => content::text(
-                BodyType::from_head(&transaction.response_head),
-                &transaction.response_body,
-            ),
+        let (head, body) = match side {
+            0 => (&transaction.request_head, &transaction.request_body),
+            _ => (&transaction.response_head, &transaction.response_body),
         };
-        self.bodies[side].get_or_init(read).as_deref()
+        self.bodies[side].get_or_init(|| content::text(BodyType::from_head(head), body)).as_deref()
     }
 
     pub(crate) fn matches(&self, node: &Node) -> bool {

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 use utoipa::ToSchema;
-use weir_journal::Address;
+use weir_journal::{Address, Outcome};
 use weir_model::UnixMicros;
 
 use crate::error::Error;
@@ -288,7 +289,7 @@ impl Counter {
         // No status: there was no response.
         let class = |class| if class == 0 { "none".to_owned() } else { format!("{class}xx") };
         let classes = classes.map(|(number, count)| (class(number), *count));
-        let states = ["completed", "failed", "interrupted"].map(str::to_owned).into_iter();
+        let states = Outcome::VARIANTS.iter().map(|name| (*name).to_owned());
         let states = states.zip(self.states).filter(|(_, count)| *count > 0);
         let mut facets = vec![facet("status", classes), facet("state", states)];
         for (name, counts) in FACETS.iter().zip(self.names) {

@@ -3,7 +3,7 @@
 use super::FastCgiUpload;
 use super::output::{Output, OutputError};
 use crate::Connection;
-use crate::attempt::Failed;
+use crate::attempt::{Failed, Upload};
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -184,7 +184,7 @@ impl<'a> FastCgiResponse<'a> {
     /// Continues sending the request. Errors are ignored, as the response has arrived.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) {
         if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
-            && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
+            && let Poll::Ready(sent) = upload.poll_send(connection, cx)
         {
             self.is_sent = sent.is_ok() && upload.progress.is_complete();
             self.upload = None;

@@ -11,7 +11,6 @@ use weir_broker::Pool;
 use weir_http::body::RequestBody;
 use weir_http::buffer;
 use weir_http::deadline::Wait;
-use weir_http::stream::Stream;
 use weir_wire::fastcgi::request;
 use weir_wire::{Method, ResponseHead};
 
@@ -75,13 +74,19 @@ impl<'a> FastCgiUpload<'a> {
         }
         self.progress.state = UploadState::Last;
     }
+}
 
-    /// Continues sending until all bytes are sent.
-    pub(super) fn poll(
+impl Upload for FastCgiUpload<'_> {
+    type Channel = Box<Connection>;
+    type Reader = HeadReader;
+    type Arrived = Head;
+
+    fn poll_send(
         &mut self,
-        stream: &Stream,
+        connection: &Box<Connection>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), UploadError>> {
+        let stream = &connection.stream;
         loop {
             if self.progress.state == UploadState::Body
                 && self.out.0.len() - self.written < FULL_BYTES
@@ -122,24 +127,6 @@ impl<'a> FastCgiUpload<'a> {
                 _ => return self.progress.abort(),
             }
         }
-    }
-}
-
-impl Upload for FastCgiUpload<'_> {
-    type Channel = Box<Connection>;
-    type Reader = HeadReader;
-    type Arrived = Head;
-
-    fn reader(&self) -> HeadReader {
-        HeadReader::default()
-    }
-
-    fn poll_send(
-        &mut self,
-        connection: &mut Box<Connection>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), UploadError>> {
-        self.poll(&connection.stream, cx)
     }
 
     fn poll_head(

@@ -2,7 +2,7 @@
 
 use super::Http1Upload;
 use crate::Connection;
-use crate::attempt::{Failed, Scope};
+use crate::attempt::{Failed, Scope, Upload};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_http::body::ResponseError;
@@ -176,7 +176,7 @@ impl<'a> Http1Response<'a> {
     /// Continues sending the request. Errors are ignored, as the response has arrived.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) {
         if let (Some(upload), Some(connection)) = (&mut self.upload, &self.connection)
-            && let Poll::Ready(sent) = upload.poll(&connection.stream, cx)
+            && let Poll::Ready(sent) = upload.poll_send(connection, cx)
         {
             self.keep_alive &= sent.is_ok() && upload.progress.is_complete();
             self.upload = None;

@@ -11,7 +11,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use weir_http::body::RequestBody;
 use weir_http::deadline::{Deadline, Wait};
-use weir_http::stream::Stream;
 use weir_http::write_buffer::WriteBuffer;
 use weir_telemetry::labels::RetryReason;
 use weir_telemetry::spans::AttemptSpan;
@@ -66,9 +65,19 @@ impl<'a> Http1Upload<'a> {
             (self.progress.state, self.is_buffered) = (UploadState::Last, true);
         }
     }
+}
 
-    /// Continues sending until all bytes are sent.
-    pub fn poll(&mut self, stream: &Stream, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
+impl Upload for Http1Upload<'_> {
+    type Channel = Box<Connection>;
+    type Reader = HeadReader;
+    type Arrived = ();
+
+    fn poll_send(
+        &mut self,
+        connection: &Box<Connection>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), UploadError>> {
+        let stream = &connection.stream;
         loop {
             if self.progress.state == UploadState::Body && self.out.has_room() {
                 self.progress.waits_for_client = false;
@@ -111,24 +120,6 @@ impl<'a> Http1Upload<'a> {
                 Err(_) => return self.progress.abort(),
             }
         }
-    }
-}
-
-impl Upload for Http1Upload<'_> {
-    type Channel = Box<Connection>;
-    type Reader = HeadReader;
-    type Arrived = ();
-
-    fn reader(&self) -> HeadReader {
-        HeadReader::new()
-    }
-
-    fn poll_send(
-        &mut self,
-        connection: &mut Box<Connection>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), UploadError>> {
-        self.poll(&connection.stream, cx)
     }
 
     fn poll_head(

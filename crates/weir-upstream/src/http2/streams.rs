@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use weir_http::deadline::Deadline;
+use weir_http::deadline::{Deadline, Wait};
 use weir_http::stream::PrefixedStream;
 
 /// Maximum number of concurrent streams per connection, if the target permits as many.
@@ -197,8 +197,9 @@ impl Target {
             .max_concurrent_streams(0)
             .enable_push(false);
         let io = PrefixedStream::new(weir_http::buffer::Buffer::default(), stream);
-        let shaken = self.within_connect_timeout(deadline, builder.handshake::<_, Bytes>(io));
-        let (send, connection) = shaken
+        let handshake = builder.handshake::<_, Bytes>(io);
+        let (send, connection) = deadline
+            .within(Wait::Connect, self.connect_timeout, handshake)
             .await
             .map_err(CheckOutError::TimedOut)?
             .map_err(|error| CheckOutError::Connect(io::Error::other(error)))?;

@@ -137,8 +137,6 @@ impl Upload for Http2Upload<'_> {
     type Reader = ();
     type Arrived = RecvStream;
 
-    fn reader(&self) {}
-
     fn poll_open(
         &mut self,
         channel: &mut Http2Channel,
@@ -162,7 +160,7 @@ impl Upload for Http2Upload<'_> {
 
     fn poll_send(
         &mut self,
-        _: &mut Http2Channel,
+        _: &Http2Channel,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), UploadError>> {
         self.poll(cx)
@@ -221,13 +219,6 @@ impl<'a> TargetUpload for Http2Upload<'a> {
     ) -> Result<Http2Channel, CheckOutError> {
         let (permit, send) = target.open_stream(deadline).await?;
         Ok(Http2Channel { permit, send, head: None, response: None })
-    }
-
-    async fn reopen(
-        target: &Rc<Target>,
-        deadline: &Deadline,
-    ) -> Result<Http2Channel, CheckOutError> {
-        Self::check_out(target, deadline).await
     }
 
     fn is_reused(channel: &Http2Channel) -> bool {

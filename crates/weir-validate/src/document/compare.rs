@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Maximum number of bytes of a text in an error.
-const TOLD: usize = 1024;
+const MAX_REPORTED_BYTES: usize = 1024;
 /// Approximate size of both paths of an error, per byte of its path through the document.
 const PATHS: usize = 8;
 /// Maximum number of items of a list in an error.
@@ -90,8 +90,7 @@ impl<'d> Element<'d> {
         let Data::Object { members, slots } = *self.data() else { return None };
         let (document, count) = (self.document, members as usize);
         if count <= FEW {
-            let mut inside = Inside::of(&document.entries, self.at as usize, count);
-            let at = inside.find(|at| document.is(*at, mark, name))?;
+            let at = self.indexes().find(|at| document.is(*at, mark, name))?;
             return Some(Self { document, at });
         }
         let slots = document.slots.get(slots as usize..)?.get(..slots_of(count))?;
@@ -115,13 +114,9 @@ impl<'d> Element<'d> {
 
     /// The names of an object's members. Takes no step.
     pub(crate) fn names(self) -> impl Iterator<Item = &'d str> {
-        let members = match *self.data() {
-            Data::Object { members, .. } => members,
-            _ => 0,
-        };
-        let document = self.document;
-        let inside = Inside::of(&document.entries, self.at as usize, members as usize);
-        inside.map(|at| document.text(document.entries[at as usize].name))
+        let object = matches!(self.data(), Data::Object { .. }).then_some(self);
+        let members = object.into_iter().flat_map(Self::indexes);
+        members.map(move |at| Self { at, ..self }.name())
     }
 
     /// Takes the memory of an error about this value; returns whether enough was left.
@@ -138,33 +133,27 @@ impl<'d> Element<'d> {
             Data::Bool(value) => Value::Bool(*value),
             Data::Number(number) => Value::Number(number.clone()),
             Data::String(text) => Value::from(self.document.text(*text)),
-            Data::Array(items) => self.inside(*items).map(Self::tree).collect(),
-            Data::Object { members, .. } => {
-                let named = self.inside(*members);
-                Value::Object(named.map(|m| (m.name().to_owned(), m.tree())).collect())
+            Data::Array(_) => self.inside().map(Self::tree).collect(),
+            Data::Object { .. } => {
+                Value::Object(self.inside().map(|m| (m.name().to_owned(), m.tree())).collect())
             }
         }
     }
 
     /// The part of a text that is reported.
-    fn told(bytes: &[u8]) -> Value {
-        let told = &bytes[..bytes.len().min(TOLD)];
-        Value::String(String::from_utf8_lossy(told).into_owned())
+    fn excerpt(bytes: &[u8]) -> Value {
+        let excerpt = &bytes[..bytes.len().min(MAX_REPORTED_BYTES)];
+        Value::String(String::from_utf8_lossy(excerpt).into_owned())
     }
 
     /// Length of a text in bytes, 0 for other values. Takes no step.
     pub(crate) fn text_length(self) -> i64 {
-        match self.data() {
-            Data::String(text) => text.length.into(),
-            _ => 0,
-        }
+        self.text().map_or(0, |text| text.len() as i64)
     }
 
     /// Length of the names of an object's members in bytes. Takes no step.
     pub(crate) fn names_length(self) -> i64 {
-        let Data::Object { members, .. } = *self.data() else { return 0 };
-        let inside = Inside::of(&self.document.entries, self.at as usize, members as usize);
-        inside.map(|at| 1 + i64::from(self.document.entries[at as usize].name.length)).sum()
+        self.names().map(|name| 1 + name.len() as i64).sum()
     }
 
     /// Whether an error is void: created after the budget was exhausted.
@@ -182,32 +171,36 @@ impl<'d> Element<'d> {
         self.document.text(self.entry().name)
     }
 
-    /// The values inside; `count` is their number.
-    pub(super) fn inside(self, count: u32) -> Elements<'d> {
-        let inside = Inside::of(&self.document.entries, self.at as usize, count as usize);
-        Elements { document: self.document, inside }
+    /// Number of items or members; 0 for other values. Takes no step.
+    pub(super) fn count(self) -> usize {
+        match *self.data() {
+            Data::Array(count) | Data::Object { members: count, .. } => count as usize,
+            _ => 0,
+        }
+    }
+
+    /// Indexes of the items or members. Takes no step.
+    fn indexes(self) -> Inside<'d> {
+        Inside::of(&self.document.entries, self.at as usize, self.count())
+    }
+
+    /// The items or members.
+    pub(super) fn inside(self) -> Elements<'d> {
+        Elements { document: self.document, inside: self.indexes() }
     }
 }
 
 impl<'d> json::Node<'d, Documents> for Element<'d> {
-    type Object = Members<'d>;
-    type Array = Items<'d>;
+    type Object = Self;
+    type Array = Self;
     type Number = &'d Number;
 
-    fn as_object(&self) -> Option<Members<'d>> {
-        match *self.data() {
-            _ if !charge(1) => None,
-            Data::Object { members, .. } => Some(Members { of: *self, members }),
-            _ => None,
-        }
+    fn as_object(&self) -> Option<Self> {
+        (charge(1) && matches!(self.data(), Data::Object { .. })).then_some(*self)
     }
 
-    fn as_array(&self) -> Option<Items<'d>> {
-        match *self.data() {
-            _ if !charge(1) => None,
-            Data::Array(items) => Some(Items { of: *self, items }),
-            _ => None,
-        }
+    fn as_array(&self) -> Option<Self> {
+        (charge(1) && matches!(self.data(), Data::Array(_))).then_some(*self)
     }
 
     fn as_string(&self) -> Option<Cow<'d, str>> {
@@ -268,7 +261,7 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
     fn to_value(&self) -> Cow<'d, Value> {
         Cow::Owned(match self.data() {
             Data::String(text) if self.document.is_reported => {
-                Self::told(self.document.text(*text).as_bytes())
+                Self::excerpt(self.document.text(*text).as_bytes())
             }
             _ => self.tree(),
         })
@@ -280,15 +273,15 @@ impl<'d> json::Node<'d, Documents> for Element<'d> {
         if !Self::charge_error(*self) {
             return LazyInstance::Ready(Cow::Borrowed(&VOID));
         }
-        if self.at == 0 && self.document.tells_whole {
+        if self.at == 0 && self.document.reports_whole {
             return LazyInstance::Ready(Cow::Owned(self.tree()));
         }
-        let text = |bytes: &[u8], _| Self::told(bytes);
+        let text = |bytes: &[u8], _| Self::excerpt(bytes);
         let list = |_: &[u8], items: u32| Value::Array(vec![Value::Null; items as usize]);
         let (bytes, tag, make): (_, _, fn(&[u8], u32) -> Value) = match self.data() {
             Data::String(span) => {
                 let bytes = self.document.text(*span).as_bytes();
-                (&bytes[..bytes.len().min(TOLD)], 0, text)
+                (&bytes[..bytes.len().min(MAX_REPORTED_BYTES)], 0, text)
             }
             Data::Array(items) => (&[], (*items).min(COUNTED), list),
             _ => (&[], 0, |_, _| Value::Null),
@@ -323,50 +316,38 @@ impl<'d> Iterator for Elements<'d> {
     }
 }
 
-/// A list.
-pub(crate) struct Items<'d> {
-    of: Element<'d>,
-    items: u32,
-}
-
-impl<'d> json::Array<'d, Documents> for Items<'d> {
-    type Node = Element<'d>;
+impl<'d> json::Array<'d, Documents> for Element<'d> {
+    type Node = Self;
     type ElementsIter = Elements<'d>;
 
     fn len(&self) -> usize {
-        self.items as usize
+        self.count()
     }
 
     fn elements(&self) -> Elements<'d> {
-        self.of.inside(self.items)
+        self.inside()
     }
 
     fn is_unique(&self) -> bool {
-        super::equal::are_unique(self.of, self.items)
+        super::equal::are_unique(*self)
     }
 }
 
-/// An object.
-pub(crate) struct Members<'d> {
-    of: Element<'d>,
-    members: u32,
-}
-
-impl<'d> json::Object<'d, Documents> for Members<'d> {
-    type Node = Element<'d>;
+impl<'d> json::Object<'d, Documents> for Element<'d> {
+    type Node = Self;
     type MemberName = &'d str;
     type MembersIter = NamedElements<'d>;
 
     fn len(&self) -> usize {
-        self.members as usize
+        self.count()
     }
 
-    fn get(&self, key: &Key) -> Option<Element<'d>> {
-        if charge(1) { self.of.member(key.mark, &key.name) } else { None }
+    fn get(&self, key: &Key) -> Option<Self> {
+        if charge(1) { self.member(key.mark, &key.name) } else { None }
     }
 
     fn members(&self) -> NamedElements<'d> {
-        NamedElements(self.of.inside(self.members))
+        NamedElements(self.inside())
     }
 }
 

@@ -14,17 +14,14 @@ use std::sync::LazyLock;
 const FEW: usize = 12;
 
 /// Takes the steps of reading a value.
-fn looked_at(element: Element<'_>) -> bool {
-    let length = match element.data() {
-        Data::String(text) => text.length,
-        _ => 0,
-    };
-    charge(1 + i64::from((element.entry().name.length + length) / 16))
+fn is_compared(element: Element<'_>) -> bool {
+    let bytes = i64::from(element.entry().name.length) + element.text_length();
+    charge(1 + bytes / 16)
 }
 
 /// Whether an element equals this value; numbers are compared mathematically.
 pub(super) fn equals_value(element: Element<'_>, expected: &Value) -> bool {
-    if !looked_at(element) {
+    if !is_compared(element) {
         return false;
     }
     match (element.data(), expected) {
@@ -34,16 +31,13 @@ pub(super) fn equals_value(element: Element<'_>, expected: &Value) -> bool {
         (Data::Number(number), Value::Number(expected)) => {
             json::cmp::equal_numbers(&number, expected)
         }
-        (Data::Array(items), Value::Array(expected)) => {
-            *items as usize == expected.len()
-                && element
-                    .inside(*items)
-                    .zip(expected)
-                    .all(|(item, expected)| equals_value(item, expected))
+        (Data::Array(_), Value::Array(expected)) => {
+            element.count() == expected.len()
+                && element.inside().zip(expected).all(|(item, value)| equals_value(item, value))
         }
-        (Data::Object { members, .. }, Value::Object(expected)) => {
-            *members as usize == expected.len()
-                && element.inside(*members).all(|member| {
+        (Data::Object { .. }, Value::Object(expected)) => {
+            element.count() == expected.len()
+                && element.inside().all(|member| {
                     let expected = expected.get(member.name());
                     expected.is_some_and(|expected| equals_value(member, expected))
                 })
@@ -54,7 +48,7 @@ pub(super) fn equals_value(element: Element<'_>, expected: &Value) -> bool {
 
 /// Whether two elements are equal.
 fn equal(one: Element<'_>, other: Element<'_>) -> bool {
-    if !(looked_at(one) && looked_at(other)) {
+    if !(is_compared(one) && is_compared(other)) {
         return false;
     }
     match (one.data(), other.data()) {
@@ -65,11 +59,11 @@ fn equal(one: Element<'_>, other: Element<'_>) -> bool {
         }
         (Data::Number(one), Data::Number(other)) => json::cmp::equal_numbers(&one, other),
         (Data::Array(a), Data::Array(b)) => {
-            a == b && one.inside(*a).zip(other.inside(*b)).all(|(one, other)| equal(one, other))
+            a == b && one.inside().zip(other.inside()).all(|(one, other)| equal(one, other))
         }
         (Data::Object { members: a, .. }, Data::Object { members: b, .. }) => {
             a == b
-                && one.inside(*a).all(|member| {
+                && one.inside().all(|member| {
                     let same = other.member(member.entry().mark, member.name());
                     same.is_some_and(|other| equal(member, other))
                 })
@@ -78,11 +72,11 @@ fn equal(one: Element<'_>, other: Element<'_>) -> bool {
     }
 }
 
-/// Whether all items of a list are different; `items` is their number.
-pub(super) fn are_unique(list: Element<'_>, items: u32) -> bool {
+/// Whether all items of a list are different.
+pub(super) fn are_unique(list: Element<'_>) -> bool {
     static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);
-    if items as usize <= FEW {
-        let mut items = list.inside(items);
+    if list.count() <= FEW {
+        let mut items = list.inside();
         while let Some(item) = items.next() {
             if items.clone().any(|other| equal(item, other)) {
                 return false;
@@ -90,7 +84,7 @@ pub(super) fn are_unique(list: Element<'_>, items: u32) -> bool {
         }
         return true;
     }
-    let hashed = list.inside(items).map(|item| {
+    let hashed = list.inside().map(|item| {
         let mut hasher = STATE.build_hasher();
         hash(item, &mut hasher, &STATE);
         (hasher.finish(), item)
@@ -106,7 +100,7 @@ pub(super) fn are_unique(list: Element<'_>, items: u32) -> bool {
 
 /// Equal values have equal hashes.
 fn hash(element: Element<'_>, hasher: &mut impl Hasher, state: &RandomState) {
-    if !looked_at(element) {
+    if !is_compared(element) {
         return;
     }
     match element.data() {
@@ -116,11 +110,11 @@ fn hash(element: Element<'_>, hasher: &mut impl Hasher, state: &RandomState) {
         Data::String(text) => element.document().text(*text).hash(hasher),
         Data::Array(items) => {
             items.hash(hasher);
-            element.inside(*items).for_each(|item| hash(item, hasher, state));
+            element.inside().for_each(|item| hash(item, hasher, state));
         }
-        Data::Object { members, .. } => {
+        Data::Object { .. } => {
             // Independent of the order of members.
-            let sum = element.inside(*members).fold(0u64, |sum, member| {
+            let sum = element.inside().fold(0u64, |sum, member| {
                 let mut own = state.build_hasher();
                 member.name().hash(&mut own);
                 hash(member, &mut own, state);

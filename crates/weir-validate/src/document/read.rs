@@ -1,8 +1,8 @@
 //! Parses a text into a [`Document`], in one pass.
 
-use super::{DEPTH, Data, Document, Span, Unread, VALUES, mark};
+use super::{DEPTH, Data, Document, Span, Unread, VALUES, mark, number};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
+use serde_json::{Number, Value};
 use std::fmt;
 
 /// Approximate length of an index in a path, in bytes.
@@ -24,6 +24,17 @@ impl<'t> Document<'t> {
         }
     }
 
+    /// From a value without duplicate members. `None`: over budget.
+    pub(crate) fn of(value: &'t Value) -> Option<Self> {
+        let mut document = Self::default();
+        document.seed().deserialize(value).ok()?;
+        Some(document)
+    }
+
+    fn seed(&mut self) -> Seed<'_, 't> {
+        Seed { document: self, name: Span::default(), mark: 0, depth: DEPTH, path: 0 }
+    }
+
     fn read(&mut self, bytes: &'t [u8]) -> Result<(), String> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let before = &bytes[..error.valid_up_to()];
@@ -38,9 +49,7 @@ impl<'t> Document<'t> {
         let most = bytes.iter().filter(before).count() + 1;
         self.entries = Vec::with_capacity(most.min(VALUES));
         let mut reader = serde_json::Deserializer::from_str(text);
-        let (name, mark) = (Span::default(), 0);
-        let seed = Seed { document: self, name, mark, depth: DEPTH, path: 0 };
-        seed.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
+        self.seed().deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
             let what = match error.classify() {
                 serde_json::error::Category::Data => error.to_string(),
                 _ => format!("not JSON at line {} column {}", error.line(), error.column()),
@@ -136,7 +145,7 @@ impl<'t> Visitor<'t> for Seed<'_, 't> {
         })? {
             count += 1;
         }
-        document.close_array(at, count);
+        document.close(at, Data::Array(number(count)));
         Ok(())
     }
 

@@ -1,8 +1,7 @@
 //! `weir audit`: the audit log.
 
-use super::data_source::ServerArgs;
+use super::server_args::ServerArgs;
 use crate::admin_client::with_query;
-use crate::exit::Exit;
 use crate::{escape, table};
 use anyhow::ensure;
 use std::path::PathBuf;
@@ -33,14 +32,14 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Read this data folder
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["admin", "token_file"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["admin", "context", "token_file"])]
     data: Option<PathBuf>,
     #[command(flatten)]
     server: ServerArgs,
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let entries = match &args.data {
         Some(data) => {
             ensure!(weir_store::exists(data), "{} has no database", data.display());
@@ -54,8 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     table::print(&entries, args.json, header, |entry| {
         let AuditEvent { time, name, role, action, subject, details, .. } = entry;
         [&time.to_string(), name, role, action, subject, details].map(|text| escape::line(text))
-    })?;
-    Ok(Exit::Success)
+    })
 }
 
 fn request(args: &Args) -> anyhow::Result<Vec<AuditEvent>> {

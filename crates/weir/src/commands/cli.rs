@@ -17,8 +17,15 @@ use clap::Parser;
         3  to 5: verdict of a load test (INVALID, UNSTABLE, REGRESSION; 1 is FAIL)\n\n\
         Examples:\n  \
         weir serve                        serve ./weir.yaml\n  \
-        weir check examples/quickstart    report all errors of a configuration\n  \
-        weir serve --json --listen 127.0.0.1:0 --admin 127.0.0.1:0 weir.yaml"
+        weir check examples/martini       report all errors of a configuration\n  \
+        weir search 'status:>=500'        search recorded transactions\n  \
+        weir jwt keypair examples/quickstart/keys && weir check examples/quickstart\n  \
+        weir serve --json --listen 127.0.0.1:0 --admin 127.0.0.1:0 weir.yaml\n\n\
+        Environment:\n  \
+        WEIR_ADMIN       admin listener that commands query, http[s]://HOST:PORT\n  \
+        WEIR_TOKEN       token of the admin API\n  \
+        WEIR_CONTEXT     context that commands use (`weir context`)\n  \
+        NO_COLOR, CLICOLOR_FORCE  no colours; colours in pipes, too"
 )]
 pub(crate) struct Cli {
     /// Subcommand.

@@ -1,7 +1,6 @@
 //! `weir completions`: a completion script for a shell.
 
 use super::cli::Cli;
-use crate::exit::Exit;
 use crate::output;
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -18,9 +17,9 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "weir", &mut script);
     output::text(&String::from_utf8_lossy(&script));
-    Ok(Exit::Success)
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! `weir explain`: explains how a request would be processed.
 
-use super::data_source::ServerArgs;
+use super::server_args::ServerArgs;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{escape, findings, output};

@@ -2,7 +2,6 @@
 
 use super::data_source::DataSourceArgs;
 use crate::admin_client::with_query;
-use crate::exit::Exit;
 use crate::table::table;
 use crate::{data_folder, escape, output};
 use weir_admin::invoice;
@@ -55,7 +54,7 @@ enum Format {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut invoices = invoices(args)?;
     invoices.truncate(args.limit.unwrap_or(usize::MAX));
     match args.format {
@@ -64,19 +63,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Format::Html => output::text(&invoice::html(&invoices)),
         Format::Table | Format::Json => invoices.iter().for_each(show),
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 fn invoices(args: &Args) -> anyhow::Result<Vec<Invoice>> {
     let Args { period, zone, consumer, .. } = args;
-    if let Some(data) = args.source.data() {
+    if let Some(data) = &args.source.data {
         let (period, zone, consumer) = (period.clone(), zone.clone(), consumer.clone());
         let query = InvoiceQuery { consumer, period, zone };
         return Ok(find_invoices(&data_folder::monitor(data)?, &Gaps::new(data), &query)?);
     }
     let parameters =
         [("period", Some(period)), ("zone", Some(zone)), ("consumer", consumer.as_ref())];
-    args.source.server()?.get(&with_query("/v1/invoices", &parameters)?)
+    args.source.server.client()?.get(&with_query("/v1/invoices", &parameters)?)
 }
 
 fn show(invoice: &Invoice) {

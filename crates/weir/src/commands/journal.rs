@@ -3,12 +3,13 @@
 use super::data_source::DataSourceArgs;
 use crate::exit::Exit;
 use crate::table::table;
-use crate::{data_folder, output};
+use crate::{data_folder, escape, output};
 use anyhow::Context;
 use http::Method;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use weir_model::duration_in_words;
 use weir_tracker::{JournalState, Verification, Verified};
 
 /// Commands on the journal.
@@ -18,7 +19,7 @@ pub(crate) enum Command {
     Inspect(Args),
     /// Read the entire journal and verify every checksum
     #[command(
-        after_help = "Without --admin, the data folder is read; no weir may be using it.\n\n\
+        after_help = "Without --admin, WEIR_ADMIN and a context, the data folder is read; no weir may be using it.\n\n\
         Exit codes:\n  0  complete, or missing files were accepted by weir repair \
         --accept-missing\n  \
         1  damaged, incomplete or unreadable\n\n\
@@ -50,9 +51,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 }
 
 fn inspect(args: &Args) -> anyhow::Result<Exit> {
-    let state: JournalState = match args.source.data() {
+    let state: JournalState = match &args.source.data {
         Some(data) => args.source.read(data)?.journal_state()?,
-        None => args.source.server()?.get("/v1/journal")?,
+        None => args.source.server.client()?.get("/v1/journal")?,
     };
     let Value::Object(mut summary) = serde_json::to_value(&state)? else {
         anyhow::bail!("the journal state is not an object");
@@ -89,8 +90,8 @@ fn inspect(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn verify(args: &Args) -> anyhow::Result<Exit> {
-    let found =
-        if args.source.names_server() { request(&args.source)? } else { read(&args.source)? };
+    let is_remote = args.source.data.is_none() && args.source.server.is_selected()?;
+    let found = if is_remote { request(&args.source)? } else { read(&args.source)? };
     let end = found.last().filter(|last| last.end).context("the response ended early")?;
     let is_intact = end.damaged == 0 && end.damaged_bytes == 0 && end.missing_files == 0;
     let lines: Vec<Value> = found.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
@@ -101,7 +102,7 @@ fn verify(args: &Args) -> anyhow::Result<Exit> {
 /// The verification of a running server.
 fn request(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
     let mut found = Vec::new();
-    source.server()?.lines(Method::GET, "/v1/journal/verify", |line| {
+    source.server.client()?.lines(Method::GET, "/v1/journal/verify", |line| {
         found.push(serde_json::from_str(line).context("unexpected response")?);
         Ok(ControlFlow::Continue(()))
     })?;
@@ -110,8 +111,10 @@ fn request(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
 
 /// The verification of a data folder.
 fn read(source: &DataSourceArgs) -> anyhow::Result<Vec<Verified>> {
-    let data =
-        source.data().map_or_else(|| source.configured_data(), |data| Ok(data.to_owned()))?;
+    let data = match &source.data {
+        Some(data) => data.clone(),
+        None => source.server.load()?.data,
+    };
     let (journal, recovery) = data_folder::journal(&data)?;
     let mut verification = Verification::new(Arc::new(journal), &recovery);
     let mut found = Vec::new();
@@ -132,9 +135,20 @@ fn print(lines: &[Value], limit: Option<usize>, json: bool) {
         let id = line["id"].as_str().unwrap_or_default();
         for (name, value) in line.as_object().into_iter().flatten() {
             if name != "id" {
-                rows.push([id.to_owned(), name.clone(), crate::escape::line(&value.to_string())]);
+                rows.push([id.to_owned(), name.clone(), escape::line(&readable(name, value))]);
             }
         }
     }
     output::text(&table(["OF", "WHAT", "VALUE"], &rows));
+}
+
+/// A value of a table: texts without quotes, long durations in words.
+fn readable(name: &str, value: &Value) -> String {
+    match (value.as_str(), value.as_f64()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(seconds)) if name.ends_with("_seconds") && seconds >= 60.0 => {
+            duration_in_words(seconds as u64)
+        }
+        _ => value.to_string(),
+    }
 }

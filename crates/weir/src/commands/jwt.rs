@@ -21,8 +21,8 @@ pub(crate) enum Command {
 /// Runs it.
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Mint(args) => mint::run(&args),
+        Command::Mint(args) => mint::run(&args).map(Exit::from),
         Command::Inspect(args) => inspect::run(&args),
-        Command::Keypair(args) => keypair::run(&args),
+        Command::Keypair(args) => keypair::run(&args).map(Exit::from),
     }
 }

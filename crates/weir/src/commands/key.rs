@@ -1,12 +1,10 @@
 //! `weir key`: API keys.
 
-use crate::exit::Exit;
 use crate::output;
 use anyhow::anyhow;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
-use std::fmt::Write;
 
 /// Commands on API keys.
 #[derive(Debug, clap::Subcommand)]
@@ -28,7 +26,7 @@ pub(crate) struct New {
 }
 
 /// Runs it.
-pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     let Command::New(args) = command;
     let key = generate()?;
     let hash = hash(&key);
@@ -37,7 +35,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     } else {
         output::line(&format!("key:  {key}\nhash: {hash}"));
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// 256 random bits with a prefix for secret scanners.
@@ -50,10 +48,8 @@ fn generate() -> anyhow::Result<String> {
 /// SHA-256 of the key, as in `api_keys`.
 fn hash(key: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
-    digest.as_ref().iter().fold("sha256:".to_owned(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
 }
 
 #[cfg(test)]

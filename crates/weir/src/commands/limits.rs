@@ -1,9 +1,9 @@
 //! `weir limits`: throttled consumers and remaining requests.
 
-use super::data_source::ServerArgs;
-use crate::exit::Exit;
+use super::server_args::ServerArgs;
 use crate::{escape, table};
 use weir_limit::{LimitStatuses, PlanStatus};
+use weir_model::duration_in_words;
 
 /// Arguments of `weir limits`.
 #[derive(Debug, clap::Args)]
@@ -30,14 +30,13 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let limits: LimitStatuses = args.server.client()?.get("/v1/limits")?;
     let is_selected = |consumer: &&PlanStatus| !args.throttled || consumer.throttled.is_some();
     let consumers = limits.consumers.iter().filter(is_selected);
     let consumers: Vec<_> = consumers.take(args.limit.unwrap_or(usize::MAX)).collect();
     let header = ["CONSUMER", "PLAN", "RATE LEFT", "QUOTA LEFT", "FREE IN", "REFUSED", "THROTTLED"];
-    table::print(&consumers, args.json, header, |consumer| row(consumer))?;
-    Ok(Exit::Success)
+    table::print(&consumers, args.json, header, |consumer| row(consumer))
 }
 
 fn row(consumer: &PlanStatus) -> [String; 7] {
@@ -48,7 +47,7 @@ fn row(consumer: &PlanStatus) -> [String; 7] {
         escape::line(&consumer.plan),
         consumer.rate.as_ref().map_or_else(String::new, |rate| of(rate.remaining, rate.burst)),
         consumer.quota.as_ref().map_or_else(String::new, |quota| of(quota.remaining, quota.calls)),
-        free_in.filter(|seconds| *seconds > 0).map_or_else(String::new, |s| format!("{s}s")),
+        free_in.filter(|seconds| *seconds > 0).map_or_else(String::new, duration_in_words),
         (consumer.refused_by_rate + consumer.refused_by_quota).to_string(),
         escape::line(consumer.throttled.as_deref().unwrap_or_default()),
     ]

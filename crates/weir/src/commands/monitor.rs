@@ -1,7 +1,6 @@
 //! `weir monitor`: rebuilds metered usage.
 
 use super::data_source::DataSourceArgs;
-use crate::exit::Exit;
 use crate::{data_folder, output};
 use anyhow::Context;
 use http::Method;
@@ -37,9 +36,9 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     let Command::Rebuild(args) = command;
-    let rebuilt = match args.source.data() {
+    let rebuilt = match &args.source.data {
         Some(data) => read(&args.source, data)?,
         None => request(&args.source)?,
     };
@@ -54,12 +53,12 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             "rebuilt: {from} to {to}, {read} transactions read; calls before {before}, now {after}"
         ));
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 fn request(source: &DataSourceArgs) -> anyhow::Result<RebuildReport> {
     let mut found = None;
-    source.server()?.lines(Method::POST, "/v1/monitor/rebuild", |line| {
+    source.server.client()?.lines(Method::POST, "/v1/monitor/rebuild", |line| {
         found = serde_json::from_str(line).context("unexpected response")?;
         Ok(ControlFlow::Break(()))
     })?;

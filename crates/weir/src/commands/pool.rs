@@ -1,7 +1,6 @@
 //! `weir pool`: status and commands of agent pools.
 
-use super::data_source::ServerArgs;
-use crate::exit::Exit;
+use super::server_args::ServerArgs;
 use crate::table::table;
 use crate::{escape, output};
 use anyhow::bail;
@@ -55,7 +54,7 @@ pub(crate) struct ActArgs {
 }
 
 /// Runs it.
-pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Status(args) => status(args),
         Command::Recycle(args) => act(args, "recycle"),
@@ -63,7 +62,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     }
 }
 
-fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
+fn status(args: &StatusArgs) -> anyhow::Result<()> {
     let Pools { pools } = args.server.client()?.get("/v1/pools")?;
     let is_selected =
         |pool: &&PoolSnapshot| args.pool.as_ref().is_none_or(|name| *name == pool.name);
@@ -72,8 +71,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
         bail!("unknown pool `{name}`");
     }
     if args.json {
-        output::json_lines(pools)?;
-        return Ok(Exit::Success);
+        return output::json_lines(pools);
     }
     let rows: Vec<[String; 10]> = pools.iter().map(|pool| row(pool)).collect();
     let header = [
@@ -95,7 +93,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<Exit> {
             output::line(&format!("{name}: {error}"));
         }
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 fn row(pool: &PoolSnapshot) -> [String; 10] {
@@ -121,12 +119,11 @@ fn times(times: &DurationSummary) -> String {
     format!("{}/{}/{} ms", millis(times.mean), millis(times.p99), millis(times.max))
 }
 
-fn act(args: &ActArgs, action: &str) -> anyhow::Result<Exit> {
+fn act(args: &ActArgs, action: &str) -> anyhow::Result<()> {
     let known = args.pool.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if !known || args.pool.is_empty() {
         bail!("unknown pool `{}`", args.pool);
     }
     let path = format!("/v1/pools/{}/{action}", args.pool);
-    args.server.client()?.post_only(&path, &serde_json::Value::Null)?;
-    Ok(Exit::Success)
+    args.server.client()?.post_only(&path, &serde_json::Value::Null)
 }

@@ -1,7 +1,6 @@
 //! `weir repair`: moves damaged files of a data folder aside, so that weir can start, and accepts
 //! missing files of the journal.
 
-use crate::exit::Exit;
 use crate::{data_folder, output};
 use anyhow::{Context, ensure};
 use std::fs;
@@ -40,7 +39,7 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let data = &args.data;
     ensure!(data.is_dir(), "data folder {} does not exist", data.display());
     let lock = weir_journal::DataLock::acquire(data)
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         drop(lock);
         accept_missing(data)?;
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// Accepts the loss of files. The audit event is written before.

@@ -2,7 +2,8 @@
 
 mod job;
 
-use super::data_source::ServerArgs;
+use super::server_args::ServerArgs;
+use super::transactions::IdPrefix;
 use crate::admin_client::AdminClient;
 use crate::exit::Exit;
 use crate::table::table;
@@ -34,8 +35,8 @@ Examples:
   weir resubmit --query 'resolution:open api:orders since:1d' --run --rate 100/s --wait
   weir resubmit --job 7 --pause")]
 pub(crate) struct Args {
-    /// Transaction ids
-    ids: Vec<Uuid>,
+    /// Transaction ids, or their first digits
+    ids: Vec<IdPrefix>,
     /// Resubmit the result of this query as a job
     #[arg(long, value_name = "QUERY", conflicts_with = "ids", allow_hyphen_values = true)]
     query: Option<String>,
@@ -84,26 +85,28 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let client = args.server.client()?;
+    // All are known before the first is sent.
+    let ids: Vec<_> = args.ids.iter().map(|id| id.find_on(&client)).collect::<Result<_, _>>()?;
     if args.jobs {
-        return job::list(args, &client);
+        return job::list(args, &client).map(Exit::from);
     }
     if args.query.is_some() || args.job.is_some() {
-        return job::run(args, &client);
+        return job::run(args, &client).map(Exit::from);
     }
     ensure!(!args.ids.is_empty(), "ids, --query or --job is required");
     ensure!(
         !args.action.is_any(),
         "--preview, --run, --pause, --resume and --cancel need --query or --job"
     );
-    each(args, &client)
+    each(args, &ids, &client)
 }
 
 /// Resubmits the transactions in sequence, each once. A rejection does not stop the others.
-fn each(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
+fn each(args: &Args, ids: &[Uuid], client: &AdminClient) -> anyhow::Result<Exit> {
     let body = serde_json::to_value(request_body(args)?)?;
     let (mut attempts, mut all) = (Vec::new(), true);
     let mut seen = HashSet::new();
-    for id in args.ids.iter().filter(|id| seen.insert(**id)) {
+    for id in ids.iter().filter(|id| seen.insert(**id)) {
         match client.post::<Attempt>(&format!("/v1/transactions/{id}/resubmit"), &body) {
             Ok(attempt) => {
                 all &= attempt.state == AttemptState::Succeeded;
@@ -133,7 +136,7 @@ fn row(attempt: &Attempt) -> [String; 6] {
     [
         attempt.original.to_string(),
         attempt.number.to_string(),
-        attempt.state.name().to_owned(),
+        attempt.state.to_string(),
         if attempt.status == 0 { "-".to_owned() } else { attempt.status.to_string() },
         escape::line(&attempt.reason),
         attempt.id.to_string(),

@@ -1,6 +1,5 @@
 //! `weir schema`: the JSON Schema of the configuration.
 
-use crate::exit::Exit;
 use crate::output;
 
 /// Arguments of `weir schema`.
@@ -12,7 +11,7 @@ use crate::output;
 pub(crate) struct Args {}
 
 /// Runs it.
-pub(crate) fn run(_: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(_: &Args) -> anyhow::Result<()> {
     output::line(&serde_json::to_string_pretty(&weir_config::schema())?);
-    Ok(Exit::Success)
+    Ok(())
 }

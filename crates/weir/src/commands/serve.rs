@@ -15,7 +15,8 @@ use weir_config::Source;
 #[command(after_help = "\
 SIGHUP and any change of a configuration file trigger a hot reload: the new configuration is applied
 completely or not at all. SIGTERM and SIGINT drain and stop; a second SIGINT stops immediately. SIGUSR1
-reopens log files.
+reopens log files. SIGUSR2 starts the program anew, which takes over without a lost request, as `weir
+upgrade` does. Sockets passed by systemd (LISTEN_FDS) are used for the listeners with their addresses.
 
 Exit codes:
   0  stopped; every received request was completed
@@ -47,11 +48,14 @@ pub(crate) struct Args {
     /// {"event":"ready","listen":["127.0.0.1:8080"],"admin":"127.0.0.1:9080"}
     #[arg(long)]
     json: bool,
+    /// Take over from the process at standard input
+    #[arg(long, hide = true)]
+    takeover: bool,
 }
 
 /// Serves until stopped.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    serve::run(source(args)?, args.json)
+    serve::run(source(args)?, args.json, args.takeover)
 }
 
 /// The flags as settings, overridden by `--set`.

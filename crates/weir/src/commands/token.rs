@@ -1,7 +1,6 @@
 //! `weir token`: tokens of the admin API.
 
-use super::data_source::ServerArgs;
-use crate::exit::Exit;
+use super::server_args::ServerArgs;
 use crate::{escape, output, table};
 use serde_json::{Value, json};
 use weir_admin::{Role, TokenInfo};
@@ -62,13 +61,12 @@ pub(crate) struct Revoke {
 }
 
 /// Runs it.
-pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
-        Command::New(args) => new(args)?,
-        Command::List(args) => list(args)?,
-        Command::Revoke(args) => revoke(args)?,
+        Command::New(args) => new(args),
+        Command::List(args) => list(args),
+        Command::Revoke(args) => revoke(args),
     }
-    Ok(Exit::Success)
 }
 
 fn new(args: &New) -> anyhow::Result<()> {

@@ -1,14 +1,20 @@
 //! `weir show`, `search`, `tail`: recorded transactions.
 
+mod id;
 pub(super) mod search;
 pub(super) mod show;
 pub(super) mod tail;
 
-use crate::table::table;
+pub(super) use id::IdPrefix;
+
+use crate::table::{Stream, table};
 use crate::{escape, output};
 use weir_tracker::document::Summary;
 
 const COLUMNS: [&str; 8] = ["TIME", "ID", "STATE", "STATUS", "TOOK", "REQUEST", "API", "CONSUMER"];
+
+/// For transactions that arrive one after the other: times of microseconds, ids, long states.
+const STREAM: Stream<{ COLUMNS.len() }> = Stream::new(COLUMNS, [27, 36, 11, 6, 8, 24, 12, 0]);
 
 fn row(summary: &Summary) -> [String; COLUMNS.len()] {
     [
@@ -25,8 +31,16 @@ fn row(summary: &Summary) -> [String; COLUMNS.len()] {
 
 /// As a table, with its header.
 fn print_table(summaries: &[Summary]) {
-    let rows: Vec<_> = summaries.iter().map(row).collect();
-    output::text(&table(COLUMNS, &rows));
+    output::text(&as_table(summaries));
+}
+
+/// On standard error: the transactions of which one is to be selected.
+fn print_candidates(summaries: &[Summary]) {
+    output::note(as_table(summaries).trim_end());
+}
+
+fn as_table(summaries: &[Summary]) -> String {
+    table(COLUMNS, &summaries.iter().map(row).collect::<Vec<_>>())
 }
 
 /// `12.3 ms`.

@@ -1,6 +1,5 @@
 //! `weir types`: type declarations for scripts.
 
-use crate::exit::Exit;
 use crate::output;
 
 /// Arguments of `weir types`.
@@ -10,7 +9,7 @@ use crate::output;
 pub(crate) struct Args {}
 
 /// Runs it.
-pub(crate) fn run(_: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(_: &Args) -> anyhow::Result<()> {
     output::line(weir_script::TYPES.trim_end());
-    Ok(Exit::Success)
+    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use super::data_source::DataSourceArgs;
 use crate::admin_client::with_query;
-use crate::exit::Exit;
 use crate::table::{Column, render};
 use crate::{data_folder, escape, output};
 use weir_monitor::{Report, Row, UsageQuery};
@@ -57,7 +56,7 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let query = UsageQuery {
         from: args.from.clone(),
         to: args.to.clone(),
@@ -69,9 +68,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         plan: args.plan.clone(),
         status: args.status.clone(),
     };
-    let report = match args.source.data() {
+    let report = match &args.source.data {
         Some(data) => data_folder::monitor(data)?.report(&query, &Gaps::new(data))?,
-        None => args.source.server()?.get::<Report>(&with_query("/v1/usage", &query)?)?,
+        None => args.source.server.client()?.get::<Report>(&with_query("/v1/usage", &query)?)?,
     };
     let rows: Vec<&Row> = report.rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     if args.json {
@@ -84,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(missing) = report.missing.count_note() {
         output::note(&missing);
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// The result as a table.

@@ -18,11 +18,12 @@ const READ_BYTES: usize = 16 * 1024;
 pub(super) enum End {
     /// The client has disconnected.
     Closed,
-    /// Invalid HTTP; the response is 400.
-    Malformed,
-    /// The body is too large; the response is 413.
-    TooLarge,
+    /// The request is rejected with this status.
+    Rejected(u16),
 }
+
+const MALFORMED: End = End::Rejected(400);
+const TOO_LARGE: End = End::Rejected(413);
 
 impl From<io::Error> for End {
     fn from(_: io::Error) -> Self {
@@ -42,8 +43,7 @@ pub(super) async fn serve(stream: TcpStream, delay: Duration) -> Result<(), End>
         output: Vec::with_capacity(1024),
     };
     let end = connection.requests(delay).await;
-    if let Err(end @ (End::Malformed | End::TooLarge)) = &end {
-        let status = if matches!(end, End::TooLarge) { 413 } else { 400 };
+    if let Err(End::Rejected(status)) = end {
         connection.output.clear();
         response::rejection(status, &mut connection.output);
         connection.stream.write_all(&connection.output).await?;
@@ -91,13 +91,10 @@ impl Connection {
         let mut scan = Scan::new();
         loop {
             if self.at < self.input.len() {
-                match self.head.parse(&self.input[self.at..], &mut scan, &limits) {
-                    Ok(Some(taken)) => {
-                        self.at += taken;
-                        return Ok(true);
-                    }
-                    Ok(None) => {}
-                    Err(_) => return Err(End::Malformed),
+                let parsed = self.head.parse(&self.input[self.at..], &mut scan, &limits);
+                if let Some(taken) = parsed.map_err(|_| MALFORMED)? {
+                    self.at += taken;
+                    return Ok(true);
                 }
             }
             if !self.fill(READ_BYTES).await? {
@@ -109,7 +106,7 @@ impl Connection {
     async fn read_body(&mut self) -> Result<Body, End> {
         match self.head.framing {
             Framing::None | Framing::UntilClose => Ok(Body::Input(0..0)),
-            Framing::Length(length) if length > LARGEST_BODY as u64 => Err(End::TooLarge),
+            Framing::Length(length) if length > LARGEST_BODY as u64 => Err(TOO_LARGE),
             Framing::Length(length) => {
                 let length = length as usize;
                 self.send_continue(length).await?;
@@ -136,9 +133,9 @@ impl Connection {
         let mut decoder = BodyDecoder::new(Framing::Chunked);
         while !decoder.is_done() {
             let input = &self.input[self.at..];
-            let found = decoder.decode(input).map_err(|_| End::Malformed)?;
+            let found = decoder.decode(input).map_err(|_| MALFORMED)?;
             if self.decoded.len() + found.data.len() > LARGEST_BODY {
-                return Err(End::TooLarge);
+                return Err(TOO_LARGE);
             }
             self.decoded.extend_from_slice(&input[found.data]);
             self.at += found.consumed;

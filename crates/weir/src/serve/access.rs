@@ -8,28 +8,17 @@ use std::sync::Arc;
 use weir_admin::{Access, Tokens};
 use weir_store::audit::AuditLog;
 
-/// Tokens and audit log of a data folder.
-pub(super) struct Opened {
-    pub(super) access: Access,
-    /// Path of the first token, if just created.
-    pub(super) first_token: Option<PathBuf>,
+/// Opens tokens and audit log of a data folder, and returns the path of the first token, if just
+/// created. If this fails, traffic is served and the admin API is off.
+pub(super) fn open(data: &Path, messages: &Messages) -> Option<(Access, Option<PathBuf>)> {
+    let off = |error: &_| messages.err(format!("weir: the admin API is off: {error:#}"));
+    try_open(data).inspect_err(off).ok()
 }
 
-/// Opens tokens and audit log. If this fails, traffic is served and the admin API is off.
-pub(super) fn open(data: &Path, messages: &Messages) -> Option<Opened> {
-    match try_open(data) {
-        Ok(opened) => Some(opened),
-        Err(error) => {
-            messages.err(format!("weir: the admin API is off: {error:#}"));
-            None
-        }
-    }
-}
-
-fn try_open(data: &Path) -> anyhow::Result<Opened> {
+fn try_open(data: &Path) -> anyhow::Result<(Access, Option<PathBuf>)> {
     let folder = |error: io::Error| anyhow::anyhow!("{}: {error}", data.display());
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
     let (tokens, first_token) = Tokens::open(data)?;
-    let audit = AuditLog::open(data)?;
-    Ok(Opened { access: Access { tokens: Arc::new(tokens), audit: Arc::new(audit) }, first_token })
+    let (tokens, audit) = (Arc::new(tokens), Arc::new(AuditLog::open(data)?));
+    Ok((Access { tokens, audit }, first_token))
 }

@@ -1,17 +1,21 @@
 //! The control loop: signals, file changes, reload, stop.
 
-use super::delivery::{Delivery, Handle};
+use super::control_socket::Command;
+use super::delivery::Handle;
 use super::events::{Events, Listening};
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
 use super::post::Upstreams;
 use super::recording::Recording;
+use super::service_manager;
 use super::telemetry::{Counters, Families, Telemetry};
+use super::upgrade::Upgrades;
 use super::watch::{State, Watch};
 use crate::data_folder::metering_settings;
 use crate::exit::Exit;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
@@ -30,11 +34,11 @@ use weir_tracker::Tracker;
 pub(crate) struct Control {
     source: Source,
     /// The current Config with its TLS.
-    upstreams: Upstreams,
-    gateway: Arc<Gateway>,
-    events: Events,
+    pub(super) upstreams: Upstreams,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) events: Events,
     messages: Messages,
-    reloads: Arc<Reloads>,
+    pub(super) reloads: Arc<Reloads>,
     history: Arc<ReloadHistory>,
     /// Reload commands of the admin listener, and their sender.
     commands: (mpsc::Sender<ReloadCommand>, mpsc::Receiver<ReloadCommand>),
@@ -43,7 +47,7 @@ pub(crate) struct Control {
     /// Event delivery, if configured.
     delivery: Option<Handle>,
     /// Telemetry export and its counters.
-    telemetry: Option<Arc<Telemetry>>,
+    telemetry: Option<Telemetry>,
     exports: Arc<Counters>,
     /// Metering of the current Config.
     counts: Option<(Monitor, Prices)>,
@@ -54,6 +58,7 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     reopen: Signal,
+    upgrade: Signal,
 }
 
 impl Signals {
@@ -63,6 +68,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             reopen: signal(SignalKind::user_defined1())?,
+            upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 }
@@ -104,26 +110,8 @@ impl Control {
         })
     }
 
-    /// Starts the telemetry export if configured, with these additional metrics.
-    pub(crate) fn start_telemetry(&mut self, families: &Families) {
-        let from = (Arc::clone(&self.gateway), Arc::clone(families));
-        let (counters, messages) = (Arc::clone(&self.exports), self.messages.clone());
-        self.telemetry = Some(Telemetry::start(&self.upstreams, counters, from, messages));
-    }
-
-    /// Flushes telemetry at the end.
-    pub(crate) fn finish_telemetry(&self) {
-        if let Some(telemetry) = &self.telemetry {
-            telemetry.finish();
-        }
-    }
-
-    /// Receiver of events.
-    pub(crate) fn events(&self) -> &Events {
-        &self.events
-    }
-
-    /// Data of the admin listener; from now on reloads apply to these parts.
+    /// Data of the admin listener; from now on metrics are exported, and reloads apply to these
+    /// parts.
     pub(super) fn sources(
         &mut self,
         access: Option<Access>,
@@ -134,8 +122,8 @@ impl Control {
         let index = recording.tracker.as_ref().map(|tracker| tracker.index.clone());
         let resubmitter = recording.resubmit.as_ref().map(|one| one.resubmitter.clone());
         let counting = recording.counting.as_ref();
-        self.counts = counting.map(|one| (one.monitor().clone(), one.prices().clone()));
-        self.delivery = recording.delivery.as_ref().map(Delivery::handle);
+        self.counts = counting.map(|one| (one.monitor.clone(), one.prices.clone()));
+        self.delivery = recording.delivery.as_ref().map(|delivery| delivery.handle.clone());
         // The database has been opened before, so this does not fail.
         let ledger =
             resubmitter.as_ref().and_then(|_| Ledger::open(&self.upstreams.config.data).ok());
@@ -147,7 +135,7 @@ impl Control {
         let gaps = journal.as_ref().map(|_| recording.gaps.clone());
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
-        let events = delivery.as_ref().map(Handle::queues);
+        let events = delivery.as_ref().map(|delivery| Arc::clone(&delivery.counters().sinks));
         let exports = Arc::clone(&self.exports);
         let (attempts, counts) = (resubmitter.clone(), self.counts.clone());
         let metrics = move || {
@@ -166,10 +154,14 @@ impl Control {
             families.extend(weir_admin::metrics::process());
             families
         };
+        let metrics: Families = Arc::new(metrics);
+        let from = (Arc::clone(&self.gateway), Arc::clone(&metrics));
+        let (counters, messages) = (Arc::clone(&self.exports), self.messages.clone());
+        self.telemetry = Some(Telemetry::start(&self.upstreams, counters, from, messages));
         let listeners = listening.addrs.iter().zip(&listening.tls);
         Sources {
             gateway: Arc::clone(&self.gateway),
-            metrics: Arc::new(metrics),
+            metrics,
             configuration: Configuration {
                 history: Arc::clone(&self.history),
                 reload: self.commands.0.clone(),
@@ -185,22 +177,47 @@ impl Control {
     }
 
     /// Runs until stopped. Returns the result.
-    pub(crate) async fn run(&mut self) -> Exit {
+    pub(super) async fn run(&mut self, upgrades: &mut Upgrades, recording: &mut Recording) -> Exit {
         loop {
-            tokio::select! {
+            let (program, respond) = tokio::select! {
                 _ = self.signals.terminate.recv() => break,
                 _ = self.signals.interrupt.recv() => break,
-                _ = self.signals.hangup.recv() => drop(self.reload("signal").await),
-                () = self.watch.changed() => drop(self.reload("files").await),
+                _ = self.signals.hangup.recv() => {
+                    self.reload("signal").await;
+                    continue;
+                }
+                () = self.watch.changed() => {
+                    self.reload("files").await;
+                    continue;
+                }
                 Some(command) = self.commands.1.recv() => {
                     let reload = self.reload(&command.by).await;
                     // The client may have disconnected.
                     let _ = command.done.send(reload);
+                    continue;
                 }
-                _ = self.signals.reopen.recv() => self.gateway.reopen_logs(),
+                _ = self.signals.reopen.recv() => {
+                    self.gateway.reopen_logs();
+                    continue;
+                }
+                _ = self.signals.upgrade.recv() => (None, None),
+                Some((Command::Upgrade { program }, respond)) = upgrades.socket.commands.recv() => {
+                    (program, Some(respond))
+                }
+            };
+            if let Some(exit) = self.upgrade(upgrades, recording, program, respond).await {
+                return exit;
             }
         }
         self.stop().await
+    }
+
+    /// Waits for SIGTERM or SIGINT.
+    pub(super) async fn stop_requested(&mut self) {
+        tokio::select! {
+            _ = self.signals.terminate.recv() => {}
+            _ = self.signals.interrupt.recv() => {}
+        }
     }
 
     /// Builds a complete new Config, or changes nothing; `by` is the requester.
@@ -219,14 +236,7 @@ impl Control {
         };
         let files = match &loaded {
             Ok(loaded) => loaded.config.sources.clone(),
-            Err(found) => self
-                .upstreams
-                .config
-                .sources
-                .iter()
-                .chain(&found.files)
-                .cloned()
-                .collect::<Vec<_>>(),
+            Err(found) => [&self.upstreams.config.sources[..], &found.files].concat(),
         };
         self.watch.set(files, before);
         match loaded {
@@ -250,7 +260,7 @@ impl Control {
                 if let Some(delivery) = &self.delivery {
                     delivery.reload(&self.upstreams);
                 }
-                if let Some(telemetry) = &self.telemetry {
+                if let Some(telemetry) = &mut self.telemetry {
                     telemetry.reload(&self.upstreams);
                 }
                 if let Some((counts, prices)) = &self.counts {
@@ -282,13 +292,19 @@ impl Control {
 
     /// Drains; another SIGINT ends immediately.
     async fn stop(&mut self) -> Exit {
+        service_manager::stopping();
         self.events.draining();
         self.gateway.start_draining();
         let drain = self.upstreams.config.drain;
+        self.finish(drain.delay, drain.deadline).await
+    }
+
+    /// Closes the listeners after a delay, and waits until all requests have ended or are aborted.
+    pub(super) async fn finish(&mut self, delay: Duration, deadline: Duration) -> Exit {
         let gateway = Arc::clone(&self.gateway);
         let drained = async move {
-            tokio::time::sleep(drain.delay).await;
-            tokio::task::spawn_blocking(move || gateway.finish_draining(drain.deadline)).await
+            tokio::time::sleep(delay).await;
+            tokio::task::spawn_blocking(move || gateway.finish_draining(deadline)).await
         };
         tokio::select! {
             report = drained => match report {

@@ -7,7 +7,7 @@ mod sender;
 
 use super::messages::Messages;
 use super::post::Upstreams;
-use super::thread::{Running, Settings, Thread};
+use super::thread::{Running, Settings, Thread, ThreadContext};
 use anyhow::Context;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,25 +39,17 @@ const CLEANING_INTERVAL: Duration = Duration::from_secs(60);
 /// Counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    delivered: AtomicU64,
-    failed: AtomicU64,
-    sinks: SinkQueues,
-}
-
-/// Counters and waiting events.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Statistics {
     /// Delivered events.
-    pub(crate) delivered: u64,
+    pub(super) delivered: AtomicU64,
     /// Failed attempts.
-    pub(crate) failed: u64,
+    pub(super) failed: AtomicU64,
     /// Waiting and dropped events of each sink.
-    pub(crate) sinks: Vec<SinkQueue>,
+    pub(super) sinks: SinkQueues,
 }
 
 /// The running thread.
 pub(super) struct Delivery {
-    handle: Handle,
+    pub(super) handle: Handle,
     _thread: Running,
 }
 
@@ -77,17 +69,8 @@ impl Handle {
     }
 
     /// Counters and waiting events.
-    pub(crate) fn statistics(&self) -> Statistics {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.0.counters;
-        let sinks = counters.sinks.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (delivered, failed) = (get(&counters.delivered), get(&counters.failed));
-        Statistics { delivered, failed, sinks }
-    }
-
-    /// Waiting and dropped events of each sink, updated by the thread.
-    pub(crate) fn queues(&self) -> SinkQueues {
-        Arc::clone(&self.0.counters.sinks)
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.0.counters
     }
 }
 
@@ -103,9 +86,10 @@ pub(super) fn start(
     let reported_drops = queue.queues().context("cannot read the database")?;
     let reported_drops =
         reported_drops.iter().map(|sink| (sink.sink.clone(), (lost(sink), None))).collect();
+    let context = ThreadContext::new(messages);
     let mut worker = Worker {
         shared: Arc::clone(&handle.0),
-        messages: messages.clone(),
+        context: context.clone(),
         journal: Arc::clone(journal),
         queue,
         upstreams: upstreams.clone(),
@@ -113,31 +97,23 @@ pub(super) fn start(
         usage: UsageEvents::default(),
         sinks: HashMap::new(),
         reported_drops,
-        failing: false,
         cleaned: None,
     };
     // Before requests are recorded: triggers evaluate all transactions that end from now on.
     worker.apply_config(upstreams.clone()).context("cannot follow the journal")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (stop, shared) = (Arc::clone(&handle.0.settings.stop), Arc::clone(&handle.0));
+    let shared = Arc::clone(&handle.0);
     let wake = move || shared.settings.changed.notify_one();
     let run = |(worker, runtime): &mut (Worker, Runtime)| runtime.block_on(worker.run());
     let recover = |(worker, _): &mut (Worker, Runtime)| worker.recover();
-    let thread = THREAD.start(messages, &stop, wake, (worker, runtime), run, recover)?;
+    let thread = THREAD.start(&context, wake, (worker, runtime), run, recover)?;
     Ok(Delivery { handle, _thread: thread })
-}
-
-impl Delivery {
-    /// Handle of the thread.
-    pub(super) fn handle(&self) -> Handle {
-        self.handle.clone()
-    }
 }
 
 /// State of the thread.
 struct Worker {
     shared: Arc<Shared>,
-    messages: Messages,
+    context: ThreadContext,
     journal: Arc<Journal>,
     queue: Deliveries,
     upstreams: Upstreams,
@@ -146,7 +122,6 @@ struct Worker {
     sinks: HashMap<String, SinkState>,
     /// Dropped events of each sink that were already reported, and the time of the report.
     reported_drops: HashMap<String, (u64, Option<Instant>)>,
-    failing: bool,
     cleaned: Option<Instant>,
 }
 
@@ -164,17 +139,14 @@ struct SinkState {
 impl Worker {
     async fn run(&mut self) {
         let mut sending = JoinSet::new();
-        while !self.shared.settings.stopped() {
+        while !self.context.stopped() {
             let pause = match self.work(&mut sending) {
                 Ok(()) => {
-                    self.failing = false;
+                    self.context.succeeded();
                     CHECK_INTERVAL
                 }
                 Err(error) => {
-                    // Once, until it works again.
-                    if !std::mem::replace(&mut self.failing, true) {
-                        self.messages.err(format!("weir: delivery: {error}"));
-                    }
+                    self.context.failed(&format!("delivery: {error}"));
                     RETRY_INTERVAL
                 }
             };
@@ -198,8 +170,8 @@ impl Worker {
         self.triggers = None;
         // Without its triggers the journal would keep everything for them.
         while let Err(error) = self.apply_config(self.upstreams.clone()) {
-            self.messages.err(format!("weir: delivery: {error}"));
-            if self.shared.settings.stopped() {
+            self.context.note(&format!("delivery: {error}"));
+            if self.context.stopped() {
                 return;
             }
             std::thread::sleep(RETRY_INTERVAL);
@@ -247,18 +219,18 @@ impl Worker {
         }
         let (new, name, waiting) = (lost - *reported, &sink.sink, sink.waiting);
         (*reported, *when) = (lost, Some(Instant::now()));
-        self.messages
-            .err(format!("weir: delivery: {new} events for {name} were dropped; {waiting} queued"));
+        let dropped = format!("{new} events for {name} were dropped; {waiting} queued");
+        self.context.note(&format!("delivery: {dropped}"));
     }
 
     /// Queues events of triggers and usage.
     fn create_events(&mut self) -> Result<(), EventError> {
         if let Some(triggers) = &mut self.triggers {
             while triggers.step(&mut self.queue, now_us(), MAX_STEP_TRANSACTIONS)?
-                && !self.shared.settings.stopped()
+                && !self.context.stopped()
             {}
         }
-        while self.usage.step(&mut self.queue, now_us())? && !self.shared.settings.stopped() {}
+        while self.usage.step(&mut self.queue, now_us())? && !self.context.stopped() {}
         Ok(())
     }
 
@@ -270,12 +242,11 @@ impl Worker {
             self.triggers = None;
             Triggers::remove_checkpoint(&self.journal, &mut self.queue)?;
         } else {
-            if self.triggers.is_none() {
-                self.triggers = Some(Triggers::open(&self.journal, &mut self.queue)?);
-            }
-            if let Some(triggers) = &mut self.triggers {
-                triggers.configure(rules, &config.tracker.keys);
-            }
+            let triggers = match self.triggers.take() {
+                Some(triggers) => triggers,
+                None => Triggers::open(&self.journal, &mut self.queue)?,
+            };
+            self.triggers.insert(triggers).configure(rules, &config.tracker.keys);
         }
         let monitor = &config.monitor;
         let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
@@ -288,7 +259,7 @@ impl Worker {
     /// Deliveries with unstored progress are repeated.
     fn settle_or_report(&mut self, sent: &sender::Sent) {
         if let Err(error) = self.settle(sent) {
-            self.messages.err(format!("weir: delivery: {error}"));
+            self.context.note(&format!("delivery: {error}"));
             // Not at once: storing the outcomes would fail again.
             let state = self.sinks.entry(sent.sink.clone()).or_default();
             state.until = Some(Instant::now() + RETRY_INTERVAL);
@@ -305,8 +276,8 @@ impl Worker {
             state.until = Some(Instant::now() + retry_delay(state.failures).min(MAX_RETRY_DELAY));
             self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
             if state.failures == 1 {
-                self.messages
-                    .err(format!("weir: event delivery to {} failed: {failure}", sent.sink));
+                let sink = &sent.sink;
+                self.context.note(&format!("event delivery to {sink} failed: {failure}"));
             }
         } else {
             (state.failures, state.until) = (0, None);

@@ -4,7 +4,7 @@ use super::messages::Messages;
 use crate::{findings, output};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use weir_document::finding::Findings;
 use weir_server::DrainReport;
 
@@ -18,8 +18,6 @@ pub(crate) struct Listening {
     pub(crate) admin: SocketAddr,
     /// Whether the admin listener uses TLS.
     pub(crate) admin_tls: bool,
-    /// Path of the first admin token, if just created.
-    pub(crate) first_token: Option<PathBuf>,
 }
 
 /// Prints events.
@@ -34,73 +32,83 @@ impl Events {
         Self { messages, json }
     }
 
-    /// All sockets are bound and served.
-    pub(crate) fn ready(&self, listening: &Listening) {
-        let Listening { addrs, tls, admin, admin_tls, first_token } = listening;
-        if self.json {
-            let mut event = json!({"event": "ready", "listen": addrs, "admin": admin});
-            if let Some(path) = first_token {
-                event["admin_token"] = json!(path);
-            }
-            return self.line(event);
+    /// All sockets are bound and served; `first_token` is the path of the first admin token, if just
+    /// created.
+    pub(crate) fn ready(&self, listening: &Listening, first_token: Option<&Path>) {
+        let Listening { addrs, tls, admin, admin_tls } = listening;
+        let mut event = json!({"event": "ready", "listen": addrs, "admin": admin});
+        if let Some(path) = first_token {
+            event["admin_token"] = json!(path.display().to_string());
         }
         let scheme = |tls: bool| if tls { "https" } else { "http" };
-        for (addr, tls) in addrs.iter().zip(tls) {
-            self.messages.out(format!("listening on {}://{addr}", scheme(*tls)));
-        }
-        let scheme = scheme(*admin_tls);
-        self.messages.out(format!("console, health, metrics and admin API on {scheme}://{admin}"));
-        if let Some(path) = first_token {
-            self.messages.out(format!("the first admin token is in {}", path.display()));
-        }
+        self.event(event, |messages| {
+            for (addr, tls) in addrs.iter().zip(tls) {
+                messages.out(format!("listening on {}://{addr}", scheme(*tls)));
+            }
+            let scheme = scheme(*admin_tls);
+            messages.out(format!("console, health, metrics and admin API on {scheme}://{admin}"));
+            if let Some(path) = first_token {
+                messages.out(format!("the first admin token is in {}", path.display()));
+            }
+        });
     }
 
     /// A new Config was applied.
     pub(crate) fn reloaded(&self, warnings: &Findings) {
-        if self.json {
-            return self
-                .line(json!({"event": "reloaded", "findings": findings::to_json(warnings)}));
-        }
-        self.show(warnings);
-        self.messages.out("configuration reloaded".to_owned());
+        self.event(
+            json!({"event": "reloaded", "findings": findings::to_json(warnings)}),
+            |messages| {
+                show(messages, warnings);
+                messages.out("configuration reloaded".to_owned());
+            },
+        );
     }
 
     /// A configuration is valid, but its resources cannot be used.
     pub(crate) fn reload_failed(&self, error: &str) {
-        if self.json {
-            return self.line(json!({"event": "reload-refused", "findings": [], "error": error}));
-        }
-        self.messages
-            .err(format!("reload failed: {error}; the previous configuration stays in use"));
+        let event = json!({"event": "reload-refused", "findings": [], "error": error});
+        self.event(event, |messages| previous_stays(messages, error));
     }
 
     /// A configuration was rejected; the previous one stays active.
     pub(crate) fn reload_refused(&self, found: &Findings) {
-        if self.json {
-            return self
-                .line(json!({"event": "reload-refused", "findings": findings::to_json(found)}));
-        }
-        self.show(found);
-        let summary = findings::summary(found);
-        self.messages
-            .err(format!("reload failed: {summary}; the previous configuration stays in use"));
+        self.event(
+            json!({"event": "reload-refused", "findings": findings::to_json(found)}),
+            |messages| {
+                show(messages, found);
+                previous_stays(messages, &findings::summary(found));
+            },
+        );
     }
 
     /// Draining has started.
     pub(crate) fn draining(&self) {
-        if self.json {
-            return self.line(json!({"event": "draining"}));
-        }
-        self.messages.out("draining".to_owned());
+        self.event(json!({"event": "draining"}), |messages| messages.out("draining".to_owned()));
+    }
+
+    /// Another process serves from now on.
+    pub(crate) fn handed_over(&self, pid: u32, version: &str) {
+        let event = json!({"event": "handed-over", "pid": pid, "version": version});
+        self.event(event, |messages| {
+            messages.out(format!("process {pid} (weir {version}) has taken over; draining"));
+        });
+    }
+
+    /// An upgrade has failed.
+    pub(crate) fn upgrade_failed(&self, reason: &str) {
+        let event = json!({"event": "upgrade-failed", "error": reason});
+        self.event(event, |messages| {
+            messages
+                .err(format!("upgrade failed: {reason}; process {} serves", std::process::id()));
+        });
     }
 
     /// The server has stopped.
     pub(crate) fn stopped(&self, report: &DrainReport) {
         let (failed, took) = (report.failed, report.duration.as_secs_f64());
-        if self.json {
-            return self.line(json!({"event": "stopped", "failed": failed, "took": took}));
-        }
-        self.messages.out(format!("stopped after {took:.1} s, {failed} requests aborted"));
+        self.event(json!({"event": "stopped", "failed": failed, "took": took}), |messages| {
+            messages.out(format!("stopped after {took:.1} s, {failed} requests aborted"));
+        });
     }
 
     /// Another message; scripts find it on standard error, too.
@@ -108,13 +116,21 @@ impl Events {
         self.messages.err(format!("weir: {text}"));
     }
 
-    fn line(&self, event: Value) {
-        self.messages.out(event.to_string());
-    }
-
-    fn show(&self, found: &Findings) {
-        if !found.list.is_empty() {
-            self.messages.err(found.render(output::color()).trim_end().to_owned());
+    /// Prints an event as JSON, or as `text` prints it.
+    fn event(&self, event: Value, text: impl FnOnce(&Messages)) {
+        match self.json {
+            true => self.messages.out(event.to_string()),
+            false => text(&self.messages),
         }
     }
+}
+
+fn show(messages: &Messages, found: &Findings) {
+    if !found.list.is_empty() {
+        messages.err(found.render(output::color()).trim_end().to_owned());
+    }
+}
+
+fn previous_stays(messages: &Messages, why: &str) {
+    messages.err(format!("reload failed: {why}; the previous configuration stays in use"));
 }

@@ -2,9 +2,8 @@
 //! affected figures are marked, also after a restart.
 
 use super::messages::Messages;
-use super::thread::{Running, Thread};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use super::thread::{Running, Thread, ThreadContext};
+use std::sync::Arc;
 use std::time::Duration;
 use weir_journal::Journal;
 use weir_server::Gateway;
@@ -20,9 +19,7 @@ struct Worker {
     gaps: Gaps,
     gateway: Arc<Gateway>,
     journal: Arc<Journal>,
-    messages: Messages,
-    stop: Arc<AtomicBool>,
-    woken: mpsc::Receiver<()>,
+    context: ThreadContext,
     /// Gaps at the last check.
     before: Gap,
 }
@@ -37,45 +34,34 @@ pub(super) fn start(
     journal: &Arc<Journal>,
     messages: &Messages,
 ) -> std::io::Result<Running> {
-    let (wake, woken) = mpsc::channel();
-    let stop = Arc::default();
+    let context = ThreadContext::new(messages);
     let worker = Worker {
         gaps,
         gateway: Arc::clone(gateway),
         journal: Arc::clone(journal),
-        messages: messages.clone(),
-        stop: Arc::clone(&stop),
-        woken,
+        context: context.clone(),
         before: Gap::default(),
     };
-    let wake = move || {
-        let _ = wake.send(());
-    };
-    THREAD.start(messages, &stop, wake, worker, Worker::run, Worker::pause)
+    THREAD.start(&context, || {}, worker, Worker::run, Worker::pause)
 }
 
 impl Worker {
     fn pause(&mut self) {
-        let _ = self.woken.recv_timeout(INTERVAL);
+        std::thread::park_timeout(INTERVAL);
     }
 
     fn run(&mut self) {
-        let (mut failing, mut stopped) = (false, false);
+        let mut stopped = false;
         while !stopped {
             self.pause();
             // The last gaps are stored before the end.
-            stopped = self.stop.load(Ordering::Relaxed);
+            stopped = self.context.stopped();
             let now = missing(&self.gateway, &self.journal);
             self.gaps.add(since(now, self.before));
             self.before = now;
             match self.gaps.write() {
-                Ok(()) => failing = false,
-                Err(error) => {
-                    // Once, until it works again.
-                    if !std::mem::replace(&mut failing, true) {
-                        self.messages.err(format!("weir: gaps cannot be recorded: {error}"));
-                    }
-                }
+                Ok(()) => self.context.succeeded(),
+                Err(error) => self.context.failed(&format!("gaps cannot be recorded: {error}")),
             }
         }
     }

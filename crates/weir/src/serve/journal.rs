@@ -1,5 +1,6 @@
 //! The journal of a running server.
 
+use super::handover::predecessor::Folder;
 use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
@@ -15,8 +16,9 @@ pub(super) struct Opened {
     pub(super) recovery: RecoveryReport,
 }
 
-/// Opens the journal, if transactions are recorded or metered, and reports its recovery.
-pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
+/// Opens the journal, if transactions are recorded or metered, and reports its recovery. `folder` is
+/// what a predecessor has handed over.
+pub(super) fn open(config: &Config, folder: Option<&mut Folder>) -> anyhow::Result<Opened> {
     if !config.tracker.enabled && !config.counts_calls() {
         let recovery = RecoveryReport::default();
         return Ok(Opened { journal: None, lanes: Vec::new(), recovery });
@@ -33,8 +35,14 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Opened> {
         keep_failed: config.tracker.keep_failed,
         ..Settings::default()
     };
-    let (journal, lanes, recovery) = Journal::open(&config.data, settings)
-        .with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
+    let handed_over =
+        folder.and_then(|folder| Some((folder.lock.take()?, folder.progress.lanes())));
+    let opened = match handed_over {
+        Some((lock, held)) => Journal::take_over(&config.data, settings, lock, &held),
+        None => Journal::open(&config.data, settings),
+    };
+    let (journal, lanes, recovery) =
+        opened.with_context(|| format!("cannot open the journal in {}", config.data.display()))?;
     report_recovery(&recovery);
     Ok(Opened { journal: Some(Arc::new(journal)), lanes, recovery })
 }
@@ -69,14 +77,11 @@ fn report_recovery(report: &RecoveryReport) {
     if !report.missing.is_empty() {
         report_missing(&report.missing);
     }
-    report.damaged_files().for_each(|message| eprintln!("journal: {message}"));
+    report.damaged_files.iter().for_each(|message| eprintln!("journal: {message}"));
     for damage in &report.damage {
         eprintln!(
             "journal: {} bytes of lane {} are damaged, from byte {} of segment {}",
-            damage.bytes,
-            damage.lane,
-            damage.position.offset(),
-            damage.position.segment(),
+            damage.bytes, damage.lane, damage.offset, damage.segment,
         );
     }
 }

@@ -2,9 +2,10 @@
 
 use super::delivery::{self, Handle};
 use super::telemetry::Counters;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_admin::metrics::Kind::{Counter, Gauge};
-use weir_admin::metrics::{Family, Row, Sample};
+use weir_admin::metrics::{Family, LabelledRow, Row, Sample, counts};
 use weir_events::delivery::SinkQueue;
 use weir_journal::{Journal, Lag};
 use weir_monitor::Monitor;
@@ -52,7 +53,7 @@ const FOLLOWERS: &[Row<Lag>] = &[
         "Transactions after the checkpoint of a follower."),
     (Gauge, "weir_journal_follower_lag_bytes", |lag| lag.bytes as f64,
         "Bytes after the checkpoint of a follower."),
-    (Gauge, "weir_journal_follower_lag_seconds", |lag| lag.age.as_secs_f64(),
+    (Gauge, "weir_journal_follower_lag_seconds", |lag| lag.seconds,
         "Age of the oldest transaction that the checkpoint of a follower does not cover."),
 ];
 
@@ -75,10 +76,10 @@ const INDEX: &[Row<weir_tracker::Statistics>] = &[
 ];
 
 #[rustfmt::skip]
-const DELIVERY: &[Row<delivery::Statistics>] = &[
-    (Counter, "weir_events_delivered_total", |s| s.delivered as f64,
+const DELIVERY: &[Row<delivery::Counters>] = &[
+    (Counter, "weir_events_delivered_total", |c| get(&c.delivered) as f64,
         "Events delivered."),
-    (Counter, "weir_events_failed_total", |s| s.failed as f64,
+    (Counter, "weir_events_failed_total", |c| get(&c.failed) as f64,
         "Failed attempts to deliver."),
 ];
 
@@ -88,6 +89,13 @@ const SINKS: &[Row<SinkQueue>] = &[
         "Events that wait for delivery."),
     (Gauge, "weir_events_oldest_seconds", SinkQueue::oldest_seconds,
         "Age of the oldest event that waits."),
+];
+
+#[rustfmt::skip]
+const DROPPED_EVENTS: &[LabelledRow<SinkQueue>] = &[
+    (Counter, "weir_events_given_up_total", "reason",
+        |sink| counts(&["room", "age"], &[sink.overflowed, sink.expired]),
+        "Events dropped before delivery: the queue was full, or they were too old."),
 ];
 
 #[rustfmt::skip]
@@ -103,6 +111,23 @@ const MONITOR: &[Row<weir_monitor::Statistics>] = &[
     (Counter, "weir_monitor_restarts_total", |s| s.restarts as f64,
         "Restarts of metering after a failure."),
 ];
+
+#[rustfmt::skip]
+const RESUBMISSION: &[LabelledRow<weir_resubmit::Statistics>] = &[
+    (Counter, "weir_resubmission_attempts_total", "result",
+        |s| counts(
+            &["succeeded", "failed", "refused", "unknown"],
+            &[s.succeeded, s.failed, s.refused, s.unknown],
+        ),
+        "Resubmitted transactions, by result."),
+    (Counter, "weir_resubmission_jobs_total", "event",
+        |s| counts(&["made", "finished", "cancelled"], &[s.created, s.finished, s.cancelled]),
+        "Jobs, by event."),
+];
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
 
 /// Metrics of the journal and its followers.
 pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
@@ -121,25 +146,16 @@ pub(crate) fn index(index: &Index) -> Vec<Family> {
 
 /// Metrics of the delivery of events.
 pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
-    let stats = delivery.statistics();
-    let sink = |sink: &SinkQueue| ("sink", sink.sink.clone());
-    let dropped = stats.sinks.iter().flat_map(|queue| {
-        let counts = [("room", queue.overflowed), ("age", queue.expired)];
-        counts.map(|(reason, n)| Sample::new(vec![sink(queue), ("reason", reason.to_owned())], n))
-    });
-    let dropped = Family::new(
-        Counter,
-        "weir_events_given_up_total",
-        "Events dropped before delivery: the queue was full, or they were too old.",
-        dropped,
-    );
-    let sinks = Family::table_of(SINKS, &stats.sinks, |queue| vec![("sink", queue.sink.clone())]);
-    Family::table(DELIVERY, &stats).chain([dropped]).chain(sinks).collect()
+    let counters = delivery.counters();
+    let queues = counters.sinks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let sink = |sink: &SinkQueue| vec![("sink", sink.sink.clone())];
+    let dropped = Family::labelled(DROPPED_EVENTS, &queues, sink);
+    let sinks = Family::table_of(SINKS, &queues, sink);
+    Family::table(DELIVERY, counters).chain(dropped).chain(sinks).collect()
 }
 
 /// Metrics of the export of telemetry.
 pub(crate) fn telemetry(exports: &Counters, stats: &Snapshot) -> Vec<Family> {
-    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let dropped = [
         ("room", get(&exports.overflowed) + stats.spans_dropped),
         ("refused", get(&exports.rejected)),
@@ -186,25 +202,8 @@ pub(crate) fn telemetry(exports: &Counters, stats: &Snapshot) -> Vec<Family> {
 }
 
 /// Metrics of resubmission.
-pub(crate) fn resubmission(resubmitter: &Resubmitter) -> [Family; 2] {
-    let stats = resubmitter.statistics();
-    let attempts = [
-        ("succeeded", stats.succeeded),
-        ("failed", stats.failed),
-        ("refused", stats.refused),
-        ("unknown", stats.unknown),
-    ];
-    let jobs =
-        [("made", stats.created), ("finished", stats.finished), ("cancelled", stats.cancelled)];
-    [
-        Family::counters(
-            "weir_resubmission_attempts_total",
-            "Resubmitted transactions, by result.",
-            "result",
-            attempts,
-        ),
-        Family::counters("weir_resubmission_jobs_total", "Jobs, by event.", "event", jobs),
-    ]
+pub(crate) fn resubmission(resubmitter: &Resubmitter) -> Vec<Family> {
+    Family::labelled(RESUBMISSION, &[resubmitter.statistics()], |_| Vec::new()).collect()
 }
 
 /// Metrics of the Monitor.
@@ -223,6 +222,7 @@ pub(crate) fn monitor(monitor: &Monitor, prices: &Prices) -> Vec<Family> {
 pub(crate) struct Reloads {
     taken: AtomicU64,
     refused: AtomicU64,
+    failed_upgrades: AtomicU64,
     /// Load time of the current Config, in seconds since 1970.
     since: AtomicU64,
 }
@@ -246,9 +246,13 @@ impl Reloads {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// An upgrade has failed; this process still serves.
+    pub(crate) fn upgrade_failed(&self) {
+        self.failed_upgrades.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// As metric families; `dropped` is the number of dropped output lines.
     pub(crate) fn families(&self, dropped: u64) -> Vec<Family> {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         vec![
             Family::new(Gauge, "weir_build_info", "Version; always 1.", [Sample::new(version, 1)]),
@@ -263,6 +267,12 @@ impl Reloads {
                 "weir_config_loaded_timestamp_seconds",
                 "Time when the configuration in force was loaded.",
                 get(&self.since) as f64,
+            ),
+            Family::single(
+                Counter,
+                "weir_upgrade_failures_total",
+                "Upgrades after which this process still served.",
+                get(&self.failed_upgrades) as f64,
             ),
             Family::single(
                 Counter,

@@ -2,10 +2,9 @@
 
 use super::burst::Burst;
 use super::messages::Messages;
-use super::thread::{Running, Thread};
+use super::thread::{Running, Thread, ThreadContext};
 use crate::data_folder::metering_settings;
 use anyhow::Context;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weir_admin::Metering;
@@ -93,8 +92,10 @@ fn quotas(config: &Config, counter: &Counter, now: u64) -> anyhow::Result<Vec<Qu
 
 /// The usage of a running server, and the thread that writes it.
 pub(super) struct Counting {
-    monitor: Monitor,
-    prices: Prices,
+    /// Usage queries and metering rules.
+    pub(super) monitor: Monitor,
+    /// Prices of calls.
+    pub(super) prices: Prices,
     commands: mpsc::SyncSender<CounterCommand>,
     _thread: Running,
 }
@@ -106,34 +107,18 @@ impl Opened {
     /// The thread cannot be started.
     pub(super) fn start(self, messages: &Messages) -> anyhow::Result<Counting> {
         let Self { monitor, counter, burst, prices } = self;
-        let stop = Arc::default();
+        let context = ThreadContext::new(messages);
         let (commands, received) = mpsc::sync_channel(MAX_COMMANDS);
-        let worker = Worker {
-            counter,
-            burst,
-            stop: Arc::clone(&stop),
-            commands: received,
-            messages: messages.clone(),
-        };
+        let worker = Worker { counter, burst, commands: received, context: context.clone() };
         let sender = commands.clone();
         // If the queue is full, the thread is awake.
         let wake = move || drop(sender.try_send(CounterCommand::Wake));
-        let thread = THREAD.start(messages, &stop, wake, worker, Worker::run, Worker::recover)?;
+        let thread = THREAD.start(&context, wake, worker, Worker::run, Worker::recover)?;
         Ok(Counting { monitor, prices, commands, _thread: thread })
     }
 }
 
 impl Counting {
-    /// Usage queries and metering rules.
-    pub(super) fn monitor(&self) -> &Monitor {
-        &self.monitor
-    }
-
-    /// Prices of calls.
-    pub(super) fn prices(&self) -> &Prices {
-        &self.prices
-    }
-
     /// Usage and commands for the admin API.
     pub(super) fn metering(&self) -> Metering {
         Metering { monitor: self.monitor.clone(), commands: self.commands.clone() }
@@ -144,17 +129,16 @@ impl Counting {
 struct Worker {
     counter: Counter,
     burst: Burst,
-    stop: Arc<AtomicBool>,
     commands: mpsc::Receiver<CounterCommand>,
-    messages: Messages,
+    context: ThreadContext,
 }
 
 impl Worker {
     fn recover(&mut self) {
         std::thread::sleep(IDLE_INTERVAL);
         while let Err(error) = self.counter.recover() {
-            self.messages.err(format!("weir: monitor: {error}"));
-            if self.stop.load(Ordering::Relaxed) {
+            self.context.note(&format!("monitor: {error}"));
+            if self.context.stopped() {
                 return;
             }
             std::thread::sleep(RETRY_INTERVAL);
@@ -163,20 +147,16 @@ impl Worker {
 
     /// Meters calls.
     fn run(&mut self) {
-        let mut failing = false;
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.context.stopped() {
             let pause = match self.counter.step(STEP_TRANSACTIONS) {
                 Ok(0) => IDLE_INTERVAL,
                 Ok(read) => {
-                    failing = false;
+                    self.context.succeeded();
                     // Few records at a time are read in larger batches.
                     if read < STEP_TRANSACTIONS { IDLE_INTERVAL } else { Duration::ZERO }
                 }
                 Err(error) => {
-                    // Once, until the next success.
-                    if !std::mem::replace(&mut failing, true) {
-                        self.messages.err(format!("weir: monitor: {error}"));
-                    }
+                    self.context.failed(&format!("monitor: {error}"));
                     RETRY_INTERVAL
                 }
             };
@@ -195,7 +175,7 @@ impl Worker {
         }
         // The last records do not wait for the next start.
         if let Err(error) = self.counter.catch_up() {
-            self.messages.err(format!("weir: monitor: {error}"));
+            self.context.note(&format!("monitor: {error}"));
         }
     }
 }

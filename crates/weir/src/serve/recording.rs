@@ -1,5 +1,6 @@
 //! The journal of a running server, and the threads that follow it.
 
+use super::handover::predecessor::Ended;
 use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::Running;
@@ -58,7 +59,13 @@ impl Recording {
         Ok((recording, lanes))
     }
 
-    /// Starts the parts that use the gateway.
+    /// Takes out the parts that change the data folder. The last gaps, and outcomes of attempts, are
+    /// still stored.
+    pub(super) fn take_followers(&mut self) -> impl Send + use<> {
+        (self.delivery.take(), self.tracker.take(), self.counting.take())
+    }
+
+    /// Starts the parts that use the gateway. Attempts are sent once a predecessor has ended.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -67,12 +74,14 @@ impl Recording {
         config: &Config,
         gateway: &Arc<Gateway>,
         messages: &Messages,
+        predecessor_ended: &Ended,
     ) -> anyhow::Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let gap_thread = gaps::start(self.gaps.clone(), gateway, journal, messages);
         self.gap_thread = Some(gap_thread.context("cannot start a thread")?);
         let index = self.tracker.as_ref().map(|tracker| &tracker.index);
-        let start = |index| resubmit::start(&config.data, index, gateway, messages);
+        let start =
+            |index| resubmit::start(&config.data, index, gateway, messages, predecessor_ended);
         self.resubmit = index.and_then(start);
         Ok(())
     }

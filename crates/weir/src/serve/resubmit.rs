@@ -1,10 +1,10 @@
 //! The thread that runs resubmission jobs and persists the outcomes of attempts.
 
+use super::handover::predecessor::Ended;
 use super::messages::Messages;
-use super::thread::{Running, Thread};
+use super::thread::{Running, Thread, ThreadContext};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_resubmit::{GatewayClient, Resubmitter, Runner};
 use weir_server::Gateway;
@@ -15,6 +15,9 @@ use weir_tracker::Index;
 const THREAD: Thread = Thread { name: "resubmit", task: "resubmission:", nice: 0 };
 /// Pause after a panic.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Interval of checks whether a predecessor has ended.
+const PREDECESSOR_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Resubmission of a running server.
 pub(super) struct Resubmit {
@@ -28,14 +31,10 @@ pub(super) fn start(
     index: &Index,
     gateway: &Arc<Gateway>,
     messages: &Messages,
+    predecessor_ended: &Ended,
 ) -> Option<Resubmit> {
-    match try_start(data, index, gateway, messages) {
-        Ok(started) => Some(started),
-        Err(error) => {
-            messages.err(format!("weir: resubmission is unavailable: {error:#}"));
-            None
-        }
-    }
+    let off = |error: &_| messages.err(format!("weir: resubmission is unavailable: {error:#}"));
+    try_start(data, index, gateway, messages, predecessor_ended).inspect_err(off).ok()
 }
 
 fn try_start(
@@ -43,13 +42,22 @@ fn try_start(
     index: &Index,
     gateway: &Arc<Gateway>,
     messages: &Messages,
+    predecessor_ended: &Ended,
 ) -> anyhow::Result<Resubmit> {
     let client = gateway_client(gateway);
     index.set_ledger(Ledger::open(data)?);
     let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), client)?;
-    let (stop, wake) = (Arc::default(), runner.waker());
-    let worker = Worker { runner, stop: Arc::clone(&stop), messages: messages.clone() };
-    let thread = THREAD.start(messages, &stop, wake, worker, Worker::run, Worker::recover)?;
+    let (context, wake) = (ThreadContext::new(messages), runner.waker());
+    let run = |(runner, context, predecessor_ended): &mut (Runner, ThreadContext, Ended)| {
+        // A predecessor stores the outcomes of its own attempts until it has ended.
+        while !predecessor_ended.get() && !context.stopped() {
+            std::thread::sleep(PREDECESSOR_INTERVAL);
+        }
+        runner.run(&context.stop, &|error| context.note(&format!("resubmission: {error}")));
+    };
+    let recover = |_: &mut _| std::thread::sleep(RETRY_INTERVAL);
+    let state = (runner, context.clone(), predecessor_ended.clone());
+    let thread = THREAD.start(&context, wake, state, run, recover)?;
     Ok(Resubmit { resubmitter, _thread: thread })
 }
 
@@ -60,24 +68,5 @@ fn gateway_client(gateway: &Arc<Gateway>) -> GatewayClient {
         config: Box::new(move || config.config()),
         check: Box::new(move |request| check.would_resubmit(request)),
         send: Box::new(move |request, on_done| send.resubmit(request, on_done)),
-    }
-}
-
-/// State of the thread.
-struct Worker {
-    runner: Runner,
-    stop: Arc<AtomicBool>,
-    messages: Messages,
-}
-
-impl Worker {
-    /// Runs jobs.
-    fn run(&mut self) {
-        let report = |error: &str| self.messages.err(format!("weir: resubmission: {error}"));
-        self.runner.run(&self.stop, &report);
-    }
-
-    fn recover(&mut self) {
-        std::thread::sleep(RETRY_INTERVAL);
     }
 }

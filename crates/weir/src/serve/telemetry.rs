@@ -10,12 +10,12 @@ mod spans;
 
 use super::messages::Messages;
 use super::post::Upstreams;
-use super::thread::{Running, Settings, Thread};
+use super::thread::{Running, Settings, Thread, ThreadContext};
 use bytes::Bytes;
 use collector::{Outcome, Signal};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -64,20 +64,21 @@ pub(crate) struct Counters {
 
 /// The thread, once a collector is configured, and its inputs.
 pub(crate) struct Telemetry {
-    shared: Arc<Shared>,
+    inputs: Arc<Inputs>,
+    messages: Messages,
+    /// On drop it exports the rest, within [`FLUSH_TIMEOUT`].
+    thread: Option<Running>,
+}
+
+struct Inputs {
+    settings: Settings,
+    counters: Arc<Counters>,
     gateway: Arc<Gateway>,
     families: Families,
-    messages: Messages,
     /// `service.instance.id`: identifies this process.
     instance: String,
     /// Start of the counters, since 1970.
     since: Duration,
-    thread: Mutex<Option<Running>>,
-}
-
-struct Shared {
-    settings: Settings,
-    counters: Arc<Counters>,
 }
 
 impl Telemetry {
@@ -87,38 +88,33 @@ impl Telemetry {
         counters: Arc<Counters>,
         (gateway, families): (Arc<Gateway>, Families),
         messages: Messages,
-    ) -> Arc<Self> {
-        let shared = Arc::new(Shared { settings: Settings::new(upstreams), counters });
-        let (instance, since) =
-            (uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()), clock::now());
+    ) -> Self {
+        let instance = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes());
         let instance = instance.into_uuid().to_string();
-        let thread = Mutex::default();
-        let telemetry = Self { shared, gateway, families, messages, instance, since, thread };
+        let (settings, since) = (Settings::new(upstreams), clock::now());
+        let inputs = Arc::new(Inputs { settings, counters, gateway, families, instance, since });
+        let mut telemetry = Self { inputs, messages, thread: None };
         telemetry.reload(upstreams);
-        Arc::new(telemetry)
+        telemetry
     }
 
     /// Applies a new Config. Queued spans are exported to its collector.
-    pub(super) fn reload(&self, upstreams: &Upstreams) {
-        self.shared.settings.reload(upstreams);
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if upstreams.config.telemetry.is_some() && thread.is_none() {
+    pub(super) fn reload(&mut self, upstreams: &Upstreams) {
+        self.inputs.settings.reload(upstreams);
+        if upstreams.config.telemetry.is_some() && self.thread.is_none() {
             match self.spawn() {
-                Ok(spawned) => *thread = Some(spawned),
+                Ok(spawned) => self.thread = Some(spawned),
                 Err(error) => self.messages.err(format!("weir: telemetry: {error}")),
             }
         }
     }
 
     fn spawn(&self) -> std::io::Result<Running> {
+        let (inputs, context) = (Arc::clone(&self.inputs), ThreadContext::new(&self.messages));
         let exporter = Exporter {
-            shared: Arc::clone(&self.shared),
-            gateway: Arc::clone(&self.gateway),
-            families: Arc::clone(&self.families),
-            messages: self.messages.clone(),
-            upstreams: self.shared.settings.upstreams(),
-            instance: self.instance.clone(),
-            since: self.since,
+            upstreams: inputs.settings.upstreams(),
+            inputs: Arc::clone(&inputs),
+            context: context.clone(),
             waiting: VecDeque::new(),
             spans: 0,
             oldest: Instant::now(),
@@ -126,34 +122,20 @@ impl Telemetry {
             report: Report::default(),
             idle: Default::default(),
             target: 0,
-            failing: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, shared) = (&self.shared.settings.stop, Arc::clone(&self.shared));
-        let wake = move || shared.settings.changed.notify_one();
+        let wake = move || inputs.settings.changed.notify_one();
         let run = |(exporter, runtime): &mut (Exporter, Runtime)| runtime.block_on(exporter.run());
         let recover = |(exporter, _): &mut (Exporter, Runtime)| exporter.recover();
-        THREAD.start(&self.messages, stop, wake, (exporter, runtime), run, recover)
-    }
-
-    /// Exports the rest, within [`FLUSH_TIMEOUT`], and ends the thread.
-    pub(crate) fn finish(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(thread);
+        THREAD.start(&context, wake, (exporter, runtime), run, recover)
     }
 }
 
 /// State of the thread.
 struct Exporter {
-    shared: Arc<Shared>,
-    gateway: Arc<Gateway>,
-    families: Families,
-    messages: Messages,
+    inputs: Arc<Inputs>,
+    context: ThreadContext,
     upstreams: Upstreams,
-    /// `service.instance.id`: identifies this process.
-    instance: String,
-    /// Start of the counters, since 1970.
-    since: Duration,
     waiting: VecDeque<TracedRequest>,
     /// Number of spans in `waiting`.
     spans: usize,
@@ -165,7 +147,6 @@ struct Exporter {
     idle: [Option<Connection>; 2],
     /// Index of the target in use.
     target: usize,
-    failing: bool,
 }
 
 /// Spans of one request.
@@ -198,12 +179,12 @@ impl Exporter {
 
     async fn run(&mut self) {
         let mut posts = JoinSet::new();
-        while !self.shared.settings.stopped() {
+        while !self.context.stopped() {
             self.work(&mut posts, false);
-            let shared = Arc::clone(&self.shared);
+            let inputs = Arc::clone(&self.inputs);
             tokio::select! {
                 Some(sent) = posts.join_next() => self.joined(sent),
-                () = shared.settings.changed.notified() => {}
+                () = inputs.settings.changed.notified() => {}
                 () = tokio::time::sleep(CHECK_INTERVAL) => {}
             }
         }
@@ -226,7 +207,7 @@ impl Exporter {
             if self.batch.as_ref().is_some_and(|batch| !batch.busy && batch.attempts > 0) {
                 self.drop_batch();
             }
-            if self.failing {
+            if self.context.failing {
                 return;
             }
         }
@@ -234,7 +215,7 @@ impl Exporter {
 
     /// Collects new spans and starts due requests; `all` of them if weir stops.
     fn work(&mut self, posts: &mut JoinSet<Sent>, all: bool) {
-        let upstreams = self.shared.settings.upstreams();
+        let upstreams = self.inputs.settings.upstreams();
         if !Arc::ptr_eq(&upstreams.config, &self.upstreams.config) {
             self.upstreams = upstreams;
             self.report.due = None;
@@ -258,7 +239,7 @@ impl Exporter {
 
     /// Collects the traced requests of the workers.
     fn collect(&mut self) {
-        for traced in self.gateway.take_traced() {
+        for traced in self.inputs.gateway.take_traced() {
             if self.waiting.is_empty() {
                 self.oldest = Instant::now();
             }
@@ -272,7 +253,7 @@ impl Exporter {
             self.spans -= oldest.spans();
             dropped += oldest.spans();
         }
-        let counters = &self.shared.counters;
+        let counters = &self.inputs.counters;
         counters.overflowed.fetch_add(dropped as u64, Ordering::Relaxed);
         let batch = self.batch.as_ref().map_or(0, |batch| batch.spans);
         counters.waiting.store(self.spans as u64 + batch, Ordering::Relaxed);
@@ -302,15 +283,15 @@ impl Exporter {
         }
         self.report.due = Some((due + every).max(now));
         self.report.busy = true;
-        let span = points::Span { since: self.since, until: clock::now() };
-        let body = Bytes::from(points::encode(&(self.families)(), span, self.resource()));
+        let span = points::Span { since: self.inputs.since, until: clock::now() };
+        let body = Bytes::from(points::encode(&(self.inputs.families)(), span, self.resource()));
         let from = (self.target, std::mem::take(&mut self.idle[Signal::Metrics as usize]));
         posts.spawn(send(self.upstreams.clone(), Signal::Metrics, body, from));
     }
 
     fn resource(&self) -> opentelemetry_proto::tonic::resource::v1::Resource {
         let configured = self.upstreams.config.telemetry.as_ref().map_or(&[][..], |t| &t.resource);
-        attributes::resource(configured, &self.instance)
+        attributes::resource(configured, &self.inputs.instance)
     }
 
     fn joined(&mut self, sent: Result<Sent, tokio::task::JoinError>) {
@@ -326,21 +307,16 @@ impl Exporter {
 
     fn settle(&mut self, signal: Signal, outcome: Outcome, idle: Option<Connection>) {
         let accepted = matches!(outcome, Outcome::Accepted { .. });
-        let posts = &self.shared.counters.posts[signal as usize];
+        let posts = &self.inputs.counters.posts[signal as usize];
         posts[usize::from(!accepted)].fetch_add(1, Ordering::Relaxed);
         match &outcome {
             Outcome::Accepted { .. } => {
-                self.failing = false;
+                self.context.succeeded();
                 self.idle[signal as usize] = idle;
             }
             Outcome::Retry { reason, .. } | Outcome::Rejected { reason } => {
-                // Once, until it works again.
-                if !std::mem::replace(&mut self.failing, true) {
-                    self.messages.err(format!(
-                        "weir: telemetry: export of {} failed: {reason}",
-                        signal.as_str()
-                    ));
-                }
+                let signal = signal.as_str();
+                self.context.failed(&format!("telemetry: export of {signal} failed: {reason}"));
                 self.target = self.target.wrapping_add(1);
             }
         }
@@ -359,7 +335,7 @@ impl Exporter {
 
     fn settle_batch(&mut self, outcome: Outcome) {
         let Some(mut batch) = self.batch.take() else { return };
-        let counters = &self.shared.counters;
+        let counters = &self.inputs.counters;
         let add = |counter: &AtomicU64, spans| counter.fetch_add(spans, Ordering::Relaxed);
         match outcome {
             Outcome::Accepted { rejected } => {
@@ -384,7 +360,7 @@ impl Exporter {
 
     fn drop_batch(&mut self) {
         if let Some(batch) = self.batch.take() {
-            self.shared.counters.failed.fetch_add(batch.spans, Ordering::Relaxed);
+            self.inputs.counters.failed.fetch_add(batch.spans, Ordering::Relaxed);
         }
     }
 }

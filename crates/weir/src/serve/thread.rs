@@ -27,38 +27,71 @@ pub(super) struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The stop signal and the messages of a thread.
+#[derive(Clone)]
+pub(super) struct ThreadContext {
+    pub(super) stop: Arc<AtomicBool>,
+    messages: Messages,
+    pub(super) failing: bool,
+}
+
+impl ThreadContext {
+    pub(super) fn new(messages: &Messages) -> Self {
+        Self { stop: Arc::default(), messages: messages.clone(), failing: false }
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Writes a message.
+    pub(super) fn note(&self, text: &str) {
+        self.messages.err(format!("weir: {text}"));
+    }
+
+    /// Writes a message about a failure: once, until the next success.
+    pub(super) fn failed(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.failing, true) {
+            self.note(text);
+        }
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.failing = false;
+    }
+}
+
 impl Thread {
-    /// Starts the thread: it calls `run`, which ends when `stop` is set; after a panic, `recover`
-    /// and `run` again. `wake` ends a pause.
+    /// Starts the thread: it calls `run`, which ends when the context is stopped; after a panic,
+    /// `recover` and `run` again. `wake` ends a pause, unless the thread is parked.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub(super) fn start<S: Send + 'static>(
         &self,
-        messages: &Messages,
-        stop: &Arc<AtomicBool>,
+        context: &ThreadContext,
         wake: impl Fn() + Send + Sync + 'static,
         mut state: S,
         run: fn(&mut S),
         recover: fn(&mut S),
     ) -> std::io::Result<Running> {
-        report_panics(messages.clone(), self.name);
-        let (stopped, messages) = (Arc::clone(stop), messages.clone());
+        report_panics(context.messages.clone(), self.name);
+        let (stop, context) = (Arc::clone(&context.stop), context.clone());
         let Self { name, task, nice } = *self;
         let body = move || {
             // Without permission the priority stays.
             let _ = rustix::process::nice(nice);
             loop {
                 let ended = catch_unwind(AssertUnwindSafe(|| run(&mut state)));
-                if ended.is_ok() || stopped.load(Ordering::Relaxed) {
+                if ended.is_ok() || context.stopped() {
                     return;
                 }
-                messages.err(format!("weir: {task} panicked; restarting"));
+                context.note(&format!("{task} panicked; restarting"));
                 recover(&mut state);
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
-        Ok(Running { stop: Arc::clone(stop), wake: Box::new(wake), thread: Some(thread) })
+        Ok(Running { stop, wake: Box::new(wake), thread: Some(thread) })
     }
 }
 
@@ -67,6 +100,7 @@ impl Drop for Running {
         self.stop.store(true, Ordering::Relaxed);
         (self.wake)();
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             // A panic has been reported already.
             let _ = thread.join();
         }
@@ -86,17 +120,15 @@ fn report_panics(messages: Messages, thread: &'static str) {
     }));
 }
 
-/// The current Config of a thread with its TLS, and its notifications.
+/// The current Config of a thread with its TLS, and the notification of its changes.
 pub(super) struct Settings {
     upstreams: Mutex<Upstreams>,
-    pub(super) stop: Arc<AtomicBool>,
     pub(super) changed: Notify,
 }
 
 impl Settings {
     pub(super) fn new(upstreams: &Upstreams) -> Self {
-        let upstreams = Mutex::new(upstreams.clone());
-        Self { upstreams, stop: Arc::default(), changed: Notify::new() }
+        Self { upstreams: Mutex::new(upstreams.clone()), changed: Notify::new() }
     }
 
     /// Applies a new Config.
@@ -107,9 +139,5 @@ impl Settings {
 
     pub(super) fn upstreams(&self) -> Upstreams {
         self.upstreams.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 }

@@ -2,12 +2,11 @@
 
 use super::burst::Burst;
 use super::messages::Messages;
-use super::thread::{Running, Thread};
+use super::thread::{Running, Thread, ThreadContext};
 use crate::data_folder::index_settings;
 use anyhow::Context;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::thread::park_timeout;
 use std::time::Duration;
 use weir_config::Config;
 use weir_journal::Journal;
@@ -45,15 +44,10 @@ pub(super) fn start(
     let settings = Settings { in_idle_time: true, ..settings };
     let (index, indexer) = Index::open(&config.data, Arc::clone(journal), settings)
         .with_context(|| format!("cannot open the index in {}", config.data.display()))?;
-    let (wake, woken) = mpsc::channel();
-    let (burst, stop) = (Burst::new(Arc::clone(journal), IDLE_INTERVAL), Arc::default());
-    let messages = messages.clone();
-    let worker =
-        Worker { indexer, burst, stop: Arc::clone(&stop), woken, messages: messages.clone() };
-    let wake = move || {
-        let _ = wake.send(());
-    };
-    let thread = THREAD.start(&messages, &stop, wake, worker, Worker::run, Worker::recover)?;
+    let (burst, context) =
+        (Burst::new(Arc::clone(journal), IDLE_INTERVAL), ThreadContext::new(messages));
+    let worker = Worker { indexer, burst, context: context.clone() };
+    let thread = THREAD.start(&context, || {}, worker, Worker::run, Worker::recover)?;
     Ok(Some(Tracker { index, _thread: thread }))
 }
 
@@ -61,48 +55,41 @@ pub(super) fn start(
 struct Worker {
     indexer: Indexer,
     burst: Burst,
-    stop: Arc<AtomicBool>,
-    woken: mpsc::Receiver<()>,
-    messages: Messages,
+    context: ThreadContext,
 }
 
 impl Worker {
     fn recover(&mut self) {
-        let _ = self.woken.recv_timeout(RETRY_INTERVAL);
+        park_timeout(RETRY_INTERVAL);
         self.indexer.recover();
     }
 
     /// Follows the journal.
     fn run(&mut self) {
-        let mut failing = false;
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.context.stopped() {
             match self.indexer.step(STEP_TRANSACTIONS) {
                 Ok(0) => self.pause(),
-                Ok(_) => failing = false,
+                Ok(_) => self.context.succeeded(),
                 Err(error) => {
-                    // Once, until the next success.
-                    if !std::mem::replace(&mut failing, true) {
-                        self.messages.err(format!("weir: tracker: {error}"));
-                    }
-                    let _ = self.woken.recv_timeout(RETRY_INTERVAL);
+                    self.context.failed(&format!("tracker: {error}"));
+                    park_timeout(RETRY_INTERVAL);
                 }
             }
         }
         // The last records do not wait for the next start.
         let last = self.indexer.step(STEP_TRANSACTIONS).and_then(|_| self.indexer.seal());
         if let Err(error) = last {
-            self.messages.err(format!("weir: tracker: {error}"));
+            self.context.note(&format!("tracker: {error}"));
         }
     }
 
     /// Pauses until the end of a burst, unless there are searches.
     fn pause(&mut self) {
-        let is_searched = |indexer: &Indexer| indexer.was_searched_recently();
-        let interval = |searched: bool| if searched { SEARCH_INTERVAL } else { IDLE_INTERVAL };
-        while let Err(RecvTimeoutError::Timeout) =
-            self.woken.recv_timeout(interval(is_searched(&self.indexer)))
-        {
-            if is_searched(&self.indexer) || !self.burst.goes_on() {
+        loop {
+            let is_searched = self.indexer.was_searched_recently();
+            park_timeout(if is_searched { SEARCH_INTERVAL } else { IDLE_INTERVAL });
+            let is_searched = self.indexer.was_searched_recently();
+            if self.context.stopped() || is_searched || !self.burst.goes_on() {
                 return;
             }
             self.indexer.set_behind();

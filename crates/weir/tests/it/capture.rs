@@ -200,6 +200,23 @@ fn headers_and_bodies_stay_only_where_something_went_wrong() {
 }
 
 #[test]
+fn without_a_route_neither_headers_nor_bodies_are_recorded() {
+    let routes = ["get: /hosted, reply: {text: hosted}"];
+    let mut weir = start(harness::nobody(), "capture: body", &routes);
+    let mut client = weir.connect();
+    assert_eq!(client.post("/nowhere", "{\"a\": 1}").status, 404);
+    assert_eq!(client.get("/hosted").status, 200);
+    let all = recorded(&mut weir);
+    assert_eq!((all[0].target.as_str(), all[0].status), ("/nowhere", 404));
+    let [nowhere, hosted] = [&all[0], &all[1]].map(|one| {
+        [&one.request_head, &one.request_body, &one.response_head, &one.response_body]
+            .map(Vec::is_empty)
+    });
+    assert_eq!(nowhere, [true; 4], "{:?}", all[0]);
+    assert_eq!(hosted, [false, true, false, false], "{:?}", all[1]);
+}
+
+#[test]
 fn what_is_not_stored_of_a_long_body_is_told_apart_by_its_hash() {
     let echo = harness::echo(&[]);
     let mut weir = start(echo.listen[0], "body_limit: 4KiB", &["path: \"/*\", proxy: up"]);

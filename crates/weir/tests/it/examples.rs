@@ -282,3 +282,14 @@ fn openedge_makes_grids_in_three_ways() {
     });
     clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
 }
+
+/// Configurations of other servers and their translations: `examples/migration/run` sends the same requests to
+/// weir and, where it is installed, to the original.
+#[test]
+fn migrated_configurations_respond_as_the_originals() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/migration/run");
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let output = Command::new("python3").arg(script).arg(weir).output().expect("python3 runs");
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+}

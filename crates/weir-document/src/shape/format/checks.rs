@@ -22,15 +22,11 @@ const FRAMING: &[&str] = &[
 
 pub(super) fn name(text: &str) -> Result<(), Fault> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
-    if !text.is_empty()
-        && text.len() <= 64
-        && text.bytes().all(fits)
-        && !text.starts_with(['-', '.'])
-    {
-        return Ok(());
-    }
-    Err(Fault::value(format!("`{text}` is not a valid name"))
-        .help("use up to 64 letters, digits, `_`, `-` and `.`"))
+    let is_name = (1..=64).contains(&text.len()) && text.bytes().all(fits);
+    (is_name && !text.starts_with(['-', '.'])).then_some(()).ok_or_else(|| {
+        Fault::value(format!("`{text}` is not a valid name"))
+            .help("use up to 64 letters, digits, `_`, `-` and `.`")
+    })
 }
 
 /// Maximum length of an operation name in characters: an `operationId` of an OpenAPI document.
@@ -38,11 +34,11 @@ const MAX_OPERATION: usize = 128;
 
 pub(super) fn operation(text: &str) -> Result<(), Fault> {
     let length = text.chars().count();
-    if (1..=MAX_OPERATION).contains(&length) && !text.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(Fault::value("not a valid operation name")
-        .help(format!("use up to {MAX_OPERATION} characters without control characters")))
+    let is_name = (1..=MAX_OPERATION).contains(&length) && !text.chars().any(char::is_control);
+    is_name.then_some(()).ok_or_else(|| {
+        Fault::value("not a valid operation name")
+            .help(format!("use up to {MAX_OPERATION} characters without control characters"))
+    })
 }
 
 /// A quantity with a unit: its name, its units, and the unit in examples.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tokio::sync::oneshot;
 use weir_config::Script;
-use weir_http::deadline::Deadline;
+use weir_http::deadline::{Deadline, EVER, Wait};
 use weir_http::headers;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
@@ -46,20 +46,16 @@ impl Operations {
         lost: impl Future<Output = ()>,
     ) -> Result<(OpId, Outcome), Rejection> {
         let mut lost = pin!(lost);
-        deadline.progress();
-        poll_fn(|cx| {
+        let next = poll_fn(|cx| {
             for at in 0..self.0.len() {
                 if let Poll::Ready(outcome) = self.0[at].1.as_mut().poll(cx) {
                     let (id, _) = self.0.swap_remove(at);
                     return Poll::Ready(Ok((id, outcome)));
                 }
             }
-            if lost.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(Problem::ScriptMemory.into()));
-            }
-            deadline.poll_request(cx).map(|_| Err(Problem::DeadlineExceeded.into()))
-        })
-        .await
+            lost.as_mut().poll(cx).map(|()| Err(Problem::ScriptMemory))
+        });
+        Ok(in_time(deadline, next).await??)
     }
 }
 
@@ -80,10 +76,7 @@ fn start_fetch(context: &Context<'_>, script: &Script, mut fetch: Fetch) -> Oper
     Box::pin(async move {
         match crate::fetch::fetch(&live.upstreams[upstream.0], fetch, id, limit, span).await {
             Ok(fetched) => Outcome::Fetched(fetched),
-            Err(rejection) => Outcome::Failed(match &rejection.details().detail {
-                Some(detail) => format!("{}: {detail}", rejection.problem.title()),
-                None => rejection.problem.title().to_owned(),
-            }),
+            Err(rejection) => Outcome::Failed(rejection.summary()),
         }
     })
 }
@@ -155,7 +148,8 @@ pub(super) async fn run_on(
     if !thread.send(Command::Begin { export, request: Box::new(request), reply }) {
         return Err(busy());
     }
-    let (generation, mut step) = in_time(deadline, result).await?;
+    let lost = |_| Problem::ScriptMemory;
+    let (generation, mut step) = in_time(deadline, result).await?.map_err(lost)?;
     let mut running = ThreadCall { thread, generation, call: Some(step.call) };
     let mut operations = Operations::default();
     while step.end.is_none() {
@@ -167,7 +161,7 @@ pub(super) async fn run_on(
         if !thread.send(Command::Resume { generation, call, op, outcome, reply }) {
             return Err(busy());
         }
-        step = in_time(deadline, result).await?;
+        step = in_time(deadline, result).await?.map_err(lost)?;
     }
     running.call = None;
     Ok(finish(input, script, step))
@@ -175,14 +169,7 @@ pub(super) async fn run_on(
 
 /// Waits for the thread, within the deadline of the request. Without a result, the engine with this
 /// call has died.
-async fn in_time<T>(deadline: &Deadline, result: oneshot::Receiver<T>) -> Result<T, Rejection> {
-    let mut result = pin!(result);
-    deadline.progress();
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = result.as_mut().poll(cx) {
-            return Poll::Ready(result.map_err(|_| Problem::ScriptMemory.into()));
-        }
-        deadline.poll_request(cx).map(|_| Err(Problem::DeadlineExceeded.into()))
-    })
-    .await
+async fn in_time<T>(deadline: &Deadline, work: impl Future<Output = T>) -> Result<T, Problem> {
+    let done = deadline.within(Wait::FirstByte, EVER, work).await;
+    done.map_err(|_| Problem::DeadlineExceeded)
 }

@@ -71,11 +71,8 @@ pub(crate) async fn response<'a>(
         return Err(transform::unreadable());
     }
     let bytes = body.read_all(input.context.deadline, input.context.route.body_limit).await?;
-    let fields = head.headers.iter();
-    let fields = fields
-        .map(|(_, name, value)| (name.to_ascii_lowercase(), headers::text(value).into_owned()));
-    let fetched =
-        FetchedResponse { status: head.status, headers: fields.collect(), body: bytes.clone() };
+    let fields = headers::pairs(&head.headers).collect();
+    let fetched = FetchedResponse { status: head.status, headers: fields, body: bytes.clone() };
     let role = Role::ResponseMap(fetched);
     match run(input, script, Part::ResponseMap, Vec::new(), role).await? {
         MapResult::Response(body) => Ok(body),
@@ -106,7 +103,7 @@ async fn run<'a>(
     role: Role,
 ) -> Result<MapResult<'a>, Rejection> {
     let place = place(&input.context, part)?;
-    let exports = script.program.exports();
+    let exports = &script.program.exports;
     let export = exports.iter().position(|name| name == EXPORT).ok_or(Problem::Internal)?;
     let request = super::request(&input.context, input.request, script, body);
     let request = weir_script::Request { role, ..request };

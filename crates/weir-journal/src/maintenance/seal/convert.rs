@@ -15,11 +15,12 @@ use crate::format::{HEADER, Kind, Position, u64_at};
 use crate::os::atomic_file::replace_durably;
 use crate::os::{schedule, unix_time};
 use crate::reader::MAX_TRANSACTION_BYTES;
+use crate::record::Discarded;
 use crate::record::field::{discarded, fields, is_payload, put_long};
-use crate::record::{Discarded, Outcome};
 use crate::segment::sealed::Summary;
 use crate::segment::sealed::writer::Writer;
 use crate::segment::{self, Frame, Segment};
+use weir_model::Outcome;
 
 /// Writes the sealed form of a segment and renames it into place. With `idle` the long part runs in
 /// idle time only; it holds no lock, as other threads would wait for idle time then.
@@ -79,7 +80,7 @@ impl Conversion {
     fn new(catalog: &Catalog, segment: &Segment) -> io::Result<Self> {
         let number = segment.header.number;
         let part = |part| Writer::new(catalog.files.path(number, Part::extension(part)), part);
-        let state = catalog.read();
+        let state = catalog.segments.read();
         let mut pending: BTreeMap<u64, Vec<_>> = BTreeMap::new();
         for (position, frame) in &state.carry_over.frames {
             pending.entry(frame.sequence).or_default().push((*position, frame.clone()));
@@ -197,7 +198,7 @@ impl Conversion {
     fn drop_lost(&mut self, catalog: &Catalog, number: u32) -> io::Result<()> {
         let (files, next) = (&catalog.files, number + 1);
         let floor = self.carry_over.next_sequence;
-        if !catalog.read().raw.contains(&next) || segment::is_blank(files, next, floor)? {
+        if !catalog.segments.read().raw.contains(&next) || segment::is_blank(files, next, floor)? {
             return Ok(());
         }
         let frame = match Segment::open_single(files, next, floor) {

@@ -5,7 +5,7 @@ use crate::program::Label;
 use crate::sample::{ErrorKind, Outcome, Sample};
 
 /// An open transaction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::engine) struct Transaction {
     label: Label,
     with_pauses: bool,
@@ -59,17 +59,7 @@ impl User {
             with_pauses,
             parent_only,
             start: self.now,
-            time: 0,
-            idle: 0,
-            samples: 0,
-            failed: 0,
-            status: 0,
-            connect: 0,
-            latency: 0,
-            received: 0,
-            body: 0,
-            decoded: 0,
-            sent: 0,
+            ..Transaction::default()
         });
     }
 

@@ -29,7 +29,7 @@ fn text(
     not: bool,
 ) -> CheckKind {
     let patterns = patterns.iter().map(|pattern| Text::fixed(*pattern)).collect();
-    CheckKind::Text { field, comparison, patterns, any, not, ignore_status: false }
+    CheckKind::Text(TextCheck { any, not, ..TextCheck::new(field, comparison, patterns) })
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn times_and_sizes_have_limits() {
 #[test]
 fn json_is_looked_into() {
     let json = |path: &str, expected: Option<&str>, null, not| {
-        let kind = CheckKind::Json {
+        let kind = CheckKind::Json(JsonCheck {
             path: JsonPath::parse(path).unwrap(),
             expected: expected.map(Text::fixed),
             regex: false,
             null,
             not,
-        };
+        });
         verify(kind, r#"{"a":{"b":"x"},"n":null,"l":[1,2]}"#).is_none()
     };
     assert!(json("$.a.b", Some("x"), false, false) && !json("$.a.b", Some("y"), false, false));

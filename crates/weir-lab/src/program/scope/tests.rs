@@ -26,29 +26,27 @@ fn functions_have_their_values() {
     let mut program = Program::default();
     let kept = program.variable("kept");
     program.properties = vec![("p".to_owned(), "v".to_owned())];
-    let call = |function| Text::from_parts([TextPart::Function(Box::new(function))]);
+    let call = |function: Function| Text::from_parts([function.into()]);
     with_scope(&program, |scope| {
-        let random =
-            Function::Random { min: Text::fixed("3"), max: Text::fixed("4"), store_in: Some(kept) };
+        let random = Function::Random { min: Text::fixed("3"), max: Text::fixed("4") };
+        let random = Text::from_parts([TextPart::Function {
+            function: Box::new(random),
+            store_in: Some(kept),
+        }]);
         let mut seen = [false; 2];
         for _ in 0..64 {
-            let number: usize = call(random.clone()).render(scope).parse().unwrap();
+            let number: usize = random.render(scope).parse().unwrap();
             assert_eq!(scope.values.get(kept), Some(number.to_string().as_str()));
             seen[number - 3] = true;
         }
         assert_eq!(seen, [true, true], "both ends come");
-        let string = Function::RandomString {
-            length: Text::fixed("5"),
-            of: Text::fixed("ab"),
-            store_in: None,
-        };
+        let string = Function::RandomString { length: Text::fixed("5"), of: Text::fixed("ab") };
         let text = call(string).render(scope).into_owned();
         assert!(text.len() == 5 && text.chars().all(|c| "ab".contains(c)), "{text}");
         assert_eq!(call(Function::UserNumber).render(scope), "7");
         let property = |name: &str| Function::Property {
             name: Text::fixed(name),
             default: Text::fixed("none"),
-            store_in: None,
         };
         assert_eq!(call(property("p")).render(scope), "v");
         assert_eq!(call(property("q")).render(scope), "none");

@@ -3,8 +3,7 @@
 
 use super::super::html::{number, time};
 use super::{Scale, px, ticks};
-use crate::figures::LabelFigures;
-use crate::results::Cell;
+use crate::results::{Cell, Levels, levels};
 use maud::{Markup, html};
 use std::fmt::Write;
 
@@ -14,12 +13,6 @@ const HEIGHT: f64 = 270.0;
 const MAX_LINES: usize = 8;
 /// Pairs of charts.
 const MAX_PAIRS: usize = 12;
-
-/// A factor and its levels, in the order of the cases.
-struct Levels<'a> {
-    name: &'a str,
-    values: Vec<&'a str>,
-}
 
 /// Charts of a run with a factor of at least three levels, or of two factors; `None` otherwise.
 pub(in crate::report) fn matrix(cells: &[Cell]) -> Option<Markup> {
@@ -61,14 +54,11 @@ fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>
         };
         x.values.iter().map(at).collect()
     };
-    let throughput: Vec<_> = lines
-        .iter()
-        .take(MAX_LINES)
-        .map(|line| of(line, |cell| Some(cell.throughput?.mean)))
-        .collect();
-    let slow =
-        |cell: &Cell| cell.total().filter(|t| t.samples > 0).map(|t: &LabelFigures| t.response.p99);
-    let p99: Vec<_> = lines.iter().take(MAX_LINES).map(|line| of(line, slow)).collect();
+    let values = |figure: fn(&Cell) -> Option<f64>| -> Vec<_> {
+        lines.iter().take(MAX_LINES).map(|line| of(line, figure)).collect()
+    };
+    let throughput = values(|cell| Some(cell.throughput?.mean));
+    let p99 = values(|cell| Some(cell.total().filter(|t| t.samples > 0)?.response.p99));
     html! {
         @if !title.is_empty() { h3 { (title) } }
         @if let Some(series) = series {
@@ -150,22 +140,6 @@ fn line(
             }
         }
     }
-}
-
-/// Factors with more than one level.
-fn levels(cells: &[Cell]) -> Vec<Levels<'_>> {
-    let mut found: Vec<Levels<'_>> = Vec::new();
-    for factor in cells.iter().flat_map(|cell| &cell.factors) {
-        let at = found.iter().position(|known| known.name == factor.name).unwrap_or_else(|| {
-            found.push(Levels { name: &factor.name, values: Vec::new() });
-            found.len() - 1
-        });
-        if !found[at].values.contains(&factor.value.as_str()) {
-            found[at].values.push(&factor.value);
-        }
-    }
-    found.retain(|factor| factor.values.len() > 1);
-    found
 }
 
 /// Every combination of levels.

@@ -1,6 +1,6 @@
 use super::super::Engine;
 use crate::call::{End, Request, ScriptBody};
-use crate::engine::Limits;
+use crate::engine::DEFAULT_MEMORY;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn engine(text: &str, cpu: Duration) -> Engine {
     let settings = Settings { shared: false, config: "null".to_owned(), cpu, indent: 0 };
     let program = Program::load("a.js", settings, &mut |_| Ok(text.to_owned()))
         .unwrap_or_else(|fault| panic!("{fault}: {text}"));
-    Engine::new(&[Arc::new(program)], &Limits::default()).expect("an engine")
+    Engine::new(&[Arc::new(program)], DEFAULT_MEMORY).expect("an engine")
 }
 
 fn evaluate(expression: &str) -> String {

@@ -51,6 +51,10 @@ fn parse<'js>(ctx: Ctx<'js>, input: String, base: Maybe<String>) -> Result<Value
 
 fn set(ctx: Ctx<'_>, href: String, part: String, value: String) -> Result<Value<'_>, Error> {
     let Ok(mut url) = Url::parse(&href) else { return maybe::<()>(&ctx, None) };
+    let always = |set: fn(&mut Url, &str), url: &mut Url| {
+        set(url, &value);
+        Ok(())
+    };
     let done = match part.as_str() {
         "href" => quirks::set_href(&mut url, &value).map_err(|_| ()),
         "protocol" => quirks::set_protocol(&mut url, &value),
@@ -59,18 +63,9 @@ fn set(ctx: Ctx<'_>, href: String, part: String, value: String) -> Result<Value<
         "host" => quirks::set_host(&mut url, &value),
         "hostname" => quirks::set_hostname(&mut url, &value),
         "port" => quirks::set_port(&mut url, &value),
-        "pathname" => {
-            quirks::set_pathname(&mut url, &value);
-            Ok(())
-        }
-        "search" => {
-            quirks::set_search(&mut url, &value);
-            Ok(())
-        }
-        "hash" => {
-            quirks::set_hash(&mut url, &value);
-            Ok(())
-        }
+        "pathname" => always(quirks::set_pathname, &mut url),
+        "search" => always(quirks::set_search, &mut url),
+        "hash" => always(quirks::set_hash, &mut url),
         _ => Err(()),
     };
     maybe(&ctx, done.ok().map(|()| parts(&url)))

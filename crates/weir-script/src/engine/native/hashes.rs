@@ -33,25 +33,24 @@ fn random(ctx: Ctx<'_>, count: f64) -> Result<Value<'_>, Error> {
     array(ctx, &bytes)
 }
 
+/// The HMAC of a hash function.
+fn algorithm(name: &str) -> Option<hmac::Algorithm> {
+    match name {
+        "SHA-1" => Some(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
+        "SHA-256" => Some(hmac::HMAC_SHA256),
+        "SHA-384" => Some(hmac::HMAC_SHA384),
+        "SHA-512" => Some(hmac::HMAC_SHA512),
+        _ => None,
+    }
+}
+
 fn hash(ctx: Ctx<'_>, name: String, data: String) -> Result<Value<'_>, Error> {
-    let algorithm = match name.as_str() {
-        "SHA-1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-        "SHA-256" => &digest::SHA256,
-        "SHA-384" => &digest::SHA384,
-        "SHA-512" => &digest::SHA512,
-        _ => return maybe::<()>(&ctx, None),
-    };
-    array(ctx, digest::digest(algorithm, &unpacked(&data)).as_ref())
+    let Some(algorithm) = algorithm(&name) else { return maybe::<()>(&ctx, None) };
+    array(ctx, digest::digest(algorithm.digest_algorithm(), &unpacked(&data)).as_ref())
 }
 
 fn sign(ctx: Ctx<'_>, name: String, key: String, data: String) -> Result<Value<'_>, Error> {
-    let algorithm = match name.as_str() {
-        "SHA-1" => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
-        "SHA-256" => hmac::HMAC_SHA256,
-        "SHA-384" => hmac::HMAC_SHA384,
-        "SHA-512" => hmac::HMAC_SHA512,
-        _ => return maybe::<()>(&ctx, None),
-    };
+    let Some(algorithm) = algorithm(&name) else { return maybe::<()>(&ctx, None) };
     let key = hmac::Key::new(algorithm, &unpacked(&key));
     array(ctx, hmac::sign(&key, &unpacked(&data)).as_ref())
 }

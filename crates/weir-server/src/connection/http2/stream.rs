@@ -151,7 +151,7 @@ async fn send(
     let body = if has_body { body } else { ResponseBody::Empty };
     if matches!(body, ResponseBody::Empty) {
         exchange.complete(b"");
-        if poll_fn(|cx| exchange.poll_kept(cx)).await.is_err() {
+        if poll_fn(|cx| exchange.poll_durable(cx)).await.is_err() {
             response.reset(Reason::INTERNAL_ERROR);
             return Err(Broken(Some(ResponseError::NotRecorded)));
         }
@@ -217,7 +217,7 @@ impl Sending {
                 }
             }
         }
-        if let Err(NotRecorded) = ready!(exchange.poll_kept(cx)) {
+        if let Err(NotRecorded) = ready!(exchange.poll_durable(cx)) {
             return Poll::Ready(Err(Broken(Some(ResponseError::NotRecorded))));
         }
         let sent = match self.end.take() {

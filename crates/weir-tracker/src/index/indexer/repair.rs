@@ -31,7 +31,7 @@ impl Indexer {
 
     fn repair_some(&mut self, limit: usize) -> Result<usize, Error> {
         if self.repair.is_none() {
-            let Some(gap) = self.shared.read().gaps.first().cloned() else { return Ok(0) };
+            let Some(gap) = self.shared.state.read().gaps.first().cloned() else { return Ok(0) };
             let build = Build::new(self.shared.settings.depth);
             let readers = readers(&self.shared, &gap.from);
             let part = OpenPart::new(self.shared.settings.depth, build.seed());
@@ -78,7 +78,7 @@ impl Indexer {
             let part = repair.part.write(spans, provisional, &self.building(), &folder)?;
             sealed = Some(Arc::new(part));
         }
-        let mut state = self.shared.write();
+        let mut state = self.shared.state.write();
         state.sealed.extend(sealed);
         state.gaps.retain(|gap| *gap != repair.gap);
         if reached != repair.gap.to {

@@ -12,6 +12,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use weir_model::duration_in_words;
 
 /// Arguments of `weir jwt inspect`.
 #[derive(Debug, clap::Args)]
@@ -192,18 +193,13 @@ fn describe(
     text
 }
 
-/// `2026-11-21T10:00:00Z (59m ago)`.
+/// `2026-11-21T10:00:00Z (59 minutes ago)`.
 fn when(seconds: i64, now: jiff::Timestamp) -> String {
     let Ok(time) = jiff::Timestamp::from_second(seconds) else {
         return format!("{seconds} (beyond any calendar)");
     };
     let distance = time.as_second() - now.as_second();
-    let length = match distance.unsigned_abs() {
-        s @ 0..=119 => format!("{s}s"),
-        s @ 120..=7199 => format!("{}m", s / 60),
-        s @ 7200..=172_799 => format!("{}h", s / 3600),
-        s => format!("{}d", s / 86_400),
-    };
+    let length = duration_in_words(distance.unsigned_abs());
     if distance < 0 { format!("{time} ({length} ago)") } else { format!("{time} (in {length})") }
 }
 
@@ -214,8 +210,8 @@ mod tests {
     #[test]
     fn times_are_told_from_now() {
         let now = jiff::Timestamp::from_second(1_000_000).unwrap();
-        assert_eq!(when(1_003_600, now), "1970-01-12T14:46:40Z (in 60m)");
-        assert_eq!(when(999_990, now), "1970-01-12T13:46:30Z (10s ago)");
+        assert_eq!(when(1_003_600, now), "1970-01-12T14:46:40Z (in 1 hour)");
+        assert_eq!(when(999_990, now), "1970-01-12T13:46:30Z (10 seconds ago)");
         assert!(when(i64::MAX, now).contains("calendar"));
     }
 

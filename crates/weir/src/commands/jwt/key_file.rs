@@ -13,12 +13,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// A shared secret: the content of a file, without the line end that editors and `echo` append.
 pub(super) fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut secret = read(path)?;
-    if secret.last() == Some(&b'\n') {
-        secret.pop();
-        if secret.last() == Some(&b'\r') {
-            secret.pop();
-        }
-    }
+    let line = secret.strip_suffix(b"\r\n").or_else(|| secret.strip_suffix(b"\n"));
+    secret.truncate(line.map_or(secret.len(), <[u8]>::len));
     if secret.is_empty() {
         bail!("{} is empty", path.display());
     }

@@ -1,6 +1,5 @@
 //! `weir jwt keypair`: a private key and the JWKS that verifies its tokens.
 
-use crate::exit::Exit;
 use crate::output;
 use anyhow::{Context, anyhow, bail};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
@@ -50,7 +49,7 @@ enum Kind {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let der = generate(args.alg).map_err(|_| anyhow!("the key cannot be created"))?;
     let pem = pem(&der);
     let jwks = serde_json::to_string_pretty(&jwks(args.alg, pem.as_bytes())?)?;
@@ -66,24 +65,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     create(&key_path, 0o600, &pem)?;
     create(&jwks_path, 0o644, &format!("{jwks}\n"))?;
     output::line(&format!("{}\n{}", key_path.display(), jwks_path.display()));
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// A new private key, PKCS#8 in DER.
 fn generate(kind: Kind) -> Result<Vec<u8>, aws_lc_rs::error::Unspecified> {
+    let ecdsa = |algorithm| EcdsaKeyPair::generate(algorithm)?.to_pkcs8v1();
     Ok(match kind {
         Kind::Rs256 => {
             let pair = aws_lc_rs::rsa::KeyPair::generate(KeySize::Rsa2048)?;
             AsDer::<Pkcs8V1Der<'_>>::as_der(&pair)?.as_ref().to_vec()
         }
-        Kind::Es256 => {
-            let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)?;
-            pair.to_pkcs8v1()?.as_ref().to_vec()
-        }
-        Kind::Es384 => {
-            let pair = EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING)?;
-            pair.to_pkcs8v1()?.as_ref().to_vec()
-        }
+        Kind::Es256 => ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING)?.as_ref().to_vec(),
+        Kind::Es384 => ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING)?.as_ref().to_vec(),
         Kind::EdDsa => Ed25519KeyPair::generate()?.to_pkcs8v1()?.as_ref().to_vec(),
     })
 }

@@ -1,7 +1,6 @@
 //! `weir jwt mint`: signs a token.
 
 use super::key_file;
-use crate::exit::Exit;
 use crate::{duration, output};
 use anyhow::{Context, bail};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -66,7 +65,7 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (key, fitting) = signing_key(args)?;
     let algorithm = args.alg.unwrap_or(fitting);
     if algorithm.family() != key.family() {
@@ -78,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let token = jsonwebtoken::encode(&header, &claims(args, now), &key)
         .context("the token cannot be signed")?;
     output::line(&token);
-    Ok(Exit::Success)
+    Ok(())
 }
 
 fn signing_key(args: &Args) -> anyhow::Result<(EncodingKey, Algorithm)> {

@@ -80,7 +80,6 @@ fn print(comparison: &Comparison) {
 
 fn row(cell: &CellComparison) -> [String; 7] {
     let none = || "-".to_owned();
-    let p99 = cell.times.iter().find(|time| time.name == "p99");
     [
         cell.name.clone(),
         cell.judgement.word().to_owned(),
@@ -90,6 +89,6 @@ fn row(cell: &CellComparison) -> [String; 7] {
         cell.throughput.map_or_else(none, |ratio| {
             format!("{:.3} to {:.3}", ratio.interval.low, ratio.interval.high)
         }),
-        p99.map_or_else(none, |p99| format!("{:.2} → {:.2} ms", p99.before, p99.after)),
+        cell.p99().map_or_else(none, |p99| format!("{:.2} → {:.2} ms", p99.before, p99.after)),
     ]
 }

@@ -139,12 +139,10 @@ impl<'l> Report<'l> {
         let row = |name: &str, times: &Times| {
             let [p50, p75, p90, p95, _, p99, p99_9, _] = times.percentiles();
             let values = [times.mean, times.min, p50, p75, p90, p95, p99, p99_9, times.max];
-            let mut cells: [String; 10] = Default::default();
-            cells[0] = name.to_owned();
-            for (cell, value) in cells[1..].iter_mut().zip(values) {
-                *cell = format!("{value:.3}");
-            }
-            cells
+            std::array::from_fn(|column| match column.checked_sub(1) {
+                None => name.to_owned(),
+                Some(at) => format!("{:.3}", values[at]),
+            })
         };
         let mut rows = vec![row("response time", &self.figures.response)];
         if self.loaded.summary.open {
@@ -159,15 +157,8 @@ impl<'l> Report<'l> {
         let kinds = self.figures.errors.iter().filter(|(_, count)| **count > 0);
         for (kind, count) in kinds {
             text.push_str(&format!("\n\n{count} × {kind}"));
-            for error in self
-                .loaded
-                .summary
-                .total
-                .first_errors
-                .iter()
-                .filter(|error| error.kind.name() == kind)
-                .take(1)
-            {
+            let mut errors = self.loaded.summary.total.first_errors.iter();
+            if let Some(error) = errors.find(|error| error.kind.name() == kind) {
                 text.push_str(&format!("\n  {}", error.message));
             }
         }

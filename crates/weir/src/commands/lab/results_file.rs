@@ -25,7 +25,7 @@ pub(super) fn print(path: &Path, csv: Option<Table>) -> anyhow::Result<Exit> {
     let mut tables = Tables::default();
     jtl::read(BufReader::new(file), |row| tables.add(row))
         .with_context(|| path.display().to_string())?;
-    let text = |report: Report| aligned(report.columns(), &tables.rows(report));
+    let text = |report: Report| aligned(&report.columns(), &tables.rows(report));
     let Some(table) = csv else {
         let (aggregate, summary) = (text(Report::Aggregate), text(Report::Summary));
         output::text(&format!("{aggregate}\n{summary}"));

@@ -12,8 +12,6 @@ use weir_lab::results::{Host, Run};
 use weir_lab::runner::now_text;
 use weir_lab::scenario::Level;
 
-/// Regression margin of a baseline.
-const MARGIN: f64 = 0.05;
 /// Seed of random numbers: runs are reproducible.
 const SEED: u64 = 0x5EED;
 
@@ -107,11 +105,6 @@ impl Args {
             folder.display()
         );
         Ok(folder)
-    }
-
-    /// The baseline and its margin.
-    fn before(&self) -> Option<(&Path, f64)> {
-        self.baseline.as_deref().map(|path| (path, MARGIN))
     }
 
     /// The content of `run.json` for a scenario or plan.

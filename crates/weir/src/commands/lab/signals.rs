@@ -1,6 +1,6 @@
 //! End of a load: by signals, after a time, or by the parent process.
 
-use std::io::Read;
+use std::io;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_lab::engine::Control;
@@ -29,23 +29,28 @@ pub(super) fn stop(control: &Control) -> anyhow::Result<()> {
 }
 
 /// Ends a load after a time.
-pub(super) fn within(control: &Control, time: Duration) -> std::io::Result<()> {
-    let control = control.clone();
-    let wait = move || {
-        std::thread::sleep(time);
-        control.stop();
-    };
-    std::thread::Builder::new().name("lab-within".to_owned()).spawn(wait).map(drop)
+pub(super) fn within(control: &Control, time: Duration) -> io::Result<()> {
+    stop_after("lab-within", control, move || std::thread::sleep(time))
 }
 
 /// Ends a load at the end of standard input.
-pub(super) fn attended(control: &Control) -> std::io::Result<()> {
+pub(super) fn attended(control: &Control) -> io::Result<()> {
+    stop_after("lab-attended", control, || {
+        // An error is an end, too.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    })
+}
+
+/// Ends a load when `wait` returns, on a thread of its own.
+fn stop_after(
+    name: &str,
+    control: &Control,
+    wait: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
     let control = control.clone();
     let wait = move || {
-        let mut rest = [0; 256];
-        let mut input = std::io::stdin().lock();
-        while matches!(input.read(&mut rest), Ok(1..)) {}
+        wait();
         control.stop();
     };
-    std::thread::Builder::new().name("lab-attended".to_owned()).spawn(wait).map(drop)
+    std::thread::Builder::new().name(name.to_owned()).spawn(wait).map(drop)
 }

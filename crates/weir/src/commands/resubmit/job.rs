@@ -2,7 +2,6 @@
 
 use super::Args;
 use crate::admin_client::AdminClient;
-use crate::exit::Exit;
 use crate::table::{self, table};
 use crate::{escape, output};
 use anyhow::{Context, bail};
@@ -41,13 +40,13 @@ impl Action {
 }
 
 /// Lists the jobs.
-pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
+pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<()> {
     let jobs: Vec<Job> = client.get(&format!("/v1/jobs?limit={}", args.limit.unwrap_or(50)))?;
     let header = ["JOB", "STATE", "RATE", "LEFT", "DONE", "FAILED", "NOT SENT", "WHO", "QUERY"];
     table::print(&jobs, args.json, header, |job| {
         [
             job.number.to_string(),
-            job.state.name().to_owned(),
+            job.state.to_string(),
             format!("{}/s", job.rate),
             count(job, &["pending", "sending"]).to_string(),
             count(job, &["succeeded"]).to_string(),
@@ -56,8 +55,7 @@ pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
             escape::line(&job.who),
             escape::line(&job.query),
         ]
-    })?;
-    Ok(Exit::Success)
+    })
 }
 
 /// Number of transactions in these states.
@@ -67,7 +65,7 @@ fn count(job: &Job, states: &[&str]) -> u64 {
 }
 
 /// Creates a job, or acts on an existing one.
-pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<()> {
     let action = &args.action;
     let selected = find(args, client)?;
     let options = json!({"rate": args.rate, "again": args.again});
@@ -90,11 +88,10 @@ pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<Exit> {
     };
     let job = wait(args, client, job)?;
     if args.json {
-        output::json(&job)?;
-    } else {
-        output::text(&text(&job));
+        return output::json(&job);
     }
-    Ok(Exit::Success)
+    output::text(&text(&job));
+    Ok(())
 }
 
 /// The selected job: by its number, or the last unfinished one of the query. A preview is always a
@@ -138,11 +135,11 @@ fn wait(args: &Args, client: &AdminClient, mut job: Job) -> anyhow::Result<Job> 
 fn progress(job: &Job) -> String {
     let all: u64 = job.transactions.iter().map(|one| one.count).sum();
     let left = count(job, &["pending", "sending"]);
-    format!("job {}: {}, {} of {all} left", job.number, job.state.name(), left)
+    format!("job {}: {}, {} of {all} left", job.number, job.state, left)
 }
 
 fn text(job: &Job) -> String {
-    let state = job.state.name();
+    let state = job.state.as_ref();
     let mut out = format!("job {}: {state}, {}/s\n", job.number, job.rate);
     if job.incomplete {
         out.push_str(

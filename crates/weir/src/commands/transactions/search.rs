@@ -1,10 +1,11 @@
 //! `weir search`: searches recorded transactions.
 
 use super::print_table;
-use crate::admin_client::{Rejected, with_query};
+use crate::admin_client::{AdminClient, Rejected, with_query};
+use crate::commands::cli::Cli;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
-use crate::exit::Exit;
 use crate::{duration, escape, output};
+use clap::CommandFactory;
 use std::time::{Duration, Instant};
 use weir_tracker::document::{Hit, Page, Summary};
 use weir_tracker::{Highlight, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, Search, SearchError};
@@ -24,7 +25,7 @@ const PAGE: usize = 50;
     weir search 'api:orders since:1d' --export > orders.ndjson")]
 pub(crate) struct Args {
     /// Query; an empty query matches everything
-    #[arg(default_value = "", allow_hyphen_values = true)]
+    #[arg(default_value = "", allow_hyphen_values = true, value_parser = query)]
     query: String,
     /// Maximum number of transactions
     #[arg(long, value_name = "N")]
@@ -52,26 +53,42 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let done = match &args.facets {
         Some(facets) => count::run(args, facets == "keys"),
         None if args.export => export::run(args),
         None => list(args),
     };
-    match done {
-        Ok(()) => Ok(Exit::Success),
-        Err(error) => {
-            let span = error.downcast_ref::<Rejected>().and_then(|rejected| rejected.span);
-            let span = span.or_else(|| match error.downcast_ref::<SearchError>() {
-                Some(SearchError::Query(invalid)) => Some([invalid.at, invalid.end]),
-                _ => None,
-            });
-            if let Some(span) = span {
-                output::note(&pointed(&args.query, span));
-            }
-            Err(error)
-        }
+    done.inspect_err(|error| note_place(&args.query, error))
+}
+
+/// Shows the invalid part of a query, if that is the error.
+pub(super) fn note_place(query: &str, error: &anyhow::Error) {
+    let span = error.downcast_ref::<Rejected>().and_then(|rejected| rejected.span);
+    let span = span.or_else(|| match error.downcast_ref::<SearchError>() {
+        Some(SearchError::Query(invalid)) => Some([invalid.at, invalid.end]),
+        _ => None,
+    });
+    if let Some(span) = span {
+        output::note(&pointed(query, span));
     }
+}
+
+/// A query for clap. It may begin with a hyphen (`-method:GET`), but two of them are a misspelt
+/// option.
+pub(super) fn query(text: &str) -> Result<String, String> {
+    if !text.starts_with("--") {
+        return Ok(text.to_owned());
+    }
+    let command = Cli::command();
+    let options = command.get_subcommands().flat_map(clap::Command::get_arguments);
+    let names: Vec<&str> = options.filter_map(clap::Arg::get_long).collect();
+    let name = text.trim_start_matches('-');
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    Err(match weir_document::finding::nearest(name, names.into_iter()) {
+        Some(near) => format!("unexpected option; did you mean `--{near}`?"),
+        None => "unexpected option; `NOT` negates a term".to_owned(),
+    })
 }
 
 /// The query on a line, with carets below its invalid part.
@@ -125,7 +142,7 @@ fn print(hits: Vec<Hit>) {
     let (summaries, highlights): (Vec<Summary>, Vec<_>) =
         hits.into_iter().map(|hit| (hit.summary, hit.highlights)).unzip();
     print_table(&summaries);
-    let marks = if output::bold() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["«", "»"] };
+    let marks = if output::styled() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["«", "»"] };
     for (summary, highlights) in summaries.iter().zip(highlights) {
         for highlight in highlights {
             let (field, text) = (escape::line(&highlight.location), marked(&highlight, marks));
@@ -165,20 +182,29 @@ pub(super) fn page(
     timeout: Duration,
 ) -> anyhow::Result<Page> {
     match source {
-        DataSource::Server(client) => {
-            let parameters = [
-                ("q", Some(query.to_owned())),
-                ("limit", Some(limit.to_string())),
-                ("timeout", Some(seconds(timeout))),
-                ("cursor", cursor),
-            ];
-            client.get(&with_query("/v1/transactions", &parameters)?)
-        }
+        DataSource::Server(client) => request_page(client, query, limit, cursor, timeout),
         DataSource::Folder(tracker) => {
             let search = Search { query: query.to_owned(), limit, cursor, payload: true, timeout };
             Ok(tracker.search(&search)?)
         }
     }
+}
+
+/// A page of the result of a query in a running server.
+pub(super) fn request_page(
+    client: &AdminClient,
+    query: &str,
+    limit: usize,
+    cursor: Option<String>,
+    timeout: Duration,
+) -> anyhow::Result<Page> {
+    let parameters = [
+        ("q", Some(query.to_owned())),
+        ("limit", Some(limit.to_string())),
+        ("timeout", Some(seconds(timeout))),
+        ("cursor", cursor),
+    ];
+    client.get(&with_query("/v1/transactions", &parameters)?)
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! `weir show`: a complete transaction.
 
-use super::took;
+use super::{IdPrefix, took};
 use crate::commands::data_source::{DataSource, DataSourceArgs};
-use crate::exit::Exit;
 use crate::{escape, output};
 use anyhow::Context;
 use std::fmt::Write;
-use uuid::Uuid;
 use weir_store::ledger::Attempt;
 use weir_tracker::Side;
 use weir_tracker::document::{Body, BodyMetadata, Field, Transaction};
@@ -16,11 +14,11 @@ mod body;
 /// Arguments of `weir show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55\n  \
-    weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --json --data ./data\n  \
+    weir show 019a9e3c-4c5e --json --data ./data\n  \
     weir show 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --raw request > body")]
 pub(crate) struct Args {
-    /// Transaction id: `weir-transaction-id` of the response
-    id: Uuid,
+    /// Transaction id (`weir-transaction-id` of the response), or its first digits, at least four
+    id: IdPrefix,
     /// Maximum number of lines of each body
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -36,32 +34,33 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let none = || format!("unknown transaction {}", args.id);
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = args.source.open()?;
+    let id = args.id.find(&source)?;
+    let none = || format!("unknown transaction {id}");
     if let Some(side) = &args.raw {
         let bytes = match source {
             DataSource::Server(client) => {
-                client.raw(&format!("/v1/transactions/{}/{side}-body", args.id))?
+                client.raw(&format!("/v1/transactions/{id}/{side}-body"))?
             }
             DataSource::Folder(tracker) => {
                 let side = if side == "request" { Side::Request } else { Side::Response };
-                tracker.body(args.id.as_u128(), side)?.with_context(none)?
+                tracker.body(id.as_u128(), side)?.with_context(none)?
             }
         };
         output::bytes(&bytes);
-        return Ok(Exit::Success);
+        return Ok(());
     }
     let transaction: Transaction = match source {
-        DataSource::Server(client) => client.get(&format!("/v1/transactions/{}", args.id))?,
-        DataSource::Folder(tracker) => tracker.show(args.id.as_u128(), true)?.with_context(none)?,
+        DataSource::Server(client) => client.get(&format!("/v1/transactions/{id}"))?,
+        DataSource::Folder(tracker) => tracker.show(id.as_u128(), true)?.with_context(none)?,
     };
     if args.json {
         output::json(&transaction)?;
     } else {
         output::text(&text(&transaction, args.limit.unwrap_or(usize::MAX)));
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 fn text(transaction: &Transaction, lines: usize) -> String {
@@ -141,7 +140,7 @@ fn text(transaction: &Transaction, lines: usize) -> String {
 /// `2 succeeded 200 by ops at 2026-11-21T10:00:00Z: 019a…`.
 fn attempted(attempt: &Attempt) -> String {
     let Attempt { number, state, who, started, id, .. } = attempt;
-    let mut out = format!("{number} {}", state.name());
+    let mut out = format!("{number} {state}");
     if attempt.status > 0 {
         let _ = write!(out, " {}", attempt.status);
     }

@@ -3,6 +3,7 @@
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use std::time::Duration;
 
 /// A text attribute.
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
@@ -30,6 +31,11 @@ pub(super) fn resource(configured: &[(String, String)], instance: &str) -> Resou
     let mut attributes: Vec<_> = own.iter().filter(is_own).map(|(k, v)| text(k, *v)).collect();
     attributes.extend(configured.iter().map(|(key, value)| text(key, value)));
     Resource { attributes, ..Resource::default() }
+}
+
+/// Nanoseconds of a time since 1970, or of a duration.
+pub(super) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The instrumentation scope.

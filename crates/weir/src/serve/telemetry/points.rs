@@ -3,7 +3,7 @@
 //! Families of OpenTelemetry's conventions get their names and units back; all others have the name
 //! and the labels that they have on the page.
 
-use super::attributes::{number, scope, text};
+use super::attributes::{nanos, number, scope, text};
 use super::spans::SCHEMA;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -159,8 +159,4 @@ fn attributes(labels: &Labels) -> Vec<KeyValue> {
     };
     // Labels that are empty on the page are omitted.
     labels.iter().filter(|(_, value)| !value.is_empty()).map(attribute).collect()
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! TracedRequest requests as spans, by OpenTelemetry's conventions for HTTP
 //! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>).
 
-use super::attributes::{number, scope, text};
+use super::attributes::{nanos, number, scope, text};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -127,10 +127,6 @@ fn trace_fields(one: &TracedRequest) -> Span {
 
 fn id(span: u64) -> Vec<u8> {
     span.to_be_bytes().to_vec()
-}
-
-fn nanos(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The status has no text: attributes have the reason.

@@ -52,6 +52,11 @@ pub(crate) fn kills() -> usize {
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.env("NO_COLOR", "1");
+    // Contexts of whoever runs the tests.
+    command
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env_remove("WEIR_ADMIN")
+        .env_remove("WEIR_CONTEXT");
     command
 }
 

@@ -10,7 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weir-http-client", &[]),
     ("weir-module", &[]),
     ("weir-script", &["weir-model", "weir-module"]),
-    ("weir-document", &["weir-model"]),
+    ("weir-document", &[]),
     ("weir-expr", &["weir-model"]),
     ("weir-config", &["weir-model", "weir-document", "weir-expr", "weir-module"]),
     ("weir-broker", &["weir-wire", "weir-model"]),

@@ -158,6 +158,51 @@ fn functions(file: &Source) -> Vec<(usize, String)> {
     found
 }
 
+/// Names of the structs and enums of a file.
+fn types(file: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    each_level(&file.tokens, &mut |level| {
+        let defines = |t: &[TokenTree]| name(&t[0]).is_some_and(|n| n == "struct" || n == "enum");
+        found.extend(level.windows(2).filter(|pair| defines(pair)).filter_map(|p| name(&p[1])));
+    });
+    found
+}
+
+/// Functions of a file that take a type of this name, itself or by reference.
+fn takers(file: &Source, called: &str) -> usize {
+    let mut count = 0;
+    each_level(&file.tokens, &mut |level| {
+        for (at, _) in level.iter().enumerate().filter(|(_, t)| name(t).is_some_and(|n| n == "fn"))
+        {
+            let parameters = level[at..].iter().find_map(|token| match token {
+                TokenTree::Group(g) if g.delimiter() == Delimiter::Parenthesis => Some(g.stream()),
+                _ => None,
+            });
+            let takes = |token: TokenTree| name(&token).is_some_and(|name| name == called);
+            count += usize::from(parameters.into_iter().flatten().any(takes));
+        }
+    });
+    count
+}
+
+/// Prints the names that several types share, and what takes the whole exchange.
+fn print_shared_names(all: &[Source]) {
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for name in all.iter().flat_map(types) {
+        *places.entry(name).or_default() += 1;
+    }
+    let mut places: Vec<(usize, String)> = places.into_iter().map(|(name, n)| (n, name)).collect();
+    places.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let shared: Vec<String> =
+        places.iter().take(12).map(|(count, name)| format!("{name} {count}")).collect();
+    println!("names of several types: {}", shared.join(", "));
+    let (functions, files) = (all.iter())
+        .map(|file| takers(file, "Exchange"))
+        .filter(|count| *count > 0)
+        .fold((0, 0), |(functions, files), count| (functions + count, files + 1));
+    println!("functions that take Exchange: {functions} in {files} files");
+}
+
 /// Functions of a file that are too long and not excused.
 fn long_functions(file: &Source) -> Vec<String> {
     let too_long = |(lines, called): &(usize, String)| {
@@ -210,6 +255,7 @@ fn modules_import_one_way() {
     let head = ["modules", "cycle", "lines", "longest function"];
     println!("{:14}{:>9}{:>9}{:>9}  {}", "crate", head[0], head[1], head[2], head[3]);
     println!("{table}{:14}{:>9}{:>9}{total:>9}", "all", "", "");
+    print_shared_names(&all);
     super::assert_none(&problems);
 }
 

@@ -6,7 +6,10 @@ use proc_macro2::TokenStream;
 use std::collections::BTreeSet;
 
 /// Retired words and the terms to use instead.
-const RETIRED: [(&str, &str); 28] = [
+const RETIRED: [(&str, &str); 33] = [
+    ("asked", "requested"),
+    ("begun", "started"),
+    ("believe", "trust"),
     ("bell", "waker"),
     ("blot", "redact"),
     ("crew", "user group"),
@@ -34,7 +37,9 @@ const RETIRED: [(&str, &str); 28] = [
     ("sure", "definite"),
     ("taker", "waker"),
     ("teller", "callback"),
+    ("told", "reported"),
     ("unheard", "client closed"),
+    ("wanted", "requested, required, selection"),
 ];
 
 /// The words of an identifier in snake case or camel case, in lower case.

@@ -111,12 +111,8 @@ impl Args {
         request.http2 = self.http2;
         request.timeouts = Timeouts { response: self.timeout, ..Timeouts::default() };
         request.headers = self.fields()?;
-        if let Some(success) = &self.success {
-            request.success = success.clone();
-        }
-        if let Some(expected) = &self.expected {
-            request.expected = expected.clone();
-        }
+        request.success = self.success.clone().unwrap_or(request.success);
+        request.expected = self.expected.clone().unwrap_or(request.expected);
         if let Some(path) = &self.body {
             let body =
                 std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;

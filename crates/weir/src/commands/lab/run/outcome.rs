@@ -2,8 +2,8 @@
 
 use crate::table::aligned;
 use weir_lab::figures::LabelFigures;
-use weir_lab::results::{Cell, Host, Summary};
-use weir_lab::stats::Ratio;
+use weir_lab::results::{Cell, FactorEffects, Host, Published, Summary};
+use weir_lab::stats::Interval;
 
 /// All tables: cases, labels, published figures, effects, verdict.
 pub(super) fn text(summary: &Summary, host: &Host) -> String {
@@ -34,15 +34,17 @@ pub(super) fn text(summary: &Summary, host: &Host) -> String {
     text
 }
 
+/// A column: its header, and its cell of a row.
+type Column<'c, R> = (&'c str, &'c dyn Fn(&R) -> String);
+
 /// A table without columns that are empty in every row.
-fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
-    let used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
-    let used: Vec<usize> = (0..columns.len()).filter(used).collect();
-    let columns: Vec<&str> = used.iter().map(|&column| columns[column]).collect();
-    let filled = |text: &String| if text.is_empty() { "-".to_owned() } else { text.clone() };
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| used.iter().map(|&column| filled(&row[column])).collect()).collect();
-    aligned(&columns, &rows)
+fn table<R>(rows: &[R], columns: &[Column<'_, R>]) -> String {
+    let used: Vec<&Column<'_, R>> =
+        columns.iter().filter(|(_, cell)| rows.iter().any(|row| !cell(row).is_empty())).collect();
+    let header: Vec<&str> = used.iter().map(|(header, _)| *header).collect();
+    let filled = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let row = |row| used.iter().map(|(_, cell)| filled(cell(row))).collect();
+    aligned(&header, &rows.iter().map(row).collect::<Vec<_>>())
 }
 
 /// A rate or milliseconds, with two decimals below a hundred.
@@ -54,81 +56,63 @@ fn share(value: f64) -> String {
     format!("{:.2}%", 100.0 * value)
 }
 
-/// Response times in milliseconds, and the error rate.
-fn times(figures: &LabelFigures) -> [String; 6] {
-    let times = &figures.response;
-    let [mean, p50, p95, p99, max] =
-        [times.mean, times.p50, times.p95, times.p99, times.max].map(number);
-    [mean, p50, p95, p99, max, share(figures.error_share())]
-}
-
 fn cases(summary: &Summary) -> String {
     // Short runs have no interval.
     let measured = || summary.cells.iter().filter(|cell| cell.throughput.is_some());
     let has_intervals = measured().all(|cell| cell.interval.is_some());
-    let row = |cell: &Cell| {
-        let name = if cell.name.is_empty() { summary.name.clone() } else { cell.name.clone() };
-        let mut row = vec![name, cell.verdict.to_string()];
-        row.push(cell.offered.map_or_else(String::new, number));
-        row.push(cell.throughput.map_or_else(String::new, |spread| number(spread.mean)));
-        let interval = cell
-            .interval
-            .filter(|_| has_intervals)
-            .map(|found| format!("{}..{}", number(found.low), number(found.high)));
-        row.push(interval.unwrap_or_default());
-        match cell.total().filter(|total| total.samples > 0) {
-            Some(total) => row.extend(times(total)),
-            None => row.extend(std::iter::repeat_n(String::new(), 6)),
-        }
-        row.push(
-            cell.server.as_ref().map_or_else(String::new, |server| format!("{:.1}", server.cpu_us)),
-        );
-        row
+    let interval = |cell: &Cell| cell.interval.filter(|_| has_intervals);
+    let of = |cell: &Cell, show: fn(&LabelFigures) -> String| {
+        cell.total().filter(|total| total.samples > 0).map(show).unwrap_or_default()
     };
-    let columns = [
-        "CASE",
-        "VERDICT",
-        "OFFERED/S",
-        "REQUESTS/S",
-        "95 % INTERVAL",
-        "MEAN MS",
-        "P50",
-        "P95",
-        "P99",
-        "MAX",
-        "ERRORS",
-        "SERVER CPU µS",
-    ];
-    table(&columns, &summary.cells.iter().map(row).collect::<Vec<_>>())
+    table(
+        &summary.cells,
+        &[
+            ("CASE", &|cell| summary.name_of(cell).to_owned()),
+            ("VERDICT", &|cell| cell.verdict.to_string()),
+            ("OFFERED/S", &|cell| cell.offered.map(number).unwrap_or_default()),
+            ("REQUESTS/S", &|cell| cell.throughput.map(|s| number(s.mean)).unwrap_or_default()),
+            ("95 % INTERVAL", &|cell| {
+                let range =
+                    |found: Interval| format!("{}..{}", number(found.low), number(found.high));
+                interval(cell).map(range).unwrap_or_default()
+            }),
+            ("MEAN MS", &|cell| of(cell, |total| number(total.response.mean))),
+            ("P50", &|cell| of(cell, |total| number(total.response.p50))),
+            ("P95", &|cell| of(cell, |total| number(total.response.p95))),
+            ("P99", &|cell| of(cell, |total| number(total.response.p99))),
+            ("MAX", &|cell| of(cell, |total| number(total.response.max))),
+            ("ERRORS", &|cell| of(cell, |total| share(total.error_share()))),
+            ("SERVER CPU µS", &|cell| {
+                cell.server
+                    .as_ref()
+                    .map(|server| format!("{:.1}", server.cpu_us))
+                    .unwrap_or_default()
+            }),
+        ],
+    )
 }
 
 /// Labels of cases with several labels.
 fn labels(summary: &Summary) -> String {
-    let mut rows = Vec::new();
-    for cell in summary.cells.iter().filter(|cell| cell.labels.len() > 2) {
-        for figures in cell.labels.iter().skip(1) {
-            let mut row = vec![cell.name.clone(), figures.label.clone()];
-            row.extend([figures.samples.to_string(), number(figures.throughput)]);
-            row.extend(times(figures));
-            rows.push(row);
-        }
-    }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let columns = [
-        "CASE",
-        "REQUEST",
-        "SAMPLES",
-        "REQUESTS/S",
-        "MEAN MS",
-        "P50",
-        "P95",
-        "P99",
-        "MAX",
-        "ERRORS",
-    ];
-    table(&columns, &rows)
+    let several = summary.cells.iter().filter(|cell| cell.labels.len() > 2);
+    let rows: Vec<(&Cell, &LabelFigures)> = several
+        .flat_map(|cell| cell.labels.iter().skip(1).map(move |label| (cell, label)))
+        .collect();
+    table(
+        &rows,
+        &[
+            ("CASE", &|(cell, _)| cell.name.clone()),
+            ("REQUEST", &|(_, figures)| figures.label.clone()),
+            ("SAMPLES", &|(_, figures)| figures.samples.to_string()),
+            ("REQUESTS/S", &|(_, figures)| number(figures.throughput)),
+            ("MEAN MS", &|(_, figures)| number(figures.response.mean)),
+            ("P50", &|(_, figures)| number(figures.response.p50)),
+            ("P95", &|(_, figures)| number(figures.response.p95)),
+            ("P99", &|(_, figures)| number(figures.response.p99)),
+            ("MAX", &|(_, figures)| number(figures.response.max)),
+            ("ERRORS", &|(_, figures)| share(figures.error_share())),
+        ],
+    )
 }
 
 /// The highest rates that `find-max` found.
@@ -140,7 +124,7 @@ fn rate_steps(summary: &Summary) -> String {
         if let Some(best) = best {
             text.push_str(&format!(
                 "{}: {}/s is the highest rate that meets the SLO; {tested} rates were tested\n",
-                if cell.name.is_empty() { &summary.name } else { &cell.name },
+                summary.name_of(cell),
                 number(best.rate),
             ));
         }
@@ -150,49 +134,52 @@ fn rate_steps(summary: &Summary) -> String {
 
 fn effects(summary: &Summary) -> String {
     let Some(found) = &summary.effects else { return String::new() };
-    let row = |name: String, ratio: &Ratio| {
-        vec![
-            name,
-            format!("{:+.1} %", 100.0 * (ratio.value - 1.0)),
-            format!("{:.3}", ratio.value),
-            format!("{:.3}..{:.3}", ratio.interval.low, ratio.interval.high),
-        ]
-    };
-    let (first, second) = (&found.first, &found.second);
+    let FactorEffects { first, second, effects } = found;
     let rows = [
-        row(format!("{first} on"), &found.effects.first),
-        row(format!("{second} on"), &found.effects.second),
-        row(format!("{first} x {second}"), &found.effects.interaction),
+        (format!("{first} on"), effects.first),
+        (format!("{second} on"), effects.second),
+        (format!("{first} x {second}"), effects.interaction),
     ];
-    table(&["EFFECT", "ON THROUGHPUT", "FACTOR", "95 % INTERVAL"], &rows)
+    let range = |Interval { low, high }| format!("{low:.3}..{high:.3}");
+    table(
+        &rows,
+        &[
+            ("EFFECT", &|(name, _)| name.clone()),
+            ("ON THROUGHPUT", &|(_, ratio)| format!("{:+.1} %", 100.0 * (ratio.value - 1.0))),
+            ("FACTOR", &|(_, ratio)| format!("{:.3}", ratio.value)),
+            ("95 % INTERVAL", &|(_, ratio)| range(ratio.interval)),
+        ],
+    )
 }
 
 /// Published figures, measured figures and the hardware.
 fn published(summary: &Summary, host: &Host) -> String {
-    let mut rows = Vec::new();
-    let mut sources: Vec<&str> = Vec::new();
-    for cell in &summary.cells {
-        for figure in &cell.published {
-            let at = sources.iter().position(|source| *source == figure.source);
-            let at = at.unwrap_or_else(|| {
-                sources.push(&figure.source);
-                sources.len() - 1
-            });
-            let measured = figure.measured(summary, cell);
-            let times = measured.filter(|_| figure.value > 0.0).map(|found| found / figure.value);
-            rows.push(vec![
-                cell.name.clone(),
-                figure.name(),
-                format!("{} [{}]", figure.show(figure.value), at + 1),
-                measured.map(|found| figure.show(found)).unwrap_or_default(),
-                times.map(|times| format!("{times:.2}x")).unwrap_or_default(),
-            ]);
-        }
-    }
+    let cells = summary.cells.iter();
+    let rows: Vec<(&Cell, &Published)> =
+        cells.flat_map(|cell| cell.published.iter().map(move |figure| (cell, figure))).collect();
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = table(&["CASE", "FIGURE", "PUBLISHED", "MEASURED", "FACTOR"], &rows);
+    let sources = summary.sources();
+    let source = |figure: &Published| sources.iter().position(|source| *source == figure.source);
+    let factor = |cell: &Cell, figure: &Published| {
+        let measured = figure.measured(summary, cell).filter(|_| figure.value > 0.0)?;
+        Some(format!("{:.2}x", measured / figure.value))
+    };
+    let mut text = table(
+        &rows,
+        &[
+            ("CASE", &|(cell, _)| cell.name.clone()),
+            ("FIGURE", &|(_, figure)| figure.name()),
+            ("PUBLISHED", &|(_, figure)| {
+                format!("{} [{}]", figure.show(figure.value), source(figure).unwrap_or(0) + 1)
+            }),
+            ("MEASURED", &|(cell, figure)| {
+                figure.measured(summary, cell).map(|found| figure.show(found)).unwrap_or_default()
+            }),
+            ("FACTOR", &|(cell, figure)| factor(cell, figure).unwrap_or_default()),
+        ],
+    );
     for (at, source) in sources.iter().enumerate() {
         text.push_str(&format!("[{}] {source}\n", at + 1));
     }

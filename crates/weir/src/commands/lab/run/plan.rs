@@ -14,7 +14,7 @@ use weir_lab::program::{Program, Step, Url};
 use weir_lab::protocol::CaseOrder;
 use weir_lab::results::{Folder, jmeter};
 use weir_lab::runner::now_text;
-use weir_lab::tables::{self, AGGREGATE};
+use weir_lab::tables;
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -50,7 +50,7 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     };
     let case = Case::new("", &program);
     let written = Folder::create(&folder, &run, SystemTime::now())?;
-    let mut measurement = Measurement::new(settings, vec![case], Some(written));
+    let mut measurement = Measurement::new(settings, vec![case], written);
     let load = Load {
         ports: &local_ports(&program),
         program,
@@ -61,15 +61,16 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     };
     let loaded = load.run(Some(&mut measurement))?;
     run.ended = now_text();
-    let (judged, folder) = measurement.finish(&run, args.before())?;
+    let (judged, folder) = measurement.finish(&run, args.baseline.as_deref())?;
     if !args.json {
         let Loaded { total, names, .. } = &loaded;
-        let rows = jmeter::rows(&total.figures(names), total.window(), tables::Report::Aggregate);
-        output::text(&format!("\n{}", aligned(&AGGREGATE, &rows)));
+        let report = tables::Report::Aggregate;
+        let rows = jmeter::rows(&total.figures(names), total.window(), report);
+        output::text(&format!("\n{}", aligned(&report.columns(), &rows)));
     }
     let mut report = Report::new(None, &loaded);
     report.set_verdict(&judged);
-    report.print(args.json, folder.as_deref());
+    report.print(args.json, Some(&folder));
     Ok(Exit::Lab(report.exit_code()))
 }
 

@@ -20,16 +20,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let file = file(&args.what, &folder)?;
     let over =
         Overrides { level: args.level(), target: args.target.clone(), sets: args.set.clone() };
-    let mut scenario = match scenario::load(&file, &over) {
-        Ok((scenario, found)) => {
-            findings::print(&found);
-            scenario
-        }
-        Err(found) => {
-            findings::print(&found);
-            return Ok(Exit::Findings);
-        }
+    let (scenario, found) = match scenario::load(&file, &over) {
+        Ok((scenario, found)) => (Some(scenario), found),
+        Err(found) => (None, found),
     };
+    findings::print(&found);
+    let Some(mut scenario) = scenario else { return Ok(Exit::Findings) };
     if let Some(most) = args.most {
         for cell in &mut scenario.cells {
             cell.program = with_max_rate(&cell.program, most);
@@ -57,7 +53,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             ..args.described(&file, scenario.name.clone())?
         },
         quick: args.level() == Level::Quick,
-        baseline: args.before().map(|(path, margin)| (path.to_owned(), margin)),
+        baseline: args.baseline.clone(),
         loops: args.threads.unwrap_or(0),
         seed: SEED,
     };
@@ -70,13 +66,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     progress.end();
     if args.json {
         let mut line = summary.line();
-        line["folder"] = folder.map(|path| path.display().to_string()).into();
+        line["folder"] = folder.display().to_string().into();
         output::line(&line.to_string());
     } else {
         output::text(&outcome::text(&summary, &options.run.host));
-        if let Some(folder) = folder {
-            output::line(&format!("\n{}", folder.join("report.html").display()));
-        }
+        output::line(&format!("\n{}", folder.join("report.html").display()));
     }
     Ok(Exit::Lab(summary.verdict.exit_code()))
 }
