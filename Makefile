@@ -13,6 +13,9 @@ FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
 SOAK_KILLS ?= 50
 
+# A Python with the chart library, for the page of `make perf`.
+CHARTS := perf/.venv/bin/python
+
 .PHONY: help
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,9 +33,11 @@ run: ## Build weir with its console and start the quickstart with its echo backe
 
 .PHONY: test
 test: setup report console ## Every test, then a minute of each fuzz target
-	python3 -m unittest -q perf/bench/tests.py
+	python3 -m unittest -q perf/bench/tests.py docs/site/tests.py
+	@docs/site/stage $(TARGET)/docs
 	@if $(NODE); then npm test --prefix console --silent; fi
 	@.ci/tests --workspace --locked
+	@WEIR_BIN=$(abspath $(TARGET))/debug/weir python3 packaging/test/monitoring.py
 	@fuzz/run 60
 
 REPORT := crates/weir-lab/report
@@ -67,6 +72,23 @@ console/dist/index.html: $(CONSOLE_SOURCES)
 	npm run build --prefix console --silent; \
 	else echo "console: no Node 20.19 or newer with npm, weir will say how to build its console"; fi
 
+DOCS := $(TARGET)/docs
+# A binary that exists already: the site then has a page with the help of all commands.
+WEIR = $(firstword $(wildcard $(TARGET)/release/weir $(TARGET)/debug/weir))
+
+.PHONY: docs
+docs: $(DOCS)-venv/installed ## Build the documentation site into target/docs/site, and check its links
+	@docs/site/stage $(DOCS) $(WEIR)
+	@cd $(DOCS) && $(abspath $(DOCS)-venv)/bin/zensical build --strict --clean
+	@docs/site/check $(DOCS)/site
+	@echo "docs: open $(abspath $(DOCS))/site/index.html"
+
+# Newer only when everything is installed.
+$(DOCS)-venv/installed: docs/site/requirements.txt
+	python3 -m venv --clear $(DOCS)-venv
+	$(DOCS)-venv/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 .PHONY: lint
 lint: ## Formatting, clippy, and cargo-deny if it is installed
 	cargo fmt --all --check
@@ -75,14 +97,28 @@ lint: ## Formatting, clippy, and cargo-deny if it is installed
 	else echo "lint: cargo-deny is not installed (cargo install cargo-deny), licences were not checked"; fi
 
 .PHONY: perf
-perf: setup ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
+perf: setup $(CHARTS) ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
 	cargo build --release --locked -p weir
-	@perf/run --weir $(TARGET)/release/weir
+	@$(CHARTS) perf/run --weir $(TARGET)/release/weir
+
+.PHONY: charts
+charts: $(CHARTS) ## Write docs/performance.md and its charts anew from perf/results
+	@$(CHARTS) perf/run --report
+
+$(CHARTS): perf/requirements.txt
+	@python3 -m venv perf/.venv
+	@perf/.venv/bin/pip install --quiet --disable-pip-version-check -r perf/requirements.txt
+	@touch $(CHARTS)
 
 .PHONY: console-perf
 console-perf: setup console ## Measure the console in a browser: first view, list, body, ten consoles
 	cargo build --release --locked -p weir
 	cd console && WEIR_BIN=$(abspath $(TARGET))/release/weir node e2e/measure.mjs
+
+.PHONY: pictures
+pictures: setup console ## Take the pictures of the console in docs/pictures anew
+	cargo build --release --locked -p weir
+	WEIR_BIN=$(abspath $(TARGET))/release/weir node console/e2e/pictures.mjs
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZ_SECONDS

@@ -22,6 +22,7 @@ from .session import Session
 
 _ROOT = Path(__file__).resolve().parents[2]
 _RESULTS = _ROOT / "perf" / "results"
+_PAGE = _ROOT / "docs" / "performance.md"
 #: Program, and the Debian package it comes from.
 _TOOLS = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk", "openssl": "openssl",
           "ab": "apache2-utils", "zstd": "zstd", "apache2": "apache2", "php-cgi": "php-cgi"}
@@ -35,6 +36,8 @@ _QUICK = Pace(rounds=1, seconds=1, repeats=0, patience=0, long_seconds=5,
 def main() -> int:
     """Returns the exit code: 0 measured (whatever the verdicts), 1 not measured, 2 usage."""
     arguments = _parse()
+    if arguments.report:
+        return _written(report.write(_RESULTS, _PAGE))
     problem = _missing(arguments.weir)
     if problem:
         print(problem, file=sys.stderr)
@@ -58,6 +61,8 @@ def _parse() -> argparse.Namespace:
         prog="perf/run", description="Compares weir with nginx and HAProxy; see perf/README.md.")
     parser.add_argument("--quick", action="store_true",
                         help="about four minutes; results apart, docs/performance.md untouched")
+    parser.add_argument("--report", action="store_true",
+                        help="measure nothing; write docs/performance.md and its charts anew")
     parser.add_argument("--case", action="append", choices=NAMES, metavar="NAME",
                         help=f"only this one, may be repeated: {', '.join(NAMES)}")
     parser.add_argument("--long", action="store_true",
@@ -96,7 +101,7 @@ def _run(arguments: argparse.Namespace) -> None:
     pace = replace(default, rounds=arguments.rounds or default.rounds,
                    seconds=arguments.seconds or default.seconds, patience=arguments.wait)
     folder = _RESULTS / "quick" if arguments.quick else _RESULTS
-    page = None if arguments.quick else _ROOT / "docs/performance.md"
+    page = None if arguments.quick else _PAGE
     header = {"environment": host.environment(arguments.weir), "quick": arguments.quick,
               "pace": {"rounds": pace.rounds, "seconds": pace.seconds}}
     with tempfile.TemporaryDirectory(prefix="weir-perf-") as temporary:
@@ -110,6 +115,12 @@ def _run(arguments: argparse.Namespace) -> None:
     print(_count(report.load(folder)))
     if problem:
         _say(problem)
+
+
+def _written(problem: str) -> int:
+    if problem:
+        _say(problem)
+    return 1 if problem else 0
 
 
 def _default(arguments: argparse.Namespace) -> list[str]:

@@ -1,9 +1,9 @@
-"""Results on disk, the summary made of them, and the table in docs/performance.md."""
+"""Results on disk, the summary made of them, and the page docs/performance.md with its charts."""
 
 import json
 from pathlib import Path
 
-from . import rows, verdict
+from . import charts, page, rows, verdict
 from .cases import NAMES
 
 _BEGIN, _END = "<!-- perf:begin -->", "<!-- perf:end -->"
@@ -40,20 +40,21 @@ def summary(results: dict[str, dict]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write(folder: Path, page: Path | None) -> str:
-    """Writes `summary.md` from all results in the folder, and the table between the page's
-    markers; returns a line about what could not be done, or nothing."""
+def write(folder: Path, target: Path | None) -> str:
+    """Writes `summary.md` from all results in the folder, and what is between the markers of the
+    page with its charts; returns a line about what could not be done, or nothing."""
     results = load(folder)
     (folder / "summary.md").write_text(summary(results))
-    if page is None:
+    if target is None:
         return ""
-    text = page.read_text() if page.exists() else ""
+    text = target.read_text() if target.exists() else ""
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
-        return f"{page.name} has no {_BEGIN} … {_END}; its table was not written"
-    table = f"{_environment(results)}\n\n{verdict_table(results)}"
-    page.write_text(f"{before}{begin}\n{table}\n{end}{after}")
+        return f"{target.name} has no {_BEGIN} … {_END}; it was not written"
+    drawn = charts.write(results, target.parent / target.stem)
+    addresses = {slug: f"{target.stem}/{name}" for slug, name in drawn.items()}
+    target.write_text(f"{before}{begin}\n{page.page(results, _table, addresses)}\n{end}{after}")
     return ""
 
 

@@ -74,10 +74,11 @@ def _compared(bar: Bar, cell: dict) -> Verdict:
     compare = operator.sub if bar.figure == "above" else operator.truediv
     ratios = [compare(ours, theirs) for ours, theirs in zip(weir, reference)]
     ratio = statistics.median(ratios)
+    form = "{:+.2f} µs" if bar.figure == "above" else "{:.2f}"
+    middle, low, high = (form.format(value) for value in (ratio, min(ratios), max(ratios)))
     return Verdict(
         bar.title, _load(cell), _amount(bar, weir),
-        f"{bar.reference} {_amount(bar, reference)}",
-        f"{ratio:.2f} ({min(ratios):.2f}–{max(ratios):.2f})", text,
+        f"{bar.reference} {_amount(bar, reference)}", f"{middle} ({low}–{high})", text,
         _result(bar, ratio, ratios, cell) if judged else "–",
         f"{_beside(bar, rounds, bar.subject)} | {_beside(bar, rounds, bar.reference)}")
 

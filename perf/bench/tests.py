@@ -10,7 +10,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import corpus, credentials, generators, payload, recording, report, rows  # noqa: E402  (the path must be set first)
+# The path must be set first.
+from bench import corpus, credentials, generators, page, payload, reasons  # noqa: E402
+from bench import recording, report, rows  # noqa: E402
+from bench.cases import NAMES  # noqa: E402
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 class Payloads(unittest.TestCase):
@@ -159,11 +164,16 @@ class Generators(unittest.TestCase):
 
 
 class Reports(unittest.TestCase):
+    @staticmethod
+    def results(ratios):
+        environment = dict.fromkeys(
+            ("cpu", "cores", "kernel", "date", "commit", "versions"), "x")
+        return {"hello": {"case": "hello", "quick": False, "pace": {"rounds": 3, "seconds": 1},
+                          "environment": environment, "tls": {},
+                          **Verdicts.result(ratios)["hello"]}}
+
     def test_only_what_is_between_the_markers_is_replaced(self):
-        result = {"case": "hello", "quick": False, "pace": {"rounds": 3, "seconds": 1},
-                  "environment": dict.fromkeys(
-                      ("cpu", "cores", "kernel", "date", "commit", "versions"), "x"), "tls": {},
-                  **Verdicts.result((0.9,))["hello"]}
+        result = self.results((0.9,))["hello"]
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             report.save(folder, "hello", result)
@@ -173,8 +183,23 @@ class Reports(unittest.TestCase):
             text = page.read_text()
         self.assertTrue(text.startswith("before\n<!-- perf:begin -->\n"))
         self.assertTrue(text.endswith("\n<!-- perf:end -->\nafter\n"))
-        self.assertIn("| met ", text)
+        self.assertIn("| ✓ ", text)
         self.assertNotIn("old", text)
+
+    def test_each_case_is_in_one_group_and_a_missed_bar_is_named_once_with_its_reason(self):
+        grouped = [name for group in page.GROUPS for name in group.cases]
+        self.assertEqual(sorted(grouped), sorted(NAMES))
+        text = page.page(self.results((0.97, 0.98, 0.99)), lambda head, body: str(body), {})
+        self.assertIn("0 bars met, 1 missed.", text)
+        entry = "- **hello (`reply`, 52 bytes)**: 0.98, bar ≤ 0.95 × nginx; 100 con"
+        self.assertEqual(text.count(entry), 1)
+        self.assertIn(reasons.REASONS["hello (`reply`, 52 bytes)"], text)
+        self.assertNotIn("Missed bars", page.page(self.results((0.9,)), lambda *_: "", {}))
+
+    def test_reasons_belong_to_cases_that_are_missed(self):
+        missed = {row.case for row in rows.verdicts(report.load(RESULTS))
+                  if row.result.startswith("MISSED")}
+        self.assertEqual(set(reasons.REASONS) - missed, set())
 
 
 if __name__ == "__main__":
