@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(read.current.as_deref(), Some("prod"));
         let error = read.get("prd").err().unwrap().to_string();
         assert!(error.contains("did you mean `prod`?"), "{error}");
-        std::fs::write(&path, "[]").unwrap();
+        std::fs::write(&path, "{").unwrap();
         let error = Contexts::read(&path).err().unwrap().to_string();
         assert!(error.contains("contexts.json"), "{error}");
     }

@@ -218,13 +218,13 @@ mod tests {
         let columns = columns(["ID", "STATE", "REQUEST"], &[row.map(str::to_owned)]);
         let narrow = lines(&columns, &[], Terminal { colors: false, width: Some(60) });
         let row = narrow.lines().nth(1).unwrap();
-        assert_eq!(row, "019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55  failed  GET /a/long/…");
+        assert_eq!(row, "019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55  failed  GET /a/long/p…");
         let colored = lines(&columns, &[], Terminal { colors: true, width: None });
         assert!(colored.contains("\u{1b}[31mfailed\u{1b}[0m  GET"), "{colored:?}");
         assert!(colored.starts_with("\u{1b}[1mID\u{1b}[0m  "), "{colored:?}");
         // As narrow as possible: ids stay whole.
         let tiny = lines(&columns, &[], Terminal { colors: false, width: Some(10) });
-        assert!(tiny.contains("0a55  failed  GET /a/long/…"), "{tiny}");
+        assert!(tiny.contains("0a55  failed  GET /a/long…"), "{tiny}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The admin API and the commands that ask it: who may see what, and what is shown.
 
-use crate::harness::{self, Client, Response, Server, Weir, eventually, weir};
+use crate::harness::{self, Client, Response, Server, Weir, eventually, files, weir};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -81,18 +81,6 @@ pub(crate) fn command(server: &Server, token: &str, args: &[&str]) -> (bool, Str
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout), text(&output.stderr))
-}
-
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        if entry.path().is_dir() {
-            found.extend(files(&entry.path()));
-        } else {
-            found.push(entry.path());
-        }
-    }
-    found
 }
 
 #[test]

@@ -31,13 +31,13 @@ pub(crate) fn id_of(transaction: &Transaction) -> String {
     uuid::Uuid::from_bytes(transaction.id).to_string()
 }
 
-/// All files below a folder.
+/// All regular files below a folder: the control socket of a running weir cannot be read.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         if entry.path().is_dir() {
             found.extend(files(&entry.path()));
-        } else {
+        } else if entry.path().is_file() {
             found.push(entry.path());
         }
     }

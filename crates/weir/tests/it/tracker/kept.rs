@@ -1,8 +1,8 @@
 //! What of a journal and its index is kept, and what is read of a data folder.
 
 use super::{KEYS, config, lines, start};
-use crate::admin_api::{command, data, files, id, tokens};
-use crate::harness::{self, Server, Weir, eventually};
+use crate::admin_api::{command, data, id, tokens};
+use crate::harness::{self, Server, Weir, eventually, files};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
