@@ -6,13 +6,14 @@ mod history;
 mod routes;
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use utoipa::ToSchema;
 use weir_document::finding::{self, Findings, Severity};
 
 pub use history::ReloadHistory;
-pub(crate) use routes::{ApiInfo, apis};
+pub use routes::{ApiInfo, PolicyInfo, RouteInfo, apis};
 
 /// Reloads in the history.
 const MAX_RELOADS: usize = 50;
@@ -45,6 +46,9 @@ pub struct ConfigurationState {
     pub files: Vec<ConfigurationFile>,
     /// The last reloads since the start, newest first.
     pub reloads: Vec<Reload>,
+    /// Settings that only a restart changes, and their values for people.
+    #[serde(default)]
+    pub fixed: BTreeMap<String, String>,
 }
 
 /// A source text of the configuration.

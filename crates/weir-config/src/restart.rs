@@ -1,6 +1,7 @@
 //! Changes that a reload cannot apply.
 
 use crate::config::Config;
+use std::collections::BTreeMap;
 use weir_document::finding::{Finding, Severity, codes};
 
 impl Config {
@@ -12,12 +13,22 @@ impl Config {
     /// Each is an error with the code `needs-restart`, because a reload applies all changes or
     /// none. The findings have no location; the caller sets `file`.
     pub fn needs_restart(&self, new: &Config) -> Vec<Finding> {
+        new.needs_restart_from(&self.fixed_settings())
+    }
+
+    /// The settings that only a restart changes: key, and value for people.
+    pub fn fixed_settings(&self) -> BTreeMap<String, String> {
+        FIXED.iter().map(|(key, shown)| ((*key).to_owned(), shown(self))).collect()
+    }
+
+    /// Like [`Config::needs_restart`], where `running` are the fixed settings of the running
+    /// configuration, and `self` is the new one.
+    pub fn needs_restart_from(&self, running: &BTreeMap<String, String>) -> Vec<Finding> {
         // The running state is kept when there is nothing left to count.
-        let is_kept = |key: &str| key == "monitor" && !new.counts_calls();
-        let fixed = FIXED.iter().filter(|(key, _)| !is_kept(key));
-        let changed = fixed.filter_map(|(key, shown)| {
-            let (old, new) = (shown(self), shown(new));
-            (old != new).then(|| Finding {
+        let is_kept = |key: &str| key == "monitor" && !self.counts_calls();
+        let changed = FIXED.iter().filter(|(key, _)| !is_kept(key)).filter_map(|(key, shown)| {
+            let (old, new) = (running.get(*key)?, shown(self));
+            (*old != new).then(|| Finding {
                 message: format!("`{key}` changed from {old} to {new}: needs a restart"),
                 help: Some(format!("restart weir, or revert the change of `{key}`")),
                 ..Finding::new(codes::NEEDS_RESTART, Severity::Error)
@@ -34,7 +45,7 @@ type Shown = fn(&Config) -> String;
 const FIXED: [(&str, Shown); 11] = [
     ("listen", sockets),
     ("admin", admin),
-    ("data", |config| config.data.display().to_string()),
+    ("data", data),
     ("journal.disk", |config| format!("{} bytes", config.journal.disk)),
     ("tracker.index", |config| format!("{:?}", config.tracker.index).to_lowercase()),
     ("journal.durability", |config| format!("{:?}", config.journal.durability).to_lowercase()),
@@ -44,6 +55,12 @@ const FIXED: [(&str, Shown); 11] = [
     ("monitor", |config| if config.counts_calls() { "on" } else { "off" }.to_owned()),
     ("workers", |config| config.workers.to_string()),
 ];
+
+/// Relative to the same folder on both sides of a comparison between processes.
+fn data(config: &Config) -> String {
+    let path = std::path::absolute(&config.data);
+    path.as_ref().unwrap_or(&config.data).display().to_string()
+}
 
 fn sockets(config: &Config) -> String {
     let sockets: Vec<String> = config

@@ -6,9 +6,11 @@ pub(crate) mod cli;
 mod completions;
 mod context;
 mod data_source;
+mod diff;
 mod echo;
 mod explain;
 mod import;
+mod init;
 mod invoice;
 mod journal;
 mod jwt;
@@ -17,6 +19,7 @@ mod lab;
 mod limits;
 mod monitor;
 mod pool;
+mod reload;
 mod repair;
 mod resolve;
 mod resubmit;
@@ -37,12 +40,18 @@ use transactions::{search, show, tail};
 /// Subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a first configuration
+    Init(init::Args),
     /// Serve a configuration
     Serve(serve::Args),
+    /// Reload the configuration of the running weir
+    Reload(reload::Args),
     /// Replace the running weir by a new process without losing a request
     Upgrade(upgrade::Args),
     /// Check a configuration and report all errors and warnings
     Check(check::Args),
+    /// Compare a configuration with the one in force, or with another file
+    Diff(diff::Args),
     /// List the routes of a configuration
     Routes(routes::Args),
     /// Explain how a request would be handled, without sending it
@@ -110,9 +119,12 @@ pub(crate) enum Command {
 /// The message has the reason.
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
+        Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Reload(args) => reload::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Schema(args) => schema::run(&args).map(Exit::from),

@@ -48,7 +48,9 @@ pub(super) async fn openapi(call: Call, Path(name): Path<String>) -> Result<Resp
 #[utoipa::path(get, path = "/v1/configuration", tag = "configuration",
     responses((status = 200, description = "Texts with redacted secrets, and reloads.", body = ConfigurationState)))]
 pub(super) async fn state(call: Call) -> Json<ConfigurationState> {
-    Json(call.api.sources.configuration.history.state())
+    let sources = &call.api.sources;
+    let fixed = sources.gateway.config().fixed_settings();
+    Json(ConfigurationState { fixed, ..sources.configuration.history.state() })
 }
 
 /// Check a draft of a configuration

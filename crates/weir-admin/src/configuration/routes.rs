@@ -6,53 +6,54 @@ use weir_config::{Api, BodyMap, CaptureLevel, Config, Rate, Route};
 
 /// An API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct ApiInfo {
+pub struct ApiInfo {
     /// Name.
-    pub(crate) api: String,
+    pub api: String,
     /// Base path.
-    pub(crate) base: String,
+    pub base: String,
     /// Hosts; empty: any host.
-    pub(crate) hosts: Vec<String>,
+    pub hosts: Vec<String>,
     /// File of the definition.
-    pub(crate) file: String,
+    pub file: String,
     /// Line of the definition.
-    pub(crate) line: usize,
+    pub line: usize,
     /// The API has an OpenAPI document: `/v1/apis/{api}/openapi`.
-    pub(crate) described: bool,
+    pub described: bool,
     /// Routes, in the order of the configuration.
-    pub(crate) routes: Vec<RouteInfo>,
+    pub routes: Vec<RouteInfo>,
 }
 
 /// A route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct RouteInfo {
+pub struct RouteInfo {
     /// Name of the operation.
-    pub(crate) operation: String,
+    pub operation: String,
     /// Methods; empty: any method.
-    pub(crate) methods: Vec<String>,
+    pub methods: Vec<String>,
     /// Base path and pattern.
-    pub(crate) path: String,
+    pub path: String,
     /// Short description of the handler: `proxy orders`.
-    pub(crate) handler: String,
+    pub handler: String,
     /// Policies before and after the handler, in the order of processing.
-    pub(crate) policies: Vec<PolicyInfo>,
+    pub policies: Vec<PolicyInfo>,
     /// File of the definition.
-    pub(crate) file: String,
+    pub file: String,
     /// Line of the definition.
-    pub(crate) line: usize,
+    pub line: usize,
 }
 
 /// A policy of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct PolicyInfo {
+pub struct PolicyInfo {
     /// Stage: `auth`, `limit`, `request-map`, `handler`, `response-map`, `compress` or `record`.
-    pub(crate) stage: String,
+    pub stage: String,
     /// Short description of the policy.
-    pub(crate) words: String,
+    pub words: String,
 }
 
 /// All APIs, in the order of the configuration.
-pub(crate) fn apis(config: &Config) -> Vec<ApiInfo> {
+#[must_use]
+pub fn apis(config: &Config) -> Vec<ApiInfo> {
     let info = |api: &Api| ApiInfo {
         api: api.name.clone(),
         base: api.base.clone(),

@@ -57,9 +57,13 @@ impl ServerArgs {
                 let url = format!("{scheme}://{}", listen::reachable(config.admin.addr));
                 (url, Context::default(), Some(config))
             }
-            Target::Url(url) => (url.clone(), Context::default(), self.load_for(&url)?),
+            Target::Url(url) => {
+                let config = self.load_for(&url, &Context::default())?;
+                (url, Context::default(), config)
+            }
             Target::Context(context) => {
-                (context.admin.clone(), context.clone(), self.load_for(&context.admin)?)
+                let config = self.load_for(&context.admin, &context)?;
+                (context.admin.clone(), context, config)
             }
         };
         let local = config.filter(|_| is_local(&url));
@@ -75,9 +79,15 @@ impl ServerArgs {
         AdminClient::new(&url, self.token(&url, &context, data)?, &trusted)
     }
 
-    /// The configuration, if the server may be on this machine.
-    fn load_for(&self, url: &str) -> anyhow::Result<Option<Config>> {
-        is_local(url).then(|| self.load()).transpose()
+    /// The configuration, if the server may be on this machine. Errors in it matter only if the
+    /// token is in its data folder.
+    fn load_for(&self, url: &str, context: &Context) -> anyhow::Result<Option<Config>> {
+        let loaded = is_local(url).then(|| self.load()).transpose();
+        let has_token = self.token_file.is_some()
+            || variable("WEIR_TOKEN").is_some()
+            || context.token.is_some()
+            || context.token_file.is_some();
+        if has_token { Ok(loaded.unwrap_or_default()) } else { loaded }
     }
 
     /// Whether an option, the environment or a context selects the server.
@@ -89,7 +99,6 @@ impl ServerArgs {
     }
 
     fn target(&self) -> anyhow::Result<Target> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         if let Some(url) = &self.admin {
             return Ok(Target::Url(url.clone()));
         }
@@ -133,8 +142,8 @@ impl ServerArgs {
 
     /// The token. It is never an argument, because other users of the machine could see it.
     fn token(&self, url: &str, context: &Context, data: Option<&Path>) -> anyhow::Result<String> {
-        let variable = std::env::var("WEIR_TOKEN").ok().filter(|token| !token.is_empty());
-        let (path, read) = match (&self.token_file, variable, &context.token, &context.token_file) {
+        let given = variable("WEIR_TOKEN");
+        let (path, read) = match (&self.token_file, given, &context.token, &context.token_file) {
             (Some(path), ..) => (path.clone(), std::fs::read(path)),
             (None, Some(token), ..) => return Ok(token),
             (None, None, Some(token), _) => return Ok(token.clone()),
@@ -154,6 +163,11 @@ impl ServerArgs {
         ensure!(!token.is_empty(), "there is no admin token in {}", path.display());
         Ok(token.to_owned())
     }
+}
+
+/// An environment variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Whether a URL certainly belongs to this machine.

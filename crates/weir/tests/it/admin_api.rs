@@ -4,7 +4,7 @@ use crate::harness::{self, Client, Response, Server, Weir, eventually, files, we
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Roles, the least first.

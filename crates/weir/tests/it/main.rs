@@ -12,6 +12,7 @@ mod admin_security;
 mod auth;
 mod billing;
 mod capture;
+mod changes;
 mod chaos;
 mod clients;
 mod command_line;
