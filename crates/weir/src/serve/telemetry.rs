@@ -5,6 +5,7 @@
 
 mod attributes;
 mod collector;
+mod otlp;
 mod points;
 mod spans;
 
@@ -289,7 +290,7 @@ impl Exporter {
         posts.spawn(send(self.upstreams.clone(), Signal::Metrics, body, from));
     }
 
-    fn resource(&self) -> opentelemetry_proto::tonic::resource::v1::Resource {
+    fn resource(&self) -> otlp::Resource {
         let configured = self.upstreams.config.telemetry.as_ref().map_or(&[][..], |t| &t.resource);
         attributes::resource(configured, &self.inputs.instance)
     }

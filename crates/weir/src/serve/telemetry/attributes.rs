@@ -1,8 +1,6 @@
 //! Attributes, resource and scope of exported telemetry.
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
-use opentelemetry_proto::tonic::resource::v1::Resource;
+use super::otlp::{AnyValue, InstrumentationScope, KeyValue, Resource, Value};
 use std::time::Duration;
 
 /// A text attribute.
@@ -17,7 +15,7 @@ pub(super) fn number(key: &str, value: impl Into<i64>) -> KeyValue {
 
 fn attribute(key: &str, value: Value) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
-    KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
+    KeyValue { key: key.to_owned(), value }
 }
 
 /// The resource: configured attributes, and those of this process.
@@ -30,7 +28,7 @@ pub(super) fn resource(configured: &[(String, String)], instance: &str) -> Resou
     let is_own = |(key, _): &&(&str, &str)| configured.iter().all(|(other, _)| other != key);
     let mut attributes: Vec<_> = own.iter().filter(is_own).map(|(k, v)| text(k, *v)).collect();
     attributes.extend(configured.iter().map(|(key, value)| text(key, value)));
-    Resource { attributes, ..Resource::default() }
+    Resource { attributes }
 }
 
 /// Nanoseconds of a time since 1970, or of a duration.
@@ -40,9 +38,5 @@ pub(super) fn nanos(time: Duration) -> u64 {
 
 /// The instrumentation scope.
 pub(super) fn scope() -> InstrumentationScope {
-    InstrumentationScope {
-        name: "weir".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..InstrumentationScope::default()
-    }
+    InstrumentationScope { name: "weir".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }

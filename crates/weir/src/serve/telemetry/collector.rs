@@ -1,11 +1,11 @@
 //! A request to a collector, and the outcome of its response
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>).
 
+use super::otlp::ExportTraceServiceResponse;
 use crate::serve::post::{self, Response, Upstreams};
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use std::time::Duration;
 use weir_config::Telemetry;

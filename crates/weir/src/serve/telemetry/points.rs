@@ -4,17 +4,12 @@
 //! and the labels that they have on the page.
 
 use super::attributes::{nanos, number, scope, text};
-use super::spans::SCHEMA;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::metrics::v1::exemplar::Value as ExemplarValue;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
-use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Exemplar, Gauge, Histogram, HistogramDataPoint, Metric,
-    NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
+use super::otlp::{
+    AGGREGATION_TEMPORALITY_CUMULATIVE, Data, Exemplar, ExportMetricsServiceRequest, Gauge,
+    Histogram, HistogramDataPoint, KeyValue, Metric, NumberDataPoint, Resource, ResourceMetrics,
+    ScopeMetrics, Sum,
 };
-use opentelemetry_proto::tonic::resource::v1::Resource;
+use super::spans::SCHEMA;
 use prost::Message;
 use std::time::Duration;
 use weir_admin::metrics::{self, Family, Labels, Samples};
@@ -68,7 +63,7 @@ fn metric(family: &Family, span: Span) -> Option<Metric> {
     let convention = NAMES.iter().find(|(name, ..)| *name == family.name);
     let (name, unit) =
         convention.map_or_else(|| (family.name, unit(family.name)), |(_, name, unit)| (name, unit));
-    let cumulative = AggregationTemporality::Cumulative as i32;
+    let cumulative = AGGREGATION_TEMPORALITY_CUMULATIVE;
     let sum = |samples: &[metrics::Sample], is_monotonic| {
         let data_points = numbers(samples, span);
         Data::Sum(Sum { data_points, aggregation_temporality: cumulative, is_monotonic })
@@ -93,7 +88,6 @@ fn metric(family: &Family, span: Span) -> Option<Metric> {
         description: family.help.to_owned(),
         unit: unit.to_owned(),
         data: Some(data),
-        ..Metric::default()
     })
 }
 
@@ -111,8 +105,7 @@ fn numbers(samples: &[metrics::Sample], span: Span) -> Vec<NumberDataPoint> {
         attributes: attributes(&sample.labels),
         start_time_unix_nano: nanos(span.since),
         time_unix_nano: nanos(span.until),
-        value: Some(Value::AsDouble(sample.value)),
-        ..NumberDataPoint::default()
+        as_double: Some(sample.value),
     };
     samples.iter().map(point).collect()
 }
@@ -131,7 +124,6 @@ fn histogram(one: &metrics::Histogram, span: Span) -> HistogramDataPoint {
         bucket_counts: counts.collect(),
         explicit_bounds: one.buckets.iter().map(|(bound, _)| *bound).collect(),
         exemplars: one.exemplars.iter().map(|(_, exemplar)| as_exemplar(exemplar)).collect(),
-        ..HistogramDataPoint::default()
     }
 }
 
@@ -140,8 +132,7 @@ fn as_exemplar(one: &metrics::Exemplar) -> Exemplar {
         time_unix_nano: nanos(one.at),
         span_id: one.span.span.to_be_bytes().to_vec(),
         trace_id: one.span.trace.to_be_bytes().to_vec(),
-        value: Some(ExemplarValue::AsDouble(one.seconds)),
-        ..Exemplar::default()
+        as_double: Some(one.seconds),
     }
 }
 

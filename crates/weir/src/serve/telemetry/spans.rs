@@ -2,12 +2,10 @@
 //! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>).
 
 use super::attributes::{nanos, number, scope, text};
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
+use super::otlp::{
+    CONTEXT_HAS_IS_REMOTE, CONTEXT_IS_REMOTE, ExportTraceServiceRequest, KeyValue, Resource,
+    ResourceSpans, SPAN_KIND_CLIENT, SPAN_KIND_SERVER, STATUS_CODE_ERROR, ScopeSpans, Span, Status,
+};
 use prost::Message;
 use weir_telemetry::spans::{TracedAttempt, TracedRequest};
 
@@ -65,14 +63,13 @@ fn server(one: &TracedRequest) -> Span {
         (method, "") => method.to_owned(),
         (method, route) => format!("{method} {route}"),
     };
-    let remote = SpanFlags::ContextHasIsRemoteMask as u32
-        | if one.parent == 0 { 0 } else { SpanFlags::ContextIsRemoteMask as u32 };
+    let remote = CONTEXT_HAS_IS_REMOTE | if one.parent == 0 { 0 } else { CONTEXT_IS_REMOTE };
     Span {
         span_id: id(one.span),
         parent_span_id: if one.parent == 0 { Vec::new() } else { id(one.parent) },
         flags: SAMPLED | remote,
         name,
-        kind: SpanKind::Server as i32,
+        kind: SPAN_KIND_SERVER,
         start_time_unix_nano: one.start_ns,
         end_time_unix_nano: one.start_ns.saturating_add(nanos(one.duration)),
         attributes,
@@ -106,9 +103,9 @@ fn client(one: &TracedRequest, attempt: &TracedAttempt, sent_before: usize) -> S
     Span {
         span_id: id(attempt.span),
         parent_span_id: id(one.span),
-        flags: SAMPLED | SpanFlags::ContextHasIsRemoteMask as u32,
+        flags: SAMPLED | CONTEXT_HAS_IS_REMOTE,
         name: known_method(one).to_owned(),
-        kind: SpanKind::Client as i32,
+        kind: SPAN_KIND_CLIENT,
         start_time_unix_nano: start,
         end_time_unix_nano: start.saturating_add(nanos(attempt.duration)),
         attributes,
@@ -131,7 +128,7 @@ fn id(span: u64) -> Vec<u8> {
 
 /// The status has no text: attributes have the reason.
 fn error() -> Status {
-    Status { code: StatusCode::Error as i32, ..Status::default() }
+    Status { code: STATUS_CODE_ERROR }
 }
 
 fn error_type(problem: &str, status: u16) -> KeyValue {
