@@ -13,6 +13,9 @@ FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
 SOAK_KILLS ?= 50
 
+# Runs a command with a Node that the console can be built with; Debian 12's own is older.
+WITH_NODE := $(abspath .ci/node/run)
+
 # A Python with the chart library, for the page of `make perf`.
 CHARTS := perf/.venv/bin/python
 
@@ -27,23 +30,31 @@ setup: ## Install what tests and comparisons need (as root, from Debian's packag
 .PHONY: run
 run: ## Build weir with its console and start the quickstart with its echo backend
 	@.ci/setup run
-	@$(MAKE) --no-print-directory console
+	@$(MAKE) --no-print-directory report console
+	cargo build --profile try --locked -p weir
+	@examples/run $(TARGET)/try/weir quickstart
+
+.PHONY: release
+release: report console ## Build weir as it is shipped: target/dist/weir, and its debug lines in weir.debug
 	cargo build --release --locked -p weir
-	@examples/run $(TARGET)/release/weir quickstart
+	@mkdir -p $(TARGET)/dist
+	@cd $(TARGET)/dist && objcopy --only-keep-debug --compress-debug-sections=zlib ../release/weir weir.debug && \
+	objcopy --strip-all --add-gnu-debuglink=weir.debug ../release/weir weir && ls -l weir weir.debug
 
 .PHONY: test
 test: setup report console ## Every test, then a minute of each fuzz target
 	python3 -m unittest -q perf/bench/tests.py docs/site/tests.py
 	@docs/site/stage $(TARGET)/docs
-	@if $(NODE); then npm test --prefix console --silent; fi
-	@.ci/tests --workspace --locked
+	@cd console && $(WITH_NODE) node --run test
+	@$(WITH_NODE) .ci/tests --workspace --locked
 	@WEIR_BIN=$(abspath $(TARGET))/debug/weir python3 packaging/test/monitoring.py
 	@fuzz/run 60
+	@cat $(TARGET)/second-run
 
 REPORT := crates/weir-lab/report
 
 .PHONY: structure
-structure: ## Print the size, the longest function and the largest import cycle of each crate
+structure: report console ## Print the size, the longest function and the largest import cycle of each crate
 	@cargo test -q --locked --workspace --test it -- --nocapture modules_import_one_way
 
 .PHONY: report
@@ -51,30 +62,23 @@ report: $(REPORT)/node_modules ## Install the chart library of the Lab's reports
 
 # Touched only when it changes: weir-lab is built anew whenever this folder is.
 $(REPORT)/node_modules: $(REPORT)/package-lock.json
-	@if command -v npm >/dev/null; then \
-	npm ci --prefix $(REPORT) --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
-	else echo "report: npm is not installed, reports will have no charts over time"; fi
+	@$(WITH_NODE) npm ci --prefix $(REPORT) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 .PHONY: console
 console: console/dist/index.html ## Build the console, for weir to take in when it is built
-
-# Whether there is a Node that the console can be built with; Debian 12's own is older.
-NODE := command -v npm >/dev/null && \
-	node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
 
 CONSOLE_SOURCES := $(shell find console/src console/public console/scripts -type f 2>/dev/null) \
 	$(addprefix console/,index.html openapi.json package-lock.json tsconfig.json vite.config.ts)
 
 console/dist/index.html: $(CONSOLE_SOURCES)
-	@if $(NODE); then \
-	{ test console/node_modules/.package-lock.json -nt console/package-lock.json || \
-	npm ci --prefix console --ignore-scripts --no-audit --no-fund --loglevel=error; } && \
-	npm run build --prefix console --silent; \
-	else echo "console: no Node 20.19 or newer with npm, weir will say how to build its console"; fi
+	@test console/node_modules/.package-lock.json -nt console/package-lock.json || \
+	$(WITH_NODE) npm ci --prefix console --ignore-scripts --no-audit --no-fund --loglevel=error
+	@cd console && $(WITH_NODE) node --run build
 
 DOCS := $(TARGET)/docs
 # A binary that exists already: the site then has a page with the help of all commands.
-WEIR = $(firstword $(wildcard $(TARGET)/release/weir $(TARGET)/debug/weir))
+WEIR = $(firstword $(wildcard $(TARGET)/release/weir $(TARGET)/try/weir $(TARGET)/debug/weir))
 
 .PHONY: docs
 docs: $(DOCS)-venv/installed ## Build the documentation site into target/docs/site, and check its links
@@ -90,14 +94,14 @@ $(DOCS)-venv/installed: docs/site/requirements.txt
 	@touch $@
 
 .PHONY: lint
-lint: ## Formatting, clippy, and cargo-deny if it is installed
+lint: report console ## Formatting, clippy, and cargo-deny if it is installed
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --all-features check bans licenses sources; \
 	else echo "lint: cargo-deny is not installed (cargo install cargo-deny), licences were not checked"; fi
 
 .PHONY: perf
-perf: setup $(CHARTS) ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
+perf: setup report console $(CHARTS) ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
 	cargo build --release --locked -p weir
 	@$(CHARTS) perf/run --weir $(TARGET)/release/weir
 
@@ -111,21 +115,21 @@ $(CHARTS): perf/requirements.txt
 	@touch $(CHARTS)
 
 .PHONY: console-perf
-console-perf: setup console ## Measure the console in a browser: first view, list, body, ten consoles
+console-perf: setup report console ## Measure the console in a browser: first view, list, body, ten consoles
 	cargo build --release --locked -p weir
-	cd console && WEIR_BIN=$(abspath $(TARGET))/release/weir node e2e/measure.mjs
+	cd console && WEIR_BIN=$(abspath $(TARGET))/release/weir $(WITH_NODE) node e2e/measure.mjs
 
 .PHONY: pictures
-pictures: setup console ## Take the pictures of the console in docs/pictures anew
+pictures: setup report console ## Take the pictures of the console in docs/pictures anew
 	cargo build --release --locked -p weir
-	WEIR_BIN=$(abspath $(TARGET))/release/weir node console/e2e/pictures.mjs
+	WEIR_BIN=$(abspath $(TARGET))/release/weir $(WITH_NODE) node console/e2e/pictures.mjs
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZ_SECONDS
 	@FUZZ_SEED=0 fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: soak
-soak: setup ## Load, reloads and restarts for SOAK_SECONDS; SOAK_KILLS kills
+soak: setup report console ## Load, reloads and restarts for SOAK_SECONDS; SOAK_KILLS kills
 	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints \
 		durability::counts billing::triggers::kills resubmission::crashes --nocapture
 	WEIR_KILLS=20 WEIR_QUOTA=1000000 cargo test --release --locked -p weir --test it -- monitor::a_quota_survives --nocapture

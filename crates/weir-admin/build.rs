@@ -1,10 +1,14 @@
-//! Takes the console in, if it was built (`make console`).
+//! Takes the console in, which `make console` builds.
 //!
-//! Without it the crate builds all the same, and the admin listener says how to build the console.
+//! Without it the build fails, unless `WEIR_WITHOUT_CONSOLE` is set: the admin listener then says how to build
+//! the console.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// If set and not empty, weir builds without the console and without the charts of the Lab's reports.
+const WITHOUT: &str = "WEIR_WITHOUT_CONSOLE";
 
 fn main() {
     let root = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
@@ -13,16 +17,23 @@ fn main() {
     let dist = console.join("dist");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed={}", if dist.is_dir() { &dist } else { &console }.display());
+    println!("cargo:rerun-if-env-changed={WITHOUT}");
+    let without = std::env::var_os(WITHOUT).is_some_and(|value| !value.is_empty());
     let mut files = Vec::new();
-    if let Err(error) = list(&dist, "", &mut files)
-        && dist.exists()
-    {
-        println!("cargo:warning=the console cannot be taken in: {error}");
+    if !dist.join("index.html").is_file() {
+        if !without {
+            println!(
+                "cargo::error=the console is not built: run `make report console` (needs npm), or set {WITHOUT}=1 \
+                 for a weir without console and charts"
+            );
+        }
+    } else if let Err(error) = list(&dist, "", &mut files) {
+        println!("cargo::error=the console cannot be taken in: {}: {error}", dist.display());
     }
     files.sort();
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     if let Err(error) = fs::write(out.join("console.rs"), code(&files)) {
-        println!("cargo:warning=the console cannot be taken in: {error}");
+        println!("cargo::error=the console cannot be taken in: {}: {error}", out.display());
     }
 }
 

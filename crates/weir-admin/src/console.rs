@@ -29,7 +29,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 /// The page if the console was not built.
 const NOT_BUILT: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
     <title>weir</title></head><body><main><h1>This weir was built without the console</h1>\
-    <p>Run <code>make console</code>, which needs npm, and build weir again; <code>make run</code> \
+    <p>Run <code>make report console</code>, which needs npm, and build weir again; <code>make run</code> \
     does both.</p><p>The admin API under <code>/v1/</code>, <a href=\"/metrics\">metrics</a> and \
     the commands work without it.</p></main></body></html>\n";
 
@@ -154,6 +154,6 @@ mod tests {
     fn a_console_that_was_not_built_says_how_to_build_it() {
         let page = respond(&[], "tracker", &HeaderMap::new());
         assert_eq!(page.status(), 200);
-        assert!(NOT_BUILT.contains("make console"));
+        assert!(NOT_BUILT.contains("make report console"));
     }
 }
