@@ -6,6 +6,7 @@ pub(crate) mod carry_over;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
@@ -211,14 +212,16 @@ impl Catalog {
         gone
     }
 
-    /// Removes the file of a segment, or keeps it for reuse if it has the length of new ones.
+    /// Removes the file of a segment, or keeps it for reuse if it has the length of new ones and no
+    /// snapshot has it.
     pub(crate) fn recycle(&self, number: u32, budget: &Budget) -> io::Result<()> {
         self.files.faults.check("seal.recycle")?;
         let path = self.files.segment(number);
-        let length = fs::metadata(&path)?.len();
+        let metadata = fs::metadata(&path)?;
+        let (length, is_shared) = (metadata.len(), metadata.nlink() > 1);
         let max = if budget.is_half_used() { MAX_SPARES_HALF_USED } else { MAX_SPARES };
         let mut spares = self.spares.lock();
-        if spares.len() < max && length == u64::from(budget.segment_bytes) {
+        if spares.len() < max && length == u64::from(budget.segment_bytes) && !is_shared {
             let spare = self.files.path(number, "spare");
             fs::rename(&path, &spare)?;
             spares.push(spare);

@@ -56,6 +56,7 @@ mod record;
 mod recovery;
 mod segment;
 mod settings;
+mod snapshot;
 mod statistics;
 
 pub use checkpoint::damaged_checkpoints;
@@ -74,6 +75,7 @@ pub use record::call::CallRecord;
 pub use record::{BodyMetadata, Completed, Discarded, Received, Side, Transaction, Withheld};
 pub use recovery::{Damage, RecoveryReport};
 pub use settings::{Durability, Settings};
+pub use snapshot::Unfinished;
 pub use statistics::Statistics;
 pub use weir_model::Outcome;
 

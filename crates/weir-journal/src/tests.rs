@@ -7,6 +7,7 @@ mod handover;
 mod model;
 mod retention;
 mod sealing;
+mod snapshot;
 
 use std::fs;
 use std::path::{Path, PathBuf};

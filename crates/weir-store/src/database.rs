@@ -101,6 +101,22 @@ impl StoreError {
     }
 }
 
+/// Copies the database of a data folder into a new file: the state at one moment, while others write.
+///
+/// # Errors
+/// There is none, it cannot be read, or the file exists or cannot be written.
+pub fn copy(data: &Path, target: &Path) -> Result<(), StoreError> {
+    // SQLite accepts an empty file, which keeps its mode.
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target);
+    created.map_err(|source| StoreError::Io { path: target.to_owned(), source })?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let copied = Connection::open_with_flags(data.join(FILE), flags).and_then(|connection| {
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.execute("VACUUM INTO ?1", [target.display().to_string()])
+    });
+    copied.map(drop).map_err(|source| StoreError::database(data, source))
+}
+
 /// Opens the database of a data folder; creates it if there is none.
 ///
 /// # Errors

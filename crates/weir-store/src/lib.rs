@@ -10,4 +10,4 @@ mod database;
 pub mod gaps;
 pub mod ledger;
 
-pub use database::{StoreError, damage, describe, exists, is_in_use, move_aside, open};
+pub use database::{StoreError, copy, damage, describe, exists, is_in_use, move_aside, open};

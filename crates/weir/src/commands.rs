@@ -1,10 +1,12 @@
 //! The subcommands: one file each, with its arguments and its `run`.
 
 mod audit;
+mod backup;
 mod check;
 pub(crate) mod cli;
 mod completions;
 mod context;
+mod control;
 mod data_source;
 mod diff;
 mod echo;
@@ -48,6 +50,10 @@ pub(crate) enum Command {
     Reload(reload::Args),
     /// Replace the running weir by a new process without losing a request
     Upgrade(upgrade::Args),
+    /// Back up the data folder, while weir serves
+    Backup(backup::Args),
+    /// Restore a backup into a new data folder
+    Restore(backup::RestoreArgs),
     /// Check a configuration and report all errors and warnings
     Check(check::Args),
     /// Compare a configuration with the one in force, or with another file
@@ -123,6 +129,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(&args),
         Command::Reload(args) => reload::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => backup::run_restore(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),

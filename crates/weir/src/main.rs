@@ -3,6 +3,7 @@
 //! This crate is the command line. It connects the other crates.
 
 mod admin_client;
+mod backup;
 mod commands;
 mod contexts;
 mod data_folder;

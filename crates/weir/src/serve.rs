@@ -26,7 +26,7 @@ mod upgrade;
 mod watch;
 
 use crate::exit::Exit;
-use crate::{descriptors, findings, output};
+use crate::{backup, descriptors, findings, output};
 use anyhow::Context;
 use control::Control;
 use control_socket::ControlSocket;
@@ -97,8 +97,10 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     let mut folder = predecessor.as_ref().map(|one| one.folder(&passed)).transpose()?;
     let predecessor_ended = Ended::new(predecessor.is_some());
     let journal = journal::open(&config, folder.as_mut())?;
-    if predecessor.is_some() {
-        failpoint::pass("takeover.opened");
+    match predecessor {
+        // It may be writing a backup.
+        Some(_) => failpoint::pass("takeover.opened"),
+        None => backup::remove_leftovers(&config.data).context("an interrupted backup")?,
     }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));

@@ -16,7 +16,7 @@ const POINTS: [&str; 7] = [
 ];
 
 /// Fills some segments with transactions of every kind; one stays open all the time.
-fn fill(journal: &Journal, lane: &mut Lane) {
+pub(super) fn fill(journal: &Journal, lane: &mut Lane) {
     let long = lane.start(&request(200)).unwrap();
     for id in 0..40 {
         whole(journal, lane, id);

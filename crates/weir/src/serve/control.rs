@@ -1,6 +1,6 @@
 //! The control loop: signals, file changes, reload, stop.
 
-use super::control_socket::Command;
+use super::control_socket::{Command, Response};
 use super::delivery::Handle;
 use super::events::{Events, Listening};
 use super::messages::Messages;
@@ -12,18 +12,22 @@ use super::service_manager;
 use super::telemetry::{Counters, Families, Telemetry};
 use super::upgrade::Upgrades;
 use super::watch::{State, Watch};
+use crate::backup::Backup;
 use crate::data_folder::metering_settings;
 use crate::exit::Exit;
-use std::sync::Arc;
+use crate::output;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
 use weir_admin::lab::Lab;
 use weir_admin::{Access, Sources};
 use weir_config::Source;
 use weir_document::finding::{Finding, Findings};
 use weir_gateway::configuration::Configuration as Loaded;
+use weir_journal::Journal;
 use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
 use weir_server::Gateway;
@@ -51,6 +55,12 @@ pub(crate) struct Control {
     exports: Arc<Counters>,
     /// Metering of the current Config.
     counts: Option<(Monitor, Prices)>,
+    /// Locked while a backup is written.
+    backup: Arc<Mutex<()>>,
+}
+
+fn failed(error: &anyhow::Error) -> Response {
+    Response::Failed { reason: output::with_causes(error) }
 }
 
 struct Signals {
@@ -107,6 +117,7 @@ impl Control {
             telemetry: None,
             exports: Arc::default(),
             counts: None,
+            backup: Arc::default(),
         })
     }
 
@@ -201,9 +212,13 @@ impl Control {
                     continue;
                 }
                 _ = self.signals.upgrade.recv() => (None, None),
-                Some((Command::Upgrade { program }, respond)) = upgrades.socket.commands.recv() => {
-                    (program, Some(respond))
-                }
+                Some((command, respond)) = upgrades.socket.commands.recv() => match command {
+                    Command::Upgrade { program } => (program, Some(respond)),
+                    Command::Backup { folder } => {
+                        self.backup(folder, recording.journal.clone(), respond);
+                        continue;
+                    }
+                },
             };
             if let Some(exit) = self.upgrade(upgrades, recording, program, respond).await {
                 return exit;
@@ -218,6 +233,30 @@ impl Control {
             _ = self.signals.terminate.recv() => {}
             _ = self.signals.interrupt.recv() => {}
         }
+    }
+
+    /// Starts a backup; one at a time.
+    fn backup(
+        &self,
+        folder: PathBuf,
+        journal: Option<Arc<Journal>>,
+        respond: oneshot::Sender<Response>,
+    ) {
+        let (config, running) = (Arc::clone(&self.upstreams.config), Arc::clone(&self.backup));
+        tokio::task::spawn_blocking(move || {
+            let response = match running.try_lock() {
+                Ok(_running) => {
+                    let (data, sources) = (&config.data, &config.sources);
+                    let journal = journal.as_deref();
+                    let backup = Backup { data, journal, configuration: sources };
+                    let written = backup.write(&folder);
+                    written.map_or_else(|error| failed(&error), |one| Response::backed_up(&one))
+                }
+                Err(_) => Response::Failed { reason: "another backup is being written".to_owned() },
+            };
+            // The client may have disconnected.
+            let _ = respond.send(response);
+        });
     }
 
     /// Builds a complete new Config, or changes nothing; `by` is the requester.

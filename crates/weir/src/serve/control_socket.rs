@@ -4,6 +4,7 @@
 //! weir's user or root.
 
 use super::events::Events;
+use crate::backup::Manifest;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -35,6 +36,11 @@ pub(crate) enum Command {
         /// Its absolute path.
         program: Option<PathBuf>,
     },
+    /// Write a backup.
+    Backup {
+        /// The absolute path of its folder.
+        folder: PathBuf,
+    },
 }
 
 /// The response.
@@ -50,11 +56,25 @@ pub(crate) enum Response {
         /// The process that has served until now, and ends when its requests have.
         old_pid: u32,
     },
+    /// The backup is complete.
+    BackedUp {
+        /// Number of its files.
+        files: usize,
+        /// Their bytes.
+        bytes: u64,
+    },
     /// Nothing has changed.
     Failed {
         /// Why.
         reason: String,
     },
+}
+
+impl Response {
+    pub(crate) fn backed_up(manifest: &Manifest) -> Self {
+        let (files, bytes) = manifest.size();
+        Self::BackedUp { files, bytes }
+    }
 }
 
 /// A command, and where its response goes.

@@ -10,6 +10,7 @@ mod harness;
 mod admin_api;
 mod admin_security;
 mod auth;
+mod backup;
 mod billing;
 mod capture;
 mod changes;
