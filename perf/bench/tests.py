@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 # The path must be set first.
-from bench import corpus, credentials, generators, page, payload, reasons  # noqa: E402
+from bench import compare, corpus, credentials, generators, page, payload, reasons  # noqa: E402
 from bench import recording, report, rows  # noqa: E402
 from bench.cases import NAMES  # noqa: E402
 
@@ -200,6 +200,15 @@ class Reports(unittest.TestCase):
         missed = {row.case for row in rows.verdicts(report.load(RESULTS))
                   if row.result.startswith("MISSED")}
         self.assertEqual(set(reasons.REASONS) - missed, set())
+
+
+class Builds(unittest.TestCase):
+    def test_ratios_are_taken_within_a_round(self):
+        rounds = [{"weir old": {"cpu_us": old}, "weir new": {"cpu_us": new}}
+                  for old, new in ((10.0, 11.0), (20.0, 20.0), (30.0, 27.0))]
+        line = compare.row("get", {"load": "fixed", "rounds": rounds}, "weir")
+        self.assertIn("20.00 µs ->   20.00 µs  1.000 (0.900–1.100) in 3 rounds", line)
+        self.assertIn("no valid round", compare.row("get", {"load": "fixed", "rounds": []}, "weir"))
 
 
 if __name__ == "__main__":
