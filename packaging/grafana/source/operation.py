@@ -214,9 +214,10 @@ PROCESS = dashboard(
         ),
         row("Configuration, logs, telemetry"),
         graph(
-            "Reloads",
-            "Configurations loaded after the first, by result.",
+            "Reloads, failed upgrades",
+            "Configurations loaded after the first, by result; upgrades that left the old process serving.",
             by("weir_config_reloads_total", "result"),
+            query(rate("weir_upgrade_failures_total"), "failed upgrade"),
             unit="ops",
             width=THIRD,
         ),
