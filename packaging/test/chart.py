@@ -1,0 +1,741 @@
+"""The Helm chart: `python3 packaging/test/chart.py`, after packaging/test/chart-tools has installed helm and the schemas.
+
+Every file of packaging/helm/weir/ci is rendered. The objects are validated by the schemas of Kubernetes 1.29 and later
+and of the Prometheus operator. The configurations are checked and served by the real binary in a folder that looks like
+that of a pod; probes, reload and termination are those of the rendered pod.
+"""
+
+import contextlib
+import copy
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+
+import server  # noqa: E402 (the path must be set first)
+
+ROOT = server.ROOT
+CHART = ROOT / "packaging/helm/weir"
+TOOLS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weir-tools/chart"
+HELM, KUBECONFORM = TOOLS / "bin/helm", TOOLS / "bin/kubeconform"
+VALUES = {"default": None, **{path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*.yaml"))}}
+OPERATOR = ("ServiceMonitor", "PrometheusRule")
+PODS = "test-weir"
+
+sys.path.append(str(TOOLS / "python"))
+
+
+def missing():
+    """What chart-tools has not installed."""
+    paths = (HELM, KUBECONFORM, TOOLS / "schemas", TOOLS / "python/yaml", TOOLS / "node_modules/typescript")
+    return [str(path) for path in paths if not path.exists()]
+
+
+def helm(*arguments, check=True, text=None):
+    """Runs helm apart from the user's settings; returns the finished process."""
+    with tempfile.TemporaryDirectory() as home:
+        folders = {f"HELM_{name}_HOME": f"{home}/{name}" for name in ("CACHE", "CONFIG", "DATA")}
+        env = {**os.environ, **folders, "KUBECONFIG": f"{home}/none"}
+        command = [HELM, *map(str, arguments)]
+        done = subprocess.run(command, env=env, input=text, capture_output=True, text=True)
+    if check and done.returncode:
+        raise AssertionError(f"helm {' '.join(map(str, arguments))}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def values_of(name):
+    return ["--values", VALUES[name]] if VALUES[name] else []
+
+
+def render(name="default", *arguments, chart=CHART, values=None):
+    """The objects of a values file, as YAML; `values` are set in addition."""
+    more = ["--values", "-"] if values is not None else []
+    text = None if values is None else json.dumps(values)
+    command = ["template", "test", chart, "--namespace", "shop", *values_of(name), *more, *arguments]
+    return helm(*command, text=text).stdout
+
+
+def objects(text):
+    import yaml
+
+    # kustomize and kubectl accept `=` in a list, too; PyYAML knows no text of this type.
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def of_kind(found, kind, ending=""):
+    return [one for one in found if one["kind"] == kind and one["metadata"]["name"].endswith(ending)]
+
+
+def stateful_set(found):
+    return of_kind(found, "StatefulSet")[0]
+
+
+def pod(found):
+    return stateful_set(found)["spec"]["template"]["spec"]
+
+
+def container(found):
+    return next(one for one in pod(found)["containers"] if one["name"] == "weir")
+
+
+def restart_hash(found):
+    return stateful_set(found)["spec"]["template"]["metadata"]["annotations"]["checksum/restart"]
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def project(folder, files):
+    """Writes files as Kubernetes projects a ConfigMap or Secret: links to a folder, which another link selects."""
+    folder.mkdir(parents=True, exist_ok=True)
+    version = Path(tempfile.mkdtemp(prefix="..version-", dir=folder))
+    version.chmod(0o755)
+    for name, text in files.items():
+        (version / name).parent.mkdir(parents=True, exist_ok=True)
+        (version / name).write_text(text, encoding="utf-8")
+        first = Path(name).parts[0]
+        if not (folder / first).is_symlink():
+            (folder / first).symlink_to(f"..data/{first}")
+    link = folder / "..data_tmp"
+    link.symlink_to(version.name)
+    old = (folder / "..data").resolve() if (folder / "..data").is_symlink() else None
+    link.rename(folder / "..data")
+    if old:
+        shutil.rmtree(old)
+
+
+def certificate(folder):
+    """A self-signed certificate and its key."""
+    key, cert = f"{folder}/key.pem", f"{folder}/cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    command += ["-keyout", key, "-out", cert, "-subj", "/CN=weir", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(command, check=True, capture_output=True)
+    return {"tls.crt": Path(cert).read_text("utf-8"), "tls.key": Path(key).read_text("utf-8")}
+
+
+# Keys of Secrets that the values files expect to exist.
+EXISTING = {"ca.crt": "tls.crt"}
+
+
+class Node:
+    """The files of a pod in a temporary folder, with all paths and ports of the configuration moved."""
+
+    def __init__(self, found):
+        self.folder = Path(tempfile.mkdtemp())
+        self.found, self.ports, self.process = found, {}, None
+        self.etc = self.folder / "etc/weir"
+        (self.folder / "var/lib/weir").mkdir(parents=True)
+        for other in ("srv/shop", "run/php"):
+            (self.folder / other).mkdir(parents=True)
+        self.secrets()
+        self.configure(found)
+        self.env = {**os.environ, **dict(self.environment())}
+
+    def secrets(self):
+        made = {one["metadata"]["name"]: one["stringData"] for one in of_kind(self.found, "Secret")}
+        mounts = {mount["name"]: mount["mountPath"] for mount in container(self.found)["volumeMounts"]}
+        pair = None
+        for volume in pod(self.found)["volumes"]:
+            if volume["name"] not in mounts:
+                continue
+            target = self.folder / mounts[volume["name"]].lstrip("/")
+            if "secret" in volume or "projected" in volume:
+                pair = pair or certificate(self.folder)
+            if "secret" in volume:
+                name = volume["secret"]["secretName"]
+                project(target, made.get(name, {"ca.crt": pair["tls.crt"]}))
+            if "projected" in volume:
+                items = [item for source in volume["projected"]["sources"] for item in source["secret"]["items"]]
+                project(target, {item["path"]: pair[item["key"]] for item in items})
+
+    def environment(self):
+        made = {}
+        for one in of_kind(self.found, "Secret"):
+            made[one["metadata"]["name"]] = one["stringData"]
+        for variable in container(self.found)["env"]:
+            if "value" in variable:
+                yield variable["name"], variable["value"]
+            elif "fieldRef" in variable["valueFrom"]:
+                yield variable["name"], "field"
+            else:
+                key = variable["valueFrom"]["secretKeyRef"]
+                yield variable["name"], made.get(key["name"], {}).get(key["key"], "existing")
+
+    def configure(self, found):
+        """Writes, or replaces, the files of the ConfigMap."""
+        volume = next(one for one in pod(found)["volumes"] if one["name"] == "config")
+        maps = of_kind(found, "ConfigMap")
+        data = dict(next(one for one in maps if one["metadata"]["name"] == volume["configMap"]["name"])["data"])
+        data["weir.yaml"] = self.moved(data["weir.yaml"])
+        project(self.etc, data)
+
+    def moved(self, text):
+        """Ports of 127.0.0.1 that are free, and paths in the temporary folder."""
+
+        def address(match):
+            port = self.ports.setdefault(int(match.group(2)), None) or free_port()
+            self.ports[int(match.group(2))] = port
+            return f"addr: 127.0.0.1:{port}"
+
+        text = re.sub(r"""addr: ['"]?(0\.0\.0\.0|\[::\]):(\d+)['"]?""", address, text)
+        return re.sub(r"(?<![\w.])/(run/secrets|run/php|var/lib/weir|srv/shop)\b", rf"{self.folder}/\1", text)
+
+    def weir(self, *arguments):
+        return subprocess.run(
+            [server.binary(), *arguments], cwd=self.etc, env=self.env, capture_output=True, text=True, timeout=60
+        )
+
+    def start(self):
+        """Starts weir by the arguments of the pod."""
+        arguments = [self.moved_path(one) for one in container(self.found)["args"]]
+        self.errors = open(self.folder / "stderr", "w+", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [server.binary(), *arguments, "--json"],
+            cwd=self.etc,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+        self.event("ready")
+
+    def moved_path(self, argument):
+        return str(self.etc) if argument == "/etc/weir" else argument
+
+    def event(self, name):
+        """Waits for an event and returns it."""
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if event["event"] == name:
+                return event
+        self.process.wait()
+        raise AssertionError(f"no event {name}:\n{self.log()}")
+
+    def log(self):
+        self.errors.flush()
+        return (self.folder / "stderr").read_text(encoding="utf-8")
+
+    def get(self, port, path, scheme="http", **headers):
+        """Status and body of a request to a port of the pod."""
+        if scheme.lower() == "https":
+            # Like the kubelet, which does not verify certificates.
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            connection = http.client.HTTPSConnection("127.0.0.1", self.ports[port], timeout=30, context=context)
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=30)
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def probe(self, kind):
+        """Status of a probe, as the kubelet sends it."""
+        probe = container(self.found)[f"{kind}Probe"]["httpGet"]
+        ports = {one["name"]: one["containerPort"] for one in container(self.found)["ports"]}
+        headers = {one["name"]: one["value"] for one in probe["httpHeaders"]}
+        return self.get(ports[probe["port"]], probe["path"], probe["scheme"], **headers)[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            if self.process.poll() is None:
+                self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            self.errors.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def eventually(condition, seconds=30):
+    """Whether the condition becomes true; the time is a bound for failures only."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class Rendered(unittest.TestCase):
+    """Objects, and their schemas."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.texts = {name: render(name) for name in VALUES}
+        cls.objects = {name: objects(text) for name, text in cls.texts.items()}
+
+    def test_lint(self):
+        for name in VALUES:
+            with self.subTest(name):
+                done = helm("lint", "--strict", CHART, *values_of(name))
+                self.assertIn("0 chart(s) failed", done.stdout)
+
+    def conform(self, version, files):
+        location = TOOLS / "schemas" / version / "{{ .ResourceKind }}{{ .KindSuffix }}.json"
+        command = [KUBECONFORM, "-strict", "-summary", "-output", "json", "-n", "2", "-schema-location", location]
+        done = subprocess.run([*command, "-skip", ",".join(OPERATOR), *files], capture_output=True, text=True)
+        return json.loads(done.stdout)
+
+    def test_kubernetes_schemas(self):
+        versions = sorted(path.name for path in (TOOLS / "schemas").iterdir())
+        self.assertIn("v1.29.0", versions)
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for name, text in self.texts.items():
+                files.append(Path(folder, f"{name}.yaml"))
+                files[-1].write_text(text, encoding="utf-8")
+            wrong = Path(folder, "wrong")
+            wrong.write_text(self.texts["default"].replace("serviceName:", "servicename:"), encoding="utf-8")
+            expected = sum(one["kind"] not in OPERATOR for found in self.objects.values() for one in found)
+            for version in versions:
+                with self.subTest(version):
+                    report = self.conform(version, files)
+                    self.assertEqual(report["resources"], [])
+                    self.assertEqual(report["summary"]["valid"], expected)
+                    # The schemas find an unknown key.
+                    report = self.conform(version, [wrong])
+                    self.assertIn("servicename", json.dumps(report["resources"]))
+
+    def test_operator_schemas(self):
+        """Values by the schemas of the CRDs, unknown keys by the types that are generated from them."""
+        found = [one for name in VALUES for kind in OPERATOR for one in of_kind(self.objects[name], kind)]
+        self.assertEqual({one["kind"] for one in found}, set(OPERATOR))
+        self.assertEqual(self.operator_problems(found), "")
+        for path, value, problem in (
+            (("endpoints", 0, "interval"), "15 seconds", "must match pattern"),
+            (("endpoints", 0, "schema"), "https", "'schema' does not exist"),
+        ):
+            wrong = copy.deepcopy(next(one for one in found if one["kind"] == "ServiceMonitor"))
+            at = wrong["spec"]
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = value
+            self.assertIn(problem, self.operator_problems([wrong]))
+
+    def operator_problems(self, found):
+        module = "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1"
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "node_modules").symlink_to(TOOLS / "node_modules")
+            checks = [f"check(new {one['kind']}({json.dumps(one)}));" for one in found]
+            head = f'import {{ {", ".join(OPERATOR)} }} from "{module}";\n'
+            check = "const check = (one) => { try { one.validate(); } catch (error) { console.log(String(error)); } };\n"
+            Path(folder, "values.mjs").write_text(head + check + "\n".join(checks), encoding="utf-8")
+            Path(folder, "types.mts").write_text(head + "\n".join(c[6:-2] + ";" for c in checks), encoding="utf-8")
+            values = subprocess.run(["node", "values.mjs"], cwd=folder, capture_output=True, text=True)
+            options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022", "--types", ""]
+            types = subprocess.run(
+                ["node", "node_modules/typescript/bin/tsc", *options, "types.mts"],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+            )
+            return values.stdout + values.stderr + types.stdout + types.stderr
+
+    def test_rules_are_those_of_the_repository(self):
+        import yaml
+
+        rules = {one["metadata"]["name"]: one["spec"] for one in of_kind(self.objects["monitoring"], "PrometheusRule")}
+        for name in ("recording", "alerts"):
+            text = (ROOT / f"packaging/prometheus/weir-{name}.yaml").read_text(encoding="utf-8")
+            expected = yaml.safe_load(text.replace("vector(0.999)", "vector(0.9995)"))
+            self.assertEqual(rules[f"{PODS}-{name}"], expected)
+        self.assertIn("vector(0.9995)", json.dumps(rules), "the objective was not replaced")
+
+    def test_dashboards_are_those_of_the_repository(self):
+        maps = [one for one in of_kind(self.objects["monitoring"], "ConfigMap") if "grafana_dashboard" in one["metadata"]["labels"]]
+        found = {name: text for one in maps for name, text in one["data"].items()}
+        expected = {path.name: path.read_text("utf-8") for path in (ROOT / "packaging/grafana").glob("*.json")}
+        self.assertEqual({name: text.rstrip() for name, text in found.items()}, {n: t.rstrip() for n, t in expected.items()})
+
+    def test_names_and_labels_belong_together(self):
+        for name, found in self.objects.items():
+            with self.subTest(name):
+                spec = stateful_set(found)["spec"]
+                labels = spec["template"]["metadata"]["labels"].items()
+                self.assertLessEqual(spec["selector"]["matchLabels"].items(), labels)
+                services = of_kind(found, "Service")
+                self.assertIn(spec["serviceName"], [one["metadata"]["name"] for one in services])
+                ports = {one["name"] for one in container(found)["ports"]}
+                for service in services:
+                    self.assertLessEqual(service["spec"]["selector"].items(), labels)
+                    self.assertLessEqual({one["targetPort"] for one in service["spec"]["ports"]}, ports)
+                for one in of_kind(found, "NetworkPolicy"):
+                    self.assertLessEqual(one["spec"]["podSelector"]["matchLabels"].items(), labels)
+                    self.assertLessEqual({p["port"] for rule in one["spec"]["ingress"] for p in rule["ports"]}, ports)
+                for one in of_kind(found, "ServiceMonitor"):
+                    selector = one["spec"]["selector"]["matchLabels"].items()
+                    chosen = [s for s in services if selector <= s["metadata"]["labels"].items()]
+                    self.assertEqual([s["metadata"]["name"] for s in chosen], [f"{stateful_set(found)['metadata']['name']}-admin"])
+                volumes = {one["name"] for one in pod(found)["volumes"]}
+                volumes |= {one["metadata"]["name"] for one in spec.get("volumeClaimTemplates", [])}
+                mounts = [m for c in pod(found)["containers"] + pod(found).get("initContainers", []) for m in c["volumeMounts"]]
+                self.assertLessEqual({mount["name"] for mount in mounts}, volumes)
+                names = [(one["kind"], one["metadata"]["name"]) for one in found]
+                self.assertEqual(len(names), len(set(names)))
+
+    def test_admin_is_for_the_listed_peers_only(self):
+        def peers(name):
+            rules = of_kind(self.objects[name], "NetworkPolicy")[0]["spec"]["ingress"]
+            return [rule.get("from") for rule in rules if {"port": "admin", "protocol": "TCP"} in rule["ports"]]
+
+        self.assertEqual(peers("default"), [[{"podSelector": {}}]])
+        self.assertEqual(peers("replicas"), [])
+        self.assertEqual(len(peers("monitoring")[0]), 1)
+
+    def test_pod_security_standard_restricted(self):
+        """https://kubernetes.io/docs/concepts/security/pod-security-standards/, and a read-only root file system."""
+        allowed = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+        for name, found in self.objects.items():
+            with self.subTest(name):
+                spec = pod(found)
+                self.assertIs(spec["securityContext"]["runAsNonRoot"], True)
+                self.assertGreater(spec["securityContext"]["runAsUser"], 0)
+                self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                self.assertEqual(spec["securityContext"]["fsGroupChangePolicy"], "OnRootMismatch")
+                self.assertIs(spec["automountServiceAccountToken"], False)
+                self.assertIs(spec["enableServiceLinks"], False)
+                for key in ("hostNetwork", "hostPID", "hostIPC"):
+                    self.assertNotIn(key, spec)
+                for one in spec["containers"] + spec.get("initContainers", []):
+                    context = one["securityContext"]
+                    self.assertIs(context["allowPrivilegeEscalation"], False)
+                    self.assertIs(context["readOnlyRootFilesystem"], True)
+                    self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+                    self.assertTrue(all("hostPort" not in port for port in one.get("ports", [])))
+                for volume in spec["volumes"]:
+                    self.assertLessEqual(set(volume) - {"name"}, allowed)
+                self.assertIn("memory", container(found)["resources"]["limits"])
+                self.assertLessEqual({"cpu", "memory"}, set(container(found)["resources"]["requests"]))
+
+    def test_created_secrets(self):
+        made = {one["metadata"]["name"]: one["stringData"] for one in of_kind(self.objects["secrets"], "Secret")}
+        self.assertEqual(made[f"{PODS}-env"], {"OTHER_TOKEN": "a: b # c"})
+        self.assertEqual(list(made[f"{PODS}-made"]), ["jwt.pem"])
+        self.assertNotIn("a: b # c", json.dumps([one for one in self.objects["secrets"] if one["kind"] != "Secret"]))
+        env = {one["name"]: one["valueFrom"]["secretKeyRef"] for one in container(self.objects["secrets"])["env"] if "secretKeyRef" in one.get("valueFrom", {})}
+        self.assertEqual(env["SHOP_TOKEN"], {"name": "shop", "key": "token"})
+        self.assertEqual(env["CRM_TOKEN"], {"name": "crm", "key": "CRM_TOKEN"})
+        self.assertEqual(of_kind(self.objects["default"], "Secret"), [])
+
+
+class Values(unittest.TestCase):
+    def test_wrong_values_are_refused(self):
+        for values, problem in (
+            ({"replica": 2}, "replica"),
+            ({"config": {"listen": "0.0.0.0:80"}}, "config.listen: the chart writes this key"),
+            ({"config": {"admin": {}}}, "config.admin: the chart writes this key"),
+            ({"config": {"data": "/data"}}, "config.data: the chart writes this key"),
+            ({"config": {"journal": {"disk": "16GiB"}}}, "does not fit in persistence.size"),
+            ({"persistence": {"size": "8G"}}, "does not fit in persistence.size"),
+            ({"terminationGracePeriodSeconds": 44}, "end a drain before it is complete"),
+            ({"config": {"drain": {"deadline": "30"}}}, "deadline"),
+            ({"listeners": {"http": None}}, "listeners"),
+            ({"listeners": {"low": {"port": 80}}}, "port"),
+            ({"listeners": {"admin": {"port": 8081}}}, "admin"),
+            ({"listeners": {"http": {"settings": {"tls": "self-signed"}}}}, "tls"),
+            ({"persistence": {"accessModes": ["ReadWriteMany"]}}, "accessModes"),
+            ({"secrets": {"env": {"A": {"secretName": "a", "value": "b"}}}}, "env"),
+            ({"secrets": {"files": {"A": {"secretName": "a"}}}}, "files"),
+            ({"files": {"weir.yaml": "x"}}, "weir.yaml"),
+            ({"image": {"digest": "sha256:1"}}, "digest"),
+        ):
+            with self.subTest(json.dumps(values)):
+                done = helm("template", "test", CHART, "--values", "-", check=False, text=json.dumps(values))
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(problem, done.stderr)
+
+    def test_every_value_is_in_the_readme(self):
+        import yaml
+
+        text = (CHART / "README.md").read_text(encoding="utf-8")
+        rows = {name for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for name in re.findall(r"`([\w.]+)`", row)}
+
+        def paths(value, path=()):
+            opened = ("config", "podSecurityContext", "securityContext", "dashboards.labels", "dashboards.annotations", "updateStrategy", "resources", "listeners", "probes", "persistence.retention")
+            if isinstance(value, dict) and value and ".".join(path) not in opened:
+                for key, below in value.items():
+                    yield from paths(below, (*path, key))
+            else:
+                yield ".".join(path)
+
+        values = set(paths(yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))))
+        self.assertEqual(values - rows, set(), "README.md does not list them")
+        self.assertEqual(rows - values, set(), "README.md lists values that do not exist")
+
+    def test_the_schema_knows_every_value(self):
+        import yaml
+
+        schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+        values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+        self.assertEqual(set(schema["properties"]) - {"global"}, set(values))
+
+    def test_the_grace_period_follows_the_drain(self):
+        for drain, seconds in (
+            ({}, 55),
+            ({"delay": "500ms", "deadline": "1m30s"}, 106),
+            ({"delay": "1h", "deadline": "0s"}, 3615),
+        ):
+            found = objects(render(values={"config": {"drain": drain}}))
+            self.assertEqual(pod(found)["terminationGracePeriodSeconds"], seconds)
+        # weir's own defaults: no delay, 30 s.
+        found = objects(render(values={"config": {"drain": None}}))
+        self.assertEqual(pod(found)["terminationGracePeriodSeconds"], 45)
+        self.assertEqual(pod(objects(render("ephemeral")))["terminationGracePeriodSeconds"], 90)
+
+    def test_a_change_restarts_pods_if_and_only_if_weir_needs_it(self):
+        """The annotation of the pods is compared with what `weir diff` says about the two configurations."""
+        before = objects(render("monitoring"))
+        for values in (
+            {"config": {"apis": {"other": {"base": "/other", "routes": [{"get": "/", "reply": {"text": "x"}}]}}}},
+            {"config": {"log": {"access": "off"}}},
+            {"config": {"drain": {"deadline": "20s"}}},
+            {"config": {"limits": {"body": "1MiB"}}},
+            {"config": {"tracker": {"mask": {"headers": ["x-other"]}}}},
+            {"listeners": {"http": {"settings": {"trust": ["10.0.0.0/8"], "trust_headers": ["x-forwarded-for"]}}}},
+            {"config": {"workers": 3}},
+            {"config": {"journal": {"disk": "9GiB"}}},
+            {"config": {"journal": {"durability": "disk"}}},
+            {"config": {"tracker": {"keep": {"completed": "3d"}}}},
+            {"config": {"tracker": {"index": "keys"}}},
+            {"config": {"tracker": {"enabled": False}}},
+            {"config": {"tracker": {"keys": {"order": "$.order"}}}},
+            {"listeners": {"http": {"port": 8081}}},
+            {"listeners": {"more": {"port": 8081}}},
+            {"listeners": {"http": {"certificates": ["shop"]}}},
+            {"listeners": {"http": {"settings": {"proxy_protocol": ["10.0.0.0/8"]}}}},
+            {"admin": {"hosts": ["ops.example.com"]}},
+            {"admin": {"port": 9081}},
+        ):
+            with self.subTest(json.dumps(values)):
+                after = objects(render("monitoring", values=values))
+                with Node(before) as old, Node(after) as new:
+                    # The same folder and ports on both sides, except for what differs.
+                    new.ports = {**old.ports, **{p: q for p, q in new.ports.items() if p not in old.ports}}
+                    (old.etc / "new.yaml").write_text(self.text(after, old, new), encoding="utf-8")
+                    done = new.weir("diff", "--json", str(old.etc / "weir.yaml"), str(old.etc / "new.yaml"))
+                    self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                    needed = json.loads(done.stdout)["restart"]
+                self.assertEqual(restart_hash(before) != restart_hash(after), bool(needed), needed)
+
+    @staticmethod
+    def text(found, old, new):
+        name = stateful_set(found)["metadata"]["name"]
+        one = next(one for one in of_kind(found, "ConfigMap") if one["metadata"]["name"] == name)
+        text = new.moved(one["data"]["weir.yaml"])
+        # Certificates are in the folder of the new node, data in that of the old one.
+        return text.replace(f"{new.folder}/var/lib/weir", f"{old.folder}/var/lib/weir")
+
+    def test_an_upgrade_of_the_chart_changes_no_fixed_field(self):
+        """Kubernetes rejects a change of these fields of a StatefulSet; and no pod restarts without a reason."""
+        with tempfile.TemporaryDirectory() as folder:
+            helm("package", CHART, "--version", "9.9.9", "--destination", folder)
+            for name in VALUES:
+                old, new = (stateful_set(objects(render(name, chart=chart))) for chart in (CHART, Path(folder, "weir-9.9.9.tgz")))
+                self.assertNotEqual(old["metadata"]["labels"], new["metadata"]["labels"])
+                self.assertEqual(old["spec"], new["spec"])
+
+    def test_the_package_is_complete(self):
+        with tempfile.TemporaryDirectory() as folder:
+            helm("package", CHART, "--destination", folder)
+            package = next(Path(folder).glob("*.tgz"))
+            listed = subprocess.run(["tar", "tzf", package], capture_output=True, text=True, check=True).stdout.split()
+            for name in VALUES:
+                self.assertEqual(render(name, chart=package), render(name))
+        files = {name for name in listed if name.startswith("weir/files/")}
+        dashboards = {f"weir/files/grafana/{path.name}" for path in (ROOT / "packaging/grafana").glob("*.json")}
+        self.assertEqual(files, dashboards | {f"weir/files/prometheus/weir-{name}.yaml" for name in ("alerts", "recording")})
+        self.assertFalse([name for name in listed if name.startswith("weir/ci")])
+
+    def test_the_version_is_that_of_weir(self):
+        version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text("utf-8"), re.MULTILINE).group(1)
+        chart = (CHART / "Chart.yaml").read_text(encoding="utf-8")
+        self.assertIn(f"\nversion: {version}\n", chart)
+        self.assertIn(f'\nappVersion: "{version}"\n', chart)
+
+
+def notes(name):
+    """The text that an installation prints."""
+    done = helm("install", "test", CHART, "--namespace", "shop", "--dry-run=client", *values_of(name))
+    return done.stdout.partition("NOTES:")[2]
+
+
+class Served(unittest.TestCase):
+    """The real binary in the files of a pod."""
+
+    def test_every_configuration_is_valid(self):
+        warned = {
+            # Plain HTTP on purpose; the others only on this machine, where the test runs as root.
+            "ephemeral": {"admin-without-tls"},
+            "pools": {"agents-as-root"},
+        }
+        for name in VALUES:
+            with self.subTest(name), Node(objects(render(name))) as node:
+                done = node.weir("check", "--json", str(node.etc))
+                report = json.loads(done.stdout)
+                self.assertEqual(done.returncode, 0, json.dumps(report, indent=1) + done.stderr)
+                # Loopback replaces 0.0.0.0 here, so the finding about the admin listener is that of the original text.
+                codes = {one["code"] for one in report["findings"]}
+                self.assertLessEqual(codes, warned.get(name, set()), json.dumps(report["findings"], indent=1))
+
+    def test_an_open_admin_listener_has_tls_by_default(self):
+        for name in VALUES:
+            node_text = next(one for one in of_kind(objects(render(name)), "ConfigMap") if "weir.yaml" in one["data"])
+            configuration = objects(node_text["data"]["weir.yaml"])[0]
+            self.assertEqual("tls" in configuration["admin"], name != "ephemeral", name)
+
+    def test_probes_and_scrape(self):
+        for name in VALUES:
+            with self.subTest(name), Node(objects(render(name))) as node:
+                node.start()
+                for kind in ("startup", "liveness", "readiness"):
+                    self.assertTrue(eventually(lambda kind=kind: node.probe(kind) == 200), f"{kind}: {node.log()}")
+                probe = container(node.found)["readinessProbe"]["httpGet"]
+                admin = next(one["containerPort"] for one in container(node.found)["ports"] if one["name"] == "admin")
+                # Prometheus sends the address of the pod and no token.
+                status, text = node.get(admin, "/metrics", probe["scheme"])
+                self.assertEqual(status, 200)
+                self.assertIn("weir_build_info", text)
+                service = of_kind(node.found, "Service", "-admin")[0]["metadata"]["name"]
+                for host in (service, f"{service}.shop.svc:9080", f"{service}.shop.svc.cluster.local"):
+                    self.assertEqual(node.get(admin, "/readyz", probe["scheme"], Host=host)[0], 200, host)
+                self.assertEqual(node.get(admin, "/readyz", probe["scheme"], Host="example.com")[0], 421)
+                self.assertEqual(node.get(admin, "/v1/tokens", probe["scheme"])[0], 401)
+                # The data folder is weir's own, whatever the volume's mode.
+                self.assertEqual((node.folder / "var/lib/weir/data").stat().st_mode & 0o777, 0o700)
+                node.process.send_signal(signal.SIGTERM)
+                grace = pod(node.found)["terminationGracePeriodSeconds"]
+                self.assertEqual(node.process.wait(timeout=grace), 0, node.log())
+
+    def test_a_changed_configmap_is_reloaded(self):
+        with Node(objects(render())) as node:
+            node.start()
+            self.assertIn("Set config.apis", node.get(8080, "/")[1])
+            routes = [{"get": "/", "reply": {"text": "second"}}]
+            after = objects(render(values={"config": {"apis": {"hello": {"base": "/", "routes": routes}}}}))
+            self.assertEqual(restart_hash(node.found), restart_hash(after))
+            node.configure(after)
+            node.event("reloaded")
+            self.assertEqual(node.get(8080, "/"), (200, "second"))
+            # An error leaves the configuration in force, and the pod ready.
+            node.configure(objects(render(values={"config": {"apis": {"hello": {"bases": "/"}}}})))
+            node.event("reload-refused")
+            self.assertEqual(node.get(8080, "/"), (200, "second"))
+            self.assertEqual(node.probe("readiness"), 200)
+
+    def test_a_renewed_certificate_is_loaded(self):
+        values = {"listeners": {"http": {"certificates": ["shop"]}}}
+        with Node(objects(render(values=values))) as node:
+            node.start()
+
+            def served():
+                return ssl.get_server_certificate(("127.0.0.1", node.ports[8080]))
+
+            first = served()
+            pair = certificate(node.folder)
+            project(node.folder / "run/secrets/tls", {f"shop/{name}": text for name, text in pair.items()})
+            node.event("reloaded")
+            self.assertNotEqual(served(), first)
+            self.assertEqual(served().split(), pair["tls.crt"].split())
+
+    def test_termination_loses_no_request(self):
+        """SIGTERM under load: readiness fails, liveness does not, requests are served, and the end is in time."""
+        values = {"config": {"drain": {"delay": "2s", "deadline": "20s"}, "apis": {"peer": {"base": "/", "routes": [{"path": "/*", "proxy": "peer"}]}}}}
+        with server.peer() as url:
+            values["config"]["upstreams"] = {"peer": {"targets": [url]}}
+            with Node(objects(render(values=values))) as node:
+                node.start()
+                statuses, failures, stop = [], [], threading.Event()
+
+                def load():
+                    while not stop.is_set():
+                        try:
+                            statuses.append(node.get(8080, "/")[0])
+                        except (OSError, http.client.HTTPException) as error:
+                            failures.append(error)
+                            return
+
+                # Longer than the delay, so that the request ends after the listeners have closed.
+                slow = []
+                threads = [threading.Thread(target=load) for _ in range(4)]
+                threads.append(threading.Thread(target=lambda: slow.append(node.get(8080, "/?ms=4000")[0])))
+                for thread in threads:
+                    thread.start()
+                self.assertTrue(eventually(lambda: len(statuses) > 20))
+                before = len(statuses)
+                begin = time.monotonic()
+                node.process.send_signal(signal.SIGTERM)
+                node.event("draining")
+                self.assertEqual(node.probe("readiness"), 503)
+                self.assertEqual(node.probe("liveness"), 200)
+                # Endpoints still name the pod: it serves.
+                self.assertTrue(eventually(lambda: len(statuses) > before + 20))
+                self.assertEqual(failures, [])
+                stop.set()
+                grace = pod(node.found)["terminationGracePeriodSeconds"]
+                self.assertEqual(grace, 37)
+                code = node.process.wait(timeout=grace - (time.monotonic() - begin))
+                for thread in threads:
+                    thread.join()
+                self.assertEqual((code, slow, set(statuses)), (0, [200], {200}), node.log())
+
+    def test_termination_is_in_time_when_a_request_does_not_end(self):
+        values = {"config": {"drain": {"delay": "0s", "deadline": "1s"}, "apis": {"peer": {"base": "/", "routes": [{"path": "/*", "proxy": "peer"}]}}}}
+        with server.peer() as url:
+            values["config"]["upstreams"] = {"peer": {"targets": [url], "timeout": "5m"}}
+            with Node(objects(render(values=values))) as node, contextlib.ExitStack() as stack:
+                node.start()
+                connection = http.client.HTTPConnection("127.0.0.1", node.ports[8080])
+                stack.callback(connection.close)
+                connection.request("GET", "/?ms=60000")
+                self.assertTrue(eventually(lambda: 'state="active"' or node.get(9080, "/metrics", "https")[1]))
+                node.process.send_signal(signal.SIGTERM)
+                code = node.process.wait(timeout=pod(node.found)["terminationGracePeriodSeconds"])
+                self.assertEqual(code, 1, node.log())
+
+    def test_the_commands_of_the_notes_work(self):
+        text = notes("default")
+        commands = re.findall(r"kubectl -n shop exec test-weir-0 -- weir (.*)", text)
+        self.assertTrue(commands)
+        with Node(objects(render())) as node:
+            node.start()
+            for command in commands:
+                done = node.weir(*command.split())
+                self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
+        self.assertIn("port-forward pod/test-weir-0 9080:9080", text)
+        self.assertIn("https://127.0.0.1:9080/", text)
+
+    def test_notes_warn(self):
+        self.assertIn("independent nodes", notes("replicas"))
+        self.assertNotIn("independent nodes", notes("default"))
+        self.assertIn("persistence.enabled is false", notes("ephemeral"))
+        self.assertIn("admin.tls.enabled is false", notes("ephemeral"))
+        self.assertNotIn("WARNING", notes("default"))
+
+
+if __name__ == "__main__":
+    if lacking := missing():
+        print(f"SKIPPED the Helm chart: packaging/test/chart-tools installs {', '.join(lacking)}")
+    else:
+        unittest.main()
