@@ -72,7 +72,6 @@ def render(name="default", *arguments, chart=CHART, values=None):
 def objects(text):
     import yaml
 
-    # kustomize and kubectl accept `=` in a list, too; PyYAML knows no text of this type.
     return [one for one in yaml.safe_load_all(text) if one]
 
 
@@ -128,10 +127,6 @@ def certificate(folder):
     command += ["-keyout", key, "-out", cert, "-subj", "/CN=weir", "-addext", "subjectAltName=DNS:localhost"]
     subprocess.run(command, check=True, capture_output=True)
     return {"tls.crt": Path(cert).read_text("utf-8"), "tls.key": Path(key).read_text("utf-8")}
-
-
-# Keys of Secrets that the values files expect to exist.
-EXISTING = {"ca.crt": "tls.crt"}
 
 
 class Node:
@@ -202,12 +197,13 @@ class Node:
             [server.binary(), *arguments], cwd=self.etc, env=self.env, capture_output=True, text=True, timeout=60
         )
 
-    def start(self):
-        """Starts weir by the arguments of the pod."""
+    def start(self, program=None, **options):
+        """Starts weir by the arguments of the pod; `options` are those of Popen."""
         arguments = [self.moved_path(one) for one in container(self.found)["args"]]
         self.errors = open(self.folder / "stderr", "w+", encoding="utf-8")
         self.process = subprocess.Popen(
-            [server.binary(), *arguments, "--json"],
+            [program or server.binary(), *arguments, "--json"],
+            **options,
             cwd=self.etc,
             env=self.env,
             stdout=subprocess.PIPE,
@@ -433,12 +429,40 @@ class Rendered(unittest.TestCase):
                 self.assertIn("memory", container(found)["resources"]["limits"])
                 self.assertLessEqual({"cpu", "memory"}, set(container(found)["resources"]["requests"]))
 
+    def test_the_job_checks_what_is_installed(self):
+        """The same configuration, files and variables as the pods have."""
+        jobs = {name: of_kind(found, "Job") for name, found in self.objects.items()}
+        self.assertEqual({name for name, found in jobs.items() if found}, {"secrets", "tls", "pools"})
+        for name, job in ((name, found[0]) for name, found in jobs.items() if found):
+            with self.subTest(name):
+                found = self.objects[name]
+                template = job["spec"]["template"]
+                one, weir = template["spec"]["containers"][0], container(found)
+                self.assertEqual((one["command"], one["args"]), (["/usr/bin/weir"], ["check", "/etc/weir"]))
+                for key in ("image", "workingDir", "volumeMounts", "securityContext"):
+                    self.assertEqual(one[key], weir[key])
+                self.assertEqual([v["name"] for v in one["env"]], [v["name"] for v in weir["env"]])
+                self.assertEqual(template["spec"]["securityContext"], pod(found)["securityContext"])
+                maps = {m["metadata"]["name"]: m["data"] for m in of_kind(found, "ConfigMap")}
+                self.assertEqual(maps[f"{PODS}-check"], maps[PODS])
+                for copied in (f"{PODS}-check", *(f"{PODS}-check-{s}" for s in ("env", "made") if name == "secrets")):
+                    made = next(m for m in found if m["metadata"]["name"] == copied and m["kind"] != "Job")
+                    self.assertIn("pre-upgrade", made["metadata"]["annotations"]["helm.sh/hook"])
+                volumes = {v["name"] for v in template["spec"]["volumes"]}
+                self.assertLessEqual({mount["name"] for mount in one["volumeMounts"]}, volumes)
+                for service in of_kind(found, "Service"):
+                    selector = service["spec"]["selector"].items()
+                    self.assertFalse(selector <= template["metadata"]["labels"].items())
+
     def test_created_secrets(self):
         made = {one["metadata"]["name"]: one["stringData"] for one in of_kind(self.objects["secrets"], "Secret")}
+        # The Job that checks the configuration runs before the Secrets of the release exist: it has copies.
+        self.assertEqual(set(made), {f"{PODS}{job}-{one}" for job in ("", "-check") for one in ("env", "made")})
         self.assertEqual(made[f"{PODS}-env"], {"OTHER_TOKEN": "a: b # c"})
         self.assertEqual(list(made[f"{PODS}-made"]), ["jwt.pem"])
         self.assertNotIn("a: b # c", json.dumps([one for one in self.objects["secrets"] if one["kind"] != "Secret"]))
-        env = {one["name"]: one["valueFrom"]["secretKeyRef"] for one in container(self.objects["secrets"])["env"] if "secretKeyRef" in one.get("valueFrom", {})}
+        variables = container(self.objects["secrets"])["env"]
+        env = {one["name"]: one.get("valueFrom", {}).get("secretKeyRef") for one in variables}
         self.assertEqual(env["SHOP_TOKEN"], {"name": "shop", "key": "token"})
         self.assertEqual(env["CRM_TOKEN"], {"name": "crm", "key": "CRM_TOKEN"})
         self.assertEqual(of_kind(self.objects["default"], "Secret"), [])
@@ -585,6 +609,9 @@ def notes(name):
     return done.stdout.partition("NOTES:")[2]
 
 
+PROXY = {"peer": {"base": "/", "routes": [{"path": "/*", "proxy": "peer"}]}}
+
+
 class Served(unittest.TestCase):
     """The real binary in the files of a pod."""
 
@@ -667,7 +694,7 @@ class Served(unittest.TestCase):
 
     def test_termination_loses_no_request(self):
         """SIGTERM under load: readiness fails, liveness does not, requests are served, and the end is in time."""
-        values = {"config": {"drain": {"delay": "2s", "deadline": "20s"}, "apis": {"peer": {"base": "/", "routes": [{"path": "/*", "proxy": "peer"}]}}}}
+        values = {"config": {"drain": {"delay": "2s", "deadline": "20s"}, "apis": PROXY}}
         with server.peer() as url:
             values["config"]["upstreams"] = {"peer": {"targets": [url]}}
             with Node(objects(render(values=values))) as node:
@@ -707,18 +734,47 @@ class Served(unittest.TestCase):
                 self.assertEqual((code, slow, set(statuses)), (0, [200], {200}), node.log())
 
     def test_termination_is_in_time_when_a_request_does_not_end(self):
-        values = {"config": {"drain": {"delay": "0s", "deadline": "1s"}, "apis": {"peer": {"base": "/", "routes": [{"path": "/*", "proxy": "peer"}]}}}}
-        with server.peer() as url:
+        values = {"config": {"drain": {"delay": "0s", "deadline": "1s"}, "apis": PROXY}}
+        with contextlib.ExitStack() as stack:
+            # Accepts, and never answers.
+            silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}"
             values["config"]["upstreams"] = {"peer": {"targets": [url], "timeout": "5m"}}
-            with Node(objects(render(values=values))) as node, contextlib.ExitStack() as stack:
-                node.start()
-                connection = http.client.HTTPConnection("127.0.0.1", node.ports[8080])
-                stack.callback(connection.close)
-                connection.request("GET", "/?ms=60000")
-                self.assertTrue(eventually(lambda: 'state="active"' or node.get(9080, "/metrics", "https")[1]))
-                node.process.send_signal(signal.SIGTERM)
-                code = node.process.wait(timeout=pod(node.found)["terminationGracePeriodSeconds"])
-                self.assertEqual(code, 1, node.log())
+            node = stack.enter_context(Node(objects(render(values=values))))
+            node.start()
+            connection = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", node.ports[8080])))
+            connection.request("GET", "/")
+            # The request has reached the upstream.
+            stack.enter_context(silent.accept()[0])
+            node.process.send_signal(signal.SIGTERM)
+            code = node.process.wait(timeout=pod(node.found)["terminationGracePeriodSeconds"])
+            self.assertEqual(code, 1, node.log())
+
+    def test_the_user_of_the_pod_needs_no_more_rights(self):
+        """The volume as Kubernetes gives it to the group, files of Secrets that only the group can read."""
+        if os.geteuid() != 0:
+            print("SKIPPED the user of the pod: only root can start a program as another user")
+            return
+        with Node(objects(render("secrets", values={"config": {"drain": {"delay": "0s"}}}))) as node:
+            user = pod(node.found)["securityContext"]["runAsUser"]
+            group = pod(node.found)["securityContext"]["fsGroup"]
+            node.folder.chmod(0o755)
+            volume = node.folder / "var/lib/weir"
+            os.chown(volume, 0, group)
+            volume.chmod(0o2775)
+            for path in (node.folder / "run/secrets").rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    os.chown(path, 0, group)
+                    path.chmod(0o440)
+            # The build may be in a folder of root.
+            program = shutil.copy(server.binary(), node.folder / "weir")
+            node.start(program, user=user, group=group, extra_groups=[])
+            self.assertEqual(node.probe("readiness"), 200)
+            data = (volume / "data").stat()
+            self.assertEqual((data.st_uid, data.st_mode & 0o777), (user, 0o700))
+            self.assertNotIn("warning: the data folder", node.log())
+            node.process.send_signal(signal.SIGTERM)
+            self.assertEqual(node.process.wait(timeout=pod(node.found)["terminationGracePeriodSeconds"]), 0)
 
     def test_the_commands_of_the_notes_work(self):
         text = notes("default")
@@ -730,7 +786,7 @@ class Served(unittest.TestCase):
                 done = node.weir(*command.split())
                 self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
         self.assertIn("port-forward pod/test-weir-0 9080:9080", text)
-        self.assertIn("https://127.0.0.1:9080/", text)
+        self.assertIn("https://127.0.0.1:9080/console/", text)
 
     def test_notes_warn(self):
         self.assertIn("independent nodes", notes("replicas"))

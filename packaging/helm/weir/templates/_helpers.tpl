@@ -178,3 +178,137 @@ environment is read at the start as well.
 {{- end }}
 {{- list $sockets $config.admin $config.workers $config.journal (pick $tracker "enabled" "index" "keep" "keys") (pick $monitor "enabled" "count") (has true $counted) $values | toJson | sha256sum }}
 {{- end }}
+
+{{/* The environment, with created Secrets named `base`-env. */}}
+{{- define "weir.environment" -}}
+env:
+  - name: POD_NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  - name: POD_NAMESPACE
+    valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+  - name: NODE_NAME
+    valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+  {{- range $variable, $from := .root.Values.secrets.env }}
+  {{- if $from }}
+  - name: {{ $variable | quote }}
+    valueFrom:
+      secretKeyRef:
+        name: {{ default (printf "%s-env" $.base) $from.secretName }}
+        key: {{ default $variable $from.key | quote }}
+  {{- end }}
+  {{- end }}
+  {{- with .root.Values.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .root.Values.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Folders, not single files: Kubernetes does not update files that are mounted by subPath. */}}
+{{- define "weir.mounts" -}}
+- {name: config, mountPath: /etc/weir, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{- if include "weir.certificates" . | fromJsonArray }}
+- {name: tls, mountPath: /run/secrets/tls, readOnly: true}
+{{- end }}
+{{- range $secret, $from := .Values.secrets.files }}
+{{- if $from }}
+- {name: secret-{{ $secret }}, mountPath: /run/secrets/weir/{{ $secret }}, readOnly: true}
+{{- end }}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* All volumes but `data`; the ConfigMap is `base`, created Secrets are `base`-NAME. */}}
+{{- define "weir.volumes" -}}
+- name: config
+  configMap:
+    name: {{ .base }}
+- name: tmp
+  emptyDir: {sizeLimit: 64Mi}
+{{- with include "weir.certificates" .root | fromJsonArray }}
+- name: tls
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range . }}
+      - secret:
+          name: {{ . }}
+          items:
+            - {key: tls.crt, path: {{ . }}/tls.crt}
+            - {key: tls.key, path: {{ . }}/tls.key}
+      {{- end }}
+{{- end }}
+{{- range $secret, $from := .root.Values.secrets.files }}
+{{- if $from }}
+- name: secret-{{ $secret }}
+  secret:
+    secretName: {{ default (printf "%s-%s" $.base $secret) $from.secretName }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+{{- with .root.Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The ConfigMap `base`. */}}
+{{- define "weir.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .base }}
+  labels:
+    {{- include "weir.labels" .root | nindent 4 }}
+  {{- with .annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+data:
+  weir.yaml: |
+    {{- include "weir.config" .root | fromJson | toYaml | nindent 4 }}
+  {{- range $name, $content := .root.Values.files }}
+  {{ $name | quote }}: {{ $content | toJson }}
+  {{- end }}
+{{- end }}
+
+{{/* The created Secrets `base`-env and `base`-NAME. */}}
+{{- define "weir.secrets" -}}
+{{- $created := dict }}
+{{- $variables := dict }}
+{{- range $name, $variable := .root.Values.secrets.env }}
+{{- if and $variable (hasKey $variable "value") }}
+{{- $_ := set $variables $name $variable.value }}
+{{- end }}
+{{- end }}
+{{- if $variables }}
+{{- $_ := set $created "env" $variables }}
+{{- end }}
+{{- range $name, $secret := .root.Values.secrets.files }}
+{{- if and $secret $secret.data }}
+{{- $_ := set $created $name $secret.data }}
+{{- end }}
+{{- end }}
+{{- range $name, $data := $created }}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ $.base }}-{{ $name }}
+  labels:
+    {{- include "weir.labels" $.root | nindent 4 }}
+  {{- with $.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+type: Opaque
+stringData:
+  {{- range $key, $value := $data }}
+  {{ $key | quote }}: {{ $value | toJson }}
+  {{- end }}
+{{- end }}
+{{- end }}
