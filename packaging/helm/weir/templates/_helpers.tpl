@@ -56,8 +56,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{/* MiB of a size of weir (8GiB) or a quantity of Kubernetes (16Gi), rounded down; empty if it is neither. */}}
 {{- define "weir.mebibytes" -}}
 {{- $text := toString . }}
-{{- $units := dict "" 1 "B" 1 "k" 1000 "kB" 1000 "Ki" 1024 "KiB" 1024 "M" 1000000 "MB" 1000000 "Mi" 1048576 "MiB" 1048576 "G" 1000000000 "GB" 1000000000 "Gi" 1073741824 "GiB" 1073741824 "T" 1000000000000 "TB" 1000000000000 "Ti" 1099511627776 "TiB" 1099511627776 }}
-{{- $unit := regexFind "[A-Za-z]*$" $text }}
+{{- $units := dict "" 1 "K" 1000 "Ki" 1024 "M" 1000000 "Mi" 1048576 }}
+{{- $units = merge $units (dict "G" 1000000000 "Gi" 1073741824 "T" 1000000000000 "Ti" 1099511627776) }}
+{{- $unit := regexFind "[A-Za-z]*$" $text | trimSuffix "B" | replace "k" "K" }}
 {{- if and (regexMatch "^[0-9]+([.][0-9]+)?[A-Za-z]*$" $text) (hasKey $units $unit) }}
 {{- divf (mulf (regexFind "^[0-9.]+" $text | float64) (get $units $unit)) 1048576 | floor | int64 }}
 {{- end }}
@@ -164,19 +165,23 @@ environment is read at the start as well.
 {{- range $config.listen }}
 {{- $sockets = append $sockets (list .addr (hasKey . "tls") (hasKey . "proxy_protocol")) }}
 {{- end }}
-{{- $tracker := default dict $config.tracker }}
+{{- $journal := pick (default dict $config.journal) "disk" "durability" }}
+{{- $tracker := pick (default dict $config.tracker) "enabled" "index" "keep" "keys" }}
+{{- /* weir meters calls if a rule, or a plan with a quota or price, counts them. */}}
 {{- $monitor := default dict $config.monitor }}
-{{- $counted := list }}
+{{- $metering := list $monitor.enabled (not (empty $monitor.count)) }}
 {{- range $name, $plan := default dict $config.plans }}
-{{- $counted = append $counted (or (hasKey $plan "quota") (hasKey $plan "price")) }}
+{{- if or (hasKey $plan "quota") (hasKey $plan "price") }}
+{{- $metering = list $monitor.enabled true }}
 {{- end }}
-{{- $values := dict }}
+{{- end }}
+{{- $variables := dict }}
 {{- range $name, $variable := .Values.secrets.env }}
 {{- if $variable }}
-{{- $_ := set $values $name (default "" $variable.value) }}
+{{- $_ := set $variables $name (default "" $variable.value) }}
 {{- end }}
 {{- end }}
-{{- list $sockets $config.admin $config.workers $config.journal (pick $tracker "enabled" "index" "keep" "keys") (pick $monitor "enabled" "count") (has true $counted) $values | toJson | sha256sum }}
+{{- list $sockets $config.admin $config.workers $journal $tracker $metering $variables | toJson | sha256sum }}
 {{- end }}
 
 {{/* The environment, with created Secrets named `base`-env. */}}
