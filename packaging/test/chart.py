@@ -124,23 +124,18 @@ def project(folder, files):
 
 
 def certificate(folder):
-    """A self-signed certificate and its key."""
-    key, cert = f"{folder}/key.pem", f"{folder}/cert.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    command += ["-keyout", key, "-out", cert, "-subj", "/CN=weir", "-addext", "subjectAltName=DNS:localhost"]
-    subprocess.run(command, check=True, capture_output=True)
-    return {"tls.crt": Path(cert).read_text("utf-8"), "tls.key": Path(key).read_text("utf-8")}
+    """The Secret of a certificate: with its key, and the certificate of the authority that has signed it."""
+    names = "subjectAltName=DNS:localhost,DNS:test-weir-admin.shop.svc"
+    new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    Path(folder, "names").write_text(names, encoding="utf-8")
+    for command in (
+        [*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt"],
+        [*new, "-subj", "/CN=weir", "-keyout", "tls.key", "-out", "tls.csr"],
+        ["openssl", "x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-days", "2"]
+        + ["-CAcreateserial", "-extfile", "names", "-out", "tls.crt"],
+    ):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return {name: Path(folder, name).read_text("utf-8") for name in ("tls.crt", "tls.key", "ca.crt")}
 
 
 class Node:
@@ -172,7 +167,7 @@ class Node:
                 pair = pair or certificate(self.folder)
             if "secret" in volume:
                 name = volume["secret"]["secretName"]
-                project(target, made.get(name, {"ca.crt": pair["tls.crt"]}))
+                project(target, made.get(name, {"ca.crt": pair["ca.crt"]}))
             if "projected" in volume:
                 items = [item for source in volume["projected"]["sources"] for item in source["secret"]["items"]]
                 project(target, {item["path"]: pair[item["key"]] for item in items})
@@ -183,7 +178,8 @@ class Node:
             made[one["metadata"]["name"]] = one["stringData"]
         for variable in container(self.found)["env"]:
             if "value" in variable:
-                yield variable["name"], variable["value"]
+                port = re.fullmatch(r"(https://localhost:)(\d+)", variable["value"])
+                yield variable["name"], f"{port[1]}{self.ports[int(port[2])]}" if port else variable["value"]
             elif "fieldRef" in variable["valueFrom"]:
                 yield variable["name"], "field"
             else:
@@ -360,11 +356,14 @@ class Rendered(unittest.TestCase):
             types += "".join(f"export const x{n}: I{one['kind']} = {json.dumps(one)};\n" for n, one in enumerate(found))
             Path(folder, "values.mjs").write_text(values, encoding="utf-8")
             Path(folder, "types.mts").write_text(types, encoding="utf-8")
-            values = subprocess.run(["node", "values.mjs"], cwd=folder, capture_output=True, text=True)
+            # Without it, the compiler leaves a cache outside of the folder.
+            env = {**os.environ, "NODE_DISABLE_COMPILE_CACHE": "1"}
+            values = subprocess.run(["node", "values.mjs"], cwd=folder, env=env, capture_output=True, text=True)
             options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022"]
             types = subprocess.run(
                 ["node", "node_modules/typescript/bin/tsc", *options, "types.mts"],
                 cwd=folder,
+                env=env,
                 capture_output=True,
                 text=True,
             )
@@ -753,7 +752,7 @@ class Served(unittest.TestCase):
 
             first = served()
             pair = certificate(node.folder)
-            project(node.folder / "run/secrets/tls", {f"shop/{name}": text for name, text in pair.items()})
+            project(node.folder / "run/secrets/tls", {f"shop/{name}": pair[name] for name in ("tls.crt", "tls.key")})
             node.event("reloaded")
             self.assertNotEqual(served(), first)
             self.assertEqual(served().split(), pair["tls.crt"].split())
@@ -849,16 +848,17 @@ class Served(unittest.TestCase):
             self.assertEqual(node.process.wait(timeout=pod(node.found)["terminationGracePeriodSeconds"]), 0)
 
     def test_the_commands_of_the_notes_work(self):
-        text = notes("default")
-        commands = re.findall(r"kubectl -n shop exec test-weir-0 -- weir (.*)", text)
-        self.assertTrue(commands)
-        with Node(objects(render())) as node:
-            node.start()
-            for command in commands:
-                done = node.weir(*command.split())
-                self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
-        self.assertIn("port-forward pod/test-weir-0 9080:9080", text)
-        self.assertIn("https://127.0.0.1:9080/console/", text)
+        for name in ("default", "tls"):
+            text = notes(name)
+            commands = re.findall(r"kubectl -n shop exec test-weir-0 -- weir (.*)", text.replace("\\\n", ""))
+            self.assertTrue(commands)
+            with self.subTest(name), Node(objects(render(name))) as node:
+                node.start()
+                for command in commands:
+                    done = node.weir(*node.moved(command).split())
+                    self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
+            self.assertIn("port-forward pod/test-weir-0 9080:9080", text)
+            self.assertIn("https://localhost:9080/console/", text)
 
     def test_notes_warn(self):
         self.assertIn("independent nodes", notes("replicas"))

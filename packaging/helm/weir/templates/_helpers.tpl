@@ -193,6 +193,13 @@ env:
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
   - name: NODE_NAME
     valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+  {{- with .root.Values.admin }}
+  {{- if and .tls.enabled .tls.certificate }}
+  # Commands in the pod connect to a name that the certificate can have; by default it is an address.
+  - name: WEIR_ADMIN
+    value: https://localhost:{{ .port }}
+  {{- end }}
+  {{- end }}
   {{- range $variable, $from := .root.Values.secrets.env }}
   {{- if $from }}
   - name: {{ $variable | quote }}
@@ -246,6 +253,16 @@ envFrom:
           items:
             - {key: tls.crt, path: {{ . }}/tls.crt}
             - {key: tls.key, path: {{ . }}/tls.key}
+      {{- end }}
+      {{- with $.root.Values.admin.tls }}
+      {{- if and .enabled .certificate }}
+      # For commands in the pod.
+      - secret:
+          name: {{ .certificate }}
+          optional: true
+          items:
+            - {key: ca.crt, path: {{ .certificate }}/ca.crt}
+      {{- end }}
       {{- end }}
 {{- end }}
 {{- range $secret, $from := .root.Values.secrets.files }}
