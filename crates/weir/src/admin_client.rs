@@ -38,20 +38,27 @@ pub(crate) struct AdminClient {
     runtime: Runtime,
     authority: String,
     tls: Option<Tls>,
-    token: String,
+    token: Option<String>,
+    timeout: Duration,
 }
 
 impl AdminClient {
     /// A client for the admin listener at `url`: `http://HOST:PORT`, or `https://HOST:PORT` with a
-    /// `trusted` certificate.
+    /// `trusted` certificate. Without a token, only endpoints that need none respond.
     ///
     /// # Errors
     /// The URL is invalid, or trusted certificates cannot be read.
-    pub(crate) fn new(url: &str, token: String, trusted: &Trusted) -> anyhow::Result<Self> {
+    pub(crate) fn new(url: &str, token: Option<String>, trusted: &Trusted) -> anyhow::Result<Self> {
         let (is_https, authority) = authority(url)?;
         let tls = is_https.then(|| tls::settings(authority.host(), trusted)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { runtime, authority: authority.to_string(), tls, token })
+        let (authority, timeout) = (authority.to_string(), RESPONSE_TIMEOUT);
+        Ok(Self { runtime, authority, tls, token, timeout })
+    }
+
+    /// The same client with another time limit for a response, its body included.
+    pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Requests a JSON document.
@@ -97,7 +104,7 @@ impl AdminClient {
     fn bytes(&self, method: Method, path: &str, body: String) -> anyhow::Result<Vec<u8>> {
         self.runtime.block_on(async {
             let body = self.request(method, path, body).await?;
-            complete(body).await.with_context(|| self.name())
+            complete(body, self.timeout).await.with_context(|| self.name())
         })
     }
 
@@ -115,7 +122,9 @@ impl AdminClient {
         self.runtime.block_on(async {
             let mut body = self.request(method, path, String::new()).await?;
             let mut rest = Vec::new();
-            while let Some(bytes) = next(&mut body).await.with_context(|| self.name())? {
+            while let Some(bytes) =
+                next(&mut body, self.timeout).await.with_context(|| self.name())?
+            {
                 rest.extend_from_slice(&bytes);
                 ensure!(rest.len() <= MAX_RESPONSE_BYTES, "a line of the response is too long");
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -131,14 +140,14 @@ impl AdminClient {
     }
 
     async fn request(&self, method: Method, path: &str, body: String) -> anyhow::Result<Incoming> {
-        let sent = timeout(RESPONSE_TIMEOUT, self.send(method, path, body)).await;
+        let sent = timeout(self.timeout, self.send(method, path, body)).await;
         let response = sent.map_err(|_| anyhow!("no response in time")).and_then(|sent| sent);
         let response = response.with_context(|| self.name())?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());
         }
-        let body = complete(response.into_body()).await.unwrap_or_default();
+        let body = complete(response.into_body(), self.timeout).await.unwrap_or_default();
         let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
         let member = |name: &str| crate::escape::line(problem[name].as_str().unwrap_or_default());
         let message = format!("{} ({}): {}", member("title"), status.as_u16(), member("detail"));
@@ -160,15 +169,15 @@ impl AdminClient {
                 (false, error) => error,
             }
         })?;
-        let mut token = header::HeaderValue::try_from(format!("Bearer {}", self.token))
-            .map_err(|_| anyhow!("the token contains invalid characters"))?;
-        token.set_sensitive(true);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, &self.authority)
-            .header(header::AUTHORIZATION, token)
-            .body(body.into())?;
+        let mut request =
+            Request::builder().method(method).uri(path).header(header::HOST, &self.authority);
+        if let Some(token) = &self.token {
+            let mut token = header::HeaderValue::try_from(format!("Bearer {token}"))
+                .map_err(|_| anyhow!("the token contains invalid characters"))?;
+            token.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let request = request.body(body.into())?;
         Ok(connection.send(request).await?)
     }
 
@@ -189,11 +198,10 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(bytes).context("unexpected response")
 }
 
-async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
+/// The next bytes of a body, for at most `limit`.
+async fn next(body: &mut Incoming, limit: Duration) -> anyhow::Result<Option<Bytes>> {
     loop {
-        let Some(frame) =
-            timeout(RESPONSE_TIMEOUT, body.frame()).await.context("no data in time")?
-        else {
+        let Some(frame) = timeout(limit, body.frame()).await.context("no data in time")? else {
             return Ok(None);
         };
         if let Ok(bytes) = frame?.into_data() {
@@ -203,9 +211,9 @@ async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
 }
 
 /// The complete body.
-async fn complete(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
+async fn complete(mut body: Incoming, limit: Duration) -> anyhow::Result<Vec<u8>> {
     let mut all = Vec::new();
-    while let Some(bytes) = next(&mut body).await? {
+    while let Some(bytes) = next(&mut body, limit).await? {
         ensure!(all.len() + bytes.len() <= MAX_RESPONSE_BYTES, "the response is too long");
         all.extend_from_slice(&bytes);
     }

@@ -11,6 +11,7 @@ mod data_source;
 mod diff;
 mod echo;
 mod explain;
+mod health;
 mod import;
 mod init;
 mod invoice;
@@ -19,6 +20,7 @@ mod jwt;
 mod key;
 mod lab;
 mod limits;
+mod man;
 mod monitor;
 mod pool;
 mod reload;
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Reload(reload::Args),
     /// Replace the running weir by a new process without losing a request
     Upgrade(upgrade::Args),
+    /// Check whether the running weir is ready
+    Health(health::Args),
     /// Back up the data folder, while weir serves
     Backup(backup::Args),
     /// Restore a backup into a new data folder
@@ -117,6 +121,8 @@ pub(crate) enum Command {
     Key(key::Command),
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write the manual pages
+    Man(man::Args),
 }
 
 /// Runs a command.
@@ -129,6 +135,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(&args),
         Command::Reload(args) => reload::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
+        Command::Health(args) => health::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::run_restore(&args),
         Command::Check(args) => check::run(&args),
@@ -158,5 +165,6 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Jwt(command) => jwt::run(command),
         Command::Key(command) => key::run(&command).map(Exit::from),
         Command::Completions(args) => completions::run(&args).map(Exit::from),
+        Command::Man(args) => man::run(&args).map(Exit::from),
     }
 }

@@ -18,7 +18,6 @@ mod serve;
 mod source;
 mod table;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Keeps memory in small pages. The allocator requests huge pages, whose first byte makes 2 MiB
@@ -33,7 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     small_pages();
-    match commands::run(commands::cli::Cli::parse().command) {
+    match commands::run(commands::cli::parse().command) {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::error(&output::with_causes(&error));

@@ -44,50 +44,70 @@ enum Target {
     Configured,
 }
 
+/// A selected server.
+struct Server {
+    url: String,
+    /// The context that selected it; otherwise an empty one.
+    context: Context,
+    /// Its configuration, if the server is certainly on this machine.
+    local: Option<Config>,
+}
+
 impl ServerArgs {
     /// A client of the server.
     ///
     /// # Errors
     /// No such context, or no token for this server.
     pub(crate) fn client(&self) -> anyhow::Result<AdminClient> {
-        let (url, context, config) = match self.target()? {
+        let server = self.server(self.has_token())?;
+        let data = server.local.as_ref().map(|config| config.data.as_path());
+        let token = self.token(&server.url, &server.context, data)?;
+        AdminClient::new(&server.url, Some(token), &self.trusted(&server))
+    }
+
+    /// A client of the endpoints that need no token.
+    ///
+    /// # Errors
+    /// No such context, or an invalid URL.
+    pub(crate) fn client_without_token(&self) -> anyhow::Result<AdminClient> {
+        let server = self.server(true)?;
+        AdminClient::new(&server.url, None, &self.trusted(&server))
+    }
+
+    /// The server. Errors in its configuration matter only if the URL or the token comes from there.
+    fn server(&self, has_token: bool) -> anyhow::Result<Server> {
+        let (url, context) = match self.target()? {
             Target::Configured => {
                 let config = self.load()?;
                 let scheme = if config.admin.tls.is_some() { "https" } else { "http" };
                 let url = format!("{scheme}://{}", listen::reachable(config.admin.addr));
-                (url, Context::default(), Some(config))
+                let local = Some(config).filter(|_| is_local(&url));
+                return Ok(Server { url, context: Context::default(), local });
             }
-            Target::Url(url) => {
-                let config = self.load_for(&url, &Context::default())?;
-                (url, Context::default(), config)
-            }
-            Target::Context(context) => {
-                let config = self.load_for(&context.admin, &context)?;
-                (context.admin.clone(), context, config)
-            }
+            Target::Url(url) => (url, Context::default()),
+            Target::Context(context) => (context.admin.clone(), context),
         };
-        let local = config.filter(|_| is_local(&url));
+        let loaded = is_local(&url).then(|| self.load()).transpose();
+        let is_enough = has_token || context.token.is_some() || context.token_file.is_some();
+        let local = if is_enough { loaded.unwrap_or_default() } else { loaded? };
+        Ok(Server { url, context, local })
+    }
+
+    /// The certificates that a server may have.
+    fn trusted(&self, server: &Server) -> Trusted {
         let is_self_signed = |config: &&Config| matches!(config.admin.tls, Some(Tls::SelfSigned));
-        let trusted = match (self.ca.as_ref().or(context.ca.as_ref()), &local) {
+        match (self.ca.as_ref().or(server.context.ca.as_ref()), &server.local) {
             (Some(ca), _) => Trusted::Only(ca.clone()),
             (None, local) => match local.as_ref().filter(is_self_signed) {
                 Some(config) => Trusted::Only(self_signed_certificate(&config.data)),
                 None => Trusted::System,
             },
-        };
-        let data = local.as_ref().map(|config| config.data.as_path());
-        AdminClient::new(&url, self.token(&url, &context, data)?, &trusted)
+        }
     }
 
-    /// The configuration, if the server may be on this machine. Errors in it matter only if the
-    /// token is in its data folder.
-    fn load_for(&self, url: &str, context: &Context) -> anyhow::Result<Option<Config>> {
-        let loaded = is_local(url).then(|| self.load()).transpose();
-        let has_token = self.token_file.is_some()
-            || variable("WEIR_TOKEN").is_some()
-            || context.token.is_some()
-            || context.token_file.is_some();
-        if has_token { Ok(loaded.unwrap_or_default()) } else { loaded }
+    /// Whether an option or the environment has the token.
+    fn has_token(&self) -> bool {
+        self.token_file.is_some() || variable("WEIR_TOKEN").is_some()
     }
 
     /// Whether an option, the environment or a context selects the server.

@@ -36,6 +36,8 @@ fn every_command_has_help_with_examples() {
         &["jwt", "keypair"],
         &["key", "new"],
         &["completions"],
+        &["health"],
+        &["man"],
     ];
     for command in commands {
         let help = stdout(&weir(here(), &[command, &["--help"]].concat()));
@@ -47,6 +49,39 @@ fn every_command_has_help_with_examples() {
 fn completions_know_the_commands() {
     let script = stdout(&weir(here(), &["completions", "bash"]));
     assert!(script.contains("weir__subcmd__echo") || script.contains("weir__echo"));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let dir = tempfile::tempdir().expect("a folder");
+    stdout(&weir(dir.path(), &["man", "man1"]));
+    let page = |name: &str| std::fs::read_to_string(dir.path().join("man1").join(name));
+    let help = stdout(&weir(here(), &["--help"]));
+    let commands = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let names: Vec<&str> = commands
+        .expect("commands")
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        let text = page(&format!("weir-{name}.1")).expect(name);
+        assert!(text.contains(".SH NAME"), "{name}");
+    }
+    assert!(page("weir-serve.1").expect("a page").contains("Examples"));
+    assert!(page("weir.1").expect("a page").contains("WEIR_ADMIN"));
+}
+
+#[test]
+fn a_misspelt_option_has_a_suggestion() {
+    for line in [["search", "--limt", "1"], ["tail", "--jsn", "x"], ["serve", "--lissten", "x"]] {
+        let output = weir(here(), &line);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {message}");
+        assert!(message.contains("a similar argument exists: '--"), "{line:?}: {message}");
+    }
 }
 
 #[test]

@@ -269,3 +269,39 @@ fn a_stop_fails_readiness_and_serves_on_for_a_while() {
     assert_eq!(server.event("stopped")["failed"], 0);
     assert_eq!(server.wait().code(), Some(0));
 }
+
+#[test]
+fn health_is_the_readiness_of_the_running_weir() {
+    // A pool whose agent never starts.
+    let hello = config("");
+    let pool =
+        "pools: {app: {command: [\"/bin/false\"], protocol: fastcgi, agents: {min: 1, max: 1}}}\n";
+    let config = config(pool).replace("reply: {text: hello}", "pool: app");
+    let mut unready = Weir::new(&config).start();
+    let ready = Weir::new(&hello).start();
+    let health = |server: &Server, more: &[&str]| {
+        let admin = format!("http://{}", server.admin.expect("an admin listener"));
+        weir(server.dir(), &[&["health", "--admin", &admin], more].concat())
+    };
+    // No token is read or sent: the data folder has none for others.
+    std::fs::remove_file(ready.data().join("admin.token")).expect("the first token");
+    let output = health(&ready, &[]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"ready\n"[..]));
+    let output = health(&ready, &["--quiet"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]));
+
+    eventually("the pool has no agent", || !health(&unready, &[]).status.success());
+    let output = health(&unready, &[]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && message.contains("app"), "{message}");
+    unready.signal(Signal::STOP);
+    let output = health(&unready, &["--timeout", "100ms"]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && message.contains("no response in time"),
+        "{message}"
+    );
+    unready.signal(Signal::CONT);
+    unready.kill();
+    assert_eq!(health(&unready, &[]).status.code(), Some(1));
+}
