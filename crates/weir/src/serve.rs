@@ -28,7 +28,7 @@ mod watch;
 use crate::exit::Exit;
 use crate::{backup, descriptors, findings, output};
 use anyhow::Context;
-use control::Control;
+use control::{Control, Requests, Stops};
 use control_socket::ControlSocket;
 use events::{Events, Listening};
 use handover::predecessor::{Ended, Predecessor};
@@ -38,11 +38,11 @@ use recording::Recording;
 use std::path::PathBuf;
 use std::sync::Arc;
 use upgrade::{AdminListener, Upgrades};
-use weir_config::Source;
+use weir_config::{Config, Source};
 use weir_gateway::configuration::Configuration;
 use weir_journal::failpoint;
 use weir_net::passed::Passed;
-use weir_server::Gateway;
+use weir_server::{Bound, Gateway};
 
 /// Serves until stopped. With `takeover`, standard input is the socket of a predecessor.
 ///
@@ -63,6 +63,9 @@ pub(crate) fn run(source: Source, json: bool, takeover: bool) -> anyhow::Result<
     serve(start).inspect_err(|error| predecessor.failed(&output::with_causes(error)))
 }
 
+/// Context of a rejected registration.
+const NO_SIGNALS: &str = "cannot handle signals";
+
 /// What a server starts with.
 struct Start {
     source: Source,
@@ -74,22 +77,18 @@ struct Start {
 
 fn serve(start: Start) -> anyhow::Result<Exit> {
     let Start { source, json, program, mut passed, predecessor } = start;
-    let Some(loaded) = load(&source, predecessor.as_deref()) else { return Ok(Exit::Findings) };
-    let Configuration { config, compiled, findings: warnings } = loaded;
     let runtime = runtime()?;
     let _entered = runtime.enter();
+    let requests = Requests::register().context(NO_SIGNALS)?;
+    let Some(loaded) = load(&source, predecessor.as_deref()) else { return Ok(Exit::Findings) };
+    let Configuration { config, compiled, findings: warnings } = loaded;
 
     if let Some(predecessor) = &predecessor {
         passed = predecessor.sockets(&config.data)?;
     }
     let admin = weir_admin::bind(&config.admin, &compiled.certificates, &config.data, &mut passed)?;
     let mut bound = Gateway::bind(&config, &mut passed)?;
-    let listening = Listening {
-        addrs: bound.listen_addrs().to_vec(),
-        tls: config.listen.iter().map(|listener| listener.tls.is_some()).collect(),
-        admin: admin.addr(),
-        admin_tls: admin.is_tls(),
-    };
+    let listening = listening(&config, &bound, &admin);
     passed.finish(&[&listening.addrs[..], &[listening.admin]].concat())?;
     let config = Arc::new(config);
     let clients = Arc::clone(&compiled.upstream_clients);
@@ -107,6 +106,7 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     let (mut recording, lanes) = Recording::start(&upstreams, journal, bound.limiter(), &messages)?;
     let progress = folder.map(|folder| folder.progress).unwrap_or_default();
     bound.limiter().restore_quota_counts(&progress.quotas());
+    let stops = Stops::register().context(NO_SIGNALS)?;
     let gateway = Arc::new(bound.start(Arc::clone(&config), compiled, lanes)?);
     recording.connect(&config, &gateway, &messages, &predecessor_ended)?;
     let (access, first_token) = access::open(&config.data, &messages).unzip();
@@ -115,10 +115,9 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
         source,
         (upstreams, &warnings),
         Arc::clone(&gateway),
-        events,
-        messages.clone(),
-    )
-    .context("cannot handle signals")?;
+        (events, messages.clone()),
+        (requests, stops),
+    );
     control.events.ready(&listening, first_token.flatten().as_deref());
     // Clients of the admin listener wait for responses, as those of a worker do. Threads that were
     // started before have longer time slices.
@@ -151,6 +150,16 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     // A drain that was cut short may still be waiting on its own thread.
     runtime.shutdown_background();
     Ok(exit)
+}
+
+/// What is listened on.
+fn listening(config: &Config, bound: &Bound, admin: &weir_admin::Bound) -> Listening {
+    Listening {
+        addrs: bound.listen_addrs().to_vec(),
+        tls: config.listen.iter().map(|listener| listener.tls.is_some()).collect(),
+        admin: admin.addr(),
+        admin_tls: admin.is_tls(),
+    }
 }
 
 /// The runtime of the control thread.

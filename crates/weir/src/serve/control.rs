@@ -46,7 +46,8 @@ pub(crate) struct Control {
     history: Arc<ReloadHistory>,
     /// Reload commands of the admin listener, and their sender.
     commands: (mpsc::Sender<ReloadCommand>, mpsc::Receiver<ReloadCommand>),
-    signals: Signals,
+    requests: Requests,
+    stops: Stops,
     watch: Watch,
     /// Event delivery, if configured.
     delivery: Option<Handle>,
@@ -63,46 +64,72 @@ fn failed(error: &anyhow::Error) -> Response {
     Response::Failed { reason: output::with_causes(error) }
 }
 
-struct Signals {
+/// Signals that request something of a running server. Unhandled, each of them ends the process: log
+/// rotation must not stop a weir that is still starting.
+pub(super) struct Requests {
     hangup: Signal,
-    interrupt: Signal,
-    terminate: Signal,
     reopen: Signal,
     upgrade: Signal,
 }
 
-impl Signals {
-    fn new() -> std::io::Result<Self> {
+impl Requests {
+    /// Registers for the signals. Those that arrive before [`Control::run`] are handled there.
+    ///
+    /// # Errors
+    /// The system rejects the registration.
+    pub(super) fn register() -> std::io::Result<Self> {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
             reopen: signal(SignalKind::user_defined1())?,
             upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 }
 
-impl Control {
-    /// Registers for signals and file changes, which are handled by [`Control::run`].
+/// Signals that stop a server. Unhandled, they end the process at once: right for a start that waits
+/// for a disk, wrong as soon as workers accept connections.
+pub(super) struct Stops {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stops {
+    /// Registers for the signals; as above.
     ///
     /// # Errors
     /// The system rejects the registration.
+    pub(super) fn register() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+impl Control {
+    /// Registers for file changes, which are handled by [`Control::run`], as signals are.
     pub(super) fn new(
         source: Source,
         (upstreams, warnings): (Upstreams, &Findings),
         gateway: Arc<Gateway>,
-        events: Events,
-        messages: Messages,
-    ) -> std::io::Result<Self> {
+        (events, messages): (Events, Messages),
+        (requests, stops): (Requests, Stops),
+    ) -> Self {
         let history = Arc::new(ReloadHistory::new(&source.path, warnings));
-        let (reloads, signals) = (Arc::new(Reloads::start()), Signals::new()?);
+        let reloads = Arc::new(Reloads::start());
         let (mut watch, problem) = Watch::new();
         if let Some(problem) = problem {
             events.note(&format!("cannot watch files ({problem}); SIGHUP still reloads"));
         }
         watch.set(upstreams.config.sources.clone(), State::default());
-        Ok(Self {
+        Self {
             source,
             upstreams,
             gateway,
@@ -111,14 +138,15 @@ impl Control {
             reloads,
             history,
             commands: mpsc::channel(1),
-            signals,
+            requests,
+            stops,
             watch,
             delivery: None,
             telemetry: None,
             exports: Arc::default(),
             counts: None,
             backup: Arc::default(),
-        })
+        }
     }
 
     /// Data of the admin listener; from now on metrics are exported, and reloads apply to these
@@ -191,9 +219,8 @@ impl Control {
     pub(super) async fn run(&mut self, upgrades: &mut Upgrades, recording: &mut Recording) -> Exit {
         loop {
             let (program, respond) = tokio::select! {
-                _ = self.signals.terminate.recv() => break,
-                _ = self.signals.interrupt.recv() => break,
-                _ = self.signals.hangup.recv() => {
+                () = self.stops.recv() => break,
+                _ = self.requests.hangup.recv() => {
                     self.reload("signal").await;
                     continue;
                 }
@@ -207,11 +234,11 @@ impl Control {
                     let _ = command.done.send(reload);
                     continue;
                 }
-                _ = self.signals.reopen.recv() => {
+                _ = self.requests.reopen.recv() => {
                     self.gateway.reopen_logs();
                     continue;
                 }
-                _ = self.signals.upgrade.recv() => (None, None),
+                _ = self.requests.upgrade.recv() => (None, None),
                 Some((command, respond)) = upgrades.socket.commands.recv() => match command {
                     Command::Upgrade { program } => (program, Some(respond)),
                     Command::Backup { folder } => {
@@ -229,10 +256,7 @@ impl Control {
 
     /// Waits for SIGTERM or SIGINT.
     pub(super) async fn stop_requested(&mut self) {
-        tokio::select! {
-            _ = self.signals.terminate.recv() => {}
-            _ = self.signals.interrupt.recv() => {}
-        }
+        self.stops.recv().await;
     }
 
     /// Starts a backup; one at a time.
@@ -356,7 +380,7 @@ impl Control {
                     Exit::Failure
                 }
             },
-            _ = self.signals.interrupt.recv() => {
+            _ = self.stops.interrupt.recv() => {
                 self.events.note("stopped immediately; requests in flight were aborted");
                 Exit::Failure
             }

@@ -3,6 +3,7 @@
 
 mod activation;
 mod failures;
+mod http2;
 
 use crate::harness::{
     self, Client, Server, Signal, Upstream, Weir, eventually, key_hash, transactions,
@@ -73,15 +74,23 @@ struct Load {
     clients: Vec<JoinHandle<BTreeSet<String>>>,
 }
 
+/// Sends requests on one connection; adds their ids.
+type Requests = fn(SocketAddr, &mut BTreeSet<String>, &AtomicU64);
+
 impl Load {
+    /// A load of HTTP/1.1 requests.
     fn start(addr: SocketAddr) -> Self {
+        Self::of(addr, connection)
+    }
+
+    fn of(addr: SocketAddr, requests: Requests) -> Self {
         let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let clients = (0..CLIENTS).map(|_| {
             let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
             std::thread::spawn(move || {
                 let mut ids = BTreeSet::new();
                 while !stop.load(Ordering::Relaxed) {
-                    connection(addr, &mut ids, &answered);
+                    requests(addr, &mut ids, &answered);
                 }
                 ids
             })

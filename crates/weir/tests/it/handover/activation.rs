@@ -67,3 +67,33 @@ fn a_passed_socket_that_no_listener_has_is_an_error() {
     let stderr = std::fs::read_to_string(folder.path().join("stderr.txt")).expect("a file");
     assert!(stderr.contains("but no listener of the configuration has that address"), "{stderr}");
 }
+
+/// The real passer of sockets, on a socket of its own.
+#[test]
+fn systemd_socket_activate_starts_weir_with_its_socket() {
+    if Command::new("systemd-socket-activate").arg("--version").output().is_err() {
+        println!("SKIPPED systemd-socket-activate: not installed (package systemd)");
+        return;
+    }
+    // Free a moment ago; the program has no way to bind port 0 and say which.
+    let addr = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let addr = addr.expect("a free port");
+    let (folder, _upstream) = prepare(addr);
+    let mut child = Command::new("systemd-socket-activate")
+        .args(["--listen", &addr.to_string(), env!("CARGO_BIN_EXE_weir"), "serve"])
+        .args(["--admin", "127.0.0.1:0"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    // The program listens, and starts weir for the first connection, in its own process.
+    let connect = || Client::try_connect(addr);
+    eventually("it listens", || connect().is_some());
+    let mut client = connect().expect("it listens");
+    client.send(format!("GET /fast HTTP/1.1\r\n{}", super::HEADERS));
+    assert_eq!(client.response().text(), "fast");
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
