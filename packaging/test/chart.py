@@ -423,6 +423,18 @@ class Rendered(unittest.TestCase):
                 names = [(one["kind"], one["metadata"]["name"]) for one in found]
                 self.assertEqual(len(names), len(set(names)))
 
+    def test_names_fit(self):
+        """The longest name of a release: names of Services and labels have at most 63 characters."""
+        longest = "a" * 53
+        found = objects(helm("template", longest, CHART, *values_of("secrets")).stdout)
+        # A label of pods is the name of the StatefulSet with a hash.
+        self.assertLessEqual(len(stateful_set(found)["metadata"]["name"]) + 11, 63)
+        for one in of_kind(found, "Service"):
+            self.assertLessEqual(len(one["metadata"]["name"]), 63)
+        for one in found:
+            for label in one["metadata"]["labels"].values():
+                self.assertLessEqual(len(label), 63)
+
     def test_admin_is_for_the_listed_peers_only(self):
         def peers(name):
             rules = of_kind(self.objects[name], "NetworkPolicy")[0]["spec"]["ingress"]
@@ -725,6 +737,33 @@ class Served(unittest.TestCase):
                 node.process.send_signal(signal.SIGTERM)
                 grace = pod(node.found)["terminationGracePeriodSeconds"]
                 self.assertEqual(node.process.wait(timeout=grace), 0, node.log())
+
+    def test_prometheus_verifies_the_certificate(self):
+        """By the authority and name that the ServiceMonitor has."""
+        with Node(objects(render("tls"))) as node:
+            node.start()
+            endpoint = of_kind(node.found, "ServiceMonitor")[0]["spec"]["endpoints"][0]
+            expected = {"secret": {"name": "weir-admin-tls", "key": "ca.crt"}}
+            self.assertEqual((endpoint["scheme"], endpoint["tlsConfig"]["ca"]), ("https", expected))
+            context = ssl.create_default_context(cafile=node.folder / "run/secrets/tls/weir-admin-tls/ca.crt")
+            with socket.create_connection(("127.0.0.1", node.ports[9080])) as plain:
+                with context.wrap_socket(plain, server_hostname=endpoint["tlsConfig"]["serverName"]) as connection:
+                    address = f"127.0.0.1:{node.ports[9080]}"
+                    connection.sendall(f"GET {endpoint['path']} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+                    self.assertTrue(connection.recv(100).startswith(b"HTTP/1.1 200 "))
+
+    def test_examples_answer(self):
+        """Agents of a pool, an included file, a text of a file, and the greeting of the default values."""
+        for name, path, expected in (
+            ("default", "/", (200, "weir serves. Set config.apis in the values of the chart.\n")),
+            ("pools", "/orders/7", (200, "ok\n")),
+            ("secrets", "/words", (200, "{{ not a template }}")),
+            ("secrets", "/shop/1", (401, None)),
+        ):
+            with self.subTest(name), Node(objects(render(name))) as node:
+                node.start()
+                status, body = node.get(8080, path)
+                self.assertEqual((status, body if expected[1] else None), expected, node.log())
 
     def test_a_changed_configmap_is_reloaded(self):
         with Node(objects(render())) as node:
