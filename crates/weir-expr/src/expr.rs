@@ -19,6 +19,13 @@ const LENGTH: usize = 4096;
 /// Maximum nesting of comprehensions (`all`, `exists`, `map`, `filter`).
 const COMPREHENSIONS: usize = 2;
 
+/// Maximum nesting of operations: the evaluation is recursive, on the stack of a worker (2 MiB), with up
+/// to 40 KiB for a level without optimisation. `a + b + c` has two levels; `&&` and `||` are balanced.
+const DEPTH: usize = 32;
+/// Stack of the parser, in bytes. It accepts 96 levels of nesting, each with a dozen calls: up to 160 KiB
+/// without optimisation. A configuration can be compiled on a thread with a stack of 2 MiB.
+const PARSER_STACK: usize = 32 << 20;
+
 /// The standard library: building it costs more than most evaluations.
 static LIBRARY: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
@@ -91,6 +98,23 @@ impl std::fmt::Debug for Expr {
     }
 }
 
+/// Parses an expression on a thread of its own, whose stack suffices.
+fn parsed(source: &str) -> Result<Program, String> {
+    let parse = || {
+        LIBRARY.compile(source).map_err(|errors| {
+            let first = errors.errors.first();
+            let (position, what) = first.map_or((0, String::new()), |e| (e.pos.1, plain(&e.msg)));
+            format!("invalid CEL expression: {what} (at character {position})")
+        })
+    };
+    std::thread::scope(|scope| {
+        let parser = std::thread::Builder::new().stack_size(PARSER_STACK);
+        let parser = parser.spawn_scoped(scope, parse);
+        let parser = parser.map_err(|error| format!("cannot start a thread: {error}"))?;
+        parser.join().map_err(|_| "the parser failed on the expression".to_owned())?
+    })
+}
+
 impl Expr {
     /// Compiles `source`; only `variables` may be used.
     ///
@@ -103,14 +127,13 @@ impl Expr {
         if source.trim().is_empty() {
             return Err("the expression is empty".to_owned());
         }
-        let program = LIBRARY.compile(source).map_err(|errors| {
-            let first = errors.errors.first();
-            let (position, what) = first.map_or((0, String::new()), |e| (e.pos.1, plain(&e.msg)));
-            format!("invalid CEL expression: {what} (at character {position})")
-        })?;
+        let program = parsed(source)?;
         let mut scan = uses::Scan::default();
         scan.expression(program.expression());
-        if scan.nesting > COMPREHENSIONS {
+        if scan.most_depth > DEPTH {
+            return Err(format!("the expression is nested deeper than {DEPTH} levels"));
+        }
+        if scan.most_loops > COMPREHENSIONS {
             return Err(format!("comprehensions are nested deeper than {COMPREHENSIONS}"));
         }
         if let Some(name) = scan.unknown_function {

@@ -146,3 +146,28 @@ fn only_what_is_referred_to_is_needed() {
     assert!(expr.refers_to("request") && expr.refers_to("consumer") && !expr.refers_to("claims"));
     assert_eq!(expr.source(), "request.headers['x-a'] == 'b' || consumer == 'c'");
 }
+
+#[test]
+fn nesting_is_bounded_and_never_exhausts_the_stack() {
+    // On the stack of a worker.
+    let held = |source: String| {
+        let worker = std::thread::Builder::new().stack_size(2 << 20);
+        let compiled = worker
+            .spawn(move || Expr::compile(&source, &VARIABLES).map(|expr| expr.holds(&scope())));
+        compiled.expect("a thread").join().expect("no panic")
+    };
+    let lists = |levels: usize| format!("size({}1{}) == 1", "[".repeat(levels), "]".repeat(levels));
+    let sum = |terms: usize| format!("{} == {terms}", vec!["1"; terms].join(" + "));
+    assert_eq!(held(lists(29)), Ok(true));
+    assert_eq!(held(sum(31)), Ok(true));
+    let terms: Vec<String> = (0..200).map(|n| format!("claims.n == {n}")).collect();
+    assert_eq!(held(terms.join(" || ")), Ok(true));
+    for source in [lists(31), sum(33), sum(1000)] {
+        let error = held(source).expect_err("too deep");
+        assert!(error.contains("nested deeper than 32"), "{error}");
+    }
+    for levels in [97, 1000, 2000] {
+        let error = held(lists(levels)).expect_err("too deep");
+        assert!(error.contains("invalid CEL"), "{levels}: {error}");
+    }
+}

@@ -85,15 +85,25 @@ pub(super) struct Scan<'e> {
     pub(super) uses: Uses,
     /// Variables bound by comprehensions around the current node.
     bound: Vec<&'e str>,
+    /// Comprehensions around the current node, and the most of them so far.
+    loops: usize,
+    pub(super) most_loops: usize,
+    /// Nodes around the current node, and the most of them so far.
     depth: usize,
-    /// Deepest nesting of comprehensions so far.
-    pub(super) nesting: usize,
+    pub(super) most_depth: usize,
     /// A function that is not in the library.
     pub(super) unknown_function: Option<String>,
 }
 
 impl<'e> Scan<'e> {
     pub(super) fn expression(&mut self, expression: &'e Expression) {
+        self.depth += 1;
+        self.most_depth = self.most_depth.max(self.depth);
+        self.node(expression);
+        self.depth -= 1;
+    }
+
+    fn node(&mut self, expression: &'e Expression) {
         if let Some((root, path)) = chain(expression) {
             if !self.bound.contains(&root) && !root.starts_with('@') && !TYPES.contains(&root) {
                 self.uses.members.entry(root.to_owned()).or_default().add(&path);
@@ -125,12 +135,12 @@ impl<'e> Scan<'e> {
                 self.bound.push(&loops.iter_var);
                 self.bound.extend(loops.iter_var2.as_deref());
                 self.bound.push(&loops.accu_var);
-                self.depth += 1;
-                self.nesting = self.nesting.max(self.depth);
+                self.loops += 1;
+                self.most_loops = self.most_loops.max(self.loops);
                 self.expression(&loops.loop_cond);
                 self.expression(&loops.loop_step);
                 self.expression(&loops.result);
-                self.depth -= 1;
+                self.loops -= 1;
                 self.bound.truncate(bound);
             }
         }
