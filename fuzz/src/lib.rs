@@ -1,11 +1,12 @@
 //! What is fuzzed: one function a target, which panics when a property does not hold.
 //!
-//! `targets/` hands these functions to libFuzzer; `plain.rs` runs the same functions over the
-//! seeds and random changes of them, for where no fuzzer can be had.
+//! `targets/` hands these functions to libFuzzer. `mutations.rs` runs the same functions over the seeds and
+//! random changes of them: within `cargo test`, and where no fuzzer can be had.
 
 pub mod agents;
 pub mod configuration;
 pub mod map;
+pub mod mutations;
 pub mod paths;
 pub mod validation;
 pub mod wire;

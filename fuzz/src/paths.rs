@@ -5,8 +5,8 @@
 
 use std::cell::RefCell;
 use weir_config::{Config, PathPattern, Segment};
-use weir_http::path;
 use weir_gateway::route::{Found, Router};
+use weir_http::path;
 
 /// Most APIs and routes of each that an input may have.
 const APIS: usize = 3;
