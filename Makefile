@@ -34,12 +34,26 @@ run: ## Build weir with its console and start the quickstart with its echo backe
 	cargo build --profile try --locked -p weir
 	@examples/run $(TARGET)/try/weir quickstart
 
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# The oldest C library that the shipped binary runs with.
+GLIBC := 2.31
+RELEASE_TOOLS := $(TARGET)/release-tools
+
+# Installs the linker (zig has the symbol versions of every glibc) and the tools of a release.
+$(RELEASE_TOOLS)/installed: packaging/requirements.txt
+	python3 -m venv --clear $(RELEASE_TOOLS)
+	$(RELEASE_TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	cargo install --quiet --locked --debug --root $(RELEASE_TOOLS) cargo-zigbuild@0.24.1 cargo-auditable@0.7.7
+	@touch $@
+
 .PHONY: release
-release: report console ## Build weir as it is shipped: target/dist/weir, and its debug lines in weir.debug
-	cargo build --release --locked -p weir
+release: report console $(RELEASE_TOOLS)/installed ## Build weir as it is shipped: target/dist/weir, and its debug lines in weir.debug
+	PATH="$(abspath $(RELEASE_TOOLS))/bin:$$PATH" \
+	cargo auditable zigbuild --release --locked -p weir --target $(HOST).$(GLIBC) --target-dir $(TARGET)
 	@mkdir -p $(TARGET)/dist
-	@cd $(TARGET)/dist && objcopy --only-keep-debug --compress-debug-sections=zlib ../release/weir weir.debug && \
-	objcopy --strip-all --add-gnu-debuglink=weir.debug ../release/weir weir && ls -l weir weir.debug
+	@cd $(TARGET)/dist && built=../$(HOST)/release/weir && \
+	objcopy --only-keep-debug --compress-debug-sections=zlib $$built weir.debug && \
+	objcopy --strip-all --add-gnu-debuglink=weir.debug $$built weir && ls -l weir weir.debug
 
 .PHONY: test
 test: setup report console ## Every test, the short form of fuzzing included
