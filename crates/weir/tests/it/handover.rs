@@ -4,6 +4,7 @@
 mod activation;
 mod failures;
 mod http2;
+mod older_data;
 
 use crate::harness::{
     self, Client, Server, Signal, Upstream, Weir, eventually, key_hash, transactions,

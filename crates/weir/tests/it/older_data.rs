@@ -25,8 +25,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-#[test]
-fn a_data_folder_of_format_1_is_searched_and_continued() {
+/// A weir with the data folder of format 1, not yet started. Requests need the key `of acme`.
+pub(crate) fn format_1() -> Weir {
     // The retention is longer than the fixture is old.
     let config = format!(
         "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\n\
@@ -41,6 +41,12 @@ fn a_data_folder_of_format_1_is_searched_and_continued() {
     let weir = Weir::new(&config);
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/data-1");
     copy(&fixture, &weir.dir().join("data"));
+    weir
+}
+
+#[test]
+fn a_data_folder_of_format_1_is_searched_and_continued() {
+    let weir = format_1();
     let server = weir.start();
     let metered = || calls(&usage(&server, "from=2026-11-01"));
     assert_eq!(metered(), 3, "the calls of the fixture, each once");
