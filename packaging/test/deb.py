@@ -411,7 +411,7 @@ class Systemd(unittest.TestCase):
         return None
 
     def inside(self, *command, check=True):
-        enter = ["nsenter", "--target", self.init, "--mount", "--uts", "--ipc", "--pid", "--root", "--wd=/root"]
+        enter = ["nsenter", "--target", self.init, "--mount", "--uts", "--ipc", "--pid", "--root", "--wd"]
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         environment = {"PATH": path, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
         return run(*enter, *command, check=check, env=environment)
@@ -422,8 +422,10 @@ class Systemd(unittest.TestCase):
     def show(self, name):
         return self.inside("systemctl", "show", "--value", "--property", name, "weir.service").stdout.strip()
 
-    def log(self):
-        return self.inside("journalctl", "--no-pager", "--unit", "weir", "--lines", "60", check=False).stdout
+    def log(self, since=""):
+        """What weir and systemd have logged about the service, after the last line with a text."""
+        text = self.inside("journalctl", "--no-pager", "--unit", "weir", check=False).stdout
+        return text.rpartition(since)[2] if since else text
 
     def served(self, wanted, path="/", port=8080):
         def same():
@@ -440,7 +442,7 @@ class Systemd(unittest.TestCase):
         try:
             self.life()
         except Exception:
-            print(self.log())
+            print(self.log()[-10000:])
             raise
 
     def life(self):
@@ -497,24 +499,18 @@ pools:
             # Upgraded without a failed request; one of them lasts longer than the upgrade.
             main = self.show("MainPID")
             token = machine.path("/var/lib/weir/admin.token").read_text(encoding="utf-8")
-            slow = []
+            slow = self.request_slowly(20000)
             with Load() as load:
-                request = threading.Thread(target=lambda: slow.append(get("/slow/x?ms=20000")[0]))
-                request.start()
                 output = self.install(new)
-                completes = not slow
             self.assertEqual(load.failures, [], f"of {load.served}")
             self.assertIn("completes its requests", output)
             self.assertNotEqual(self.show("MainPID"), main)
             self.assertEqual(self.state(), "active")
             self.assertEqual(self.show("NRestarts"), "0")
-            request.join()
-            self.assertEqual(slow, [200], self.log())
-            if not completes:
-                print("note: the upgrade took longer than the slow request")
+            self.assertEqual(slow(), 200)
             self.served("Changed")
             self.assertEqual(machine.path("/var/lib/weir/admin.token").read_text(encoding="utf-8"), token)
-            wait_for(lambda: not self.inside("sh", "-c", f"ls -d /proc/{main}", check=False).stdout.startswith("/"), "end")
+            wait_for(lambda: "the old process has ended" in self.log(), "the end of the old process")
 
             # The new version rejects the configuration: the old one serves.
             machine.configure(lambda text: text + "unknown: 1\n")
@@ -525,13 +521,9 @@ pools:
 
             # Stopped: a request in flight is completed.
             machine.configure(lambda text: text.replace("unknown: 1\n", ""))
-            slow = []
-            request = threading.Thread(target=lambda: slow.append(get("/slow/x?ms=2000")[0]))
-            request.start()
-            wait_for(lambda: re.search(r"\nhttp_server_active_requests\S* 1\n", self.metrics()) or slow, "a request")
+            slow = self.request_slowly(2000)
             self.inside("systemctl", "stop", "weir")
-            request.join()
-            self.assertEqual(slow, [200])
+            self.assertEqual(slow(), 200)
             self.assertEqual((self.state(), self.show("Result")), ("inactive", "success"))
 
         # An upgrade does not start what the administrator has stopped and disabled.
@@ -552,8 +544,19 @@ pools:
         self.inside("weir", "upgrade", "--data", "/var/lib/weir")
         self.served("Changed", port=80)
         machine.configure(lambda text: text.replace("0.0.0.0:80", "0.0.0.0:8080"))
-        wait_for(lambda: self.inside("systemctl", "restart", "weir").returncode == 0, "restart")
+        self.inside("systemctl", "restart", "weir")
         self.served("Changed")
+
+        # Stopped while both processes serve, the old one with a request in flight: it is completed.
+        with server.peer() as peer:
+            machine.configure(lambda text: re.sub(r"http://127.0.0.1:\d+\"", f'{peer}"', text))
+            self.inside("systemctl", "reload", "weir")
+            slow = self.request_slowly(20000)
+            self.inside("weir", "upgrade", "--data", "/var/lib/weir")
+            self.inside("systemctl", "restart", "weir")
+            self.assertEqual(slow(), 200)
+        self.served("Changed")
+        self.assertNotIn("Killing process", self.log(since="weir.service: Scheduled restart job"))
 
         # With the socket of systemd a restart refuses no connection.
         self.inside("systemctl", "stop", "weir")
@@ -572,8 +575,21 @@ pools:
         for path in ("/etc/weir", "/var/lib/weir", "/var/log/weir"):
             self.assertFalse(machine.path(path).exists(), path)
 
-    def metrics(self):
-        return get("/metrics", 9080)[1]
+    def request_slowly(self, milliseconds):
+        """Starts a request that takes this long, in flight now; a function that returns its status."""
+        results = []
+
+        def send():
+            try:
+                results.append(get(f"/slow/x?ms={milliseconds}")[0])
+            except (OSError, http.client.HTTPException) as error:
+                results.append(repr(error))
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        active = re.compile(r"^http_server_active_requests\S* [1-9]", re.MULTILINE)
+        wait_for(lambda: active.search(get("/metrics", 9080)[1]) or results, "a request in flight")
+        return lambda: thread.join() or results[0]
 
 
 def main():
