@@ -207,8 +207,8 @@ def serves(port=8080):
     return False
 
 
-def pid_file(root, name):
-    """An entry of the password or group database below a folder."""
+def account(root, name):
+    """The entry of weir in the password or group database of a root folder."""
     lines = (root / f"etc/{name}").read_text(encoding="utf-8").splitlines()
     return next((line.split(":") for line in lines if line.startswith("weir:")), None)
 
@@ -246,8 +246,8 @@ class Machine:
     def owner(self, path):
         """Owner, group and mode."""
         found = self.path(path).stat()
-        names = {0: "root", int(pid_file(self.root, "passwd")[2]): "weir"}
-        groups = {0: "root", int(pid_file(self.root, "group")[2]): "weir"}
+        names = {0: "root", int(account(self.root, "passwd")[2]): "weir"}
+        groups = {0: "root", int(account(self.root, "group")[2]): "weir"}
         return names.get(found.st_uid), groups.get(found.st_gid), oct(stat.S_IMODE(found.st_mode))
 
     def configure(self, change):
@@ -278,7 +278,7 @@ class Chroot(unittest.TestCase):
         try:
             wait_for(serves, "weir serves")
             status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
-            user = pid_file(self.machine.root, "passwd")[2]
+            user = account(self.machine.root, "passwd")[2]
             self.assertRegex(status, rf"(?m)^Uid:\t{user}\t{user}\t{user}\t{user}$")
             yield
         finally:
@@ -289,7 +289,7 @@ class Chroot(unittest.TestCase):
         machine = self.machine
         old, new = machine.packages
         self.dpkg("--install", old)
-        self.assertEqual(pid_file(machine.root, "passwd")[5:], ["/var/lib/weir", "/usr/sbin/nologin"])
+        self.assertEqual(account(machine.root, "passwd")[5:], ["/var/lib/weir", "/usr/sbin/nologin"])
         self.assertEqual(machine.owner("/etc/weir"), ("root", "weir", "0o750"))
         self.assertEqual(machine.owner("/var/lib/weir"), ("weir", "weir", "0o700"))
         self.assertEqual(machine.owner("/var/log/weir"), ("weir", "weir", "0o750"))
@@ -321,7 +321,7 @@ class Chroot(unittest.TestCase):
             self.assertFalse(machine.path(path).exists(), path)
         links = list(machine.path("/etc/systemd/system").rglob("weir*"))
         self.assertEqual(links, [], "links of the enabled service")
-        self.assertIsNotNone(pid_file(machine.root, "passwd"), "the user stays")
+        self.assertIsNotNone(account(machine.root, "passwd"), "the user stays")
 
 
 class Load:
@@ -481,7 +481,7 @@ class Systemd(unittest.TestCase):
         self.assertEqual(self.inside("systemctl", "is-enabled", "weir.service").stdout.strip(), "enabled")
         self.assertEqual(get(), (200, '{"message":"Welcome to weir"}'))
         status = self.inside("cat", f"/proc/{self.show('MainPID')}/status").stdout
-        user = pid_file(machine.root, "passwd")[2]
+        user = account(machine.root, "passwd")[2]
         self.assertRegex(status, rf"(?m)^Uid:\t{user}\t{user}\t{user}\t{user}$")
         for line in ("CapEff:\t0000000000000400", "CapBnd:\t0000000000000400", "NoNewPrivs:\t1", "Seccomp:\t2"):
             self.assertIn(f"\n{line}\n", status)
