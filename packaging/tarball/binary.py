@@ -65,14 +65,17 @@ class Binary:
         """Raises `Unfit` unless the binary may be shipped; with `static`, also if it needs a library."""
         if self.crates is None:
             raise Unfit(
-                f"{self.path}: no list of its crates (section .dep-v0): build it by `make release`, with cargo-auditable"
+                f"{self.path}: no list of its crates (section .dep-v0): build it by `make release`, "
+                "with cargo-auditable"
             )
         if self.is_static:
             return
         needed = ", ".join([self.interpreter or "no loader", *self.libraries])
         if static:
             raise Unfit(f"{self.path}: not statically linked, needs {needed}: build it by `make release`")
-        others = [name for name in self.libraries if not re.match(r"(lib(c|m|dl|rt|pthread|gcc_s)|ld-linux.*)\.so", name)]
+        others = [
+            name for name in self.libraries if not re.match(r"(lib(c|m|dl|rt|pthread|gcc_s)|ld-linux.*)\.so", name)
+        ]
         if others:
             raise Unfit(f"{self.path}: needs {', '.join(others)}, which a system may not have")
         if (glibc := self.glibc()) and glibc > NEWEST_GLIBC:

@@ -1,8 +1,8 @@
 """The container image: `WEIR_BIN=path python3 packaging/test/image.py`.
 
-It is built by buildah from the binary, inspected, and run by podman: read-only, without capabilities and network. Whatever
-podman can do on this machine, it also runs as its user in a chroot of the unpacked, read-only files. All storage is in a
-temporary folder. A binary that needs libraries is accepted, too: the image of this test has them.
+It is built by buildah from the binary, inspected, and run by podman: read-only, without capabilities and network.
+Whatever podman can do on this machine, it also runs as its user in a chroot of the unpacked, read-only files. All
+storage is in a temporary folder. A binary that needs libraries is accepted, too: the image of this test has them.
 """
 
 import contextlib
@@ -183,7 +183,17 @@ class Image(unittest.TestCase):
         config = json.loads(blob(manifest["config"]).read_bytes())
         self.assertEqual(config["architecture"], {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine])
         self.assertEqual(config["rootfs"], self.built.config["rootfs"])
-        for key in ("User", "Entrypoint", "Cmd", "Volumes", "WorkingDir", "StopSignal", "Env", "Labels", "ExposedPorts"):
+        for key in (
+            "User",
+            "Entrypoint",
+            "Cmd",
+            "Volumes",
+            "WorkingDir",
+            "StopSignal",
+            "Env",
+            "Labels",
+            "ExposedPorts",
+        ):
             self.assertEqual(config["config"][key], self.built.config["config"][key], key)
         (layer,) = manifest["layers"]
         self.assertEqual(layer["mediaType"], "application/vnd.oci.image.layer.v1.tar+gzip")
@@ -207,7 +217,13 @@ class Image(unittest.TestCase):
             self.assertEqual(libraries, set())
         files = {name for name, entry in entries.items() if not entry.isdir()} - libraries
         documents = {"usr/share/doc/weir/LICENSE", "usr/share/doc/weir/third-party.gz"}
-        etc = {"etc/passwd", "etc/group", "etc/nsswitch.conf", "etc/weir/weir.yaml", "etc/ssl/certs/ca-certificates.crt"}
+        etc = {
+            "etc/passwd",
+            "etc/group",
+            "etc/nsswitch.conf",
+            "etc/weir/weir.yaml",
+            "etc/ssl/certs/ca-certificates.crt",
+        }
         self.assertEqual(files, {"usr/bin/weir", *etc, *documents})
         for name, entry in entries.items():
             self.assertTrue(entry.isdir() or entry.isfile(), name)
@@ -283,7 +299,7 @@ class Configuration(unittest.TestCase):
         # Whatever may reach the admin listener is on this machine.
         self.assertEqual([port for port in service["ports"] if port.endswith(":9080")], ["127.0.0.1:9080:9080"])
         text = (IMAGE / "Containerfile").read_text("utf-8")
-        (options, command), = re.findall(r"^HEALTHCHECK (.*) CMD (.*)$", text, re.MULTILINE)
+        ((options, command),) = re.findall(r"^HEALTHCHECK (.*) CMD (.*)$", text, re.MULTILINE)
         check = service["healthcheck"]
         self.assertEqual(check["test"], ["CMD", *json.loads(command)])
         for key, value in re.findall(r"--(\S+)=(\S+)", options):
@@ -394,7 +410,9 @@ class Containers(unittest.TestCase):
         self.assertEqual(found["localhost:9080/v1/transactions"][0], 401)
         self.assertEqual(found["localhost:9080/console/"][0], 200)
         # Commands find listener, certificate and token by themselves.
-        wait_for(lambda: '"path":"/"' in self.weir("search", "--json").stdout.replace(" ", "") or None, "the transaction")
+        wait_for(
+            lambda: '"path":"/"' in self.weir("search", "--json").stdout.replace(" ", "") or None, "the transaction"
+        )
         self.assertRegex(self.weir("token", "new", "console", "--role", "payload-viewer").stdout, r"wadm_")
         self.podman("stop", "--time", PATIENCE, "weir")
         state = self.state()

@@ -1,7 +1,7 @@
 """The archive: `WEIR_BIN=path python3 packaging/test/tarball.py`.
 
-It is built twice from the binary, unpacked, and installed into a temporary folder by the commands of its README. A static
-binary is also run in a folder that contains nothing else.
+It is built twice from the binary, unpacked, and installed into a temporary folder by the commands of its README. A
+static binary is also run in a folder that contains nothing else.
 """
 
 import contextlib
@@ -17,7 +17,6 @@ import tarfile
 import tempfile
 import tomllib
 import unittest
-import urllib.request
 import zlib
 from pathlib import Path
 
@@ -125,7 +124,9 @@ class Archive(unittest.TestCase):
         names = [entry.name for entry in entries]
         self.assertEqual(names, sorted(names, key=lambda name: name.split("/")))
         for entry in entries:
-            self.assertEqual((entry.uid, entry.gid, entry.uname, entry.gname, entry.mtime), (0, 0, "root", "root", TIME))
+            self.assertEqual(
+                (entry.uid, entry.gid, entry.uname, entry.gname, entry.mtime), (0, 0, "root", "root", TIME)
+            )
             executable = entry.isdir() or entry.name.endswith("/bin/weir")
             self.assertEqual(entry.mode, 0o755 if executable else 0o644, entry.name)
             self.assertTrue(entry.isdir() or entry.isfile(), entry.name)
@@ -186,11 +187,17 @@ class Archive(unittest.TestCase):
             script = "\n".join(re.sub(r"(?<=[ ])/(etc|usr)/", rf"{target}/\1/", line) for line in commands)
             Path(target, "usr/local").mkdir(parents=True)
             run("sh", "-euc", script, cwd=self.root)
-            self.assertEqual(run(f"{target}/usr/local/bin/weir", "--version").stdout, run(self.binary, "--version").stdout)
+            self.assertEqual(
+                run(f"{target}/usr/local/bin/weir", "--version").stdout, run(self.binary, "--version").stdout
+            )
             unit = Path(target, "etc/systemd/system/weir.service").read_text(encoding="utf-8")
             self.assertIn("ExecStart=/usr/local/bin/weir serve /etc/weir/weir.yaml", unit)
             self.assertNotIn("/usr/bin/weir", unit)
-            for path in ("etc/weir/weir.yaml", "etc/sysusers.d/weir.conf", "usr/local/share/weir/prometheus/weir-alerts.yaml"):
+            for path in (
+                "etc/weir/weir.yaml",
+                "etc/sysusers.d/weir.conf",
+                "usr/local/share/weir/prometheus/weir-alerts.yaml",
+            ):
                 self.assertTrue(Path(target, path).is_file(), path)
             (remove,) = (line for line in code("Uninstall").splitlines() if line.startswith("find"))
             run("sh", "-euc", remove.replace("/usr/local", f"{target}/usr/local"), cwd=self.root)
@@ -254,7 +261,9 @@ class BillOfMaterials(unittest.TestCase):
             digests = [digest["content"] for digest in one.get("hashes", ())]
             self.assertEqual(digests, [versions[key]] if versions[key] else [], key)
         names = {name for name, _ in crates}
-        self.assertGreaterEqual(names, {"tokio", "rustls", "aws-lc-sys", "rusqlite", "mimalloc", "rquickjs", "weir-wire"})
+        self.assertGreaterEqual(
+            names, {"tokio", "rustls", "aws-lc-sys", "rusqlite", "mimalloc", "rquickjs", "weir-wire"}
+        )
         # Those of tests and of the build are not in the binary.
         self.assertFalse(names & {"tungstenite", "cc", "cmake"})
 
@@ -279,7 +288,7 @@ class Shipping(unittest.TestCase):
 
     def program(self, name, *flags, crates=(("weir", "0.1.0"),), prints="weir 0.1.0"):
         source, program = self.folder / f"{name}.c", self.folder / name
-        source.write_text(f"#include <stdio.h>\nint main(void) {{ puts(\"{prints}\"); return 0; }}\n", encoding="utf-8")
+        source.write_text(f'#include <stdio.h>\nint main(void) {{ puts("{prints}"); return 0; }}\n', encoding="utf-8")
         done = run("cc", "-o", program, source, *flags, check=False)
         if done.returncode:
             skip(f"a binary with {' '.join(flags)}", "the C compiler cannot link it")
@@ -319,7 +328,9 @@ class Shipping(unittest.TestCase):
         libraries = self.folder / "libother.so"
         (self.folder / "other.c").write_text("int other(void) { return 0; }\n", encoding="utf-8")
         run("cc", "-shared", "-o", libraries, self.folder / "other.c")
-        self.refused(self.program("linked", "-Wl,--no-as-needed", libraries), r"libother\.so, which a system may not have")
+        self.refused(
+            self.program("linked", "-Wl,--no-as-needed", libraries), r"libother\.so, which a system may not have"
+        )
 
     def test_something_else_is_refused(self):
         (self.folder / "text").write_text("#!/bin/sh\nexec weir\n" + 99 * "#", encoding="utf-8")
@@ -348,35 +359,52 @@ class Alone(unittest.TestCase):
         binary = Binary(server.binary())
         if not binary.is_static:
             skip("weir alone in a folder", f"{binary.path.name} is not static, it {binary.linkage()}")
-        if os.geteuid() != 0:
-            skip("weir alone in a folder", "chroot needs root")
+        self.serve_alone(binary)
+
+    def serve_alone(self, binary, files=()):
+        if os.geteuid() != 0 or run("unshare", "--mount", "--net", "true", check=False).returncode:
+            skip("weir alone in a folder", "namespaces and chroot need root")
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             root = Path(folder)
             root.chmod(0o755)
-            shutil.copyfile(binary.path, root / "weir")
-            (root / "weir").chmod(0o755)
-            (root / "data").mkdir()
+            for source, target in ((binary.path, "weir"), *files):
+                (root / target).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, root / target)
+                (root / target).chmod(0o755)
+            for name in ("data", "proc"):
+                (root / name).mkdir()
             os.chown(root / "data", 65532, 65532)
+            (root / "data").chmod(0o700)
             text = "apis: {hello: {base: /, routes: [{get: /, reply: {text: hello}}]}}\n"
             (root / "weir.yaml").write_text(text, encoding="utf-8")
-
-            def enter():
-                os.chroot(root)
-                os.chdir("/")
-                os.setgroups([])
-                os.setgid(65532)
-                os.setuid(65532)
-
-            command = ["/weir", "serve", "--json", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", "/data"]
+            # The kernel's own folder is all that weir demands; it ends with the namespace.
+            script = 'mount -t proc proc "$1/proc"; exec chroot --userspec=65532:65532 --groups= "$@"'
+            command = ["/weir", "serve", "--json", "--data", "/data", "/weir.yaml"]
             process = stack.enter_context(
-                subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={}, preexec_fn=enter)
+                subprocess.Popen(
+                    [
+                        "unshare",
+                        "--mount",
+                        "--net",
+                        "/bin/sh",
+                        "-euc",
+                        f"ip link set lo up; {script}",
+                        "sh",
+                        root,
+                        *command,
+                    ],
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+                )
             )
             stack.callback(process.kill)
-            ready = json.loads(process.stdout.readline())
-            with urllib.request.urlopen(f"http://{ready['listen'][0]}/") as response:
-                self.assertEqual(response.read(), b"hello")
-            done = run("/weir", "health", "--admin", f"http://{ready['admin']}", preexec_fn=enter, env={}, check=False)
-            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(json.loads(process.stdout.readline())["event"], "ready")
+            inside = ["nsenter", "--mount", "--net", "--target", process.pid]
+            client = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8080/').read())"
+            self.assertEqual(run(*inside, sys.executable, "-c", client).stdout, "b'hello'\n")
+            chroot = ["chroot", "--userspec=65532:65532", "--groups=", root]
+            run(*inside, *chroot, "/weir", "health", "--config", "/weir.yaml")
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(), 0)
 
