@@ -1,7 +1,7 @@
 """What can be told of a weir binary before it is shipped: `python3 packaging/tarball/binary.py BINARY` checks it.
 
-A shipped binary runs on every Linux of its architecture, and lists the crates that it is made of (cargo-auditable), so
-that scanners such as `cargo audit bin` and Trivy find known vulnerabilities in it.
+A shipped binary runs on every Linux with glibc 2.31 or later. It lists the crates that it is made of (cargo-auditable),
+so that scanners such as `cargo audit bin` and Trivy find known vulnerabilities in it.
 """
 
 import json
@@ -61,27 +61,20 @@ class Binary:
             raise Unfit(f"{self.path}: not weir: --version printed {' '.join(printed)[:80]!r}")
         return printed[1]
 
-    def check(self, static=False):
-        """Raises `Unfit` unless the binary may be shipped; with `static`, also if it needs a library."""
+    def check(self):
+        """Raises `Unfit` unless the binary may be shipped."""
         if self.crates is None:
             raise Unfit(
                 f"{self.path}: no list of its crates (section .dep-v0): build it by `make release`, "
                 "with cargo-auditable"
             )
-        if self.is_static:
-            return
-        needed = ", ".join([self.interpreter or "no loader", *self.libraries])
-        if static:
-            raise Unfit(f"{self.path}: not statically linked, needs {needed}: build it by `make release`")
-        others = [
-            name for name in self.libraries if not re.match(r"(lib(c|m|dl|rt|pthread|gcc_s)|ld-linux.*)\.so", name)
-        ]
+        others = [name for name in self.libraries if not re.match(r"(lib(c|m|dl|rt|pthread)|ld-linux.*)\.so", name)]
         if others:
             raise Unfit(f"{self.path}: needs {', '.join(others)}, which a system may not have")
         if (glibc := self.glibc()) and glibc > NEWEST_GLIBC:
             raise Unfit(
                 f"{self.path}: needs glibc {'.'.join(map(str, glibc))}, which is newer than "
-                f"{'.'.join(map(str, NEWEST_GLIBC))}: build it by `make release`, statically linked"
+                f"{'.'.join(map(str, NEWEST_GLIBC))}: build it by `make release`"
             )
 
     def linkage(self):
