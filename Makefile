@@ -55,13 +55,30 @@ release: report console $(RELEASE_TOOLS)/installed ## Build weir as it is shippe
 	objcopy --only-keep-debug --compress-debug-sections=zlib $$built weir.debug && \
 	objcopy --strip-all --add-gnu-debuglink=weir.debug $$built weir && ls -l weir weir.debug
 
+.PHONY: package
+package: release ## Write packages of the shipped binary into target/dist: Debian, archive, image, Helm chart
+	@packaging/deb/build $(TARGET)/dist/weir $(TARGET)/dist
+	@packaging/image/build $(TARGET)/dist/weir $(TARGET)/dist
+	@packaging/helm/build $(TARGET)/dist
+	@packaging/tarball/build $(TARGET)/dist/weir $(TARGET)/dist
+
+# The binary whose packages are tested.
+PACKAGED = $(abspath $(TARGET))/dist/weir
+
+.PHONY: package-test
+package-test: ## Build, install, use and remove packages of the shipped binary; `make test` does so with that of the tests
+	@packaging/test/chart-tools
+	@for name in monitoring tarball image deb chart; do \
+	echo "packages: $$name"; WEIR_BIN=$(PACKAGED) python3 packaging/test/$$name.py; done
+
 .PHONY: test
 test: setup report console ## Every test, the short form of fuzzing included
 	python3 -m unittest -q perf/bench/tests.py docs/site/tests.py
 	@docs/site/stage $(TARGET)/docs
 	@cd console && $(WITH_NODE) node --run test
 	@$(WITH_NODE) .ci/tests --workspace --locked
-	@WEIR_BIN=$(abspath $(TARGET))/debug/weir python3 packaging/test/monitoring.py
+	@mkdir -p $(TARGET)/stripped && objcopy --strip-debug $(TARGET)/debug/weir $(TARGET)/stripped/weir
+	@$(MAKE) --no-print-directory package-test PACKAGED=$(abspath $(TARGET))/stripped/weir
 	@cat $(TARGET)/second-run
 
 REPORT := crates/weir-lab/report
