@@ -97,6 +97,12 @@ class Built:
             return cls
         if not shutil.which("buildah"):
             skip("the image", "buildah is not installed (Debian: buildah)")
+        with tempfile.TemporaryDirectory() as folder, nothing_left():
+            storage = ["--root", f"{folder}/storage", "--runroot", f"{folder}/run", "--storage-driver", "vfs"]
+            done = run("buildah", *storage, "from", "scratch", check=False)
+            run("buildah", *storage, "rm", "--all", check=False)
+            if done.returncode:
+                skip("the image", f"buildah cannot build here: {done.stdout.strip()[-300:]}")
         temporary = tempfile.TemporaryDirectory()
         unittest.addModuleCleanup(temporary.cleanup)
         folder = Path(temporary.name)
