@@ -164,11 +164,14 @@ impl Segment {
     }
 }
 
-/// Whether a segment was prepared and never started. A segment that cannot be read counts as
-/// started.
+/// Whether a segment was prepared and never started. A segment that cannot be read counts as started,
+/// an empty file does not: the process ended before its blocks were allocated.
 pub(crate) fn is_blank(files: &Files, number: u32, floor: u64) -> io::Result<bool> {
     let file = File::open(files.segment(number))?;
     let length = file.metadata()?.len().min(BLANK_SCAN_BYTES.into()) as usize;
+    if length == 0 {
+        return Ok(true);
+    }
     let mut bytes = vec![0; length];
     if length < HEADER || files.damage.try_read(&file, 0, &mut bytes).is_err() {
         return Ok(false);

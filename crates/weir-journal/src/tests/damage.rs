@@ -52,6 +52,27 @@ fn a_damaged_header_costs_nothing_but_itself() {
 }
 
 #[test]
+fn a_segment_whose_preparation_was_cut_is_no_damage() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    whole(&journal, &mut lane, 1);
+    drop((lane, journal));
+    let last = of_kind(data.path(), "segment").len() as u32;
+    // Killed between the creation of the file and the allocation of its blocks, or among these.
+    for lengths in [[0, 4096], [4096, 0], [4096, 2048]] {
+        for (number, length) in (last + 1..).zip(lengths) {
+            fs::write(segment(data.path(), number), vec![0; length]).unwrap();
+        }
+        let (journal, lane, report) = open(data.path());
+        assert_eq!((report.damage.len(), ids(&journal)), (0, vec![1]), "{lengths:?}: {report:?}");
+        drop((lane, journal));
+    }
+    // Other lengths below that of a header are damage.
+    fs::write(segment(data.path(), last + 9), [0; 16]).unwrap();
+    assert_ne!(open(data.path()).2.damage.len(), 0);
+}
+
+#[test]
 fn a_hole_costs_what_was_in_it() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open_with(data.path(), PAGES, &Faults::default());
