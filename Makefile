@@ -57,6 +57,7 @@ release: report console $(RELEASE_TOOLS)/installed ## Build weir as it is shippe
 
 .PHONY: package
 package: release ## Write packages of the shipped binary into target/dist: Debian, archive, image, Helm chart
+	@rm -f $(TARGET)/dist/weir[-_]*
 	@packaging/deb/build $(TARGET)/dist/weir $(TARGET)/dist
 	@packaging/image/build $(TARGET)/dist/weir $(TARGET)/dist
 	@packaging/helm/build $(TARGET)/dist
