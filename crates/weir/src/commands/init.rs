@@ -64,10 +64,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let path = path.display();
     output::line(&format!("wrote {path}; next:"));
     let config = if args.folder == Path::new(".") { String::new() } else { format!(" {path}") };
-    output::line(&format!("  weir check{config}    check the configuration"));
-    output::line(&format!("  weir serve{config}    serve it on http://127.0.0.1:8080"));
-    let config = if config.is_empty() { config } else { format!(" --config {path}") };
-    output::line(&format!("  weir tail{config}     watch the transactions"));
+    let option = if config.is_empty() { String::new() } else { format!(" --config {path}") };
+    let next = [
+        (format!("weir check{config}"), "check the configuration"),
+        (format!("weir serve{config}"), "serve it on http://127.0.0.1:8080"),
+        (format!("weir tail{option}"), "watch the transactions"),
+    ];
+    let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+    for (command, purpose) in next {
+        output::line(&format!("  {command:width$}    {purpose}"));
+    }
     Ok(Exit::Success)
 }
 
