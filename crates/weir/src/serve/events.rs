@@ -5,6 +5,8 @@ use crate::{findings, output};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
 use weir_document::finding::Findings;
 use weir_server::DrainReport;
 
@@ -91,6 +93,17 @@ impl Events {
         let event = json!({"event": "handed-over", "pid": pid, "version": version});
         self.event(event, |messages| {
             messages.out(format!("process {pid} (weir {version}) has taken over; draining"));
+        });
+    }
+
+    /// The process that has taken over has ended, and this one still completes requests.
+    pub(crate) fn successor_ended(&self, pid: u32, status: ExitStatus, deadline: Duration) {
+        let event = json!({"event": "successor-ended", "pid": pid, "status": status.to_string()});
+        self.event(event, |messages| {
+            messages.err(format!(
+                "process {pid}, which had taken over, has ended ({status}): no connection is accepted; \
+                 requests in flight have {deadline:?}, then weir can be started again"
+            ));
         });
     }
 

@@ -178,6 +178,13 @@ impl Control {
         let mut deadline = CLOSE_TIME;
         while !self.gateway.is_drained() && Instant::now() < end {
             successor.report(self.progress(recording));
+            if let Some(status) = successor.ended() {
+                // Nobody accepts connections until the service manager has started weir again, and that
+                // one waits for the data folder of this process.
+                self.events.successor_ended(successor.pid(), status, config.drain.deadline);
+                deadline = config.drain.deadline;
+                break;
+            }
             tokio::select! {
                 () = tokio::time::sleep(REPORT_INTERVAL) => {}
                 () = self.stop_requested() => {

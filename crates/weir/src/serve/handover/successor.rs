@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use weir_net::channel::{Channel, MAX_DESCRIPTORS};
 use weir_net::passed::PassedSockets;
@@ -120,6 +120,11 @@ impl Successor {
             let _ = send(&self.channel, &FromPredecessor::Progress(changed), &[]);
             self.sent = progress;
         }
+    }
+
+    /// The exit status, if it has ended.
+    pub(in crate::serve) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     /// The next message, unless it is a failure.

@@ -57,6 +57,25 @@ fn an_old_process_that_is_killed_leaves_its_lanes_to_the_new_one() {
     assert!(interrupted.count() >= 1);
 }
 
+/// Nobody accepts connections then: the old process must not keep the data folder for
+/// `drain.upgrade`, five minutes, from the next start.
+#[test]
+fn an_old_process_ends_soon_after_its_successor() {
+    let upstream = Upstream::by_hand();
+    let mut server = Weir::new(&config(upstream.addr, "drain: {deadline: 100ms}\n")).start();
+    let mut slow = server.connect();
+    slow.send(format!("GET /slow/1 HTTP/1.1\r\n{HEADERS}"));
+    let _peer = upstream.accept();
+    let successor = upgraded(&server);
+    successor.signal(crate::harness::Signal::KILL);
+    let ended = server.event_after(&["ready", "handed-over", "draining"], "successor-ended");
+    assert_eq!(ended["pid"], successor.0);
+    assert!(ended["status"].as_str().is_some_and(|status| status.contains("signal: 9")), "{ended}");
+    assert_eq!(server.wait().code(), Some(1), "{}", server.stderr());
+    let found = recorded(&server);
+    assert!(found.len() <= 1, "{found:?}");
+}
+
 #[test]
 fn a_successor_that_is_killed_with_the_data_folder_is_replaced_by_the_old_program() {
     let upstream = Upstream::by_hand();

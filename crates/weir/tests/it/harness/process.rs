@@ -257,8 +257,17 @@ impl Server {
 
     /// The next event, which must be of this kind.
     pub(crate) fn event(&mut self, kind: &str) -> Value {
+        self.event_after(&[], kind)
+    }
+
+    /// The next event of a kind, after events of other kinds in any order: those of a successor are
+    /// on the same pipe.
+    pub(crate) fn event_after(&mut self, before: &[&str], kind: &str) -> Value {
         match self.events().recv_timeout(PATIENCE) {
             Ok(event) if event["event"] == kind => event,
+            Ok(other) if before.iter().any(|one| other["event"] == *one) => {
+                self.event_after(before, kind)
+            }
             Ok(other) => panic!("expected {kind}, got {other}\n{}", self.stderr()),
             Err(RecvTimeoutError::Timeout) => panic!("no {kind} came\n{}", self.stderr()),
             Err(RecvTimeoutError::Disconnected) => {
