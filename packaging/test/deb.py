@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 
 import server  # noqa: E402 (the path must be set first)
+from commands import PATIENCE, run, skip, wait_for  # noqa: E402
 
 ROOT = server.ROOT
 UNITS = ROOT / "packaging/systemd"
@@ -31,33 +32,6 @@ VERSIONS = ("0.1.0", "0.1.1")
 # Of the process that runs the tests: its temporary folder, and whether it has namespaces of its own.
 FOLDER = Path(os.environ.get("WEIR_DEB_FOLDER", "/nonexistent"))
 PRIVATE = os.environ.get("WEIR_DEB_PRIVATE") == "1"
-# Limit on each wait for something that happens by itself, in seconds: never the expected time.
-PATIENCE = 120
-
-
-def run(*command, check=True, **options):
-    """A finished command with its output."""
-    done = subprocess.run(
-        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
-    )
-    if check and done.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
-    return done
-
-
-def wait_for(condition, what):
-    """The first true result of a condition."""
-    end = time.monotonic() + PATIENCE
-    while not (result := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {PATIENCE} s")
-        time.sleep(0.05)
-    return result
-
-
-def skip(test, reason):
-    print(f"SKIPPED {test}: {reason}")
-    raise unittest.SkipTest(reason)
 
 
 def need(test, *tools):

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -28,6 +27,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tarball"))
 sys.dont_write_bytecode = True
 
 import server  # noqa: E402 (the path must be set first)
+from commands import PATIENCE, run, skip, wait_for  # noqa: E402
 from binary import Binary, Unfit  # noqa: E402
 
 ROOT = server.ROOT
@@ -35,8 +35,6 @@ IMAGE = ROOT / "packaging/image"
 TIME = 1_700_000_000
 USER = 65532
 MEGABYTES = 60
-# Limit on each wait for something that happens by itself, in seconds: never the expected time.
-PATIENCE = 120
 # Requests of a client in the network of the container: paths to statuses and bodies.
 CLIENT = """
 import http.client, json, ssl, sys
@@ -60,30 +58,6 @@ REQUESTS = [
     ("https", 9080, "/v1/transactions", "localhost"),
     ("https", 9080, "/console/", "localhost"),
 ]
-
-
-def run(*command, check=True, **options):
-    """A finished command with its output."""
-    command = [str(part) for part in command]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    if check and done.returncode:
-        raise AssertionError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}")
-    return done
-
-
-def skip(test, reason):
-    print(f"SKIPPED {test}: {reason}")
-    raise unittest.SkipTest(reason)
-
-
-def wait_for(condition, what):
-    """The first true result of a condition."""
-    end = time.monotonic() + PATIENCE
-    while not (result := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {PATIENCE} s")
-        time.sleep(0.1)
-    return result
 
 
 class Built:

@@ -25,25 +25,12 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tarball"))
 sys.dont_write_bytecode = True
 
 import server  # noqa: E402 (the path must be set first)
+from commands import run, skip  # noqa: E402
 from binary import Binary  # noqa: E402
 
 ROOT = server.ROOT
 TARBALL = ROOT / "packaging/tarball"
 TIME = 1_700_000_000
-
-
-def run(*command, check=True, **options):
-    """A finished command with its output."""
-    command = [str(part) for part in command]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    if check and done.returncode:
-        raise AssertionError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}")
-    return done
-
-
-def skip(test, reason):
-    print(f"SKIPPED {test}: {reason}")
-    raise unittest.SkipTest(reason)
 
 
 def build(binary, out, *options):
