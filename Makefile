@@ -109,7 +109,7 @@ console/dist/index.html: $(CONSOLE_SOURCES)
 
 DOCS := $(TARGET)/docs
 # A binary that exists already: the site then has a page with the help of all commands.
-WEIR = $(firstword $(wildcard $(TARGET)/release/weir $(TARGET)/try/weir $(TARGET)/debug/weir))
+WEIR = $(firstword $(wildcard $(TARGET)/dist/weir $(TARGET)/try/weir $(TARGET)/debug/weir))
 
 .PHONY: docs
 docs: $(DOCS)-venv/installed ## Build the documentation site into target/docs/site, and check its links
@@ -133,9 +133,8 @@ lint: report console ## Formatting, clippy, and cargo-deny if it is installed
 	else echo "lint: cargo-deny is not installed (cargo install cargo-deny), licences were not checked"; fi
 
 .PHONY: perf
-perf: setup report console $(CHARTS) ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
-	cargo build --release --locked -p weir
-	@$(CHARTS) perf/run --weir $(TARGET)/release/weir
+perf: setup release $(CHARTS) ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
+	@$(CHARTS) perf/run --weir $(TARGET)/dist/weir
 
 .PHONY: charts
 charts: $(CHARTS) ## Write docs/performance.md and its charts anew from perf/results
@@ -147,14 +146,12 @@ $(CHARTS): perf/requirements.txt
 	@touch $(CHARTS)
 
 .PHONY: console-perf
-console-perf: setup report console ## Measure the console in a browser: first view, list, body, ten consoles
-	cargo build --release --locked -p weir
-	cd console && WEIR_BIN=$(abspath $(TARGET))/release/weir $(WITH_NODE) node e2e/measure.mjs
+console-perf: setup release ## Measure the console in a browser: first view, list, body, ten consoles
+	cd console && WEIR_BIN=$(abspath $(TARGET))/dist/weir $(WITH_NODE) node e2e/measure.mjs
 
 .PHONY: pictures
-pictures: setup report console ## Take the pictures of the console in docs/pictures anew
-	cargo build --release --locked -p weir
-	WEIR_BIN=$(abspath $(TARGET))/release/weir $(WITH_NODE) node console/e2e/pictures.mjs
+pictures: setup release ## Take the pictures of the console in docs/pictures anew
+	WEIR_BIN=$(abspath $(TARGET))/dist/weir $(WITH_NODE) node console/e2e/pictures.mjs
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZ_SECONDS
