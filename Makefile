@@ -56,7 +56,7 @@ release: report console $(RELEASE_TOOLS)/installed ## Build weir as it is shippe
 	objcopy --strip-all --add-gnu-debuglink=weir.debug $$built weir && ls -l weir weir.debug
 
 .PHONY: package
-package: release ## Write packages of the shipped binary into target/dist: Debian, archive, image, Helm chart
+package: setup release ## Write packages of the shipped binary into target/dist: Debian, archive, image, Helm chart
 	@rm -f $(TARGET)/dist/weir[-_]*
 	@packaging/deb/build $(TARGET)/dist/weir $(TARGET)/dist
 	@packaging/image/build $(TARGET)/dist/weir $(TARGET)/dist
