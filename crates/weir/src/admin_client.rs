@@ -56,7 +56,7 @@ impl AdminClient {
         Ok(Self { runtime, authority, tls, token, timeout })
     }
 
-    /// The same client with another time limit for a response, its body included.
+    /// The same client with another time limit for the head of a response, and for each read of its body.
     pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
