@@ -6,6 +6,7 @@ mod count;
 mod endpoints;
 mod event;
 mod explain;
+mod fleet;
 mod invoice;
 mod journal;
 mod lab;

@@ -37,6 +37,8 @@ pub(crate) enum Action {
     MakeToken,
     /// Revokes a token, by its id.
     RevokeToken,
+    /// Retires a node of the fleet, by its id; `lost`.
+    RetireNode,
     /// Recycles the agents of a pool.
     Recycle,
     /// Stops idle agents of a pool.
@@ -64,6 +66,7 @@ impl Action {
             Self::Explain | Self::Try => "request",
             Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
             Self::MakeToken | Self::RevokeToken => "token",
+            Self::RetireNode => "node",
             Self::Recycle | Self::Trim => "pool",
             Self::StartLoad | Self::StopLoad => "suite",
             Self::Rebuild => "counts",

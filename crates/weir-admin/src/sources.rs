@@ -43,6 +43,8 @@ pub struct Sources {
     pub metering: Option<Metering>,
     /// Gaps in records and counts, if there are any records.
     pub gaps: Option<Gaps>,
+    /// The fleet that this node is a member of.
+    pub fleet: Option<weir_fleet::Handle>,
     /// Resubmission, if transactions are recorded.
     pub resubmitter: Option<Resubmitter>,
 }

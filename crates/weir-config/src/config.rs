@@ -11,6 +11,7 @@ mod compression;
 pub(crate) mod credential;
 pub(crate) mod events;
 mod files;
+pub(crate) mod fleet;
 mod handler;
 pub(crate) mod headers;
 mod health;
@@ -38,6 +39,7 @@ pub use calls::{Call, ParameterValue};
 pub use compression::{Compression, ContentCoding};
 pub use credential::Credential;
 pub use files::Files;
+pub use fleet::{Fleet, Postgres, PostgresServer};
 pub use handler::{
     BodyMap, Handler, PoolHandler, Reply, ReplyBody, Representation, Sources, Structure,
 };
@@ -125,6 +127,8 @@ pub struct Config {
     pub tracker: Tracker,
     /// Metering settings.
     pub monitor: Monitor,
+    /// The fleet that this node belongs to; `None`: a single node.
+    pub fleet: Option<Fleet>,
     /// Export by OTLP; `None`: no export.
     pub telemetry: Option<Telemetry>,
     /// Settings of all script engines.

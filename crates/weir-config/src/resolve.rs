@@ -14,6 +14,7 @@ mod credential;
 mod events;
 mod exposure;
 mod files;
+mod fleet;
 mod health;
 mod introspect;
 mod jwt;
@@ -150,6 +151,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     monitor.events = resolver.events(&root);
     monitor.alerts = resolver.alerts(&root, &apis, &consumers);
     let telemetry = resolver.telemetry(&root, &upstreams);
+    let fleet = resolver.fleet(&root);
     let listen = resolver.listeners(&root);
     resolver.warn_of_certificates(&root);
     let admin = resolver.admin(&root);
@@ -177,6 +179,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
             journal,
             tracker,
             monitor,
+            fleet,
             telemetry,
             scripts,
             upstreams: upstreams.into_iter().chain(servers).collect::<Option<_>>()?,

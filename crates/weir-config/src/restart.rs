@@ -7,7 +7,7 @@ use weir_document::finding::{Finding, Severity, codes};
 impl Config {
     /// Changes in `new`, compared with this running configuration, that a reload cannot apply: the
     /// listeners' addresses and order, their use of TLS and the PROXY protocol, the admin listener,
-    /// the data folder, the number of workers. Certificates, `trust` and all other settings are
+    /// the data folder, the fleet, the number of workers. Certificates, `trust` and all other settings are
     /// reloaded.
     ///
     /// Each is an error with the code `needs-restart`, because a reload applies all changes or
@@ -42,7 +42,7 @@ impl Config {
 type Shown = fn(&Config) -> String;
 
 /// Keys that a reload cannot change, and their values as text.
-const FIXED: [(&str, Shown); 11] = [
+const FIXED: [(&str, Shown); 12] = [
     ("listen", sockets),
     ("admin", admin),
     ("data", data),
@@ -53,6 +53,7 @@ const FIXED: [(&str, Shown); 11] = [
     ("tracker.keys", business_keys),
     ("tracker.enabled", |config| config.tracker.enabled.to_string()),
     ("monitor", |config| if config.counts_calls() { "on" } else { "off" }.to_owned()),
+    ("fleet", fleet),
     ("workers", |config| config.workers.to_string()),
 ];
 
@@ -79,6 +80,14 @@ fn admin(config: &Config) -> String {
     let hosts: Vec<&str> = config.admin.hosts.iter().map(String::as_str).collect();
     let tls = if config.admin.tls.is_some() { " with TLS" } else { "" };
     format!("{}{tls} {}", config.admin.addr, hosts.join(" ")).trim_end().to_owned()
+}
+
+/// A new password is used for the next connection.
+fn fleet(config: &Config) -> String {
+    let Some(fleet) = &config.fleet else { return "none".to_owned() };
+    let node = fleet.node.as_deref().unwrap_or_default();
+    let tls = if fleet.postgres.tls.is_some() { " with TLS" } else { "" };
+    format!("{} {node} {}{tls}", fleet.name, fleet.postgres.shown())
 }
 
 fn keep(config: &Config) -> String {

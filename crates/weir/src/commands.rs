@@ -11,6 +11,7 @@ mod data_source;
 mod diff;
 mod echo;
 mod explain;
+mod fleet;
 mod health;
 mod import;
 mod init;
@@ -81,6 +82,9 @@ pub(crate) enum Command {
     /// Manage process pools
     #[command(subcommand)]
     Pool(pool::Command),
+    /// Show and manage the nodes of a fleet
+    #[command(subcommand)]
+    Fleet(fleet::Command),
     /// Print invoices
     Invoice(invoice::Args),
     /// Print usage by consumer, API and operation
@@ -149,6 +153,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Tail(args) => tail::run(&args).map(Exit::from),
         Command::Limits(args) => limits::run(&args).map(Exit::from),
         Command::Pool(command) => pool::run(&command).map(Exit::from),
+        Command::Fleet(command) => fleet::run(&command),
         Command::Invoice(args) => invoice::run(&args).map(Exit::from),
         Command::Usage(args) => usage::run(&args).map(Exit::from),
         Command::Monitor(command) => monitor::run(&command).map(Exit::from),

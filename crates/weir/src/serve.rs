@@ -9,6 +9,7 @@ mod control;
 pub(crate) mod control_socket;
 mod delivery;
 mod events;
+mod fleet;
 mod gaps;
 mod handover;
 mod journal;
@@ -103,7 +104,8 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
-    let (mut recording, lanes) = Recording::start(&upstreams, journal, bound.limiter(), &messages)?;
+    let (mut recording, lanes) =
+        Recording::start((&upstreams, &warnings), journal, bound.limiter(), &messages)?;
     let progress = folder.map(|folder| folder.progress).unwrap_or_default();
     bound.limiter().restore_quota_counts(&progress.quotas());
     let stops = Stops::register().context(NO_SIGNALS)?;

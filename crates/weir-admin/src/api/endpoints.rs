@@ -1,8 +1,8 @@
 //! All endpoints: route, role and description, stated once each.
 
 use super::{
-    Api, audit, configuration, count, event, explain, invoice, journal, lab, limit, live, pool,
-    resubmit, session, test_request, token, transaction, usage,
+    Api, audit, configuration, count, event, explain, fleet, invoice, journal, lab, limit, live,
+    pool, resubmit, session, test_request, token, transaction, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -73,6 +73,8 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(explain::explain))
         .add(Operator, routes!(test_request::send))
         .add(Viewer, routes!(event::sinks))
+        .add(Viewer, routes!(fleet::status))
+        .add(Admin, routes!(fleet::retire))
         .add(Viewer, routes!(transaction::search))
         .add(Viewer, routes!(count::summary))
         .add(Viewer, routes!(transaction::export))

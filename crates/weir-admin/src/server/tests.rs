@@ -40,6 +40,7 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
         tracker: None,
         metering: None,
         gaps: None,
+        fleet: None,
         resubmitter: None,
     };
     tokio::spawn(bound.serve(sources, Arc::new(|_| ()), watch::channel(false).1));

@@ -8,7 +8,7 @@ use crate::config::listener::LISTEN;
 use crate::config::monitor::MonitorKeys;
 use crate::config::tracker::TrackerKeys;
 use crate::config::{
-    AccessLog, Admin, Drain, JournalSettings, Limits, Scripts, Telemetry, Upstream,
+    AccessLog, Admin, Drain, Fleet, JournalSettings, Limits, Scripts, Telemetry, Upstream,
 };
 use weir_document::settings;
 use weir_document::shape::{Key, Kind, Names};
@@ -41,6 +41,8 @@ settings! {
         tracker = by_hand(Kind::Object(TrackerKeys::SHAPE)),
         /// Metering of calls, for usage, limits and billing.
         monitor = by_hand(Kind::Object(MonitorKeys::SHAPE)),
+        /// Several nodes with shared state.
+        fleet = by_hand(Kind::Object(Fleet::SHAPE)),
         /// Export of traces and metrics by OpenTelemetry (OTLP).
         telemetry = by_hand(Kind::Object(Telemetry::SHAPE)),
         /// Settings of all script engines.

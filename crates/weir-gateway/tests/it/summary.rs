@@ -50,6 +50,9 @@ pub(crate) fn summary(loaded: &Configuration, folder: &Path) -> String {
     for section in sections.iter().filter(|section| section.contains('{')) {
         writeln!(out, "{section}").expect("writes");
     }
+    if let Some(fleet) = &config.fleet {
+        writeln!(out, "{}", unwritten.shown(fleet)).expect("writes");
+    }
     if let Some(telemetry) = &config.telemetry {
         writeln!(out, "{}", unwritten.shown(telemetry)).expect("writes");
     }

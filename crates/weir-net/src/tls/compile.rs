@@ -108,7 +108,7 @@ impl Certificates {
     fn client_config(
         &self,
         tls: &UpstreamTls,
-        protocol: Protocol,
+        alpn_protocols: Vec<Vec<u8>>,
     ) -> Result<Arc<ClientConfig>, rustls::Error> {
         let roots = match &tls.ca {
             Some(authorities) => self.roots(authorities).ok_or_else(missing)?.clone(),
@@ -125,10 +125,7 @@ impl Certificates {
                 builder.with_client_cert_resolver(Arc::new(key))
             }
         };
-        client.alpn_protocols = match protocol {
-            Protocol::Http1 => vec![b"http/1.1".to_vec()],
-            Protocol::Http2 => vec![b"h2".to_vec()],
-        };
+        client.alpn_protocols = alpn_protocols;
         Ok(Arc::new(client))
     }
 }
@@ -168,25 +165,39 @@ fn verifier(
     builder.build()
 }
 
-/// TLS towards upstreams: roots, client certificate, ALPN.
+/// TLS towards upstreams and the database of the fleet: roots, client certificate, ALPN.
 #[derive(Debug, Default)]
-pub struct UpstreamClients(Vec<Option<Arc<ClientConfig>>>);
+pub struct UpstreamClients {
+    upstreams: Vec<Option<Arc<ClientConfig>>>,
+    database: Option<Arc<ClientConfig>>,
+}
 
 impl UpstreamClients {
-    /// Those of all upstreams.
+    /// Those of all upstreams and of the database.
     ///
     /// # Errors
     /// A certificate was not compiled.
     pub fn new(config: &Config, certificates: &Certificates) -> Result<Self, rustls::Error> {
         let clients = config.upstreams.iter().map(|upstream| {
             let tls = upstream.tls.as_ref();
-            tls.map(|tls| certificates.client_config(tls, upstream.protocol)).transpose()
+            let alpn = match upstream.protocol {
+                Protocol::Http1 => b"http/1.1".to_vec(),
+                Protocol::Http2 => b"h2".to_vec(),
+            };
+            tls.map(|tls| certificates.client_config(tls, vec![alpn])).transpose()
         });
-        clients.collect::<Result<_, _>>().map(Self)
+        let fleet = config.fleet.as_ref().and_then(|fleet| fleet.postgres.tls.as_ref());
+        let database = fleet.map(|tls| certificates.client_config(tls, Vec::new())).transpose()?;
+        Ok(Self { upstreams: clients.collect::<Result<_, _>>()?, database })
     }
 
     /// That of an upstream; `None` without TLS.
     pub fn get(&self, id: UpstreamId) -> Option<&Arc<ClientConfig>> {
-        self.0.get(id.0)?.as_ref()
+        self.upstreams.get(id.0)?.as_ref()
+    }
+
+    /// That of the database of the fleet; `None` without TLS.
+    pub fn database(&self) -> Option<&Arc<ClientConfig>> {
+        self.database.as_ref()
     }
 }

@@ -3,6 +3,7 @@
 use super::control_socket::{Command, Response};
 use super::delivery::Handle;
 use super::events::{Events, Listening};
+use super::fleet;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
@@ -51,6 +52,8 @@ pub(crate) struct Control {
     watch: Watch,
     /// Event delivery, if configured.
     delivery: Option<Handle>,
+    /// The fleet that this node is a member of.
+    fleet: Option<weir_fleet::Handle>,
     /// Telemetry export and its counters.
     telemetry: Option<Telemetry>,
     exports: Arc<Counters>,
@@ -142,6 +145,7 @@ impl Control {
             stops,
             watch,
             delivery: None,
+            fleet: None,
             telemetry: None,
             exports: Arc::default(),
             counts: None,
@@ -163,6 +167,7 @@ impl Control {
         let counting = recording.counting.as_ref();
         self.counts = counting.map(|one| (one.monitor.clone(), one.prices.clone()));
         self.delivery = recording.delivery.as_ref().map(|delivery| delivery.handle.clone());
+        self.fleet = recording.fleet.as_ref().map(|fleet| fleet.handle.clone());
         // The database has been opened before, so this does not fail.
         let ledger =
             resubmitter.as_ref().and_then(|_| Ledger::open(&self.upstreams.config.data).ok());
@@ -177,6 +182,7 @@ impl Control {
         let events = delivery.as_ref().map(|delivery| Arc::clone(&delivery.counters().sinks));
         let exports = Arc::clone(&self.exports);
         let (attempts, counts) = (resubmitter.clone(), self.counts.clone());
+        let member = self.fleet.clone();
         let metrics = move || {
             let stats = gateway.stats();
             let mut families = weir_admin::metrics::gateway(&stats);
@@ -189,6 +195,7 @@ impl Control {
             families.extend(
                 counts.iter().flat_map(|(counts, prices)| metrics::monitor(counts, prices)),
             );
+            families.extend(member.iter().flat_map(metrics::fleet));
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families
@@ -211,6 +218,7 @@ impl Control {
             tracker,
             metering: counting.map(Counting::metering),
             gaps,
+            fleet: self.fleet.clone(),
             resubmitter,
         }
     }
@@ -307,7 +315,8 @@ impl Control {
             Err(found) => {
                 self.reloads.refused();
                 self.events.reload_refused(&found);
-                self.history.rejected(by, &found)
+                let reload = self.history.rejected(by, &found);
+                self.report_to_fleet(None, reload)
             }
         }
     }
@@ -331,14 +340,30 @@ impl Control {
                 }
                 self.reloads.taken();
                 self.events.reloaded(&findings);
-                return self.history.applied(by, &findings);
+                let reload = self.history.applied(by, &findings);
+                let digest = fleet::digest(&config, &findings);
+                if let (Some(fleet), Some(settings)) =
+                    (&self.fleet, fleet::settings(&self.upstreams))
+                {
+                    fleet.configure(settings);
+                }
+                return self.report_to_fleet(Some(digest), reload);
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
         self.reloads.refused();
         self.events.reload_failed(&error);
-        self.history.failed(by, error)
+        let reload = self.history.failed(by, error);
+        self.report_to_fleet(None, reload)
+    }
+
+    /// Tells the fleet about a load of the configuration, and which one is in force then.
+    fn report_to_fleet(&self, digest: Option<String>, reload: Reload) -> Reload {
+        if let Some(fleet) = &self.fleet {
+            fleet.report(digest, fleet::configuration_state(&reload));
+        }
+        reload
     }
 
     /// Whether a Config can be applied without a restart.
@@ -357,6 +382,7 @@ impl Control {
     async fn stop(&mut self) -> Exit {
         service_manager::stopping();
         self.events.draining();
+        self.fleet.iter().for_each(weir_fleet::Handle::drain);
         self.gateway.start_draining();
         let drain = self.upstreams.config.drain;
         self.finish(drain.delay, drain.deadline).await

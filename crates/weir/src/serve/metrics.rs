@@ -217,6 +217,31 @@ pub(crate) fn monitor(monitor: &Monitor, prices: &Prices) -> Vec<Family> {
     Family::table(MONITOR, &monitor.statistics()).chain([unpriced]).collect()
 }
 
+#[rustfmt::skip]
+const FLEET: &[Row<weir_fleet::Statistics>] = &[
+    (Gauge, "weir_fleet_nodes", |s| s.live as f64,
+        "Nodes of the fleet that serve, as of the last heartbeat."),
+    (Gauge, "weir_fleet_clock_offset_seconds", |s| s.offset_ms as f64 / 1e3,
+        "Clock of this node minus clock of the database."),
+    (Counter, "weir_fleet_failures_total", |s| s.failures as f64,
+        "Failed attempts to connect to the database or to renew the lease."),
+    (Gauge, "weir_config_drift", |s| f64::from(u8::from(s.drift)),
+        "1 if nodes of the fleet have had different configurations for more than a minute."),
+];
+
+/// Metrics of the fleet.
+pub(crate) fn fleet(fleet: &weir_fleet::Handle) -> Vec<Family> {
+    let statistics = fleet.statistics();
+    let engine = vec![("engine", "postgres".to_owned())];
+    let up = Family::new(
+        Gauge,
+        "weir_fleet_up",
+        "1 if this node is connected to the engine and registered.",
+        [Sample::new(engine, u64::from(statistics.up))],
+    );
+    Family::table(FLEET, &statistics).chain([up]).collect()
+}
+
 /// Counters of configurations.
 #[derive(Default)]
 pub(crate) struct Reloads {

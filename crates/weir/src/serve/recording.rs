@@ -4,10 +4,11 @@ use super::handover::predecessor::Ended;
 use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::Running;
-use super::{delivery, gaps, journal, monitor, resubmit, tracker};
+use super::{delivery, fleet, gaps, journal, monitor, resubmit, tracker};
 use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
+use weir_document::finding::Findings;
 use weir_journal::{Journal, Lane, RecoveryReport};
 use weir_limit::Limiter;
 use weir_server::Gateway;
@@ -18,6 +19,7 @@ use weir_store::gaps::Gaps;
 pub(super) struct Recording {
     gap_thread: Option<Running>,
     pub(super) resubmit: Option<resubmit::Resubmit>,
+    pub(super) fleet: Option<fleet::Fleet>,
     pub(super) delivery: Option<delivery::Delivery>,
     pub(super) tracker: Option<tracker::Tracker>,
     pub(super) counting: Option<monitor::Counting>,
@@ -32,7 +34,7 @@ impl Recording {
     /// # Errors
     /// Their data cannot be opened.
     pub(super) fn start(
-        upstreams: &Upstreams,
+        (upstreams, warnings): (&Upstreams, &Findings),
         opened: journal::Opened,
         limiter: &Limiter,
         messages: &Messages,
@@ -42,6 +44,7 @@ impl Recording {
         let mut recording = Self {
             gap_thread: None,
             resubmit: None,
+            fleet: None,
             delivery: None,
             tracker: None,
             counting: None,
@@ -56,13 +59,14 @@ impl Recording {
             recording.delivery = Some(delivery::start(upstreams, journal, messages)?);
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
+        recording.fleet = fleet::start(upstreams, warnings, messages)?;
         Ok((recording, lanes))
     }
 
     /// Takes out the parts that change the data folder. The last gaps, and outcomes of attempts, are
     /// still stored.
     pub(super) fn take_followers(&mut self) -> impl Send + use<> {
-        (self.delivery.take(), self.tracker.take(), self.counting.take())
+        (self.fleet.take(), self.delivery.take(), self.tracker.take(), self.counting.take())
     }
 
     /// Starts the parts that use the gateway. Attempts are sent once a predecessor has ended.

@@ -96,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weir-store", &["weir-model", "weir-journal"]),
     ("weir-tracker", &["weir-model", "weir-expr", "weir-journal", "weir-store"]),
     ("weir-monitor", &["weir-model", "weir-expr", "weir-journal", "weir-store"]),
+    ("weir-fleet", &["weir-model", "weir-config", "weir-store"]),
     ("weir-events", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
     (
         "weir-resubmit",
@@ -120,6 +121,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-tracker",
             "weir-monitor",
             "weir-events",
+            "weir-fleet",
             "weir-resubmit",
             "weir-lab",
         ],
@@ -139,6 +141,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-tracker",
             "weir-monitor",
             "weir-events",
+            "weir-fleet",
             "weir-resubmit",
             "weir-lab",
             "weir-admin",

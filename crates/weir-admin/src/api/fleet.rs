@@ -1,0 +1,81 @@
+//! The fleet: state, and retirement of nodes.
+
+use super::Call;
+use crate::audit::Action;
+use crate::problem::{Params, Problem, Result};
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+use weir_fleet::status::FleetStatus;
+use weir_fleet::{Handle, Retirement};
+
+/// Show the nodes of the fleet, as of the last heartbeat of this node
+#[utoipa::path(get, path = "/v1/fleet", tag = "fleet",
+    responses(
+        (status = 200, description = "Nodes, the shared database, and findings.", body = FleetStatus),
+        (status = 404, description = "This node is not a member of a fleet.")))]
+pub(super) async fn status(call: Call) -> Result<Json<FleetStatus>> {
+    Ok(Json(call.fleet()?.status()))
+}
+
+/// How a node leaves the fleet.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RetireParams {
+    /// The data of the node is gone: what it has not reported is missing for ever.
+    #[serde(default)]
+    lost: bool,
+}
+
+/// Retire a node that has ended
+///
+/// A retired node is not waited for. If it starts again, it is a member again.
+#[utoipa::path(post, path = "/v1/fleet/nodes/{id}/retire", tag = "fleet",
+    params(("id" = String, Path, description = "Id of the node."), RetireParams),
+    responses(
+        (status = 204, description = "The node is retired."),
+        (status = 404, description = "Unknown node, or no fleet."),
+        (status = 409, description = "The node still sends heartbeats."),
+        (status = 503, description = "The database cannot be used.")))]
+pub(super) async fn retire(
+    call: Call,
+    Path(id): Path<String>,
+    Params(RetireParams { lost }): Params<RetireParams>,
+) -> Result<StatusCode> {
+    let fleet = call.fleet()?.clone();
+    let id: Uuid = id.parse().map_err(|_| UNKNOWN_NODE)?;
+    call.audit(Action::RetireNode, id.to_string(), if lost { "lost" } else { "" }).await?;
+    match fleet.retire(id, lost).await {
+        Ok(Retirement::Done) => Ok(StatusCode::NO_CONTENT),
+        Ok(Retirement::Unknown) => Err(UNKNOWN_NODE),
+        Ok(Retirement::Live) => Err(LIVE),
+        Err(error) => Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no-database",
+            "The database of the fleet cannot be used",
+            format!("{error}."),
+        )),
+    }
+}
+
+impl Call {
+    fn fleet(&self) -> Result<&Handle> {
+        self.api.sources.fleet.as_ref().ok_or(NO_FLEET)
+    }
+}
+
+const NO_FLEET: Problem =
+    Problem::not_found("No fleet", "This node is not a member of a fleet; `fleet` is not set.");
+
+const UNKNOWN_NODE: Problem = Problem::not_found("Unknown node", "GET /v1/fleet lists the nodes.");
+
+const LIVE: Problem = Problem::fixed(
+    StatusCode::CONFLICT,
+    "node-is-live",
+    "The node still sends heartbeats",
+    "Stop the node, or wait until its lease of 10 s has ended.",
+);

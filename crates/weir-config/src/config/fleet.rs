@@ -1,0 +1,91 @@
+//! The fleet: several nodes with shared state.
+
+use super::tls::{UPSTREAM_TLS, UpstreamTls};
+use weir_document::settings;
+use weir_document::shape::{Kind, format};
+
+settings! {
+    /// Several nodes with shared state in PostgreSQL. A node serves, records and counts on its own
+    /// while PostgreSQL is down. Without this key there is a single node.
+    #[derive(Clone, Debug)]
+    pub struct Fleet is "the fleet" {
+        /// Name of the fleet. A database has the state of one fleet.
+        pub name: String = text(Kind::Format(format::NAME)).default("weir"),
+        /// Display name of this node, for example `"${env:HOSTNAME}"`. Its identity is the file
+        /// `node.id` in the data folder.
+        pub node: Option<String> = text(Kind::Format(format::NAME)).absent("the host name"),
+        postgres = by_hand(Kind::Object(&POSTGRES)).required(),
+    } given {
+        /// The database with the shared state.
+        pub postgres: Postgres,
+    },
+    misspellings: &[
+        ("database", "write `postgres: {url: \"postgres://weir@HOST/weir\"}`"),
+        ("url", "write `postgres: {url: \"postgres://weir@HOST/weir\"}`"),
+    ],
+}
+
+settings! {
+    /// The PostgreSQL database (version 15 or later) with the shared state. The role needs no
+    /// superuser rights: it creates the schema `weir` and owns it. PgBouncer in transaction mode is
+    /// supported.
+    pub(crate) static POSTGRES is "the PostgreSQL database" {
+        /// `postgres://USER@HOST:PORT/DATABASE`; several with the same user and database are tried in
+        /// order, and the first that accepts writes is used.
+        url = by_hand(Kind::OneOrMany(&Kind::Text)).required(),
+        /// Password of the user.
+        password = by_hand(Kind::Secret).absent("none"),
+        /// TLS; always used for hosts other than this machine, unless `plain` is set.
+        tls = by_hand(Kind::Object(&UPSTREAM_TLS)),
+        /// Allow unencrypted connections to other machines.
+        plain = by_hand(Kind::Bool).default("false"),
+    },
+    short: Some("url"),
+    misspellings: &[
+        ("host", "write `url: \"postgres://weir@HOST/weir\"`"),
+        ("user", "write `url: \"postgres://weir@HOST/weir\"`"),
+        ("sslmode", "write `tls`, or `plain`"),
+        ("insecure", "write `plain`"),
+    ],
+}
+
+/// A PostgreSQL database.
+#[derive(Clone)]
+pub struct Postgres {
+    /// Servers, to be tried in order; never empty.
+    pub servers: Vec<PostgresServer>,
+    /// Role.
+    pub user: String,
+    /// Name of the database.
+    pub database: String,
+    /// Password of the role.
+    pub password: Option<String>,
+    /// TLS; `None`: connections are not encrypted.
+    pub tls: Option<UpstreamTls>,
+}
+
+/// A PostgreSQL server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresServer {
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl Postgres {
+    /// Role, servers and database for people; without the password.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let servers = self.servers.iter().map(|server| format!("{}:{}", server.host, server.port));
+        let servers = servers.collect::<Vec<_>>().join(",");
+        format!("{}@{servers}/{}", self.user, self.database)
+    }
+}
+
+impl std::fmt::Debug for Postgres {
+    /// Does not print the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("at", &self.shown()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,19 @@
+//! The fleet: several nodes with shared state in PostgreSQL.
+//!
+//! A node has an [identity] in its data folder, and a row with a lease in the database, which its
+//! [`Member`] renews. Nodes replicate state, not events: each row has one writer, a node, and every
+//! write checks the node's boot number and lease. No request waits for the database; while the
+//! database is down, a node works on its own.
+//!
+//! The modules: [`database`] connects, [`schema`] migrates, `membership` has the statements about
+//! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show.
+
+pub mod database;
+pub mod identity;
+mod membership;
+mod node;
+pub mod schema;
+pub mod status;
+
+pub use membership::{HEARTBEAT, Retirement};
+pub use node::{CommandError, Handle, Member, Settings, Statistics, Thread};

@@ -1,0 +1,379 @@
+//! The member: a thread of the process keeps the node registered, and tells others its state.
+//!
+//! No request waits for it. While the database is down, everything stays as it was last known.
+
+use crate::database::{Connect, Connection, DatabaseError};
+use crate::identity::{Boot, Identity, IdentityError};
+use crate::membership::{self, HEARTBEAT, RegistrationError, Report, Retirement};
+use crate::schema;
+use crate::status::{
+    self, ConfigurationState, DRIFT_SECONDS, FleetFinding, FleetStatus, NodeState, NodeStatus,
+    PostgresStatus,
+};
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::timeout;
+use uuid::Uuid;
+use weir_model::UnixSeconds;
+use weir_store::clock;
+
+/// Most commands that wait.
+const MAX_COMMANDS: usize = 8;
+/// Time for the last messages of a process that ends.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Settings of a member.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Name of the fleet.
+    pub fleet: String,
+    /// Display name of the node.
+    pub name: String,
+    /// How to connect.
+    pub connect: Connect,
+}
+
+impl Settings {
+    /// The settings in a configuration; the display name is that of the host, if there is none.
+    #[must_use]
+    pub fn new(fleet: &weir_config::Fleet, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
+        let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self {
+            fleet: fleet.name.clone(),
+            name: fleet.node.clone().unwrap_or_else(host),
+            connect: Connect { postgres: fleet.postgres.clone(), tls },
+        }
+    }
+}
+
+/// A command to the member.
+#[derive(Debug)]
+enum Command {
+    Retire { id: Uuid, lost: bool, done: oneshot::Sender<Result<Retirement, String>> },
+}
+
+/// Counters and state that metrics read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// The node is connected and registered.
+    pub up: bool,
+    /// Nodes that serve, this one included, as of the last heartbeat.
+    pub live: u64,
+    /// Clock of this node minus that of the database, in milliseconds.
+    pub offset_ms: i64,
+    /// Failed attempts to connect or to renew the lease.
+    pub failures: u64,
+    /// Nodes have had different configurations for more than a minute.
+    pub drift: bool,
+}
+
+/// What the thread and its handles share.
+#[derive(Debug)]
+struct Shared {
+    settings: Mutex<Settings>,
+    report: Mutex<Report>,
+    /// Nodes and database as of the last heartbeat.
+    view: Mutex<View>,
+    failures: AtomicU64,
+    draining: AtomicBool,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct View {
+    id: Uuid,
+    postgres: PostgresStatus,
+    synchronous_standby: bool,
+    heartbeat: Option<UnixSeconds>,
+    offset_ms: i64,
+    nodes: Vec<NodeStatus>,
+    /// Since when configurations differ.
+    differing: Option<Instant>,
+    /// The id before, if another process had it.
+    replaced: Option<Uuid>,
+}
+
+impl View {
+    fn drifts(&self) -> bool {
+        self.differing.is_some_and(|since| since.elapsed().as_secs() >= DRIFT_SECONDS)
+    }
+
+    fn live(&self) -> u64 {
+        self.nodes.iter().filter(|node| node.state == NodeState::Live).count() as u64
+    }
+
+    fn findings(&self) -> Vec<FleetFinding> {
+        let mut found = status::findings(&self.nodes, self.drifts());
+        let mut add = |code: &str, message: String| {
+            found.push(FleetFinding { code: code.to_owned(), message });
+        };
+        if let Some(error) = &self.postgres.error {
+            add("postgres-down", format!("this node works on its own: {error}"));
+        }
+        if self.postgres.up && !self.synchronous_standby && self.nodes.len() > 1 {
+            let message = "a failover of the database can lose its last commits: \
+                           `synchronous_standby_names` is empty";
+            add("no-synchronous-standby", message.to_owned());
+        }
+        if let Some(before) = self.replaced {
+            let message = format!(
+                "the data folder of this node is a copy of that of node {before}: it is a new node now"
+            );
+            add("copied-data-folder", message);
+        }
+        found
+    }
+}
+
+/// Access to a member from other threads.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+}
+
+/// Why a command was not executed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Too many commands wait, or the process ends.
+    #[error("the fleet is busy; try again")]
+    Busy,
+    /// The database failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Handle {
+    /// The state of the fleet as of the last heartbeat.
+    #[must_use]
+    pub fn status(&self) -> FleetStatus {
+        let view = self.shared.view.lock();
+        FleetStatus {
+            fleet: self.shared.settings.lock().fleet.clone(),
+            node: view.id.to_string(),
+            postgres: view.postgres.clone(),
+            heartbeat: view.heartbeat,
+            nodes: view.nodes.clone(),
+            findings: view.findings(),
+        }
+    }
+
+    /// Counters and state.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let view = self.shared.view.lock();
+        Statistics {
+            up: view.postgres.up,
+            live: view.live(),
+            offset_ms: view.offset_ms,
+            failures: self.shared.failures.load(Ordering::Relaxed),
+            drift: view.drifts(),
+        }
+    }
+
+    /// Sets what the node reports about its configuration; the next heartbeat sends it.
+    pub fn report(&self, digest: Option<String>, configuration: ConfigurationState) {
+        let mut report = self.shared.report.lock();
+        if let Some(digest) = digest {
+            report.digest = digest;
+        }
+        report.configuration = configuration;
+        drop(report);
+        self.shared.changed.notify_one();
+    }
+
+    /// Sets how the next connection is made.
+    pub fn configure(&self, settings: Settings) {
+        *self.shared.settings.lock() = settings;
+    }
+
+    /// Reports from now on that the node ends.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+        self.shared.changed.notify_one();
+    }
+
+    /// Ends a pause of the member.
+    pub fn wake(&self) {
+        self.shared.changed.notify_one();
+    }
+
+    /// Retires a node.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn retire(&self, id: Uuid, lost: bool) -> Result<Retirement, CommandError> {
+        let (done, result) = oneshot::channel();
+        let command = Command::Retire { id, lost, done };
+        self.commands.try_send(command).map_err(|_| CommandError::Busy)?;
+        self.wake();
+        result.await.map_err(|_| CommandError::Busy)?.map_err(CommandError::Failed)
+    }
+}
+
+/// What a member needs of its thread.
+pub trait Thread {
+    /// Whether the thread is to end.
+    fn stopped(&self) -> bool;
+    /// Writes a message.
+    fn note(&mut self, text: &str);
+    /// Writes a message about a failure: once, until the next success.
+    fn failed(&mut self, text: &str);
+    /// The failure is over.
+    fn succeeded(&mut self);
+}
+
+/// A registered connection.
+struct Session {
+    connection: Connection,
+    boot: Boot,
+}
+
+/// The member, to be run by a thread.
+pub struct Member {
+    shared: Arc<Shared>,
+    commands: mpsc::Receiver<Command>,
+    identity: Identity,
+    session: Option<Session>,
+}
+
+impl Member {
+    /// Opens the identity of a data folder. Nothing is sent before [`Member::run`].
+    ///
+    /// # Errors
+    /// The identity cannot be read or written.
+    pub fn open(data: &Path, settings: Settings) -> Result<(Self, Handle), IdentityError> {
+        let identity = Identity::open(data)?;
+        let postgres =
+            PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
+        let view = View { id: identity.id(), postgres, ..View::default() };
+        let shared = Arc::new(Shared {
+            report: Mutex::new(Report { name: settings.name.clone(), ..Report::default() }),
+            settings: Mutex::new(settings),
+            view: Mutex::new(view),
+            failures: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            changed: Notify::new(),
+        });
+        let (sender, commands) = mpsc::channel(MAX_COMMANDS);
+        let handle = Handle { shared: Arc::clone(&shared), commands: sender };
+        Ok((Self { shared, commands, identity, session: None }, handle))
+    }
+
+    /// Keeps the node registered until the thread is to end.
+    pub async fn run(&mut self, thread: &mut impl Thread) {
+        while !thread.stopped() {
+            match self.step(thread).await {
+                Ok(()) => thread.succeeded(),
+                Err(error) => {
+                    self.fail(&error);
+                    thread.failed(&format!("fleet: {error}"));
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(HEARTBEAT) => {}
+                () = self.shared.changed.notified() => {}
+            }
+            while let Ok(command) = self.commands.try_recv() {
+                self.execute(command).await;
+            }
+        }
+        if let Some(Session { connection, boot }) = self.session.take() {
+            let release = membership::release(&connection, self.identity.id(), boot);
+            // Without a response the lease ends by itself.
+            let _ = timeout(RELEASE_TIMEOUT, release).await;
+        }
+    }
+
+    /// Discards the connection, after a panic.
+    pub fn recover(&mut self) {
+        self.session = None;
+    }
+
+    fn fail(&mut self, error: &RegistrationError) {
+        self.session = None;
+        self.shared.failures.fetch_add(1, Ordering::Relaxed);
+        let mut view = self.shared.view.lock();
+        view.postgres = PostgresStatus {
+            up: false,
+            error: Some(error.to_string()),
+            ..std::mem::take(&mut view.postgres)
+        };
+    }
+
+    /// Connects and registers if that is necessary, and renews the lease.
+    async fn step(&mut self, thread: &mut impl Thread) -> Result<(), RegistrationError> {
+        let session = match self.session.take().filter(|one| !one.connection.is_closed()) {
+            Some(session) => session,
+            None => self.connect(thread).await?,
+        };
+        let report = self.current_report();
+        let id = self.identity.id();
+        match membership::heartbeat(&session.connection, id, session.boot, &report).await? {
+            Some(heartbeat) => {
+                let nodes = membership::nodes(&session.connection).await?;
+                self.publish(&session.connection, heartbeat.offset_ms, nodes);
+                self.session = Some(session);
+            }
+            // Another process has made a boot of this identity. The next step registers again.
+            None => self.shared.changed.notify_one(),
+        }
+        Ok(())
+    }
+
+    fn current_report(&self) -> Report {
+        let offset_ms = self.shared.view.lock().offset_ms;
+        let draining = self.shared.draining.load(Ordering::Relaxed);
+        Report { offset_ms, draining, ..self.shared.report.lock().clone() }
+    }
+
+    async fn connect(&mut self, thread: &mut impl Thread) -> Result<Session, RegistrationError> {
+        let settings = self.shared.settings.lock().clone();
+        let mut connection = Connection::open(&settings.connect).await?;
+        schema::migrate(&mut connection, &settings.fleet).await?;
+        let report = self.current_report();
+        let registration = membership::register(&connection, &mut self.identity, &report).await?;
+        if let Some(before) = registration.replaced {
+            thread.note(&format!(
+                "fleet: another process has the identity {before}: this data folder is a copy of its \
+                 folder, and is the new node {} from now on",
+                self.identity.id()
+            ));
+            self.shared.view.lock().replaced = Some(before);
+        }
+        Ok(Session { connection, boot: registration.boot })
+    }
+
+    fn publish(&self, connection: &Connection, offset_ms: i64, nodes: Vec<NodeStatus>) {
+        let mut view = self.shared.view.lock();
+        view.id = self.identity.id();
+        view.postgres = PostgresStatus {
+            up: true,
+            error: None,
+            version: connection.server.version.clone(),
+            at: std::mem::take(&mut view.postgres.at),
+        };
+        view.synchronous_standby = connection.server.synchronous_standby;
+        view.heartbeat = Some(UnixSeconds(clock::now().as_secs()));
+        view.offset_ms = offset_ms;
+        view.differing = match (status::differs(&nodes), view.differing) {
+            (false, _) => None,
+            (true, since) => since.or_else(|| Some(Instant::now())),
+        };
+        view.nodes = nodes;
+    }
+
+    async fn execute(&mut self, command: Command) {
+        let Command::Retire { id, lost, done } = command;
+        let result = match &self.session {
+            Some(session) => membership::retire(&session.connection, id, lost).await,
+            None => Err(DatabaseError::Connect("this node is not connected".to_owned())),
+        };
+        // The client may have disconnected.
+        let _ = done.send(result.map_err(|error| error.to_string()));
+    }
+}

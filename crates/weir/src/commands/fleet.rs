@@ -1,0 +1,147 @@
+//! `weir fleet`: nodes of the fleet and its database.
+
+use super::server_args::ServerArgs;
+use crate::exit::Exit;
+use crate::source::SourceArgs;
+use crate::table::table;
+use crate::{escape, findings, output};
+use anyhow::{Context, bail};
+use weir_fleet::database::Connection;
+use weir_fleet::schema;
+use weir_fleet::status::{FleetStatus, NodeStatus};
+
+/// Commands on the fleet.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Show the nodes of the fleet, their configurations, and problems
+    #[command(after_help = "\
+What the node that is asked knows as of its last heartbeat.
+
+Examples:
+  weir fleet status
+  weir fleet status --json")]
+    Status(StatusArgs),
+    /// Create or update the schema in the database of the fleet
+    #[command(after_help = "\
+Nodes do this themselves at their start. The command is for roles that may not create tables: run it
+with a configuration whose role may.
+
+Examples:
+  weir fleet migrate weir.yaml
+  weir fleet migrate weir.yaml --set fleet.postgres.url=postgres://owner@db/weir")]
+    Migrate(MigrateArgs),
+    /// Retire a node that has ended and does not come back
+    #[command(after_help = "\
+Until then others wait for what the node has counted. With --lost its data is gone: what it has not
+reported is missing for ever.
+
+Examples:
+  weir fleet retire web-3
+  weir fleet retire 0b9e8c1a-6c1f-4d57-8a4e-3f0d2b1c4e5f --lost")]
+    Retire(RetireArgs),
+}
+
+/// Arguments of `weir fleet status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Print the status as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Arguments of `weir fleet migrate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// Arguments of `weir fleet retire`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RetireArgs {
+    /// Id or name of the node
+    #[arg(value_name = "NODE")]
+    node: String,
+    /// The data of the node is gone
+    #[arg(long)]
+    lost: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs it.
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Status(args) => status(args).map(Exit::from),
+        Command::Migrate(args) => migrate(args),
+        Command::Retire(args) => retire(args).map(Exit::from),
+    }
+}
+
+fn status(args: &StatusArgs) -> anyhow::Result<()> {
+    let status: FleetStatus = args.server.client()?.get("/v1/fleet")?;
+    if args.json {
+        return output::json(&status);
+    }
+    let FleetStatus { fleet, postgres, nodes, findings, .. } = &status;
+    let state = if postgres.up { "up" } else { "down" };
+    let (fleet, at) = (escape::line(fleet), escape::line(&postgres.at));
+    output::line(&format!("fleet {fleet}, PostgreSQL {} {state} at {at}", postgres.version));
+    let header = ["NODE", "STATE", "BOOT", "VERSION", "CONFIGURATION", "SEEN", "CLOCK", "ID"];
+    let rows: Vec<[String; 8]> = nodes.iter().map(|node| row(node, &status.node)).collect();
+    output::text(&table(header, &rows));
+    for finding in findings {
+        let (code, message) = (escape::line(&finding.code), escape::line(&finding.message));
+        output::line(&format!("{code}: {message}"));
+    }
+    Ok(())
+}
+
+fn row(node: &NodeStatus, asked: &str) -> [String; 8] {
+    let here = if node.id == asked { " (this node)" } else { "" };
+    [
+        format!("{}{here}", escape::line(&node.name)),
+        node.state.to_string(),
+        node.boot.to_string(),
+        escape::line(&node.version),
+        escape::line(node.digest.get(..12).unwrap_or(&node.digest)),
+        format!("{:.0} s ago", node.silent_seconds),
+        format!("{:+} ms", node.offset_ms),
+        escape::line(&node.id),
+    ]
+}
+
+fn migrate(args: &MigrateArgs) -> anyhow::Result<Exit> {
+    let loaded = weir_gateway::configuration::load(&args.source.source());
+    let Some(loaded) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
+    let fleet = loaded.config.fleet.as_ref().context("the configuration has no `fleet`")?;
+    let tls = loaded.compiled.upstream_clients.database().cloned();
+    let settings = weir_fleet::Settings::new(fleet, tls);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let migration = runtime.block_on(async {
+        let mut connection = Connection::open(&settings.connect).await?;
+        schema::migrate(&mut connection, &settings.fleet).await
+    })?;
+    let schema::Migration { before, after } = migration;
+    output::line(&match before == after {
+        true => format!("the schema is current (step {after})"),
+        false => format!("the schema was brought from step {before} to step {after}"),
+    });
+    Ok(Exit::Success)
+}
+
+fn retire(args: &RetireArgs) -> anyhow::Result<()> {
+    let client = args.server.client()?;
+    let status: FleetStatus = client.get("/v1/fleet")?;
+    let found: Vec<&NodeStatus> =
+        status.nodes.iter().filter(|node| node.id == args.node || node.name == args.node).collect();
+    let id = match found[..] {
+        [node] => &node.id,
+        [] => bail!("unknown node `{}`; `weir fleet status` lists the nodes", args.node),
+        [..] => bail!("several nodes are called `{}`: give an id", args.node),
+    };
+    let lost = if args.lost { "?lost=true" } else { "" };
+    client.post_only(&format!("/v1/fleet/nodes/{id}/retire{lost}"), &serde_json::Value::Null)
+}

@@ -1,0 +1,138 @@
+//! The thread that keeps this node a member of its fleet.
+
+use super::messages::Messages;
+use super::post::Upstreams;
+use super::thread::{Running, Thread, ThreadContext};
+use anyhow::Context;
+use aws_lc_rs::digest::{Context as Digest, SHA256};
+use std::fmt::Write as _;
+use std::path::Path;
+use tokio::runtime::Runtime;
+use weir_admin::configuration::{FindingInfo, Reload};
+use weir_config::Config;
+use weir_document::finding::Findings;
+use weir_fleet::status::{ConfigurationState, MAX_FINDINGS};
+use weir_fleet::{Handle, Member, Settings};
+
+/// The thread.
+const THREAD: Thread = Thread { name: "fleet", task: "fleet", nice: 0 };
+/// Extensions of files beside the configuration that are part of its digest. Others may have secrets.
+const DIGESTED: [&str; 6] = ["js", "mjs", "ts", "json", "yaml", "yml"];
+
+/// The text of a node's name, if it is an option.
+const OWN_NAME: &str = "--set fleet.node";
+
+/// The running thread.
+pub(super) struct Fleet {
+    pub(super) handle: Handle,
+    _thread: Running,
+}
+
+/// Starts the thread, if there is a fleet.
+///
+/// # Errors
+/// The identity cannot be read or written, or the thread cannot be started.
+pub(super) fn start(
+    upstreams: &Upstreams,
+    warnings: &Findings,
+    messages: &Messages,
+) -> anyhow::Result<Option<Fleet>> {
+    let Some(settings) = settings(upstreams) else { return Ok(None) };
+    let data = &upstreams.config.data;
+    // Without a journal nothing else has made it.
+    weir_journal::create_folder(data).with_context(|| data.display().to_string())?;
+    let opened = Member::open(data, settings);
+    let (member, handle) = opened.context("cannot open the identity of this node")?;
+    let state = ConfigurationState {
+        time: jiff::Timestamp::now().to_string(),
+        taken: true,
+        findings: warnings.list.len(),
+        messages: FindingInfo::all(warnings).iter().map(line).take(MAX_FINDINGS).collect(),
+    };
+    handle.report(Some(digest(&upstreams.config, warnings)), state);
+    let context = ThreadContext::new(messages);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let wake = handle.clone();
+    let state = (member, runtime, context.clone());
+    type State = (Member, Runtime, ThreadContext);
+    let run = |(member, runtime, context): &mut State| runtime.block_on(member.run(context));
+    let recover = |(member, ..): &mut State| member.recover();
+    let thread = THREAD.start(&context, move || wake.wake(), state, run, recover)?;
+    Ok(Some(Fleet { handle, _thread: thread }))
+}
+
+/// The settings of the member in a configuration.
+pub(super) fn settings(upstreams: &Upstreams) -> Option<Settings> {
+    let fleet = upstreams.config.fleet.as_ref()?;
+    Some(Settings::new(fleet, upstreams.clients.database().cloned()))
+}
+
+impl weir_fleet::Thread for ThreadContext {
+    fn stopped(&self) -> bool {
+        self.stopped()
+    }
+
+    fn note(&mut self, text: &str) {
+        ThreadContext::note(self, text);
+    }
+
+    fn failed(&mut self, text: &str) {
+        self.failed(text);
+    }
+
+    fn succeeded(&mut self) {
+        self.succeeded();
+    }
+}
+
+/// A load of the configuration, as the fleet shows it.
+pub(super) fn configuration_state(reload: &Reload) -> ConfigurationState {
+    let messages = reload.error.clone().into_iter().chain(reload.findings.iter().map(line));
+    ConfigurationState {
+        time: reload.time.clone(),
+        taken: reload.taken,
+        findings: reload.findings.len(),
+        messages: messages.take(MAX_FINDINGS).collect(),
+    }
+}
+
+fn line(finding: &FindingInfo) -> String {
+    format!("{}:{}: {}", finding.file, finding.line, finding.message)
+}
+
+/// The digest of a configuration: SHA-256 of its texts with redacted secrets, and of the scripts,
+/// schemas and documents that it reads. Equal on nodes with the same files, wherever those are.
+pub(super) fn digest(config: &Config, found: &Findings) -> String {
+    let mut digest = Digest::new(&SHA256);
+    let mut add = |path: &Path, content: &[u8]| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        for part in [name, content] {
+            digest.update(&(part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+    };
+    let mut texts: Vec<&Path> = Vec::new();
+    for (path, text) in found.sources() {
+        texts.push(path);
+        // Each node has its own name.
+        if path != Path::new(OWN_NAME) {
+            add(path, text.as_bytes());
+        }
+    }
+    let extension =
+        |path: &Path| path.extension().and_then(|text| text.to_str()).map(str::to_owned);
+    for path in &config.sources {
+        let is_digested = extension(path).is_some_and(|one| DIGESTED.contains(&one.as_str()));
+        // A file that has just been removed is found by the next reload.
+        if is_digested
+            && !texts.iter().any(|text| path.ends_with(text))
+            && let Ok(content) = std::fs::read(path)
+        {
+            add(path, &content);
+        }
+    }
+    digest.finish().as_ref().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
