@@ -1,8 +1,10 @@
 //! Starting and stopping weir and its echo backend, and talking to them byte by byte.
 
+mod daemon;
 mod data;
 pub(crate) mod frames;
 mod http;
+mod opensearch;
 mod peers;
 mod process;
 mod tls;
@@ -11,6 +13,7 @@ mod upstream;
 
 pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
 pub(crate) use http::{Client, Response};
+pub(crate) use opensearch::OpenSearch;
 pub(crate) use peers::{FullBacklog, RealServer, nobody, python_package};
 pub(crate) use process::{
     KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, from_environment, kills,

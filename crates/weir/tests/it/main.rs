@@ -25,6 +25,7 @@ mod examples;
 mod explain;
 mod figures;
 mod files;
+mod fleet;
 mod framing;
 mod guides;
 mod handover;

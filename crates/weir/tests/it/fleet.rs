@@ -1,0 +1,3 @@
+//! Databases and search engines of a fleet.
+
+mod engines;
