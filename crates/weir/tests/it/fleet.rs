@@ -1,3 +1,4 @@
-//! Databases and search engines of a fleet.
+//! Databases and search engines of a fleet, and the relay that impairs connections to them.
 
 mod engines;
+mod relay;

@@ -6,7 +6,11 @@ pub(crate) mod frames;
 mod http;
 mod opensearch;
 mod peers;
+mod pgbouncer;
+mod postgres;
 mod process;
+mod redis;
+mod relay;
 mod tls;
 mod token;
 mod upstream;
@@ -15,10 +19,14 @@ pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
 pub(crate) use http::{Client, Response};
 pub(crate) use opensearch::OpenSearch;
 pub(crate) use peers::{FullBacklog, RealServer, nobody, python_package};
+pub(crate) use pgbouncer::PgBouncer;
+pub(crate) use postgres::Postgres;
 pub(crate) use process::{
     KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, from_environment, kills,
     load_time, run, weir,
 };
+pub(crate) use redis::Redis;
+pub(crate) use relay::{Mode, Relay};
 pub(crate) use rustix::process::Signal;
 pub(crate) use tls::Certificate;
 pub(crate) use token::{KEYS, SECRET, key_hash, unix_now, unsigned};

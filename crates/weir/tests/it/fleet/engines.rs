@@ -1,6 +1,7 @@
 //! The engines that failure tests need start, lose nothing that they have confirmed, and come back.
 
-use crate::harness::OpenSearch;
+use crate::harness::{OpenSearch, PgBouncer, Postgres, Redis, Relay, eventually};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 /// Number of documents of an index that can be searched.
@@ -29,4 +30,108 @@ fn opensearch_keeps_what_it_has_confirmed() {
     let again = engine.request("POST", "/calls/_bulk", bulk);
     assert_eq!(again.json()["items"][0]["create"]["status"], 409, "{}", again.text());
     assert_eq!(documents(&engine, "calls"), 2);
+}
+
+#[test]
+fn postgres_keeps_what_it_has_confirmed() {
+    let mut engine = Postgres::start();
+    engine.query(
+        "CREATE TABLE call (id int PRIMARY KEY, api text); INSERT INTO call VALUES (1, 'a')",
+    );
+    let snapshot = engine.snapshot();
+    engine.query("INSERT INTO call VALUES (2, NULL)");
+    engine.kill_9();
+    assert!(TcpStream::connect(engine.addr()).is_err());
+    engine.restart();
+    assert_eq!(engine.query("SELECT * FROM call ORDER BY id"), "1|a\n2|");
+    engine.restore(&snapshot);
+    assert_eq!(engine.query("SELECT * FROM call ORDER BY id"), "1|a");
+}
+
+#[test]
+fn postgres_gives_weir_its_schema_and_no_more() {
+    let engine = Postgres::start();
+    let role = "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles \
+                WHERE rolname = current_user";
+    assert_eq!(engine.query(role), "f|f|f|f");
+    let owners = "SELECT nspname FROM pg_namespace WHERE nspowner = current_user::regrole";
+    assert_eq!(engine.query(owners), "public");
+    assert_eq!(engine.query("SHOW fsync; SHOW password_encryption"), "on\nscram-sha-256");
+    let version: u32 = engine.query("SHOW server_version_num").parse().unwrap();
+    assert!(version >= 150_000, "{version}");
+    // Another server has other data.
+    let other = Postgres::start();
+    engine.query("CREATE TABLE only_here ()");
+    assert_eq!(other.query("SELECT to_regclass('only_here') IS NULL"), "t");
+}
+
+#[test]
+fn postgres_takes_connections_with_tls_only() {
+    let engine = Postgres::start_tls();
+    let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    assert_eq!(engine.query(encrypted), "t");
+    let certificate = engine.certificate().expect("it has one").cert.as_bytes();
+    // A client that asks for TLS and closes: `SSLRequest` of the protocol, and its `S`.
+    let mut client = TcpStream::connect(engine.addr()).unwrap();
+    client.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).unwrap();
+    let mut agreed = [0];
+    client.read_exact(&mut agreed).unwrap();
+    assert_eq!((&agreed, certificate.starts_with(b"-----BEGIN")), (b"S", true));
+}
+
+#[test]
+fn postgres_commits_a_transaction_whose_response_is_lost() {
+    let engine = Postgres::start();
+    engine.query("CREATE TABLE call (id int)");
+    let relay = Relay::new(engine.addr());
+    relay.cut_after(b"COMMIT");
+    let statements = "BEGIN; INSERT INTO call VALUES (1); COMMIT";
+    let error = Postgres::query_at(relay.addr(), statements).expect_err("no response");
+    assert!(error.contains("closed the connection"), "{error}");
+    assert_eq!(relay.lost_responses(), 1);
+    assert_eq!(engine.query("SELECT id FROM call"), "1");
+    assert!(engine.url().ends_with(&format!("@{}/weir", engine.addr())), "{}", engine.url());
+}
+
+#[test]
+fn pgbouncer_shares_a_connection_between_transactions() {
+    let mut engine = Postgres::start();
+    let bouncer = PgBouncer::start(engine.addr(), 1);
+    let process = || Postgres::query_at(bouncer.addr(), "SELECT pg_backend_pid()");
+    let first = process();
+    assert!(first.is_ok(), "{first:?}");
+    // Two clients at a time, by turns.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| assert_eq!(process(), first));
+        }
+    });
+    engine.kill_9();
+    engine.restart();
+    // It may first find out that its connection is gone.
+    eventually("it connects again", || process().is_ok_and(|second| Ok(second) != first));
+}
+
+#[test]
+fn redis_comes_back_with_its_data_or_without() {
+    let mut engine = Redis::start();
+    assert_eq!(engine.command(&["INCRBY", "tokens", "3"]), "3");
+    engine.kill_9();
+    assert!(TcpStream::connect(engine.addr()).is_err());
+    engine.restart();
+    assert_eq!(engine.command(&["GET", "tokens"]), "3");
+    engine.kill_9();
+    engine.restart_empty();
+    assert_eq!(engine.command(&["EXISTS", "tokens"]), "0");
+}
+
+#[test]
+fn redis_needs_its_password() {
+    let engine = Redis::start();
+    let mut client = TcpStream::connect(engine.addr()).unwrap();
+    let mut response = [0; 7];
+    client.write_all(b"PING\r\n").unwrap();
+    client.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"-NOAUTH");
+    assert_eq!(engine.url(), format!("redis://{}", engine.addr()));
 }

@@ -1,12 +1,17 @@
 //! Databases and other servers as child processes that tests kill and start again.
 
 use super::process::{PATIENCE, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The user and the group `nobody`, for servers that refuse to run as root.
+const NOBODY: u32 = 65534;
 
 /// Below the ports that the kernel chooses: nobody else gets the port of a server that is down.
 const PORTS: std::ops::Range<u16> = 15_000..32_000;
@@ -60,8 +65,8 @@ impl Daemon {
         eventually("all its processes end", || !family.iter().any(Process::runs));
     }
 
-    /// Stops all its processes in the middle of what they do.
-    fn pause(&self) -> Vec<Process> {
+    /// Stops all its processes in the middle of what they do, until [`Daemon::resume`].
+    pub(super) fn pause(&self) -> Vec<Process> {
         // The first process first, so that it starts no others meanwhile.
         let Some(first) = Process::of(self.pid()) else { return Vec::new() };
         let stop = |process: &Process| {
@@ -78,6 +83,11 @@ impl Daemon {
             next += 1;
         }
         family
+    }
+
+    /// Continues processes that [`Daemon::pause`] has stopped.
+    pub(super) fn resume(&self, family: &[Process]) {
+        family.iter().for_each(|process| process.signal(Signal::CONT));
     }
 
     /// What it has written so far.
@@ -139,7 +149,7 @@ fn spawn(command: &mut Command, log: &Path) -> Child {
 
 /// One process, told from a later one with the same number by the time at which it started.
 #[derive(PartialEq, Eq)]
-struct Process {
+pub(super) struct Process {
     pid: Pid,
     started: u64,
 }
@@ -196,4 +206,36 @@ pub(super) fn free_address() -> SocketAddr {
 /// Whether something accepts connections there.
 pub(super) fn accepts(addr: SocketAddr) -> bool {
     TcpStream::connect(addr).is_ok()
+}
+
+/// A command of an unprivileged user: of this one, or of `nobody` if the tests run as root.
+pub(super) fn unprivileged(program: &Path) -> Command {
+    if !geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}"));
+    command.args(["--clear-groups", "--"]).arg(program);
+    command
+}
+
+/// A temporary folder of the user of [`unprivileged`].
+pub(super) fn unprivileged_folder() -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    give_away(dir.path());
+    dir
+}
+
+/// Writes a file that only the user of [`unprivileged`] can read and write.
+pub(super) fn unprivileged_file(path: &Path, content: &str) {
+    fs::write(path, content).expect("a file");
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(path, private).expect("it is ours");
+    give_away(path);
+}
+
+fn give_away(path: &Path) {
+    if geteuid().is_root() {
+        chown(path, Some(NOBODY), Some(NOBODY)).expect("root may do that");
+    }
 }
