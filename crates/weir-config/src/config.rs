@@ -50,7 +50,7 @@ pub use monitor::{CountRule, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};
 pub use policy::{
     Access, AccessRule, Clients, Consumer, Cors, KeyHash, LimitKey, Origins, Plan, Quota,
-    QuotaPeriod, Rate, RateLimit,
+    QuotaPeriod, Rate, RateLimit, RateScope,
 };
 pub use proxy::{HostMode, Instead, Mirror, PathMode, PathPart, Proxy, QueryMode, Share};
 pub use resubmit::Resubmit;

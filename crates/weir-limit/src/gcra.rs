@@ -41,6 +41,15 @@ impl Gcra {
         Self { cost, depth: cost.saturating_mul(rate.burst.max(1)).min(DEEPEST) }
     }
 
+    /// A part of this rule for one of so many nodes: rate and burst are divided; the burst is at least
+    /// one request.
+    pub(super) fn share(self, nodes: u32) -> Self {
+        let nodes = u64::from(nodes.max(1));
+        let cost = self.cost.saturating_mul(nodes).min(DEEPEST);
+        let burst = (self.burst() / nodes).max(1);
+        Self { cost, depth: cost.saturating_mul(burst).min(DEEPEST) }
+    }
+
     /// Most requests at once.
     pub(super) fn burst(self) -> u64 {
         self.depth / self.cost
@@ -118,9 +127,10 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Mutex;
     use std::time::Duration;
+    use weir_config::RateScope;
 
     fn rate(requests: u64, per: Duration, burst: u64) -> Gcra {
-        Gcra::new(Rate { requests, per, burst })
+        Gcra::new(Rate { requests, per, burst, scope: RateScope::Fleet })
     }
 
     const SECOND: u64 = 1_000_000_000;
@@ -211,6 +221,24 @@ mod tests {
                 }
             }
             assert_bound(admitted, gcra, u128::from(requests), u128::from(SECOND));
+        }
+
+        #[test]
+        fn shares_admit_together_no_more_than_the_whole(
+            requests in 1u64..2_000, burst in 1u64..200, nodes in 1u32..9,
+            steps in prop::collection::vec((0u64..40_000_000, 0usize..8), 1..200),
+        ) {
+            let whole = rate(requests, Duration::from_secs(1), burst.max(nodes.into()));
+            let share = whole.share(nodes);
+            let tats: Vec<_> = (0..nodes).map(|_| AtomicU64::new(0)).collect();
+            let (mut clock, mut admitted) = (SECOND, Vec::new());
+            for (step, node) in steps {
+                clock += step;
+                if share.admit(&tats[node % tats.len()], clock).is_ok() {
+                    admitted.push(clock);
+                }
+            }
+            assert_bound(admitted, whole, u128::from(requests), u128::from(SECOND));
         }
 
         #[test]

@@ -249,12 +249,17 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use weir_config::Rate;
+    use weir_config::{Rate, RateScope};
 
     const SECOND: u64 = 1_000_000_000;
 
     fn per_second(requests: u64) -> Gcra {
-        Gcra::new(Rate { requests, per: Duration::from_secs(1), burst: requests })
+        Gcra::new(Rate {
+            requests,
+            per: Duration::from_secs(1),
+            burst: requests,
+            scope: RateScope::Fleet,
+        })
     }
 
     fn slot(number: u32) -> Slot {
@@ -383,7 +388,12 @@ mod tests {
     fn a_bucket_that_is_not_full_is_never_evicted() {
         let (buckets, overflow) = (crowded(SECOND), AtomicU64::new(0));
         // Half of a shard's buckets last longer.
-        let slow = Gcra::new(Rate { requests: 1, per: Duration::from_secs(3600), burst: 1 });
+        let slow = Gcra::new(Rate {
+            requests: 1,
+            per: Duration::from_secs(3600),
+            burst: 1,
+            scope: RateScope::Fleet,
+        });
         let late = 2 * SECOND + SEARCH_PAUSE;
         let kept: Vec<_> = (0..2000).map(slot).collect();
         for slot in &kept {

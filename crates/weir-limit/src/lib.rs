@@ -17,6 +17,7 @@ mod peek;
 mod quota;
 mod registry;
 mod rolling;
+mod share;
 mod statuses;
 
 pub use peek::{LimitKind, Peek};
@@ -32,6 +33,7 @@ use quota::Calendar;
 use registry::{LimitCounter, LimitName, PlanCell, Registry};
 use rolling::Rolling;
 use serde_json::Value;
+use share::Rule;
 use std::cell::{LazyCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -65,9 +67,20 @@ pub struct LimitPlan {
     policies: Vec<Policy>,
     plans: Vec<PlanLimits>,
     consumers: Vec<ConsumerLimits>,
-    /// The limits of APIs and routes: name of the API, name of the limit, counter; each once.
-    limits: Vec<(String, String, Arc<LimitCounter>)>,
+    /// The limits of APIs and routes, each once.
+    limits: Vec<NamedLimit>,
     failures: Option<Failures>,
+}
+
+/// A limit of an API or of a route.
+#[derive(Debug)]
+struct NamedLimit {
+    /// Name of the API.
+    api: String,
+    /// Name of the limit.
+    limit: String,
+    rule: Rule,
+    counter: Arc<LimitCounter>,
 }
 
 /// The rate limits of one route, those of its API among them, in their order.
@@ -76,7 +89,7 @@ pub struct RouteLimits(Vec<RouteLimit>);
 
 #[derive(Debug)]
 struct PlanLimits {
-    rate: Option<(Gcra, usize)>,
+    rate: Option<(Rule, usize)>,
     quota: Option<(Calendar, usize)>,
 }
 
@@ -100,7 +113,7 @@ struct PlanUsage {
 #[derive(Debug)]
 struct RouteLimit {
     key: LimitKey,
-    gcra: Gcra,
+    rule: Rule,
     policy: usize,
     counter: Arc<LimitCounter>,
 }
@@ -154,6 +167,8 @@ struct Request<'a, F> {
     caller: &'a Caller,
     scope: &'a LazyCell<Scope, F>,
     now: Moment,
+    /// Live nodes, among which rates are divided.
+    nodes: u32,
     plan: Option<&'a PlanUsage>,
     /// There if nothing is to be charged: the decision of each limit.
     peeked: Option<&'a RefCell<Vec<Peek>>>,
@@ -196,8 +211,8 @@ impl LimitPlan {
     fn add_plans(&mut self, config: &Config) {
         for plan in &config.plans {
             let rate = plan.rate.map(|rate| {
-                let gcra = Gcra::new(rate);
-                (gcra, self.policy(&plan.name, gcra.burst()))
+                let rule = Rule::new(rate);
+                (rule, self.policy(&plan.name, rule.burst()))
             });
             let quota = plan.quota.clone().map(|quota| {
                 let calendar = Calendar::new(quota);
@@ -221,12 +236,14 @@ impl LimitPlan {
             });
             self.consumers.push(ConsumerLimits { number, plan });
         }
+        let nodes = self.limiter.nodes();
         for (plan, limits) in config.plans.iter().zip(&self.plans) {
-            let Some((gcra, _)) = limits.rate else { continue };
-            let before = registry.plan_rules.insert(plan.name.clone(), gcra);
-            if let Some(before) = before.filter(|before| *before != gcra) {
+            let Some((rule, _)) = limits.rate else { continue };
+            let before = registry.plan_rules.insert(plan.name.clone(), rule);
+            if let Some(before) = before.filter(|before| *before != rule) {
+                let (before, after) = (before.of_node(nodes), rule.of_node(nodes));
                 let of_plan = registry.cells.iter().filter(|((name, _), _)| *name == plan.name);
-                of_plan.for_each(|(_, cell)| gcra.migrate(before, &cell.tat, now.nanos));
+                of_plan.for_each(|(_, cell)| after.migrate(before, &cell.tat, now.nanos));
             }
         }
     }
@@ -238,7 +255,7 @@ impl LimitPlan {
         now: Moment,
     ) -> Vec<RouteLimits> {
         let (mut changed, mut limits_in_use) = (HashMap::new(), HashSet::new());
-        let mut routes = Vec::new();
+        let (mut routes, nodes) = (Vec::new(), self.limiter.nodes());
         for api in &config.apis {
             for route in &api.routes {
                 let mut limits = Vec::with_capacity(route.rate_limits.len());
@@ -248,19 +265,24 @@ impl LimitPlan {
                     let name =
                         LimitName { api: api.name.clone(), limit: limit.name.clone(), occurrence };
                     let counter = registry.limit(name);
+                    let rule = Rule::new(limit.rate);
                     if limits_in_use.insert(counter.number) {
-                        let named = (api.name.clone(), limit.name.clone(), Arc::clone(&counter));
-                        self.limits.push(named);
+                        self.limits.push(NamedLimit {
+                            api: api.name.clone(),
+                            limit: limit.name.clone(),
+                            rule,
+                            counter: Arc::clone(&counter),
+                        });
                     }
-                    let gcra = Gcra::new(limit.rate);
-                    if let Some(before) = registry.limit_rules.insert(counter.number, gcra)
-                        && before != gcra
+                    if let Some(before) = registry.limit_rules.insert(counter.number, rule)
+                        && before != rule
                     {
-                        changed.insert(counter.number, (before, gcra));
-                        gcra.migrate(before, &counter.overflow, now.nanos);
+                        let (before, after) = (before.of_node(nodes), rule.of_node(nodes));
+                        changed.insert(counter.number, (before, after));
+                        after.migrate(before, &counter.overflow, now.nanos);
                     }
-                    let policy = self.policy(&limit.name, gcra.burst());
-                    limits.push(RouteLimit { key: limit.key.clone(), gcra, policy, counter });
+                    let policy = self.policy(&limit.name, rule.burst());
+                    limits.push(RouteLimit { key: limit.key.clone(), rule, policy, counter });
                 }
                 routes.push(RouteLimits(limits));
             }
@@ -319,10 +341,11 @@ impl LimitPlan {
         if limits.is_empty() && plan.is_none() {
             return Ok(None);
         }
+        let nodes = self.limiter.nodes();
         let mut limit_status = None;
         let rate = plan.and_then(|usage| {
             let rate = self.plans[usage.plan].rate.as_ref();
-            rate.map(|(gcra, policy)| (*gcra, *policy, &usage.cell))
+            rate.map(|(rule, policy)| (rule.of_node(nodes), *policy, &usage.cell))
         });
         if let Some((gcra, policy, cell)) = rate {
             let level = match peeked {
@@ -336,7 +359,7 @@ impl LimitPlan {
             );
         }
         let scope = LazyCell::new(scope);
-        let request = Request { caller, scope: &scope, now, plan, peeked };
+        let request = Request { caller, scope: &scope, now, nodes, plan, peeked };
         let rest = self.admit_by_limits(limits, &request, limit_status);
         if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, peeked) {
             gcra.refund(&cell.tat);
@@ -358,21 +381,21 @@ impl LimitPlan {
         let slot = Slot { limit: limit.counter.number, key: self.key(&limit.key, request) };
         let buckets = &self.limiter.buckets;
         let overflow = &limit.counter.overflow;
-        let now = request.now.nanos;
+        let (now, gcra) = (request.now.nanos, limit.rule.of_node(request.nodes));
         let (level, bucket) = match request.peeked {
             None => {
-                let (level, bucket) = buckets.admit(&slot, overflow, limit.gcra, now);
+                let (level, bucket) = buckets.admit(&slot, overflow, gcra, now);
                 (level, Some(bucket))
             }
-            Some(_) => (buckets.peek(&slot, overflow, limit.gcra, now), None),
+            Some(_) => (buckets.peek(&slot, overflow, gcra, now), None),
         };
-        let outcome = decide(limit.gcra, limit.policy, level);
+        let outcome = decide(gcra, limit.policy, level);
         let outcome =
             count_or_report(outcome, &limit.counter.refused, LimitKind::Limit, request.peeked)?;
         tighten(&mut limit_status, outcome);
         let rest = self.admit_by_limits(limits, request, limit_status);
         if let (Err(_), Some(bucket)) = (&rest, bucket) {
-            buckets.refund(&slot, bucket, overflow, limit.gcra);
+            buckets.refund(&slot, bucket, overflow, gcra);
         }
         rest
     }

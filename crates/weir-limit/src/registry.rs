@@ -1,12 +1,12 @@
 //! The counters that outlive every Config, found by name.
 
 use super::Moment;
-use super::gcra::Gcra;
 use super::keys::{Buckets, lock};
 use super::quota::Used;
 use super::rolling::Rolling;
+use super::share::Rule;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_config::QuotaPeriod;
@@ -15,6 +15,8 @@ use weir_config::QuotaPeriod;
 #[derive(Debug)]
 pub struct Limiter {
     started: Instant,
+    /// Live nodes of the fleet, at least 1.
+    pub(super) nodes: AtomicU32,
     pub(super) buckets: Buckets,
     pub(super) registry: Mutex<Registry>,
 }
@@ -52,8 +54,8 @@ pub struct QuotaCount {
 pub(super) struct Registry {
     pub(super) limits: HashMap<LimitName, Arc<LimitCounter>>,
     /// The rules that the buckets of each limit and each plan were last filled by.
-    pub(super) limit_rules: HashMap<u32, Gcra>,
-    pub(super) plan_rules: HashMap<String, Gcra>,
+    pub(super) limit_rules: HashMap<u32, Rule>,
+    pub(super) plan_rules: HashMap<String, Rule>,
     pub(super) cells: HashMap<(String, String), Arc<PlanCell>>,
     /// Calls of rolling quotas by plan and consumer, with the length that they were loaded with.
     pub(super) rolling: HashMap<(String, String), (QuotaPeriod, Arc<Rolling>)>,
@@ -89,7 +91,12 @@ pub(super) struct PlanCell {
 
 impl Default for Limiter {
     fn default() -> Self {
-        Self { started: Instant::now(), buckets: Buckets::default(), registry: Mutex::default() }
+        Self {
+            started: Instant::now(),
+            nodes: AtomicU32::new(1),
+            buckets: Buckets::default(),
+            registry: Mutex::default(),
+        }
     }
 }
 

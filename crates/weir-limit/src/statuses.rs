@@ -1,10 +1,8 @@
 //! The status of all limits, for operators; never used by a request.
 
-use super::gcra::Gcra;
-use super::registry::LimitCounter;
-use super::{LimitPlan, Moment, NANOS, PlanUsage};
+use super::share::Rule;
+use super::{LimitPlan, Moment, NANOS, NamedLimit, PlanUsage};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use utoipa::ToSchema;
 use weir_config::config::Config;
@@ -44,13 +42,21 @@ pub struct PlanStatus {
 /// Status of a rate limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RateStatus {
-    /// Burst: requests admitted at once.
+    /// Burst: requests admitted at once by this node.
     pub burst: u64,
     /// Requests that would be admitted now.
     pub remaining: u64,
     /// Seconds until the burst is available again.
     // Rounded up.
     pub reset_seconds: u64,
+    /// Number of nodes that the rate is divided among; 1 if this node enforces all of it.
+    #[serde(default = "one")]
+    pub nodes: u32,
+}
+
+/// Of an older version, which has no fleet.
+const fn one() -> u32 {
+    1
 }
 
 /// Status of a quota.
@@ -81,6 +87,9 @@ pub struct RouteLimitStatus {
     pub limit: String,
     /// Requests rejected by the limit.
     pub refused: u64,
+    /// Number of nodes that the rate is divided among; 1 if this node enforces all of it.
+    #[serde(default = "one")]
+    pub nodes: u32,
 }
 
 /// The part of a plan that would reject a request now, if any.
@@ -111,7 +120,8 @@ impl LimitPlan {
         now: Moment,
     ) -> Option<PlanStatus> {
         let limits = &self.plans[usage.plan];
-        let rate = limits.rate.as_ref().map(|(gcra, _)| rate_status(*gcra, usage, now));
+        let nodes = self.limiter.nodes();
+        let rate = limits.rate.as_ref().map(|(rule, _)| rate_status(*rule, usage, now, nodes));
         let quota = limits.quota.as_ref().map(|(calendar, _)| {
             let calls = calendar.calls();
             let (used, window, reset, free_in) = match &usage.rolling {
@@ -151,19 +161,24 @@ impl LimitPlan {
     }
 
     fn route_limits(&self) -> Vec<RouteLimitStatus> {
-        let status = |(api, limit, counter): &(String, String, Arc<LimitCounter>)| {
-            let refused = counter.refused.load(Relaxed);
-            RouteLimitStatus { api: api.clone(), limit: limit.clone(), refused }
+        let nodes = self.limiter.nodes();
+        let status = |NamedLimit { api, limit, rule, counter }: &NamedLimit| RouteLimitStatus {
+            api: api.clone(),
+            limit: limit.clone(),
+            refused: counter.refused.load(Relaxed),
+            nodes: rule.shared_by(nodes),
         };
         self.limits.iter().map(status).collect()
     }
 }
 
-fn rate_status(gcra: Gcra, usage: &PlanUsage, now: Moment) -> RateStatus {
+fn rate_status(rule: Rule, usage: &PlanUsage, now: Moment, nodes: u32) -> RateStatus {
+    let gcra = rule.of_node(nodes);
     let level = gcra.level(&usage.cell.tat, now.nanos);
     RateStatus {
         burst: gcra.burst(),
         remaining: level.remaining,
         reset_seconds: level.full_in.div_ceil(NANOS),
+        nodes: rule.shared_by(nodes),
     }
 }

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use weir_config::{
     Access, Api, Compression, Consumer, Handler, HeaderEdits, PathPattern, Plan, PlanId, Quota,
-    QuotaPeriod, Rate, Reply, ReplyBody, Route,
+    QuotaPeriod, Rate, RateScope, Reply, ReplyBody, Route,
 };
 
 /// 1 January 2026, 00:00:30 UTC.
@@ -14,7 +14,7 @@ fn at(seconds: u64) -> Moment {
 }
 
 fn rate(requests: u64, burst: u64) -> Rate {
-    Rate { requests, per: Duration::from_secs(1), burst }
+    Rate { requests, per: Duration::from_secs(1), burst, scope: RateScope::Fleet }
 }
 
 fn route(rate_limits: Vec<RateLimit>) -> Route {
@@ -386,7 +386,7 @@ fn statuses_contain_remaining_and_throttled() {
     let told = gate.plan.limit_statuses(&gate.config, at(0));
     let [acme, beta] = &told.consumers[..] else { panic!("{told:?}") };
     assert_eq!((acme.consumer.as_str(), acme.plan.as_str()), ("acme", "gold"));
-    assert_eq!(acme.rate, Some(RateStatus { burst: 5, remaining: 1, reset_seconds: 4 }));
+    assert_eq!(acme.rate, Some(RateStatus { burst: 5, remaining: 1, reset_seconds: 4, nodes: 1 }));
     let quota = acme.quota.expect("a quota");
     assert_eq!((quota.used, quota.remaining, quota.free_in_seconds), (4, 0, 30));
     assert_eq!(acme.throttled.as_deref(), Some("quota"));
@@ -415,3 +415,5 @@ fn threads_share_every_counter() {
     assert_eq!(passed, 100);
     assert_eq!(gate.limiter.quota_counts()[0].calls, 100);
 }
+
+mod share;

@@ -132,7 +132,7 @@ fn rejections_within_the_second_count_as_throttled() {
         consumer: consumer.to_owned(),
         plan: "gold".to_owned(),
         throttled: (remaining == 0).then(|| "rate".to_owned()),
-        rate: Some(RateStatus { burst: 10, remaining, reset_seconds: 1 }),
+        rate: Some(RateStatus { burst: 10, remaining, reset_seconds: 1, nodes: 1 }),
         refused_by_rate: refused,
         ..PlanStatus::default()
     };

@@ -9,7 +9,7 @@ use strum::{EnumString, VariantNames};
 use weir_document::draft::Node;
 use weir_document::settings;
 use weir_document::shape::fields::Fields;
-use weir_document::shape::settings::items;
+use weir_document::shape::settings::{choice_of, items};
 use weir_document::shape::{Kind, format};
 use weir_document::units;
 use weir_expr::Expr;
@@ -104,13 +104,33 @@ pub struct Rate {
     pub per: Duration,
     /// Requests admitted at once (default: `requests`, at least 1).
     pub burst: u64,
+    /// Whom the rate holds for.
+    pub scope: RateScope,
+}
+
+/// Whom a rate holds for if weir runs on many nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum RateScope {
+    /// All nodes of the fleet together.
+    #[default]
+    Fleet,
+    /// Each node by itself.
+    Node,
 }
 
 impl Rate {
     /// `rate` and `burst` of a mapping.
-    pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
+    pub(crate) fn read(fields: &Fields<'_>, scope: RateScope) -> Option<Self> {
         let (requests, per) = units::rate(fields.text("rate")?).ok()?;
-        Some(Self { requests, per, burst: fields.integer("burst").unwrap_or(requests).max(1) })
+        let burst = fields.integer("burst").unwrap_or(requests).max(1);
+        Some(Self { requests, per, burst, scope })
+    }
+
+    /// `rate`, `burst` and `scope` of a mapping.
+    pub(crate) fn read_scoped(fields: &Fields<'_>) -> Option<Self> {
+        let scope = fields.get("scope").and_then(choice_of).unwrap_or_default();
+        Self::read(fields, scope)
     }
 }
 

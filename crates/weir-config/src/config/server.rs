@@ -1,6 +1,6 @@
 //! Settings of the server: limits, logs, graceful shutdown.
 
-use super::policy::Rate;
+use super::policy::{Rate, RateScope};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_document::draft::Node;
@@ -35,7 +35,7 @@ settings! {
         /// Rate limit of failed authentications per client address (IPv6: per /64). Above it,
         /// unknown tokens from the address get a 429 with `Retry-After`, before a signature is
         /// verified or an authorization server is queried. Successful authentications are not
-        /// limited; `none` turns the limit off.
+        /// limited; `none` turns the limit off. Each node of a fleet limits by itself.
         pub failed_authentication: Option<Rate> =
             value(FAILURES, failures).default("{rate: 10/s, burst: 100}"),
     }
@@ -63,9 +63,9 @@ fn failures(node: &Node) -> Option<Option<Rate>> {
         Some("none") => Some(None),
         Some(text) => {
             let (requests, per) = units::rate(text).ok()?;
-            Some(Some(Rate { requests, per, burst: requests }))
+            Some(Some(Rate { requests, per, burst: requests, scope: RateScope::Node }))
         }
-        None => Rate::read(&Fields::new(node, &FAILED_AUTHENTICATION)).map(Some),
+        None => Rate::read(&Fields::new(node, &FAILED_AUTHENTICATION), RateScope::Node).map(Some),
     }
 }
 

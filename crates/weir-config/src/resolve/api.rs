@@ -12,13 +12,14 @@ use crate::config::headers::ApiEdits;
 use crate::config::tracker::capture;
 use crate::config::{
     Access, Api, Cache, Capture, Clients, Compression, Cors, HeaderEdits, LimitKey, Limits,
-    Location, Origins, PathNormalization, Rate, RateLimit, Resubmit,
+    Location, Origins, PathNormalization, Rate, RateLimit, RateScope, Resubmit,
 };
 use crate::formats;
 use crate::path_pattern;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::time::Duration;
+use strum::VariantNames;
 use weir_document::draft::Member;
 use weir_document::finding::codes;
 use weir_document::settings;
@@ -112,6 +113,8 @@ settings! {
         /// Key of the bucket: the consumer (without one, the client address), the client address,
         /// or the string result of a CEL expression.
         key = by_hand(BUCKET_KEYS).default("consumer"),
+        /// The rate limits all nodes of a fleet together, or each node by itself.
+        scope = by_hand(Kind::Enum(RateScope::VARIANTS)).default("fleet"),
     },
     short: Some("rate"),
 }
@@ -284,7 +287,7 @@ impl Resolver<'_> {
                     None => LimitKey::Consumer,
                 };
                 let name = if many { format!("{name}#{}", i + 1) } else { name.to_owned() };
-                Some(RateLimit { name, rate: Rate::read(&limit)?, key })
+                Some(RateLimit { name, rate: Rate::read_scoped(&limit)?, key })
             })
             .collect()
     }

@@ -1,8 +1,9 @@
 //! Plans, consumers, rates.
 
 use super::{Fields, Resolver};
-use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, Rate};
+use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, Rate, RateScope};
 use crate::formats;
+use strum::VariantNames;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
 use weir_document::settings;
@@ -19,6 +20,8 @@ settings! {
         rate = by_hand(Kind::Format(format::RATE)).absent("no limit"),
         /// Requests admitted at once.
         burst = by_hand(Kind::Integer(1, 1_000_000_000)).absent("the requests of `rate`"),
+        /// The rate limits all nodes of a fleet together, or each node by itself.
+        scope = by_hand(Kind::Enum(RateScope::VARIANTS)).default("fleet"),
         /// Quota: calls per period.
         quota = by_hand(Kind::Object(Quota::SHAPE)).absent("no limit"),
         /// Price of calls.
@@ -93,10 +96,12 @@ settings! {
 impl Resolver<'_> {
     pub(super) fn plan(&mut self, member: &Member) -> Option<Plan> {
         let fields = Fields::new(&member.value, &PLAN);
-        if let (Some(burst), None) = (fields.get("burst"), fields.get("rate")) {
-            self.report
-                .error(codes::MISSING_KEY, burst.at, "`burst` needs `rate`")
-                .help("add `rate: 100/s`");
+        for key in ["burst", "scope"] {
+            if let (Some(node), None) = (fields.get(key), fields.get("rate")) {
+                self.report
+                    .error(codes::MISSING_KEY, node.at, format!("`{key}` needs `rate`"))
+                    .help("add `rate: 100/s`");
+            }
         }
         let quota = fields.object("quota", Quota::SHAPE);
         if let Some(quota) = &quota
@@ -108,7 +113,7 @@ impl Resolver<'_> {
         }
         Some(Plan {
             name: member.key.clone(),
-            rate: Rate::read(&fields),
+            rate: Rate::read_scoped(&fields),
             quota: quota.and_then(|quota| {
                 let per = choice_of(quota.get("per")?)?;
                 Some(Quota::read(&quota, quota.integer("calls")?, per))

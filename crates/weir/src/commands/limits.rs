@@ -2,7 +2,7 @@
 
 use super::server_args::ServerArgs;
 use crate::{escape, table};
-use weir_limit::{LimitStatuses, PlanStatus};
+use weir_limit::{LimitStatuses, PlanStatus, RateStatus};
 use weir_model::duration_in_words;
 
 /// Arguments of `weir limits`.
@@ -39,13 +39,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     table::print(&consumers, args.json, header, |consumer| row(consumer))
 }
 
+/// Remaining requests and burst of this node, with its share of the plan's rate.
+fn rate_left(rate: &RateStatus) -> String {
+    let RateStatus { burst, remaining, nodes, .. } = rate;
+    match nodes {
+        0 | 1 => format!("{remaining}/{burst}"),
+        _ => format!("{remaining}/{burst} (1/{nodes} of the rate)"),
+    }
+}
+
 fn row(consumer: &PlanStatus) -> [String; 7] {
     let of = |remaining: u64, all: u64| format!("{remaining}/{all}");
     let free_in = consumer.quota.as_ref().map(|quota| quota.free_in_seconds);
     [
         escape::line(&consumer.consumer),
         escape::line(&consumer.plan),
-        consumer.rate.as_ref().map_or_else(String::new, |rate| of(rate.remaining, rate.burst)),
+        consumer.rate.as_ref().map_or_else(String::new, rate_left),
         consumer.quota.as_ref().map_or_else(String::new, |quota| of(quota.remaining, quota.calls)),
         free_in.filter(|seconds| *seconds > 0).map_or_else(String::new, duration_in_words),
         (consumer.refused_by_rate + consumer.refused_by_quota).to_string(),

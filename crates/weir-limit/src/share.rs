@@ -1,0 +1,81 @@
+//! Rate shares: a rate of the whole fleet, divided among its live nodes.
+//!
+//! Each of n nodes enforces rate/n and burst/n. The sum is exact while n is stable, except that every
+//! node admits at least one request at once.
+
+use super::Moment;
+use super::gcra::Gcra;
+use super::keys::lock;
+use super::registry::Limiter;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use weir_config::{Rate, RateScope};
+
+/// The rule of a rate limit, as configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    /// Rate and burst of the whole scope.
+    whole: Gcra,
+    scope: RateScope,
+}
+
+impl Rule {
+    pub(super) fn new(rate: Rate) -> Self {
+        Self { whole: Gcra::new(rate), scope: rate.scope }
+    }
+
+    /// Most requests at once, within the whole scope.
+    pub(super) fn burst(self) -> u64 {
+        self.whole.burst()
+    }
+
+    /// The number of nodes that share the limit, of so many live ones.
+    pub(super) fn shared_by(self, nodes: u32) -> u32 {
+        match self.scope {
+            RateScope::Fleet => nodes,
+            RateScope::Node => 1,
+        }
+    }
+
+    /// The rule that one of so many live nodes enforces.
+    pub(super) fn of_node(self, nodes: u32) -> Gcra {
+        match self.shared_by(nodes) {
+            1 => self.whole,
+            nodes => self.whole.share(nodes),
+        }
+    }
+}
+
+impl Limiter {
+    /// Sets the number of live nodes of the fleet, this one included, among which rates with the
+    /// scope `fleet` are divided; 0 counts as 1. Requests that were charged stay charged.
+    ///
+    /// A request that is decided meanwhile may be charged by the other number.
+    pub fn set_nodes(&self, nodes: u32, now: Moment) {
+        let nodes = nodes.max(1);
+        let registry = lock(&self.registry);
+        let before = self.nodes.swap(nodes, Relaxed);
+        if before == nodes {
+            return;
+        }
+        let changed = |rule: &Rule| (rule.of_node(before), rule.of_node(nodes));
+        for ((plan, _), cell) in &registry.cells {
+            if let Some((before, after)) = registry.plan_rules.get(plan).map(changed) {
+                after.migrate(before, &cell.tat, now.nanos);
+            }
+        }
+        let rules = registry.limit_rules.iter();
+        let changed: HashMap<_, _> = rules.map(|(number, rule)| (*number, changed(rule))).collect();
+        for counter in registry.limits.values() {
+            if let Some((before, after)) = changed.get(&counter.number) {
+                after.migrate(*before, &counter.overflow, now.nanos);
+            }
+        }
+        self.buckets.migrate(&changed, now.nanos);
+    }
+
+    /// The number of live nodes, at least 1.
+    pub fn nodes(&self) -> u32 {
+        self.nodes.load(Relaxed)
+    }
+}
