@@ -32,7 +32,9 @@ use weir_expr::Scope;
 use weir_http::body::RequestBody;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
-use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Limiter, Moment, RouteLimits};
+use weir_limit::{
+    Caller, Denial, LimitPlan, LimitStatus, Limiter, Moment, OnShortage, RouteLimits,
+};
 use weir_model::UpstreamId;
 use weir_record::client_request::ClientRequest;
 use weir_wire::{Framing, ResponseHead};
@@ -118,10 +120,11 @@ impl Effects for Explain {
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-    ) -> Result<Option<LimitStatus>, LimitRejection> {
+        _: OnShortage,
+    ) -> Result<Option<LimitStatus>, Denial> {
         let (decision, limits) = plan.peek(limits, caller, scope, now);
         self.trace.limits = limits;
-        decision
+        decision.map_err(Denial::Rejected)
     }
 
     fn admit(

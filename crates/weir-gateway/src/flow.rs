@@ -6,6 +6,7 @@
 
 mod authentication;
 mod content;
+mod limiting;
 mod local_reply;
 mod routing;
 mod serve;
@@ -35,9 +36,8 @@ use weir_http::cors;
 use weir_http::headers::apply_edits;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
-use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
-use weir_model::{duration_in_words, stage};
-use weir_telemetry::stats::WorkerStats;
+use weir_limit::{Caller, Denial, LimitPlan, LimitStatus, Moment, OnShortage, RouteLimits};
+use weir_model::stage;
 use weir_wire::{Headers, Method, RequestHead, ResponseHead};
 
 /// The client has disconnected before the response.
@@ -75,10 +75,11 @@ pub(crate) trait Effects {
     /// Too many have failed; the seconds until the next one is allowed, at least 1.
     fn count_failure(&mut self, of: &Authentication<'_>) -> Result<(), u64>;
 
-    /// Checks the plan of the caller and the limits of the route.
+    /// Checks the plan of the caller and the limits of the route; `on_shortage` says whether the
+    /// request may wait for a lease.
     ///
     /// # Errors
-    /// The limit that rejects the request.
+    /// The limit that rejects the request, or has no lease.
     fn limit(
         &mut self,
         plan: &LimitPlan,
@@ -86,7 +87,8 @@ pub(crate) trait Effects {
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-    ) -> Result<Option<LimitStatus>, LimitRejection>;
+        on_shortage: OnShortage,
+    ) -> Result<Option<LimitStatus>, Denial>;
 
     /// The request has passed every policy: its record begins, or is described.
     ///
@@ -136,7 +138,7 @@ pub(crate) async fn stages<'a, E: Effects>(
     let now = exchange.moment();
     exchange.decisions.principal = Some(authenticate(exchange, &live, route, now, fx).await?);
     fx.reach(Stage::Limit);
-    limit(exchange, site, &site.route(at).limits, now, fx)?;
+    limiting::limit(exchange, site, &site.route(at).limits, now, fx).await?;
     fx.reach(Stage::BodySize);
     body.limit(route.body_limit)?;
     fx.reach(Stage::Validation);
@@ -224,47 +226,6 @@ async fn authenticate<E: Effects>(
         exchange.record.recording.stage_ended(stage::AUTH, exchange.arrival.started);
     }
     Ok(principal)
-}
-
-/// Checks the consumer's plan and the limits of API and route.
-fn limit<E: Effects>(
-    exchange: &mut Exchange,
-    site: &Site,
-    limits: &RouteLimits,
-    now: Moment,
-    fx: &mut E,
-) -> Result<(), Rejection> {
-    let caller = Caller {
-        consumer: exchange.decisions.consumer(),
-        address: exchange.arrival.client.address,
-    };
-    let scope = || exchange.view().scope();
-    let limit_status = match fx.limit(&site.limits, limits, &caller, scope, now) {
-        Ok(limit_status) => limit_status,
-        Err(rejection) => {
-            exchange.decisions.limit_status = Some(rejection.limit_status);
-            return Err(beyond_limit(&site.limits, rejection, &exchange.worker.stats));
-        }
-    };
-    exchange.decisions.limit_status = limit_status;
-    if limit_status.is_some() {
-        exchange.record.recording.stage_ended(stage::LIMIT, exchange.arrival.started);
-    }
-    exchange.count_admitted();
-    Ok(())
-}
-
-/// The 429 response to a request over a limit.
-fn beyond_limit(plan: &LimitPlan, rejection: LimitRejection, stats: &WorkerStats) -> Rejection {
-    let LimitRejection { problem, limit_status } = rejection;
-    let over_quota = problem == Problem::QuotaExhausted;
-    let counter = if over_quota { &stats.over_quota } else { &stats.limited };
-    counter.add(1);
-    let wait = limit_status.retry_after.unwrap_or_default();
-    let limit = plan.policy_of(&limit_status);
-    let wait = duration_in_words(wait);
-    let why = format!("limit {limit} is exhausted; retry in {wait}");
-    Rejection::new(problem).recorded(why)
 }
 
 /// Policies of every response of a route: header edits, compression, limit headers, CORS.

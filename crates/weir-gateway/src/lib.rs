@@ -15,6 +15,7 @@ pub mod explanation;
 mod fetch;
 pub mod flow;
 pub mod handler;
+mod lease_waits;
 pub mod record_builder;
 pub mod replay;
 pub mod request_text;

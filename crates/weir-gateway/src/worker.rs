@@ -4,6 +4,7 @@ mod live;
 
 pub use live::Live;
 
+use crate::lease_waits::LeaseWaits;
 use crate::script_path::ScriptPaths;
 use crate::site::Site;
 use crate::validation_budget::OverBudget;
@@ -126,6 +127,8 @@ pub struct Worker {
     pub handshakes: handshake::Failures,
     /// Validations that exceeded their budget.
     pub over_budget: OverBudget,
+    /// Requests that wait for leases of limits.
+    pub(crate) lease_waits: LeaseWaits,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
     phase: Cell<Phase>,
@@ -163,6 +166,7 @@ impl Worker {
             shared,
             handshakes: handshake::Failures::default(),
             over_budget: OverBudget::default(),
+            lease_waits: LeaseWaits::default(),
             auth_counters,
             live: RefCell::new(Rc::new(live)),
             phase: Cell::new(Phase::Serving),

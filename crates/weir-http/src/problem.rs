@@ -200,6 +200,9 @@ problems! {
     KeysUnavailable = 503 "keys-unavailable" "The keys for token verification are unavailable" Weir Safe,
     /// The authorization server does not respond, or too many introspections are in flight.
     IntrospectionUnavailable = 503 "introspection-unavailable" "Token introspection is unavailable" Weir Safe,
+    /// The node has no lease of a quota or rate, and the fleet granted none in time; `Retry-After`
+    /// is set.
+    LimitUnavailable = 503 "limit-unavailable" "The limit cannot be checked" Weir Safe,
     /// The process has reached its limit of open file descriptors, apart from the reserve for
     /// error responses.
     DescriptorsExhausted = 503 "descriptors-exhausted" "No file descriptors are available" Weir Safe,

@@ -9,38 +9,40 @@
 //! consumer; API and limit), so they survive a reload; when a rate changes, the requests that were
 //! charged stay charged and are refilled at the new rate.
 
+mod admit;
 mod failures;
+mod fleet;
 mod gcra;
 mod headers;
 mod keys;
+mod lease;
 mod peek;
 mod quota;
 mod registry;
 mod rolling;
 mod share;
+mod signal;
 mod statuses;
 
+pub use lease::{LeaseStatistics, QuotaDemand, QuotaGrant};
 pub use peek::{LimitKind, Peek};
 pub use registry::{LimitStatistics, Limiter, QuotaCount};
+pub use signal::Ask;
 pub use statuses::{LimitStatuses, PlanStatus, QuotaStatus, RateStatus, RouteLimitStatus};
 
 use failures::Failures;
-use gcra::Gcra;
 use headers::Policy;
-use keys::{Key, Slot, lock};
-use peek::count_or_report;
+use keys::lock;
 use quota::Calendar;
 use registry::{LimitCounter, LimitName, PlanCell, Registry};
 use rolling::Rolling;
-use serde_json::Value;
 use share::Rule;
-use std::cell::{LazyCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use weir_config::config::Config;
 use weir_config::{ConsumerId, LimitKey, Quota, RateLimit};
-use weir_expr::Scope;
 use weir_http::problem::Problem;
 use weir_wire::Headers;
 
@@ -147,10 +149,41 @@ impl LimitStatus {
 /// The request is beyond a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitRejection {
-    /// [`Problem::RateLimited`] or [`Problem::QuotaExhausted`].
+    /// [`Problem::RateLimited`], [`Problem::QuotaExhausted`] or [`Problem::LimitUnavailable`].
     pub problem: Problem,
     /// The status of that limit.
     pub limit_status: LimitStatus,
+}
+
+/// Why a request is not admitted now.
+#[derive(Clone, Debug)]
+pub enum Denial {
+    /// It is beyond a limit.
+    Rejected(LimitRejection),
+    /// A limit has no lease, but the fleet may have one: once it has answered, or does not in time, the
+    /// request is tried again.
+    Ask(Ask),
+}
+
+impl From<LimitRejection> for Denial {
+    fn from(rejection: LimitRejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl From<Ask> for Denial {
+    fn from(ask: Ask) -> Self {
+        Self::Ask(ask)
+    }
+}
+
+/// What happens to a request if a limit has no lease, but the fleet may have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnShortage {
+    /// The request may wait: it is denied with an [`Ask`].
+    Ask,
+    /// The request waits no longer: it is rejected.
+    Decide,
 }
 
 /// A request, as far as limits are concerned.
@@ -160,18 +193,6 @@ pub struct Caller {
     pub consumer: Option<ConsumerId>,
     /// The client's address.
     pub address: IpAddr,
-}
-
-/// A request on its way through the limits.
-struct Request<'a, F> {
-    caller: &'a Caller,
-    scope: &'a LazyCell<Scope, F>,
-    now: Moment,
-    /// Live nodes, among which rates are divided.
-    nodes: u32,
-    plan: Option<&'a PlanUsage>,
-    /// There if nothing is to be charged: the decision of each limit.
-    peeked: Option<&'a RefCell<Vec<Peek>>>,
 }
 
 /// The seconds since 1970 whose calls count against a quota at `unix`: the calendar period, or the
@@ -185,6 +206,11 @@ pub fn quota_span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
 }
 
 impl LimitPlan {
+    /// Longest wait of a request for a lease.
+    pub fn lease_timeout(&self) -> Duration {
+        self.limiter.lease_timeout()
+    }
+
     /// Finds or makes the counters of a Config, and gives the limits of its routes, API after API;
     /// `now` is when it is loaded.
     pub fn new(limiter: &Arc<Limiter>, config: &Config, now: Moment) -> (Self, Vec<RouteLimits>) {
@@ -229,7 +255,7 @@ impl LimitPlan {
             let plan = consumer.plan.map(|id| {
                 let plan = &config.plans[id.0];
                 let name = (plan.name.clone(), consumer.name.clone());
-                let cell = Arc::clone(registry.cells.entry(name.clone()).or_default());
+                let cell = registry.cell(name.clone());
                 let quota = plan.quota.as_ref().filter(|quota| quota.rolling);
                 let rolling = quota.map(|quota| registry.rolling(name, quota.per, now.unix));
                 PlanUsage { plan: id.0, cell, rolling }
@@ -295,145 +321,6 @@ impl LimitPlan {
         routes
     }
 
-    /// Admits a request to a route with these limits, and gives the status of the tightest limit;
-    /// `None` if no limit applies. A rejected request is charged to no limit.
-    ///
-    /// `scope` is made only if a limit is keyed by an expression, and then once.
-    ///
-    /// # Errors
-    /// The limit that rejects it: of several the first, in the order rate of the plan, limits of API
-    /// and route, quota of the plan.
-    pub fn admit(
-        &self,
-        limits: &RouteLimits,
-        caller: &Caller,
-        scope: impl FnOnce() -> Scope,
-        now: Moment,
-    ) -> Result<Option<LimitStatus>, LimitRejection> {
-        self.check(limits, caller, scope, now, None)
-    }
-
-    /// The result of [`LimitPlan::admit`] now, and the decision of each limit up to the first that
-    /// rejects; nothing is charged and no rejection counted.
-    pub fn peek(
-        &self,
-        limits: &RouteLimits,
-        caller: &Caller,
-        scope: impl FnOnce() -> Scope,
-        now: Moment,
-    ) -> (Result<Option<LimitStatus>, LimitRejection>, Vec<Peek>) {
-        let peeked = RefCell::default();
-        let outcome = self.check(limits, caller, scope, now, Some(&peeked));
-        (outcome, peeked.into_inner())
-    }
-
-    #[inline]
-    fn check(
-        &self,
-        RouteLimits(limits): &RouteLimits,
-        caller: &Caller,
-        scope: impl FnOnce() -> Scope,
-        now: Moment,
-        peeked: Option<&RefCell<Vec<Peek>>>,
-    ) -> Result<Option<LimitStatus>, LimitRejection> {
-        let consumer = caller.consumer.map(|ConsumerId(index)| &self.consumers[index]);
-        let plan = consumer.and_then(|consumer| consumer.plan.as_ref());
-        if limits.is_empty() && plan.is_none() {
-            return Ok(None);
-        }
-        let nodes = self.limiter.nodes();
-        let mut limit_status = None;
-        let rate = plan.and_then(|usage| {
-            let rate = self.plans[usage.plan].rate.as_ref();
-            rate.map(|(rule, policy)| (rule.of_node(nodes), *policy, &usage.cell))
-        });
-        if let Some((gcra, policy, cell)) = rate {
-            let level = match peeked {
-                None => gcra.admit(&cell.tat, now.nanos),
-                Some(_) => gcra.peek(&cell.tat, now.nanos),
-            };
-            let outcome = decide(gcra, policy, level);
-            tighten(
-                &mut limit_status,
-                count_or_report(outcome, &cell.over_rate, LimitKind::PlanRate, peeked)?,
-            );
-        }
-        let scope = LazyCell::new(scope);
-        let request = Request { caller, scope: &scope, now, nodes, plan, peeked };
-        let rest = self.admit_by_limits(limits, &request, limit_status);
-        if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, peeked) {
-            gcra.refund(&cell.tat);
-        }
-        rest
-    }
-
-    /// Checks the limits that are left, then the quota. Each limit refunds the request if one behind it
-    /// rejects it.
-    fn admit_by_limits<F: FnOnce() -> Scope>(
-        &self,
-        limits: &[RouteLimit],
-        request: &Request<'_, F>,
-        mut limit_status: Option<LimitStatus>,
-    ) -> Result<Option<LimitStatus>, LimitRejection> {
-        let Some((limit, limits)) = limits.split_first() else {
-            return self.admit_by_quota(request, limit_status);
-        };
-        let slot = Slot { limit: limit.counter.number, key: self.key(&limit.key, request) };
-        let buckets = &self.limiter.buckets;
-        let overflow = &limit.counter.overflow;
-        let (now, gcra) = (request.now.nanos, limit.rule.of_node(request.nodes));
-        let (level, bucket) = match request.peeked {
-            None => {
-                let (level, bucket) = buckets.admit(&slot, overflow, gcra, now);
-                (level, Some(bucket))
-            }
-            Some(_) => (buckets.peek(&slot, overflow, gcra, now), None),
-        };
-        let outcome = decide(gcra, limit.policy, level);
-        let outcome =
-            count_or_report(outcome, &limit.counter.refused, LimitKind::Limit, request.peeked)?;
-        tighten(&mut limit_status, outcome);
-        let rest = self.admit_by_limits(limits, request, limit_status);
-        if let (Err(_), Some(bucket)) = (&rest, bucket) {
-            buckets.refund(&slot, bucket, overflow, gcra);
-        }
-        rest
-    }
-
-    fn admit_by_quota<F>(
-        &self,
-        request: &Request<'_, F>,
-        mut limit_status: Option<LimitStatus>,
-    ) -> Result<Option<LimitStatus>, LimitRejection> {
-        let Request { plan, now, peeked, .. } = *request;
-        let quota = plan.and_then(|usage| Some((self.plans[usage.plan].quota.as_ref()?, usage)));
-        if let Some(((calendar, policy), usage)) = quota {
-            let outcome = match &usage.rolling {
-                Some(rolling) => {
-                    let calls = calendar.calls();
-                    let level = match peeked {
-                        None => rolling.admit(calls, now.unix),
-                        Some(_) => rolling.peek(calls, now.unix),
-                    };
-                    by_rolling_quota(rolling, calls, *policy, level)
-                }
-                None => {
-                    let window = calendar.window(now.unix);
-                    let left = match peeked {
-                        None => usage.cell.used.admit(calendar.calls(), window),
-                        Some(_) => usage.cell.used.peek(calendar.calls(), window),
-                    };
-                    by_calendar_quota(window, left, *policy, now)
-                }
-            };
-            tighten(
-                &mut limit_status,
-                count_or_report(outcome, &usage.cell.over_quota, LimitKind::Quota, peeked)?,
-            );
-        }
-        Ok(limit_status)
-    }
-
     /// Refunds the quota of a plan for a call that [`LimitPlan::admit`] admitted at `now` and that was
     /// rejected afterwards.
     pub fn refund_quota(&self, consumer: Option<ConsumerId>, now: Moment) {
@@ -444,21 +331,6 @@ impl LimitPlan {
             Some(rolling) => rolling.refund(now.unix),
             None => usage.cell.used.refund(calendar.window(now.unix)),
         }
-    }
-
-    fn key<F: FnOnce() -> Scope>(&self, key: &LimitKey, request: &Request<'_, F>) -> Key {
-        let special = match key {
-            LimitKey::Address => None,
-            LimitKey::Consumer => {
-                let consumer = request.caller.consumer;
-                consumer.map(|id| Key::Consumer(self.consumers[id.0].number))
-            }
-            LimitKey::Expr(expr) => expr.value(request.scope).map(|value| match value {
-                Value::String(text) => Key::text(text),
-                other => Key::text(other.to_string()),
-            }),
-        };
-        special.unwrap_or_else(|| Key::address(request.caller.address))
     }
 
     /// The name of the limit of a status, as its headers have it: a structured string.
@@ -477,71 +349,6 @@ impl LimitPlan {
         if let Some(policy) = self.policies.get(limit_status.policy) {
             policy.write(limit_status, scratch, headers);
         }
-    }
-}
-
-/// The status of a bucket after its decision.
-fn decide(
-    gcra: Gcra,
-    policy: usize,
-    outcome: Result<gcra::Level, u64>,
-) -> Result<LimitStatus, LimitRejection> {
-    let (remaining, full_in) = match outcome {
-        Ok(level) => (level.remaining, level.full_in),
-        // It is rejected because `wait` is missing for one request: the rest takes the whole depth.
-        Err(wait) => (0, gcra.full_after_rejection(wait)),
-    };
-    let limit_status = LimitStatus {
-        policy,
-        remaining,
-        reset: full_in.div_ceil(NANOS),
-        window: gcra.depth().div_ceil(NANOS).max(1),
-        retry_after: outcome.err().map(seconds_up),
-    };
-    limit_status.verdict(Problem::RateLimited)
-}
-
-fn by_calendar_quota(
-    window: quota::Window,
-    left: Result<u64, ()>,
-    policy: usize,
-    now: Moment,
-) -> Result<LimitStatus, LimitRejection> {
-    let reset = window.ends_in(now.unix);
-    LimitStatus {
-        policy,
-        remaining: left.unwrap_or(0),
-        reset,
-        window: window.seconds(),
-        retry_after: left.is_err().then_some(reset.max(1)),
-    }
-    .verdict(Problem::QuotaExhausted)
-}
-
-fn by_rolling_quota(
-    rolling: &Rolling,
-    calls: u64,
-    policy: usize,
-    outcome: Result<rolling::Level, rolling::Level>,
-) -> Result<LimitStatus, LimitRejection> {
-    let (Ok(level) | Err(level)) = outcome;
-    LimitStatus {
-        policy,
-        remaining: calls.saturating_sub(level.used),
-        reset: level.empty_in,
-        window: rolling.seconds(),
-        retry_after: outcome.is_err().then_some(level.free_in.max(1)),
-    }
-    .verdict(Problem::QuotaExhausted)
-}
-
-/// Keeps the status with fewer requests left; of equal ones, the one that is full later.
-fn tighten(limit_status: &mut Option<LimitStatus>, other: LimitStatus) {
-    let rank = |limit_status: &LimitStatus| {
-        (limit_status.remaining, std::cmp::Reverse(limit_status.reset))
-    };
-    if limit_status.is_none_or(|before| rank(&other) < rank(&before)) {
-        *limit_status = Some(other);
     }
 }
 

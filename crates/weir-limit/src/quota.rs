@@ -3,6 +3,7 @@
 //! A window and its count share one 64-bit atomic, so that a window rolls and a call is counted in
 //! one step: no window admits more calls than the quota, however many threads admit while it rolls.
 
+use super::lease::{Renewal, Tally};
 use jiff::civil::Weekday;
 use jiff::{Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +32,12 @@ impl Window {
     /// Length in seconds.
     pub(super) fn seconds(self) -> u64 {
         u64::from(self.end - self.start) * 60
+    }
+
+    /// When calls become available again.
+    pub(super) fn renewal(self, unix: u64) -> Renewal {
+        let reset = self.ends_in(unix);
+        Renewal { reset, window: self.seconds(), retry: reset.max(1) }
     }
 
     /// Seconds from `unix` to its end.
@@ -107,9 +114,13 @@ fn bounds(now: &Zoned, per: QuotaPeriod) -> Result<(Zoned, Zoned), jiff::Error> 
     Ok((start, end))
 }
 
-/// The calls of one consumer.
+/// The calls of one consumer: a window, and how many were counted in it and how many are leased for
+/// it. Leases are opened and extended by one thread at a time; a lease of a window only grows.
 #[derive(Debug, Default)]
-pub(super) struct Used(AtomicU64);
+pub(super) struct Used {
+    counted: AtomicU64,
+    leased: AtomicU64,
+}
 
 impl Used {
     /// Counts a call if the quota of the window is not exhausted; returns the remaining calls.
@@ -118,7 +129,7 @@ impl Used {
     /// has reached. A counter more than a window ahead was left by a clock that has been set back
     /// since, and begins anew.
     pub(super) fn admit(&self, calls: u64, window: Window) -> Result<u64, ()> {
-        let counted = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+        let counted = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let (start, count) = Self::in_window(seen, window);
             (count < calls).then_some(u64::from(start) << COUNT_BITS | (count + 1))
         });
@@ -126,16 +137,80 @@ impl Used {
         Ok(calls - before - 1)
     }
 
+    /// Counts a call if fewer are counted in the window than are leased for it, and `overdraft` more;
+    /// the tally is that afterwards. The window is found as by [`Used::admit`], and the lease that
+    /// counts is that of the window found.
+    pub(super) fn admit_leased(&self, window: Window, overdraft: u64) -> Result<Tally, Tally> {
+        let mut seen = self.counted.load(Ordering::Relaxed);
+        loop {
+            let tally = self.tally_of(seen, window);
+            // As a lease of this window only grows, an old value admits no more than the current one.
+            if tally.used >= tally.leased.saturating_add(overdraft).min(COUNT_MASK) {
+                return Err(tally);
+            }
+            let next = pack(tally.start, tally.used + 1);
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            match self.counted.compare_exchange_weak(seen, next, success, failure) {
+                Ok(_) => return Ok(Tally { used: tally.used + 1, ..tally }),
+                Err(other) => seen = other,
+            }
+        }
+    }
+
+    /// The tally of the window that a call in `window` counts in.
+    pub(super) fn tally(&self, window: Window) -> Tally {
+        self.tally_of(self.counted.load(Ordering::Relaxed), window)
+    }
+
+    fn tally_of(&self, counted: u64, window: Window) -> Tally {
+        let (start, used) = Self::in_window(counted, window);
+        let start = u64::from(start) * 60;
+        Tally { start, used, leased: count_in(self.leased.load(Ordering::Relaxed), start) }
+    }
+
+    /// Calls counted and leased in the window that begins at this second.
+    pub(super) fn leased_in(&self, start: u64) -> (u64, u64) {
+        let used = count_in(self.counted.load(Ordering::Relaxed), start);
+        (used, count_in(self.leased.load(Ordering::Relaxed), start))
+    }
+
+    /// Opens the lease of the window that begins at this second with the calls counted in it; from
+    /// now on, a caller whose clock is behind counts in this window. Other leases are forfeit.
+    pub(super) fn open_lease(&self, start: u64) {
+        let _ = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            (seen >> COUNT_BITS < start / 60).then_some(pack(start, 0))
+        });
+        let used = count_in(self.counted.load(Ordering::Relaxed), start);
+        self.leased.store(pack(start, used), Ordering::Relaxed);
+    }
+
+    /// Adds calls to the lease of the window that begins at this second; returns those leased now,
+    /// `None` if the lease is that of another window.
+    pub(super) fn extend_lease(&self, start: u64, calls: u64) -> Option<u64> {
+        let extended = self.leased.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            let leased = (seen & COUNT_MASK).saturating_add(calls).min(COUNT_MASK);
+            (seen >> COUNT_BITS == start / 60).then_some(pack(start, leased))
+        });
+        extended.ok().map(|_| count_in(self.leased.load(Ordering::Relaxed), start))
+    }
+
+    /// Forgets the lease.
+    pub(super) fn close_lease(&self) {
+        self.leased.store(0, Ordering::Relaxed);
+    }
+
     /// The result of [`Used::admit`] now; nothing is counted.
     pub(super) fn peek(&self, calls: u64, window: Window) -> Result<u64, ()> {
         calls.checked_sub(self.in_force(window) + 1).ok_or(())
     }
 
-    /// Refunds a call that [`Used::admit`] counted with this window.
+    /// Refunds a call that was counted with this window. If the counter has reached another window,
+    /// that keeps its calls: none of them may be this one.
     pub(super) fn refund(&self, window: Window) {
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+        let _ = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let (start, count) = Self::in_window(seen, window);
-            Some(u64::from(start) << COUNT_BITS | count.checked_sub(1)?)
+            let count = count.checked_sub(1)?;
+            (start == window.start).then_some(u64::from(start) << COUNT_BITS | count)
         });
     }
 
@@ -145,6 +220,9 @@ impl Used {
         let length = window.end - window.start;
         if start < window.start || start >= window.end.saturating_add(length) {
             (window.start, 0)
+        } else if start < window.end {
+            // It may be that of a shorter period, before a reload.
+            (window.start, count)
         } else {
             (start, count)
         }
@@ -152,33 +230,46 @@ impl Used {
 
     /// Calls counted in the window that a call in `window` counts in.
     pub(super) fn in_force(&self, window: Window) -> u64 {
-        Self::in_window(self.0.load(Ordering::Relaxed), window).1
+        Self::in_window(self.counted.load(Ordering::Relaxed), window).1
     }
 
     /// Start of the window in seconds since 1970, and calls counted in it.
     pub(super) fn read(&self) -> (u64, u64) {
-        let packed = self.0.load(Ordering::Relaxed);
+        let packed = self.counted.load(Ordering::Relaxed);
         ((packed >> COUNT_BITS) * 60, packed & COUNT_MASK)
     }
 
-    /// Restores an earlier count, unless there is a later window or a higher count already.
+    /// Restores an earlier count, unless there is a later window or a higher count already. The calls
+    /// were admitted by earlier leases, so an open lease grows with them.
     pub(super) fn restore(&self, start: u64, count: u64) {
-        let packed = (start / 60) << COUNT_BITS | count.min(COUNT_MASK);
-        self.0.fetch_max(packed, Ordering::Relaxed);
+        let packed = pack(start, count);
+        let before = self.counted.fetch_max(packed, Ordering::Relaxed);
+        if before < packed {
+            self.extend_lease(start, count.saturating_sub(count_in(before, start)));
+        }
     }
 
-    /// Adds calls that were admitted elsewhere, unless there is a later window already.
+    /// Adds calls that were admitted elsewhere, unless there is a later window already. They were
+    /// admitted by leases of that process, so an open lease grows with them.
     pub(super) fn add(&self, start: u64, calls: u64) {
-        let start = start / 60;
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
-            let before = match (seen >> COUNT_BITS).cmp(&start) {
-                std::cmp::Ordering::Less => 0,
-                std::cmp::Ordering::Equal => seen & COUNT_MASK,
-                std::cmp::Ordering::Greater => return None,
-            };
-            Some(start << COUNT_BITS | before.saturating_add(calls).min(COUNT_MASK))
+        let added = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+            let is_later = seen >> COUNT_BITS > start / 60;
+            (!is_later).then(|| pack(start, count_in(seen, start).saturating_add(calls)))
         });
+        if added.is_ok() {
+            self.extend_lease(start, calls);
+        }
     }
+}
+
+/// The window that begins at this second, with a count.
+fn pack(start: u64, count: u64) -> u64 {
+    (start / 60) << COUNT_BITS | count.min(COUNT_MASK)
+}
+
+/// The count of a number if its window begins at this second, else 0.
+fn count_in(packed: u64, start: u64) -> u64 {
+    if packed >> COUNT_BITS == start / 60 { packed & COUNT_MASK } else { 0 }
 }
 
 #[cfg(test)]
@@ -337,6 +428,55 @@ mod tests {
             });
             assert!((7..=14).contains(&admitted), "{admitted}");
             assert_eq!(used.read(), (10 * 60, 7));
+        }
+    }
+
+    #[test]
+    fn a_lease_is_that_of_its_window() {
+        let used = Used::default();
+        let (today, tomorrow) =
+            (Window { start: 1440, end: 2880 }, Window { start: 2880, end: 4320 });
+        let start = |window: Window| window.begin();
+        let none = Tally { start: start(today), used: 0, leased: 0 };
+        assert_eq!(used.admit_leased(today, 0), Err(none));
+        assert_eq!(used.extend_lease(start(today), 3), None, "not open");
+        used.open_lease(start(today));
+        assert_eq!(used.extend_lease(start(today), 3), Some(3));
+        assert_eq!(used.admit_leased(today, 0), Ok(Tally { used: 1, leased: 3, ..none }));
+        assert_eq!(used.admit_leased(tomorrow, 0), Err(Tally { start: start(tomorrow), ..none }));
+        used.open_lease(start(tomorrow));
+        assert_eq!(used.admit_leased(today, 0), Err(Tally { start: start(tomorrow), ..none }));
+        assert_eq!(used.extend_lease(start(today), 3), None);
+        assert!(used.admit_leased(tomorrow, 1).is_ok() && used.admit_leased(tomorrow, 1).is_err());
+    }
+
+    #[test]
+    fn threads_that_roll_the_window_admit_no_more_than_is_leased_for_each() {
+        let windows = [Window { start: 10, end: 20 }, Window { start: 20, end: 30 }];
+        for _ in 0..500 {
+            let used = Used::default();
+            used.open_lease(windows[0].begin());
+            used.extend_lease(windows[0].begin(), 7);
+            let barrier = std::sync::Barrier::new(3);
+            let admit = |order: [Window; 2]| {
+                barrier.wait();
+                let tries = order.iter().flat_map(|window| std::iter::repeat_n(window, 20));
+                tries.filter(|window| used.admit_leased(**window, 0).is_ok()).count()
+            };
+            let [first, second] = windows;
+            let admitted: usize = std::thread::scope(|scope| {
+                let callers = [[first, second], [second, first]].map(|order| {
+                    let admit = &admit;
+                    scope.spawn(move || admit(order))
+                });
+                barrier.wait();
+                used.open_lease(second.begin());
+                used.extend_lease(second.begin(), 2);
+                used.extend_lease(second.begin(), 3);
+                callers.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+            });
+            let (later, leased) = used.leased_in(second.begin());
+            assert!(later <= 5 && leased == 5 && admitted as u64 <= 7 + later, "{admitted}");
         }
     }
 }

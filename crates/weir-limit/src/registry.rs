@@ -1,12 +1,14 @@
 //! The counters that outlive every Config, found by name.
 
 use super::Moment;
+use super::fleet::SharedMode;
 use super::keys::{Buckets, lock};
+use super::lease::{Leases, QuotaLease};
 use super::quota::Used;
 use super::rolling::Rolling;
 use super::share::Rule;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_config::QuotaPeriod;
@@ -15,8 +17,8 @@ use weir_config::QuotaPeriod;
 #[derive(Debug)]
 pub struct Limiter {
     started: Instant,
-    /// Live nodes of the fleet, at least 1.
-    pub(super) nodes: AtomicU32,
+    pub(super) mode: SharedMode,
+    pub(super) leases: Leases,
     pub(super) buckets: Buckets,
     pub(super) registry: Mutex<Registry>,
 }
@@ -80,10 +82,15 @@ pub(super) struct LimitCounter {
 }
 
 /// The counters of one consumer and its plan.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PlanCell {
+    /// Name of the plan.
+    pub(super) plan: String,
+    /// Name of the consumer.
+    pub(super) consumer: String,
     pub(super) tat: AtomicU64,
     pub(super) used: Used,
+    pub(super) lease: QuotaLease,
     /// Requests rejected by the rate, and by the quota.
     pub(super) over_rate: AtomicU64,
     pub(super) over_quota: AtomicU64,
@@ -93,7 +100,8 @@ impl Default for Limiter {
     fn default() -> Self {
         Self {
             started: Instant::now(),
-            nodes: AtomicU32::new(1),
+            mode: SharedMode::default(),
+            leases: Leases::default(),
             buckets: Buckets::default(),
             registry: Mutex::default(),
         }
@@ -159,7 +167,7 @@ impl Limiter {
         for count in counts {
             let name = (count.plan.clone(), count.consumer.clone());
             let Some(per) = count.rolling else {
-                let cell = registry.cells.entry(name).or_default();
+                let cell = registry.cell(name);
                 calendar(&cell.used, count.window_start, count.calls);
                 continue;
             };
@@ -177,6 +185,22 @@ impl Registry {
     pub(super) fn consumer(&mut self, name: &str) -> u32 {
         let next = self.consumers.len() as u32;
         *self.consumers.entry(name.to_owned()).or_insert(next)
+    }
+
+    /// The counters of a plan and a consumer, by their names.
+    pub(super) fn cell(&mut self, name: (String, String)) -> Arc<PlanCell> {
+        let fresh = |(plan, consumer): &(String, String)| {
+            Arc::new(PlanCell {
+                plan: plan.clone(),
+                consumer: consumer.clone(),
+                tat: AtomicU64::new(0),
+                used: Used::default(),
+                lease: QuotaLease::default(),
+                over_rate: AtomicU64::new(0),
+                over_quota: AtomicU64::new(0),
+            })
+        };
+        Arc::clone(self.cells.entry(name).or_insert_with_key(fresh))
     }
 
     pub(super) fn limit(&mut self, name: LimitName) -> Arc<LimitCounter> {

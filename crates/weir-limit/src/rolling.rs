@@ -6,6 +6,7 @@
 //! expires up to a 60th of the length late.
 
 use super::keys::lock;
+use super::lease::{Renewal, Tally};
 use std::sync::Mutex;
 use weir_config::{Quota, QuotaPeriod};
 
@@ -38,6 +39,7 @@ pub(super) fn span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
 /// The calls of one consumer.
 #[derive(Debug)]
 pub(super) struct Rolling {
+    per: QuotaPeriod,
     /// Length of a sub-window in seconds.
     step: u64,
     ring: Mutex<Ring>,
@@ -61,11 +63,25 @@ struct Ring {
     /// Calls of the sub-windows, each at its number modulo [`SLOTS`].
     calls: [u64; SLOTS as usize],
     total: u64,
+    /// Calls of the sub-windows beyond leases.
+    beyond: [u64; SLOTS as usize],
+    /// The sub-window that there is a lease for, and how many calls.
+    leased: (u64, u64),
 }
 
 impl Rolling {
     pub(super) fn new(per: QuotaPeriod) -> Self {
-        Self { step: length(per) / SUB_WINDOWS, ring: Mutex::new(Ring::empty(0)) }
+        Self { per, step: length(per) / SUB_WINDOWS, ring: Mutex::new(Ring::empty(0)) }
+    }
+
+    /// The length that the window was made for.
+    pub(super) fn per(&self) -> QuotaPeriod {
+        self.per
+    }
+
+    /// Length of a sub-window in seconds.
+    pub(super) fn step(&self) -> u64 {
+        self.step
     }
 
     /// Length of the window in seconds.
@@ -87,7 +103,80 @@ impl Rolling {
         copy.admit(calls, self.step, unix)
     }
 
-    /// Refunds a call that [`Rolling::admit`] counted at `unix`.
+    /// Counts a call if fewer are counted in the sub-window reached than are leased for it, or fewer
+    /// than `overdraft` were counted beyond leases in the whole window; the tally is that afterwards.
+    /// `calls` is the quota, for the times only.
+    pub(super) fn admit_leased(
+        &self,
+        calls: u64,
+        overdraft: u64,
+        unix: u64,
+    ) -> Result<(Tally, Renewal), (Tally, Renewal)> {
+        let mut ring = lock(&self.ring);
+        ring.reach(unix / self.step);
+        let slot = ring.at;
+        let (used, leased) = ring.leased_in(slot);
+        let is_leased = used < leased;
+        if !is_leased && ring.overdrawn() >= overdraft {
+            return Err((ring.tally(self.step), self.renewal(&ring, calls, unix)));
+        }
+        ring.count(slot, 1);
+        ring.beyond[(slot % SLOTS) as usize] += u64::from(!is_leased);
+        Ok((ring.tally(self.step), self.renewal(&ring, calls, unix)))
+    }
+
+    /// The tally of the sub-window that a call at `unix` counts in; nothing is counted.
+    pub(super) fn tally(&self, calls: u64, unix: u64) -> (Tally, Renewal) {
+        let mut ring = lock(&self.ring).clone();
+        ring.reach(unix / self.step);
+        (ring.tally(self.step), self.renewal(&ring, calls, unix))
+    }
+
+    /// Calls counted beyond leases in the window that ends at `unix`.
+    pub(super) fn overdrawn(&self, unix: u64) -> u64 {
+        let mut ring = lock(&self.ring).clone();
+        ring.reach(unix / self.step);
+        ring.overdrawn()
+    }
+
+    /// Calls counted and leased in the sub-window that begins at this second.
+    pub(super) fn leased_in(&self, start: u64) -> (u64, u64) {
+        lock(&self.ring).leased_in(start / self.step)
+    }
+
+    /// Opens the lease of the sub-window that begins at this second with the calls counted in it.
+    /// Other leases are forfeit.
+    pub(super) fn open_lease(&self, start: u64) {
+        let slot = start / self.step;
+        let mut ring = lock(&self.ring);
+        let (used, _) = ring.leased_in(slot);
+        ring.leased = (slot, used);
+    }
+
+    /// Adds calls to the lease of the sub-window that begins at this second; returns those leased
+    /// now, `None` if the lease is that of another one.
+    pub(super) fn extend_lease(&self, start: u64, calls: u64) -> Option<u64> {
+        let mut ring = lock(&self.ring);
+        let (slot, leased) = &mut ring.leased;
+        (*slot == start / self.step).then(|| {
+            *leased = leased.saturating_add(calls);
+            *leased
+        })
+    }
+
+    /// Forgets the lease.
+    pub(super) fn close_lease(&self) {
+        lock(&self.ring).leased = (0, 0);
+    }
+
+    /// When calls become available again: where leases are exhausted, not before the next sub-window.
+    fn renewal(&self, ring: &Ring, calls: u64, unix: u64) -> Renewal {
+        let Level { free_in, empty_in, .. } = ring.level(calls, self.step, unix);
+        let next = (ring.at + 1).saturating_mul(self.step).saturating_sub(unix);
+        Renewal { reset: empty_in, window: self.seconds(), retry: free_in.max(next).max(1) }
+    }
+
+    /// Refunds a call that was counted at `unix`.
     pub(super) fn refund(&self, unix: u64) {
         let mut ring = lock(&self.ring);
         let first = ring.at.saturating_sub(SUB_WINDOWS);
@@ -137,6 +226,10 @@ impl Rolling {
             if slot.saturating_add(SUB_WINDOWS) >= ring.at {
                 let more = more(calls, ring.calls[(slot % SLOTS) as usize]);
                 ring.count(slot, more);
+                // They were admitted by other leases.
+                if ring.leased.0 == slot {
+                    ring.leased.1 = ring.leased.1.saturating_add(more);
+                }
             }
         }
     }
@@ -154,7 +247,13 @@ impl Rolling {
 
 impl Ring {
     fn empty(at: u64) -> Self {
-        Self { at, calls: [0; SLOTS as usize], total: 0 }
+        Self {
+            at,
+            calls: [0; SLOTS as usize],
+            total: 0,
+            beyond: [0; SLOTS as usize],
+            leased: (0, 0),
+        }
     }
 
     /// Counts a call if the quota is not exhausted.
@@ -189,8 +288,26 @@ impl Ring {
         for next in self.at + 1..=self.at + ahead {
             let expired = std::mem::take(&mut self.calls[(next % SLOTS) as usize]);
             self.total -= expired;
+            self.beyond[(next % SLOTS) as usize] = 0;
         }
         self.at += ahead;
+    }
+
+    /// Calls beyond leases that count.
+    fn overdrawn(&self) -> u64 {
+        self.beyond.iter().sum()
+    }
+
+    /// Calls counted and leased in a sub-window.
+    fn leased_in(&self, slot: u64) -> (u64, u64) {
+        let is_held = slot <= self.at && slot.saturating_add(SUB_WINDOWS) >= self.at;
+        let used = if is_held { self.calls[(slot % SLOTS) as usize] } else { 0 };
+        (used, if self.leased.0 == slot { self.leased.1 } else { 0 })
+    }
+
+    fn tally(&self, step: u64) -> Tally {
+        let (used, leased) = self.leased_in(self.at);
+        Tally { start: self.at * step, used, leased }
     }
 
     fn count(&mut self, slot: u64, calls: u64) {

@@ -8,7 +8,6 @@ use super::gcra::Gcra;
 use super::keys::lock;
 use super::registry::Limiter;
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::Relaxed;
 use weir_config::{Rate, RateScope};
 
 /// The rule of a rate limit, as configured.
@@ -54,7 +53,7 @@ impl Limiter {
     pub fn set_nodes(&self, nodes: u32, now: Moment) {
         let nodes = nodes.max(1);
         let registry = lock(&self.registry);
-        let before = self.nodes.swap(nodes, Relaxed);
+        let before = self.change_mode(|mode| mode.with_nodes(nodes)).nodes();
         if before == nodes {
             return;
         }
@@ -72,10 +71,5 @@ impl Limiter {
             }
         }
         self.buckets.migrate(&changed, now.nanos);
-    }
-
-    /// The number of live nodes, at least 1.
-    pub fn nodes(&self) -> u32 {
-        self.nodes.load(Relaxed)
     }
 }

@@ -1,5 +1,6 @@
 //! The status of all limits, for operators; never used by a request.
 
+use super::quota::Calendar;
 use super::share::Rule;
 use super::{LimitPlan, Moment, NANOS, NamedLimit, PlanUsage};
 use serde::{Deserialize, Serialize};
@@ -64,9 +65,10 @@ const fn one() -> u32 {
 pub struct QuotaStatus {
     /// Calls permitted in a window.
     pub calls: u64,
-    /// Calls counted in the current window.
+    /// Calls counted in the current window, by this node.
     pub used: u64,
-    /// Remaining calls.
+    /// Remaining calls. In a fleet, those leased to this node and those leased to none, as far as
+    /// known.
     pub remaining: u64,
     /// The window is rolling; otherwise it is a calendar period.
     pub rolling: bool,
@@ -124,6 +126,7 @@ impl LimitPlan {
         let rate = limits.rate.as_ref().map(|(rule, _)| rate_status(*rule, usage, now, nodes));
         let quota = limits.quota.as_ref().map(|(calendar, _)| {
             let calls = calendar.calls();
+            let known_rest = self.known_rest(usage, calendar, now);
             let (used, window, reset, free_in) = match &usage.rolling {
                 Some(rolling) => {
                     let level = rolling.level(calls, now.unix);
@@ -139,7 +142,7 @@ impl LimitPlan {
             QuotaStatus {
                 calls,
                 used,
-                remaining: calls.saturating_sub(used),
+                remaining: known_rest.unwrap_or(calls.saturating_sub(used)),
                 rolling: usage.rolling.is_some(),
                 window_seconds: window,
                 reset_seconds: reset,
@@ -158,6 +161,18 @@ impl LimitPlan {
             refused_by_rate: usage.cell.over_rate.load(Relaxed),
             refused_by_quota: usage.cell.over_quota.load(Relaxed),
         })
+    }
+
+    /// Calls that this node may still admit, if it has a lease of the current window.
+    fn known_rest(&self, usage: &PlanUsage, calendar: &Calendar, now: Moment) -> Option<u64> {
+        if !self.limiter.mode().leases_quotas() {
+            return None;
+        }
+        let tally = match &usage.rolling {
+            Some(rolling) => rolling.tally(calendar.calls(), now.unix).0,
+            None => usage.cell.used.tally(calendar.window(now.unix)),
+        };
+        usage.cell.lease.known_rest(tally)
     }
 
     fn route_limits(&self) -> Vec<RouteLimitStatus> {

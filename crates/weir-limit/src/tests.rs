@@ -5,6 +5,7 @@ use weir_config::{
     Access, Api, Compression, Consumer, Handler, HeaderEdits, PathPattern, Plan, PlanId, Quota,
     QuotaPeriod, Rate, RateScope, Reply, ReplyBody, Route,
 };
+use weir_expr::Scope;
 
 /// 1 January 2026, 00:00:30 UTC.
 const UNIX: u64 = 1_767_225_630;
@@ -106,7 +107,13 @@ impl Gate {
         let consumer = consumer.map(ConsumerId);
         let address = address.parse().expect("an address");
         let caller = Caller { consumer, address };
-        self.plan.admit(&self.routes[route], &caller, Scope::default, at(seconds))
+        let limits = &self.routes[route];
+        let outcome =
+            self.plan.admit(limits, &caller, Scope::default, at(seconds), OnShortage::Decide);
+        outcome.map_err(|denial| match denial {
+            Denial::Rejected(rejection) => rejection,
+            Denial::Ask(_) => panic!("the request does not wait"),
+        })
     }
 
     /// How many of 20 requests pass.
@@ -246,7 +253,7 @@ fn the_scope_is_made_for_expressions_only() {
         made.set(made.get() + 1);
         Scope::default()
     };
-    assert!(gate.plan.admit(&gate.routes[0], &caller, scope, at(0)).is_ok());
+    assert!(gate.plan.admit(&gate.routes[0], &caller, scope, at(0), OnShortage::Ask).is_ok());
     assert_eq!(made.get(), 0);
 }
 
@@ -261,7 +268,8 @@ fn limits_count_by_what_an_expression_gives() {
         let consumer = None;
         let caller = Caller { consumer, address: address.into() };
         let scope = || Scope { consumer: name.map(str::to_owned), ..Scope::default() };
-        let admits = || gate.plan.admit(&gate.routes[0], &caller, scope, at(0)).is_ok();
+        let admits =
+            || gate.plan.admit(&gate.routes[0], &caller, scope, at(0), OnShortage::Ask).is_ok();
         (0..20).filter(|_| admits()).count()
     };
     assert_eq!(ask(Some("a"), [192, 0, 2, 1]), 2);
@@ -416,4 +424,5 @@ fn threads_share_every_counter() {
     assert_eq!(gate.limiter.quota_counts()[0].calls, 100);
 }
 
+mod lease;
 mod share;

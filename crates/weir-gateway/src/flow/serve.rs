@@ -12,7 +12,7 @@ use weir_expr::Scope;
 use weir_http::body::RequestBody;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
-use weir_limit::{Caller, LimitPlan, LimitRejection, LimitStatus, Moment, RouteLimits};
+use weir_limit::{Caller, Denial, LimitPlan, LimitStatus, Moment, OnShortage, RouteLimits};
 
 /// The effects of serving.
 pub(super) struct Serve;
@@ -38,8 +38,9 @@ impl Effects for Serve {
         caller: &Caller,
         scope: impl FnOnce() -> Scope,
         now: Moment,
-    ) -> Result<Option<LimitStatus>, LimitRejection> {
-        plan.admit(limits, caller, scope, now)
+        on_shortage: OnShortage,
+    ) -> Result<Option<LimitStatus>, Denial> {
+        plan.admit(limits, caller, scope, now, on_shortage)
     }
 
     /// If the record has no room in the journal and the request must not be served without one,
