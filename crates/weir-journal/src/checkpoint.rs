@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
+use crate::backlog::Backlog;
 use crate::failpoint::Faults;
 use crate::files::damage::DamageLog;
 use crate::format::{Position, u64_at};
@@ -35,6 +36,8 @@ pub(crate) struct Checkpoints {
     folder: PathBuf,
     faults: Faults,
     pub(crate) all: Mutex<BTreeMap<String, Vec<Checkpoint>>>,
+    /// Followers whose backlog is bounded. Locked before `all` if both are.
+    pub(crate) backlogs: Mutex<BTreeMap<String, Backlog>>,
 }
 
 impl Checkpoints {
@@ -61,18 +64,11 @@ impl Checkpoints {
                 all.insert(name.to_owned(), lanes);
             }
         }
-        Ok(Self { folder, faults, all: Mutex::new(all) })
-    }
-
-    /// Whether every follower has read a whole segment.
-    pub(crate) fn all_have_read(&self, lane: u16, segment: u32) -> bool {
-        let has_read = |lanes: &Vec<Checkpoint>| {
-            lanes.get(usize::from(lane)).is_some_and(|lane| lane.position.segment() > segment)
-        };
-        self.all.lock().values().all(has_read)
+        Ok(Self { folder, faults, all: Mutex::new(all), backlogs: Mutex::default() })
     }
 
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        self.backlogs.lock().remove(name);
         if self.all.lock().remove(name).is_some() {
             fs::remove_file(self.folder.join(name))?;
         }

@@ -1,5 +1,5 @@
 //! Followers: named readers of the whole journal with a durable checkpoint. Nothing that a follower
-//! has not read is dropped.
+//! has not read is dropped, unless its backlog is bounded.
 
 use std::io;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::backlog::{Backlog, Skipped};
 use crate::checkpoint::{Checkpoint, Checkpoints, is_name};
 use crate::format::Position;
 use crate::reader::Reader;
@@ -39,6 +40,44 @@ pub struct Follower {
 impl Follower {
     /// Registers a follower, durably. A new one begins at the start.
     pub(crate) fn new(name: &str, checkpoints: Arc<Checkpoints>, lanes: usize) -> io::Result<Self> {
+        let begin = vec![Checkpoint::default(); lanes];
+        let follower = Self::register(name, checkpoints, &begin)?;
+        follower.checkpoints.backlogs.lock().remove(name);
+        Ok(follower)
+    }
+
+    /// Registers a follower with a bounded backlog, durably. A new one begins at `begin`, the first
+    /// records that the journal has; a known one skips everything before them.
+    pub(crate) fn bounded(
+        name: &str,
+        checkpoints: Arc<Checkpoints>,
+        begin: &[Checkpoint],
+        max_bytes: u64,
+    ) -> io::Result<Self> {
+        let mut follower = Self::register(name, checkpoints, begin)?;
+        let mut skipped = Vec::new();
+        for (lane, (known, begin)) in follower.lanes.iter_mut().zip(begin).enumerate() {
+            if known.position.segment().max(1) < begin.position.segment() {
+                skipped.push(Skipped {
+                    lane: lane as u16,
+                    from: known.position,
+                    to: begin.position,
+                    records: begin.sequence.saturating_sub(known.sequence),
+                    at_most: true,
+                });
+                *known = *begin;
+            }
+        }
+        let backlog = Backlog::new(max_bytes, skipped);
+        follower.checkpoints.backlogs.lock().insert(name.to_owned(), backlog);
+        Ok(follower)
+    }
+
+    fn register(
+        name: &str,
+        checkpoints: Arc<Checkpoints>,
+        begin: &[Checkpoint],
+    ) -> io::Result<Self> {
         if !is_name(name) {
             let what = "a follower's name has 1 to 64 lower-case letters, digits and hyphens";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -47,8 +86,8 @@ impl Follower {
         if known.is_none() && checkpoints.all.lock().len() >= MAX_FOLLOWERS {
             return Err(io::Error::other("too many followers"));
         }
-        let mut state = known.unwrap_or_default();
-        state.resize(lanes.max(state.len()), Checkpoint::default());
+        let mut state = known.unwrap_or_else(|| begin.to_vec());
+        state.resize(begin.len().max(state.len()), Checkpoint::default());
         checkpoints.write(name, &state)?;
         Ok(Self { name: name.to_owned(), checkpoints, lanes: state })
     }
@@ -69,6 +108,19 @@ impl Follower {
         if let Some(checkpoint) = self.lanes.get_mut(usize::from(reader.lane())) {
             *checkpoint = Checkpoint { position: reader.position(), sequence: reader.sequence() };
         }
+    }
+
+    /// Notes what `reader` has returned, so that it does not count as skipped if it is dropped before
+    /// it is processed. Only for a follower with a bounded backlog.
+    pub fn mark_read(&self, reader: &Reader) {
+        self.checkpoints.set_read(&self.name, reader.lane(), reader.position());
+    }
+
+    /// What was dropped since the last call before this follower had read it: its readers skip it.
+    /// Contiguous segments of a lane are one entry.
+    #[must_use]
+    pub fn take_skipped(&self) -> Vec<Skipped> {
+        self.checkpoints.take_skipped(&self.name)
     }
 
     /// Resets the checkpoint to the start of the journal, durably: everything is read again.

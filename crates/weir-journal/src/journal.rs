@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
 use crate::catalog::budget::Budget;
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoint, Checkpoints};
 use crate::data_lock::{DataLock, Error, at};
 use crate::failpoint::Faults;
 use crate::files::{Files, Parts};
@@ -198,6 +198,27 @@ impl Journal {
     /// The checkpoint cannot be written.
     pub fn follower(&self, name: &str) -> io::Result<Follower> {
         Follower::new(name, Arc::clone(&self.state.checkpoints), self.state.lanes.len())
+    }
+
+    /// As [`Journal::follower`], for at most `max_backlog` bytes on the disk: beyond them the oldest
+    /// segments may be dropped although the follower has not read them, and all of them before a
+    /// record is refused. [`Follower::take_skipped`] reports what the follower skips. The bound holds
+    /// until the journal is closed; before the follower is opened again, all segments are kept. A new
+    /// follower begins with the first record of the journal.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be written, or a segment cannot be read.
+    pub fn follower_with_backlog(&self, name: &str, max_backlog: u64) -> io::Result<Follower> {
+        let mut begin = Vec::new();
+        for lane in 0..self.lanes() {
+            let position = self.begin(lane);
+            let first = self.reader(lane, position).metadata_only().next_transaction()?;
+            let newest =
+                self.state.lanes[usize::from(lane)].shared.next_sequence.load(Ordering::Relaxed);
+            let sequence = first.map_or(newest, |first| first.sequence).saturating_sub(1);
+            begin.push(Checkpoint { position, sequence });
+        }
+        Follower::bounded(name, Arc::clone(&self.state.checkpoints), &begin, max_backlog)
     }
 
     /// A reader from a follower's checkpoint on.

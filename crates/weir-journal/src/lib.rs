@@ -9,7 +9,7 @@
 //! around it. `lane` appends it to a segment that `preallocator` has prepared; `lane_state` is shared
 //! by the writer, readers and threads. `catalog` lists the segments of a lane, `files` has their
 //! names, and `segment` reads them. `reader` assembles transactions for a `follower` and its
-//! `checkpoint`. `maintenance` seals full segments, drops old files and syncs; `manifest` records
+//! `checkpoint`; `backlog` bounds what is kept for it. `maintenance` seals full segments, drops old files and syncs; `manifest` records
 //! which files should exist. `journal` opens a folder after `recovery`; `handover` passes it on to
 //! another process while this one still writes.
 //!
@@ -33,6 +33,7 @@
 //! # Ok(()) }
 //! ```
 
+mod backlog;
 mod catalog;
 mod checkpoint;
 pub mod counted;
@@ -59,6 +60,7 @@ mod settings;
 mod snapshot;
 mod statistics;
 
+pub use backlog::Skipped;
 pub use checkpoint::damaged_checkpoints;
 pub use data_lock::{DataLock, Error};
 pub use durable::NotDurable;

@@ -1,3 +1,4 @@
+mod backlog;
 mod count_only;
 mod damage;
 mod degrade;

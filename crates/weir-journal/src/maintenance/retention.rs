@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
+use crate::backlog::KeptFor;
 use crate::failpoint;
 use crate::files::Part;
 use crate::journal_state::JournalState;
@@ -44,6 +45,7 @@ impl JournalState {
     /// Drops everything that is due.
     pub(crate) fn enforce_retention(&self) -> io::Result<()> {
         let now = unix_time();
+        self.limit_backlogs();
         for lane in self.lanes.iter().filter(|lane| !lane.shared.is_held()) {
             self.drop_expired(lane, now)?;
         }
@@ -67,9 +69,9 @@ impl JournalState {
                         () if completed && failed => Part::Meta,
                         () => return None,
                     };
-                    self.checkpoints
-                        .all_have_read(lane.catalog.files.lane, number)
-                        .then_some((number, part))
+                    let lane = lane.catalog.files.lane;
+                    let needed = self.checkpoints.is_needed(lane, number, KeptFor::All);
+                    (!needed).then_some((number, part))
                 });
             drop(segments);
             let Some((number, part)) = found else { return Ok(()) };
@@ -79,12 +81,19 @@ impl JournalState {
 
     /// Drops one file to stay within the budget; false if there is none that may be dropped.
     fn drop_oldest(&self) -> io::Result<bool> {
+        // A bounded backlog goes before a record is refused.
+        Ok(self.drop_oldest_not_kept_for(KeptFor::All)?
+            || self.drop_oldest_not_kept_for(KeptFor::Unbounded)?)
+    }
+
+    fn drop_oldest_not_kept_for(&self, kept_for: KeptFor) -> io::Result<bool> {
         let oldest = |payload: bool| {
             let of_lane = |lane: &LaneState| {
                 let segments = lane.catalog.segments.read();
+                let index = lane.catalog.files.lane;
                 let mut passed = segments.sealed.iter().filter(|(number, summary)| {
                     (!payload || summary.sizes[Part::Payload as usize] > 0)
-                        && self.checkpoints.all_have_read(lane.catalog.files.lane, **number)
+                        && !self.checkpoints.is_needed(index, **number, kept_for)
                 });
                 passed.next().map(|(number, summary)| (summary.stamp_us, *number, *summary))
             };
@@ -108,6 +117,7 @@ impl JournalState {
     fn drop_part(&self, lane: &LaneState, number: u32, part: Part) -> io::Result<()> {
         let files = &lane.catalog.files;
         files.faults.check("retention.drop")?;
+        let unread = if part == Part::Meta { self.unread(lane, number) } else { Vec::new() };
         // Otherwise the file would count as missing after a crash.
         self.manifest.update(&self.lanes, Some((files.lane, number, Some(part))))?;
         let mut segments = lane.catalog.segments.write();
@@ -120,6 +130,7 @@ impl JournalState {
         if part == Part::Meta {
             segments.sealed.remove(&number);
         }
+        self.skip(unread);
         self.counters.lock().dropped += 1;
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::sync::atomic::Ordering;
 
+use crate::backlog::KeptFor;
 use crate::catalog::Catalog;
 use crate::catalog::carry_over::CarryOver;
 use crate::files::Parts;
@@ -48,10 +49,10 @@ impl JournalState {
         let state = lane.catalog.segments.read();
         let mut full = state.raw.range(..end);
         let number = *full.next()?;
-        let read = self.checkpoints.all_have_read(lane.catalog.files.lane, number);
+        let needed = self.checkpoints.is_needed(lane.catalog.files.lane, number, KeptFor::All);
         let pressing =
             full.count() >= MAX_UNREAD_SEGMENTS || self.budget.is_short(self.lanes.len());
-        (read || pressing).then_some(number)
+        (!needed || pressing).then_some(number)
     }
 
     fn seal(&self, lane: &LaneState, number: u32) -> io::Result<()> {
@@ -117,7 +118,7 @@ impl JournalState {
         let Some(next_sequence) = next_sequence.filter(|_| !carry_over.lost) else {
             return Ok(false);
         };
-        if !self.checkpoints.all_have_read(files.lane, number) {
+        if self.checkpoints.is_needed(files.lane, number, KeptFor::All) {
             return Ok(false);
         }
         // No transaction was open in it: only the start of the next segment changes.
