@@ -105,8 +105,13 @@ impl Follower {
     /// Marks everything that `reader` has returned as processed. The next [`Follower::commit`] makes
     /// that durable.
     pub fn advance(&mut self, reader: &Reader) {
-        if let Some(checkpoint) = self.lanes.get_mut(usize::from(reader.lane())) {
-            *checkpoint = Checkpoint { position: reader.position(), sequence: reader.sequence() };
+        self.advance_to(reader.lane(), reader.position(), reader.sequence());
+    }
+
+    /// As [`Follower::advance`], up to where a reader was before.
+    pub fn advance_to(&mut self, lane: u16, position: Position, sequence: u64) {
+        if let Some(checkpoint) = self.lanes.get_mut(usize::from(lane)) {
+            *checkpoint = Checkpoint { position, sequence };
         }
     }
 

@@ -1,6 +1,6 @@
 //! Types that the data path and the readers of its records share: ids, times, amounts, replays, stages.
-//! Ids and times write themselves as text, and are strings in JSON. Also the settings of pools and of
-//! events, which the configuration resolves and other crates apply.
+//! Ids and times write themselves as text, and are strings in JSON. Also the settings of pools of
+//! events and of sinks of transactions, which the configuration resolves and other crates apply.
 
 mod amount;
 mod annotations;
@@ -12,6 +12,7 @@ mod outcome;
 pub mod pool;
 mod rejection;
 mod replay;
+pub mod search_sink;
 pub mod stage;
 mod text;
 

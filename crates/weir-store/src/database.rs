@@ -48,6 +48,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/07_counted_until.sql"),
     include_str!("schema/08_changed_buckets.sql"),
     include_str!("schema/09_gaps.sql"),
+    include_str!("schema/11_ship.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.

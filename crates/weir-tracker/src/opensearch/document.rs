@@ -1,0 +1,401 @@
+//! Documents.
+
+use super::{header_name, key_value};
+use crate::content::{self, BodyType};
+use crate::field::cut;
+use crate::part::row::{elapsed, names};
+use crate::tokenizer;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use std::str::from_utf8;
+use weir_journal::{BodyMetadata, Outcome, Transaction};
+use weir_model::search_sink::Content;
+use weir_model::{TransactionId, UnixMicros};
+
+/// Most bytes of a recorded body that a document has; a longer body is left out.
+const MAX_BODY_BYTES: usize = 1 << 20;
+/// Bytes of a path that a document has.
+const MAX_PATH_BYTES: usize = 4096;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    id: TransactionId,
+    time: UnixMicros,
+    time_us: u64,
+    took_us: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    node: &'a str,
+    state: &'static str,
+    status: u16,
+    path: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    api: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    operation: &'a str,
+    #[serde(rename = "type")]
+    transaction_type: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    method: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    consumer: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    principal: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    sender: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    receiver: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    problem: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    retries: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resubmission_of: Option<TransactionId>,
+    #[serde(skip_serializing_if = "is_false")]
+    shortened: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    damaged: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    expired: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    discarded: bool,
+    request: Body,
+    response: Body,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    has: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    header_names: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<Words>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Payload<'a>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
+/// Metadata of a body.
+#[derive(Serialize)]
+struct Body {
+    length: u64,
+    stored: u64,
+    #[serde(skip_serializing_if = "is_false")]
+    truncated: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    aborted: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    masked: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withheld: Option<String>,
+}
+
+impl From<&BodyMetadata> for Body {
+    fn from(body: &BodyMetadata) -> Self {
+        let BodyMetadata { length, stored, truncated, withheld, aborted, masked, .. } = *body;
+        let withheld = withheld.map(|reason| reason.to_string());
+        Self { length, stored, truncated, aborted, masked, withheld }
+    }
+}
+
+/// Words of the texts of a transaction.
+#[derive(Default, Serialize)]
+struct Words {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    target: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    header: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    body: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other: Vec<String>,
+}
+
+/// Whatever is needed to show a transaction and to send it again.
+#[derive(Serialize)]
+struct Payload<'a> {
+    target: &'a str,
+    https: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    auth: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    scopes: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    plan: &'a str,
+    request: Part<'a>,
+    response: Part<'a>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    properties: &'a [(String, String)],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    logs: &'a [String],
+}
+
+/// Head and body as recorded: text, or base64 if they are not UTF-8.
+#[derive(Serialize)]
+struct Part<'a> {
+    #[serde(flatten)]
+    head: Recorded<'a>,
+    #[serde(flatten)]
+    body: Recorded<'a>,
+    /// The body is too long for a document.
+    #[serde(skip_serializing_if = "is_false")]
+    body_left_out: bool,
+}
+
+/// Bytes of a head or a body.
+struct Recorded<'a> {
+    name: &'static str,
+    base64_name: &'static str,
+    bytes: &'a [u8],
+}
+
+impl Serialize for Recorded<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = serializer.serialize_map(None)?;
+        if !self.bytes.is_empty() {
+            match from_utf8(self.bytes) {
+                Ok(text) => map.serialize_entry(self.name, text)?,
+                Err(_) => map.serialize_entry(self.base64_name, &STANDARD.encode(self.bytes))?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl<'a> Part<'a> {
+    fn new(head: &'a [u8], body: &'a [u8]) -> Self {
+        let body_left_out = body.len() > MAX_BODY_BYTES;
+        Self {
+            head: Recorded { name: "head", base64_name: "head_base64", bytes: head },
+            body: Recorded {
+                name: "body",
+                base64_name: "body_base64",
+                bytes: if body_left_out { &[] } else { body },
+            },
+            body_left_out,
+        }
+    }
+}
+
+/// Appends the document of a transaction as JSON, without a line break. Business keys have to be
+/// [extracted](crate::read_keys) before. `node` is the name of the node that recorded it.
+pub fn write_document(transaction: &Transaction, node: &str, content: Content, out: &mut Vec<u8>) {
+    let payload = content == Content::Payload;
+    let (mut words, mut header_names) = (Words::default(), Vec::new());
+    if payload {
+        words = words_of(transaction);
+        header_names = header_names_of(transaction);
+    }
+    let [api, operation, transaction_type, method, consumer, principal, sender, receiver, problem] =
+        names(transaction).map(cut);
+    let path = transaction.target.split('?').next().unwrap_or_default();
+    let keys = transaction.keys.iter().map(|(name, value)| key_value(name, Some(value)));
+    let document = Document {
+        id: id(transaction),
+        time: UnixMicros(transaction.received_us),
+        time_us: transaction.received_us,
+        took_us: elapsed(&transaction.stages),
+        node,
+        state: transaction.outcome.into(),
+        status: transaction.status,
+        path: &path[..path.floor_char_boundary(MAX_PATH_BYTES)],
+        api,
+        operation,
+        transaction_type,
+        method,
+        consumer,
+        principal,
+        sender,
+        receiver,
+        problem,
+        detail: cut(&transaction.detail),
+        keys: keys.collect(),
+        retries: transaction.retries,
+        resubmission_of: Some(transaction.resubmission_of)
+            .filter(|of| *of != [0; 16])
+            .map(|of| TransactionId(u128::from_be_bytes(of))),
+        shortened: transaction.shortened,
+        damaged: transaction.damaged || transaction.missing,
+        expired: transaction.expired,
+        discarded: transaction.discarded,
+        request: (&transaction.request).into(),
+        response: (&transaction.response).into(),
+        has: if payload { has(transaction) } else { Vec::new() },
+        header_names,
+        words: payload.then_some(words),
+        payload: payload.then(|| payload_of(transaction)),
+    };
+    // Writing to memory does not fail, and the document has no map whose names are not text.
+    let _ = serde_json::to_writer(out, &document);
+}
+
+/// Name of the index that a transaction is in; `name` is that of the sink.
+#[must_use]
+pub fn index_name(name: &str, transaction: &Transaction) -> String {
+    let state = if transaction.outcome == Outcome::Completed { "done" } else { "failed" };
+    format!("weir-{name}-{state}-{}", day(u128::from_be_bytes(transaction.id)))
+}
+
+/// The UTC day of a UUIDv7 (RFC 9562), as `YYYY.MM.DD`.
+#[must_use]
+pub fn day(id: u128) -> String {
+    let milliseconds = (id >> 80) as i64;
+    let time = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or_default();
+    time.strftime("%Y.%m.%d").to_string()
+}
+
+fn id(transaction: &Transaction) -> TransactionId {
+    TransactionId(u128::from_be_bytes(transaction.id))
+}
+
+fn payload_of(transaction: &Transaction) -> Payload<'_> {
+    Payload {
+        target: &transaction.target,
+        https: transaction.https,
+        auth: &transaction.auth,
+        scopes: &transaction.scopes,
+        plan: &transaction.plan,
+        request: Part::new(&transaction.request_head, &transaction.request_body),
+        response: Part::new(&transaction.response_head, &transaction.response_body),
+        properties: &transaction.properties,
+        logs: &transaction.logs,
+    }
+}
+
+/// The texts that exist, as [`crate::query`] defines it.
+fn has(transaction: &Transaction) -> Vec<&'static str> {
+    let body = !transaction.request_body.is_empty() || !transaction.response_body.is_empty();
+    let headers = headers(transaction).next().is_some();
+    let target = !transaction.target.is_empty();
+    let all = [("target", target), ("headers", headers), ("body", body)];
+    all.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
+}
+
+/// The header lines of both directions that are searched.
+fn headers(transaction: &Transaction) -> impl Iterator<Item = (&[u8], &[u8])> {
+    content::lines(&transaction.request_head).chain(content::lines(&transaction.response_head))
+}
+
+fn header_names_of(transaction: &Transaction) -> Vec<String> {
+    let mut names: Vec<_> = headers(transaction).map(|(name, _)| header_name(name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn words_of(transaction: &Transaction) -> Words {
+    let target = split(&content::percent_decode(transaction.target.as_bytes()), "");
+    let mut words = Words { target, ..Words::default() };
+    for (name, value) in headers(transaction) {
+        push(&mut words.headers, split(name, ""));
+        push(&mut words.headers, split(value, ""));
+        push(&mut words.header, split(value, &format!("{}=", header_name(name))));
+    }
+    let sides = [
+        (&transaction.request_head, &transaction.request_body),
+        (&transaction.response_head, &transaction.response_body),
+    ];
+    for (head, body) in sides {
+        if let Some(text) = content::text(BodyType::from_head(head), body) {
+            push(&mut words.body, split(&text, ""));
+        }
+    }
+    for (name, value) in transaction.keys.iter().chain(&transaction.properties) {
+        push(&mut words.other, split(name.as_bytes(), ""));
+        push(&mut words.other, split(value.as_bytes(), ""));
+    }
+    for line in &transaction.logs {
+        push(&mut words.other, split(line.as_bytes(), ""));
+    }
+    words
+}
+
+fn push(texts: &mut Vec<String>, text: String) {
+    if !text.is_empty() {
+        texts.push(text);
+    }
+}
+
+/// The words of a text, each after `prefix`, separated by a space.
+fn split(text: &[u8], prefix: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    tokenizer::words(text, |word, _| {
+        if !all.is_empty() {
+            all.push(' ');
+        }
+        all.push_str(prefix);
+        // Words are UTF-8.
+        all.push_str(from_utf8(word).unwrap_or_default());
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn transaction() -> Transaction {
+        Transaction {
+            id: 0x0193_5f2b_0000_7000_8000_0000_0000_0001_u128.to_be_bytes(),
+            received_us: 1_732_400_000_000_000,
+            method: "POST".to_owned(),
+            target: "/orders?pin=17".to_owned(),
+            request_head: b"X-Trace: Ab-1\r\ncontent-type: application/json\r\n".to_vec(),
+            request_body: br#"{"city":"Utr\u00e9cht"}"#.to_vec(),
+            response_body: b"\xff\x00binary".to_vec(),
+            keys: vec![("a=b".to_owned(), "c=d".to_owned())],
+            api: "x".repeat(40_000),
+            ..Transaction::default()
+        }
+    }
+
+    fn document(content: Content) -> Value {
+        let mut out = Vec::new();
+        write_document(&transaction(), "node-1", content, &mut out);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn the_day_is_that_of_the_id() {
+        assert_eq!(index_name("search", &transaction()), "weir-search-done-2024.11.24");
+        let failed = Transaction { outcome: Outcome::Failed, ..transaction() };
+        assert_eq!(index_name("search", &failed), "weir-search-failed-2024.11.24");
+        assert_eq!(day(0), "1970.01.01");
+    }
+
+    #[test]
+    fn without_payload_there_are_metadata_and_keys_alone() {
+        let document = document(Content::Keys);
+        assert_eq!(document["path"], "/orders");
+        assert_eq!(document["keys"][0], "a%3Db=c=d");
+        assert_eq!(document["api"].as_str().unwrap().len(), 256);
+        let text = document.to_string();
+        assert!(!text.contains("pin") && !text.contains("city") && !text.contains("trace"));
+    }
+
+    #[test]
+    fn with_payload_there_are_words_and_the_bytes_as_recorded() {
+        let document = document(Content::Payload);
+        assert_eq!(document["words"]["target"], "orders pin 17");
+        assert_eq!(document["words"]["header"][0], "x-trace=ab x-trace=1");
+        assert_eq!(document["words"]["body"][0], "city utrécht");
+        assert_eq!(document["header_names"][1], "x-trace");
+        let payload = &document["payload"];
+        assert_eq!(payload["request"]["body"], r#"{"city":"Utr\u00e9cht"}"#);
+        assert_eq!(payload["response"]["body_base64"], STANDARD.encode(b"\xff\x00binary"));
+    }
+}
