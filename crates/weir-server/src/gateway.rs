@@ -343,7 +343,7 @@ impl Gateway {
     }
 
     /// The counters of limits.
-    pub fn limiter(&self) -> &Limiter {
+    pub fn limiter(&self) -> &Arc<Limiter> {
         &self.shared.limiter
     }
 
@@ -359,7 +359,7 @@ impl Bound {
     }
 
     /// The counters of limits, to restore earlier counts before the first request is admitted.
-    pub fn limiter(&self) -> &Limiter {
+    pub fn limiter(&self) -> &Arc<Limiter> {
         &self.limiter
     }
 

@@ -1,5 +1,7 @@
 //! Explain and serving have the same results.
 
+mod leases;
+
 use crate::gateway::Gateway;
 use fastrand::Rng;
 use serde_json::{Value, json};
