@@ -10,6 +10,7 @@ mod audit;
 mod budget;
 pub mod configuration;
 mod console;
+mod counts;
 mod denials;
 pub mod explain;
 mod host;

@@ -47,6 +47,9 @@ pub enum DatabaseError {
     /// A statement has timed out.
     #[error("PostgreSQL: no response within {STATEMENT_TIMEOUT:?}")]
     Timeout,
+    /// Another process has made a later boot of this node, or the lease has ended.
+    #[error("this node has to register again")]
+    Fenced,
     /// A row was expected.
     #[error("PostgreSQL: a row is missing")]
     Missing,
@@ -97,6 +100,12 @@ pub struct Connection {
     task: JoinHandle<()>,
     /// The server.
     pub server: Server,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Connection {

@@ -8,12 +8,15 @@
 //! The modules: [`database`] connects, [`schema`] migrates, `membership` has the statements about
 //! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show.
 
+pub mod collect;
 pub mod database;
 pub mod identity;
 mod membership;
 mod node;
+mod replicate;
 pub mod schema;
 pub mod status;
+mod task;
 
 pub use membership::{HEARTBEAT, Retirement};
-pub use node::{CommandError, Handle, Member, Settings, Statistics, Thread};
+pub use node::{CommandError, Handle, Host, Member, OpenError, Settings, Statistics};

@@ -2,14 +2,16 @@
 //!
 //! No request waits for it. While the database is down, everything stays as it was last known.
 
+use crate::collect::{self, CollectError, Collected, Selection};
 use crate::database::{Connect, Connection, DatabaseError};
 use crate::identity::{Boot, Identity, IdentityError};
 use crate::membership::{self, HEARTBEAT, RegistrationError, Report, Retirement};
-use crate::schema;
+use crate::replicate::{ReplicationError, Replicator};
 use crate::status::{
     self, ConfigurationState, DRIFT_SECONDS, FleetFinding, FleetStatus, NodeState, NodeStatus,
     PostgresStatus,
 };
+use crate::{schema, task};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +21,14 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
 use weir_model::UnixSeconds;
-use weir_store::clock;
+use weir_monitor::MonitorError;
+use weir_monitor::replica::Replica;
+use weir_store::{StoreError, clock};
 
+/// Pause between two replications of usage.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Interval of the work that one node does for all.
+const MAINTENANCE: Duration = Duration::from_secs(60 * 60);
 /// Most commands that wait.
 const MAX_COMMANDS: usize = 8;
 /// Time for the last messages of a process that ends.
@@ -35,17 +43,24 @@ pub struct Settings {
     pub name: String,
     /// How to connect.
     pub connect: Connect,
+    /// Retention of usage in the database.
+    pub keep: Duration,
 }
 
 impl Settings {
     /// The settings in a configuration; the display name is that of the host, if there is none.
     #[must_use]
-    pub fn new(fleet: &weir_config::Fleet, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
+    pub fn new(
+        fleet: &weir_config::Fleet,
+        tls: Option<Arc<rustls::ClientConfig>>,
+        keep: Duration,
+    ) -> Self {
         let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {
             fleet: fleet.name.clone(),
             name: fleet.node.clone().unwrap_or_else(host),
             connect: Connect { postgres: fleet.postgres.clone(), tls },
+            keep,
         }
     }
 }
@@ -69,6 +84,10 @@ pub struct Statistics {
     pub failures: u64,
     /// Nodes have had different configurations for more than a minute.
     pub drift: bool,
+    /// Buckets of usage that were replicated.
+    pub replicated: u64,
+    /// Time since all usage was replicated that was counted up to then; 0 in the beginning.
+    pub usage_lag: Duration,
 }
 
 /// What the thread and its handles share.
@@ -79,8 +98,11 @@ struct Shared {
     /// Nodes and database as of the last heartbeat.
     view: Mutex<View>,
     failures: AtomicU64,
+    replicated: AtomicU64,
     draining: AtomicBool,
     changed: Notify,
+    /// A connection for reports, which do not hold up the member.
+    reports: tokio::sync::Mutex<Option<Connection>>,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +117,8 @@ struct View {
     differing: Option<Instant>,
     /// The id before, if another process had it.
     replaced: Option<Uuid>,
+    /// When all usage was replicated last, or since when some is to be.
+    replicated: Option<Instant>,
 }
 
 impl View {
@@ -172,6 +196,8 @@ impl Handle {
             offset_ms: view.offset_ms,
             failures: self.shared.failures.load(Ordering::Relaxed),
             drift: view.drifts(),
+            replicated: self.shared.replicated.load(Ordering::Relaxed),
+            usage_lag: view.replicated.map(|at| at.elapsed()).unwrap_or_default(),
         }
     }
 
@@ -202,6 +228,25 @@ impl Handle {
         self.shared.changed.notify_one();
     }
 
+    /// Collects the usage of the fleet from the database.
+    ///
+    /// # Errors
+    /// [`CollectError`].
+    pub async fn collect(&self, selection: &Selection) -> Result<Collected, CollectError> {
+        let mut idle = self.shared.reports.lock().await;
+        let connection = match idle.take().filter(|connection| !connection.is_closed()) {
+            Some(connection) => connection,
+            None => {
+                let connect = self.shared.settings.lock().connect.clone();
+                Connection::open(&connect).await?
+            }
+        };
+        let collected = collect::collect(&connection, selection).await?;
+        // A connection whose statement has failed or timed out is not used again.
+        *idle = Some(connection);
+        Ok(collected)
+    }
+
     /// Retires a node.
     ///
     /// # Errors
@@ -215,10 +260,12 @@ impl Handle {
     }
 }
 
-/// What a member needs of its thread.
-pub trait Thread {
-    /// Whether the thread is to end.
+/// What a member needs of the process that runs it.
+pub trait Host {
+    /// Whether the member is to end.
     fn stopped(&self) -> bool;
+    /// Divides rates among this number of nodes, at least 1.
+    fn set_live_nodes(&mut self, live: u64);
     /// Writes a message.
     fn note(&mut self, text: &str);
     /// Writes a message about a failure: once, until the next success.
@@ -239,14 +286,50 @@ pub struct Member {
     commands: mpsc::Receiver<Command>,
     identity: Identity,
     session: Option<Session>,
+    replicator: Replicator,
+    heartbeat: Option<Instant>,
+    maintained: Option<Instant>,
+}
+
+/// Why a member cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The identity cannot be read or written.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The counts cannot be opened.
+    #[error(transparent)]
+    Counts(#[from] StoreError),
+}
+
+/// Why a step of a member has failed.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
+}
+
+impl From<DatabaseError> for StepError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Registration(error.into())
+    }
+}
+
+impl From<MonitorError> for StepError {
+    fn from(error: MonitorError) -> Self {
+        Self::Replication(error.into())
+    }
 }
 
 impl Member {
     /// Opens the identity of a data folder. Nothing is sent before [`Member::run`].
     ///
     /// # Errors
-    /// The identity cannot be read or written.
-    pub fn open(data: &Path, settings: Settings) -> Result<(Self, Handle), IdentityError> {
+    /// Identity or counts cannot be read or written.
+    pub fn open(data: &Path, settings: Settings) -> Result<(Self, Handle), OpenError> {
+        let replicator = Replicator::new(Replica::open(data)?);
         let identity = Identity::open(data)?;
         let postgres =
             PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
@@ -256,36 +339,43 @@ impl Member {
             settings: Mutex::new(settings),
             view: Mutex::new(view),
             failures: AtomicU64::new(0),
+            replicated: AtomicU64::new(0),
+            reports: tokio::sync::Mutex::default(),
             draining: AtomicBool::new(false),
             changed: Notify::new(),
         });
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let handle = Handle { shared: Arc::clone(&shared), commands: sender };
-        Ok((Self { shared, commands, identity, session: None }, handle))
+        let (heartbeat, maintained, session) = (None, None, None);
+        let member =
+            Self { shared, commands, identity, session, replicator, heartbeat, maintained };
+        Ok((member, handle))
     }
 
     /// Keeps the node registered until the thread is to end.
-    pub async fn run(&mut self, thread: &mut impl Thread) {
-        while !thread.stopped() {
-            match self.step(thread).await {
-                Ok(()) => thread.succeeded(),
+    pub async fn run(&mut self, host: &mut impl Host) {
+        host.set_live_nodes(self.replicator.replica().live_nodes().unwrap_or(1));
+        while !host.stopped() {
+            match self.step(host).await {
+                Ok(()) => host.succeeded(),
                 Err(error) => {
                     self.fail(&error);
-                    thread.failed(&format!("fleet: {error}"));
+                    host.failed(&format!("fleet: {error}"));
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(HEARTBEAT) => {}
-                () = self.shared.changed.notified() => {}
+                () = tokio::time::sleep(PAUSE) => {}
+                () = self.shared.changed.notified() => self.heartbeat = None,
             }
             while let Ok(command) = self.commands.try_recv() {
                 self.execute(command).await;
             }
         }
-        if let Some(Session { connection, boot }) = self.session.take() {
-            let release = membership::release(&connection, self.identity.id(), boot);
-            // Without a response the lease ends by itself.
-            let _ = timeout(RELEASE_TIMEOUT, release).await;
+        if let Some(Session { mut connection, boot }) = self.session.take() {
+            let id = self.identity.id();
+            // The last counts; without a response the next start sends them, and the lease ends by itself.
+            let _ = timeout(RELEASE_TIMEOUT, self.replicator.step(&mut connection, id, boot)).await;
+            let _ = timeout(RELEASE_TIMEOUT, membership::release(&connection, id, boot)).await;
         }
     }
 
@@ -294,8 +384,9 @@ impl Member {
         self.session = None;
     }
 
-    fn fail(&mut self, error: &RegistrationError) {
+    fn fail(&mut self, error: &StepError) {
         self.session = None;
+        self.heartbeat = None;
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
         let mut view = self.shared.view.lock();
         view.postgres = PostgresStatus {
@@ -305,23 +396,59 @@ impl Member {
         };
     }
 
-    /// Connects and registers if that is necessary, and renews the lease.
-    async fn step(&mut self, thread: &mut impl Thread) -> Result<(), RegistrationError> {
-        let session = match self.session.take().filter(|one| !one.connection.is_closed()) {
+    /// Connects and registers if that is necessary, renews the lease, and replicates usage.
+    async fn step(&mut self, host: &mut impl Host) -> Result<(), StepError> {
+        let mut session = match self.session.take().filter(|one| !one.connection.is_closed()) {
             Some(session) => session,
-            None => self.connect(thread).await?,
+            None => self.connect(host).await?,
         };
-        let report = self.current_report();
-        let id = self.identity.id();
-        match membership::heartbeat(&session.connection, id, session.boot, &report).await? {
-            Some(heartbeat) => {
-                let nodes = membership::nodes(&session.connection).await?;
-                self.publish(&session.connection, heartbeat.offset_ms, nodes);
-                self.session = Some(session);
+        if self.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT) {
+            let began = Instant::now();
+            if !self.renew(&session, host).await? {
+                // Another process has made a boot of this identity: the next step registers again.
+                self.shared.changed.notify_one();
+                return Ok(());
             }
-            // Another process has made a boot of this identity. The next step registers again.
-            None => self.shared.changed.notify_one(),
+            self.heartbeat = Some(began);
         }
+        let (id, connection) = (self.identity.id(), &mut session.connection);
+        let progress = self.replicator.step(connection, id, session.boot).await?;
+        self.shared.replicated.fetch_add(progress.sent, Ordering::Relaxed);
+        if progress.complete {
+            self.shared.view.lock().replicated = Some(Instant::now());
+        }
+        if self.maintained.is_none_or(|at| at.elapsed() >= MAINTENANCE) {
+            self.maintain(&mut session).await?;
+        }
+        self.session = Some(session);
+        Ok(())
+    }
+
+    /// Renews the lease; false if another process has the identity.
+    async fn renew(&mut self, session: &Session, host: &mut impl Host) -> Result<bool, StepError> {
+        let (report, id) = (self.current_report(), self.identity.id());
+        let heartbeat =
+            membership::heartbeat(&session.connection, id, session.boot, &report).await?;
+        let Some(heartbeat) = heartbeat else { return Ok(false) };
+        let nodes = membership::nodes(&session.connection).await?;
+        let live = nodes.iter().filter(|node| node.state == NodeState::Live).count() as u64;
+        // One that drains is not among them, and still enforces its share.
+        let live = live.max(1);
+        host.set_live_nodes(live);
+        self.replicator.replica().set_live_nodes(live)?;
+        self.publish(&session.connection, heartbeat.offset_ms, nodes);
+        Ok(true)
+    }
+
+    /// Work that one node does for all.
+    async fn maintain(&mut self, session: &mut Session) -> Result<(), StepError> {
+        let keep = self.shared.settings.lock().keep;
+        let id = self.identity.id();
+        let epoch = task::claim(&session.connection, "maintenance", id, session.boot).await?;
+        if epoch.is_some() {
+            task::drop_old_usage(&mut session.connection, keep).await?;
+        }
+        self.maintained = Some(Instant::now());
         Ok(())
     }
 
@@ -331,20 +458,21 @@ impl Member {
         Report { offset_ms, draining, ..self.shared.report.lock().clone() }
     }
 
-    async fn connect(&mut self, thread: &mut impl Thread) -> Result<Session, RegistrationError> {
+    async fn connect(&mut self, host: &mut impl Host) -> Result<Session, StepError> {
         let settings = self.shared.settings.lock().clone();
         let mut connection = Connection::open(&settings.connect).await?;
         schema::migrate(&mut connection, &settings.fleet).await?;
         let report = self.current_report();
         let registration = membership::register(&connection, &mut self.identity, &report).await?;
         if let Some(before) = registration.replaced {
-            thread.note(&format!(
+            host.note(&format!(
                 "fleet: another process has the identity {before}: this data folder is a copy of its \
                  folder, and is the new node {} from now on",
                 self.identity.id()
             ));
             self.shared.view.lock().replaced = Some(before);
         }
+        self.replicator.connected(self.identity.id())?;
         Ok(Session { connection, boot: registration.boot })
     }
 

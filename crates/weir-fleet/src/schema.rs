@@ -15,7 +15,10 @@ struct Step {
 }
 
 /// All steps, in the order in which they run.
-const STEPS: &[Step] = &[Step { sql: include_str!("schema/01_members.sql"), min_weir: "0.1.0" }];
+const STEPS: &[Step] = &[
+    Step { sql: include_str!("schema/01_members.sql"), min_weir: "0.1.0" },
+    Step { sql: include_str!("schema/02_usage.sql"), min_weir: "0.1.0" },
+];
 
 /// Key of the lock under which steps run: "weir" in ASCII.
 const LOCK: i64 = 0x7765_6972;

@@ -67,6 +67,7 @@ impl Writer {
     ) -> rusqlite::Result<u64> {
         let mut overflow = 0;
         let events_from = self.events_from(database)?;
+        let replicates = self.replicates(database)?;
         // Late calls are of many minutes, but of few hours.
         let mut longer: BTreeMap<(u64, u64, i64), Sum> = BTreeMap::new();
         if self.numbers.len() > MAX_SERIES {
@@ -86,13 +87,29 @@ impl Writer {
                         "INSERT INTO bucket_changed VALUES (?1, ?2) ON CONFLICT DO NOTHING";
                     database.prepare_cached(change)?.execute(params![minute, counted])?;
                 }
+                if replicates {
+                    mark_unreplicated(database, (MINUTE, *minute, counted))?;
+                }
                 for step in [HOUR, DAY] {
                     longer.entry((step, minute - minute % step, counted)).or_default().merge(sum);
                 }
             }
         }
-        longer.iter().try_for_each(|(place, sum)| self.merge(database, *place, sum))?;
+        for (place, sum) in &longer {
+            self.merge(database, *place, sum)?;
+            if replicates {
+                mark_unreplicated(database, *place)?;
+            }
+        }
         Ok(overflow)
+    }
+
+    /// Whether buckets are replicated to a fleet.
+    fn replicates(&self, database: &Connection) -> rusqlite::Result<bool> {
+        match self.table {
+            Table::Rebuilt => Ok(false),
+            Table::Bucket => database.prepare_cached("SELECT 1 FROM replica")?.exists([]),
+        }
     }
 
     /// The first minute whose changes are recorded for events, if any are.
@@ -193,7 +210,11 @@ impl Writer {
     }
 
     /// The number of a series, which is inserted if it is new.
-    fn number(&mut self, database: &Connection, series: &Series) -> rusqlite::Result<i64> {
+    pub(crate) fn number(
+        &mut self,
+        database: &Connection,
+        series: &Series,
+    ) -> rusqlite::Result<i64> {
         if let Some(number) = self.numbers.get(series) {
             return Ok(*number);
         }
@@ -213,6 +234,15 @@ impl Writer {
         self.numbers.insert(series.clone(), number);
         Ok(number)
     }
+}
+
+/// Marks a bucket, given by length, start and number of its series, as changed.
+fn mark_unreplicated(
+    database: &Connection,
+    (step, start, series): (u64, u64, i64),
+) -> rusqlite::Result<()> {
+    let mark = "INSERT INTO bucket_unreplicated VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    database.prepare_cached(mark)?.execute(params![step, start, series]).map(drop)
 }
 
 fn clamp(bytes: u64) -> i64 {
@@ -257,7 +287,15 @@ pub(crate) fn purge(database: &Connection, kept: [u64; 3]) -> rusqlite::Result<b
         }
     }
     if dropped {
-        database.execute("DELETE FROM series WHERE id NOT IN (SELECT series FROM bucket)", [])?;
+        for (step, kept) in STEPS.into_iter().zip(kept) {
+            let drop = "DELETE FROM bucket_inherited WHERE step = ?1 AND start < ?2";
+            database.execute(drop, params![step, kept])?;
+        }
+        database.execute(
+            "DELETE FROM series WHERE id NOT IN
+             (SELECT series FROM bucket UNION SELECT series FROM bucket_inherited)",
+            [],
+        )?;
     }
     Ok(dropped)
 }

@@ -32,11 +32,13 @@
 
 pub mod billing;
 mod bucket;
+pub mod collect;
 mod counter;
 mod error;
 mod monitor;
 mod quota;
 mod rebuild;
+pub mod replica;
 mod sketch;
 mod tally;
 mod usage;
@@ -47,7 +49,9 @@ pub use monitor::Monitor;
 pub use quota::QuotaUse;
 pub use rebuild::{CounterCommand, RebuildReport, Rebuilt};
 pub use tally::Price;
-pub use usage::{Group, MAX_ROWS, Report, Row, StatusClass, Usage, UsageError, UsageQuery};
+pub use usage::{
+    Group, MAX_ROWS, Report, Row, StatusClass, Unreported, Usage, UsageError, UsageQuery,
+};
 
 #[cfg(test)]
 mod tests;

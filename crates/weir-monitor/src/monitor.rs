@@ -57,6 +57,12 @@ impl Monitor {
         Self { data: data.to_owned(), connection, shared, journal: None }
     }
 
+    /// The counts of a database, without a counter.
+    pub(crate) fn of(connection: Connection) -> Self {
+        let connection = Arc::new(Mutex::new(Some(connection)));
+        Self { data: PathBuf::new(), connection, shared: Arc::default(), journal: None }
+    }
+
     /// Runs `read` on the database; one caller at a time.
     pub(crate) fn query<T, E: From<MonitorError>>(
         &self,

@@ -7,6 +7,7 @@
 use crate::bucket::{self, DAY, HOUR, MINUTE_RETENTION, STEPS, Table, Writer};
 use crate::counter::{self, Counter, REBUILD_PIN};
 use crate::error::MonitorError;
+use crate::sketch::Sketch;
 use crate::tally::{MINUTE, Tally};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
@@ -193,6 +194,7 @@ impl Counter {
         (rebuilt.before, rebuilt.after) = (before, after);
         let end = last.max(newest).map_or(from, |last| last + MINUTE);
         rebuilt.to = end;
+        add_zeros(&transaction, from)?;
         set_revisions(&transaction)?;
         for step in STEPS {
             let first = from - from % step;
@@ -212,6 +214,18 @@ fn range(row: &rusqlite::Row<'_>) -> rusqlite::Result<(u64, Option<u64>)> {
     Ok((row.get::<_, f64>(0)? as u64, row.get(1)?))
 }
 
+/// Adds zeros for buckets that have no calls any more: readers of earlier revisions learn of it.
+fn add_zeros(database: &Connection, from: u64) -> rusqlite::Result<()> {
+    for step in STEPS {
+        database.execute(
+            "INSERT INTO rebuilt SELECT step, start, series, 0, 0, 0, NULL, ?3, 1 FROM bucket
+             WHERE step = ?1 AND start >= ?2 ON CONFLICT DO NOTHING",
+            params![step, from - from % step, Sketch::default().encode()],
+        )?;
+    }
+    Ok(())
+}
+
 /// Unchanged buckets keep their revision; changed ones are recorded for events.
 fn set_revisions(database: &Connection) -> rusqlite::Result<()> {
     database.execute(
@@ -226,6 +240,14 @@ fn set_revisions(database: &Connection) -> rusqlite::Result<()> {
         "INSERT INTO bucket_changed SELECT r.start, r.series FROM rebuilt r
          WHERE r.step = 60 AND r.start >= (SELECT start FROM bucket_cursor)
          AND NOT EXISTS (SELECT 1 FROM bucket b WHERE b.step = 60 AND b.start = r.start
+                         AND b.series = r.series AND b.revision = r.revision)
+         ON CONFLICT DO NOTHING",
+        [],
+    )?;
+    database.execute(
+        "INSERT INTO bucket_unreplicated SELECT r.step, r.start, r.series FROM rebuilt r
+         WHERE EXISTS (SELECT 1 FROM replica)
+         AND NOT EXISTS (SELECT 1 FROM bucket b WHERE b.step = r.step AND b.start = r.start
                          AND b.series = r.series AND b.revision = r.revision)
          ON CONFLICT DO NOTHING",
         [],

@@ -57,6 +57,17 @@ impl Sketch {
         other.0.iter().for_each(|(bin, count)| self.count(*bin, *count));
     }
 
+    /// Removes what `other` has added.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        for (bin, count) in &other.0 {
+            let left = self.0.get(bin).copied().unwrap_or_default().saturating_sub(*count);
+            match left {
+                0 => self.0.remove(bin),
+                left => self.0.insert(*bin, left),
+            };
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(1 + self.0.len() * 3);
         out.push(VERSION);
@@ -125,9 +136,11 @@ mod tests {
         ) {
             let mut merged = of(&one);
             merged.merge(&of(&other));
-            let all = of(&[one, other].concat());
+            let all = of(&[&one[..], &other].concat());
             prop_assert_eq!(&merged, &all);
             prop_assert_eq!(Sketch::decode(&all.encode()), Some(all));
+            merged.subtract(&of(&other));
+            prop_assert_eq!(merged, of(&one));
         }
 
         #[test]

@@ -42,6 +42,15 @@ impl Sum {
         self.amount = self.amount.saturating_add(other.amount);
         self.latency.merge(&other.latency);
     }
+
+    /// Removes what `other` has added.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.calls = self.calls.saturating_sub(other.calls);
+        self.request_bytes = self.request_bytes.saturating_sub(other.request_bytes);
+        self.response_bytes = self.response_bytes.saturating_sub(other.response_bytes);
+        self.amount = self.amount.saturating_sub(other.amount);
+        self.latency.subtract(&other.latency);
+    }
 }
 
 /// A plan and a consumer.

@@ -154,6 +154,32 @@ pub struct Report {
     /// Gaps of the period, of all consumers.
     #[serde(default)]
     pub missing: Gap,
+    /// Nodes of the fleet that are down or lost, and have not reported all calls of the period.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreported: Vec<Unreported>,
+}
+
+/// A node of a fleet that has not reported all calls of a period.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = UnreportedNode)]
+pub struct Unreported {
+    /// Name of the node.
+    pub node: String,
+    /// All calls before this time are included (RFC 3339, UTC).
+    #[schema(value_type = String)]
+    pub until: UnixSeconds,
+    /// The node is written off as lost: the rest is missing for ever.
+    pub lost: bool,
+}
+
+impl Display for Unreported {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { node, until, lost } = self;
+        match lost {
+            true => write!(f, "node {node} is lost: its calls after {until} are missing"),
+            false => write!(f, "node {node} has not reported its calls after {until} yet"),
+        }
+    }
 }
 
 /// Why a report cannot be created.
@@ -242,7 +268,8 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
     for (step, part) in parts(&span, usage.step) {
         let mut read = snapshot.prepare_cached(
             "SELECT start, series, calls, request_bytes, response_bytes, amount, latency
-             FROM bucket WHERE step = ?1 AND start >= ?2 AND start < ?3 ORDER BY start",
+             FROM bucket WHERE step = ?1 AND start >= ?2 AND start < ?3 AND calls > 0
+             ORDER BY start",
         )?;
         let mut rows = read.query(params![step, part.start, part.end])?;
         while let Some(row) = rows.next()? {
@@ -273,7 +300,7 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
     let mut rows: Vec<Row> = rows.collect();
     rows.sort_unstable();
     let (from, to) = (UnixSeconds(span.start), UnixSeconds(span.end));
-    Ok(Report { from, to, rows, missing: Gap::default() })
+    Ok(Report { from, to, rows, ..Report::default() })
 }
 
 /// The row to which each selected series is added, and the names of rows and plans.

@@ -48,6 +48,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/07_counted_until.sql"),
     include_str!("schema/08_changed_buckets.sql"),
     include_str!("schema/09_gaps.sql"),
+    include_str!("schema/10_fleet.sql"),
     include_str!("schema/11_ship.sql"),
 ];
 
@@ -124,6 +125,16 @@ pub fn copy(data: &Path, target: &Path) -> Result<(), StoreError> {
 /// It cannot be created, read or migrated, or a later version of weir has used it.
 pub fn open(data: &Path) -> Result<Connection, StoreError> {
     open_with(data, STEPS)
+}
+
+/// A database in memory, with the same schema.
+///
+/// # Errors
+/// There is no memory.
+pub fn in_memory() -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
+    migrate(&mut connection, STEPS)?;
+    Ok(connection)
 }
 
 /// Whether a data folder has a database.

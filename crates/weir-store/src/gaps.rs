@@ -103,6 +103,13 @@ impl Gaps {
         Self(Arc::new(Inner { data: data.to_owned(), state: Mutex::default() }))
     }
 
+    /// The gaps of a database.
+    #[must_use]
+    pub fn of(connection: Connection) -> Self {
+        let state = State { connection: Some(connection), unwritten: BTreeMap::new() };
+        Self(Arc::new(Inner { data: PathBuf::new(), state: Mutex::new(state) }))
+    }
+
     /// Adds a gap of the current minute; it is not written yet.
     pub fn add(&self, gap: Gap) {
         if !gap.is_empty() {
@@ -144,7 +151,7 @@ impl Gaps {
             return Ok(sum);
         }
         state.unwritten.range(from..to).for_each(|(_, gap)| sum.add(*gap));
-        if !crate::exists(&self.0.data) {
+        if state.connection.is_none() && !crate::exists(&self.0.data) {
             return Ok(sum);
         }
         let read = "SELECT coalesce(sum(unrecorded), 0), coalesce(sum(shortened), 0),

@@ -10,4 +10,6 @@ mod database;
 pub mod gaps;
 pub mod ledger;
 
-pub use database::{StoreError, copy, damage, describe, exists, is_in_use, move_aside, open};
+pub use database::{
+    StoreError, copy, damage, describe, exists, in_memory, is_in_use, move_aside, open,
+};

@@ -2,6 +2,7 @@
 
 use super::Call;
 use crate::audit::Action;
+use crate::counts::NO_FLEET;
 use crate::problem::{Params, Problem, Result};
 use axum::Json;
 use axum::extract::Path;
@@ -67,9 +68,6 @@ impl Call {
         self.api.sources.fleet.as_ref().ok_or(NO_FLEET)
     }
 }
-
-const NO_FLEET: Problem =
-    Problem::not_found("No fleet", "This node is not a member of a fleet; `fleet` is not set.");
 
 const UNKNOWN_NODE: Problem = Problem::not_found("Unknown node", "GET /v1/fleet lists the nodes.");
 

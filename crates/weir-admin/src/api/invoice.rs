@@ -1,6 +1,7 @@
 //! Invoices.
 
 use super::{Call, permit};
+use crate::counts;
 use crate::invoice::{csv, html};
 use crate::problem::{Params, Problem, Result};
 use axum::Json;
@@ -10,8 +11,9 @@ use serde::Deserialize;
 use std::fmt::Display;
 use std::sync::Arc;
 use utoipa::IntoParams;
+use weir_fleet::collect::{Collected, Selection};
 use weir_monitor::UsageError;
-use weir_monitor::billing::{BillingError, Invoice, InvoiceQuery, find_invoices};
+use weir_monitor::billing::{BillingError, Invoice, InvoiceQuery, find_invoices, period};
 
 /// Period, consumer and format of invoices.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -25,6 +27,9 @@ pub(super) struct InvoiceParams {
     zone: String,
     /// Only this consumer; default: all consumers with a price.
     consumer: Option<String>,
+    /// Only calls that this node of the fleet has counted: its name or id, or `here` for the node that
+    /// responds; default: all nodes.
+    node: Option<String>,
     /// Format: `json`, `csv` or `html`; default `json`.
     #[serde(default)]
     #[param(inline)]
@@ -54,18 +59,26 @@ pub(super) async fn invoices(
     call: Call,
     Params(params): Params<InvoiceParams>,
 ) -> Result<Response> {
-    let InvoiceParams { period, zone, consumer, format } = params;
+    let InvoiceParams { period: text, zone, consumer, node, format } = params;
+    let range = period(&text, &zone).map_err(BillingError::Period)?;
+    let selection = Selection {
+        from: range.start,
+        to: range.end,
+        step: None,
+        consumer: consumer.clone(),
+        node,
+    };
+    let query = InvoiceQuery { consumer, period: text, zone };
     let permit = permit(&call.api.permits, "queries")?;
     let sources = Arc::clone(&call.api.sources);
     let found = tokio::task::spawn_blocking(move || {
-        let (metering, gaps) = (sources.metering.as_ref()?, sources.gaps.as_ref()?);
-        let query = InvoiceQuery { consumer, period, zone };
-        let found = find_invoices(&metering.monitor, gaps, &query);
+        let collected = counts::select(&sources, &selection)?;
+        let found = collected.and_then(|collected| invoices_of(&collected, &query));
         drop(permit);
         Some(found)
     });
     let invoices = match found.await {
-        Ok(Some(found)) => found.map_err(Problem::from)?,
+        Ok(Some(found)) => found?,
         Ok(None) => return Err(NOT_COUNTING),
         Err(_) => return Err(unreadable("the query was aborted")),
     };
@@ -77,6 +90,13 @@ pub(super) async fn invoices(
         }
         Format::Html => typed("text/html; charset=utf-8", html(&invoices)).into_response(),
     })
+}
+
+fn invoices_of(collected: &Collected, query: &InvoiceQuery) -> Result<Vec<Invoice>> {
+    let Collected { monitor, gaps, unreported } = collected;
+    let mut invoices = find_invoices(monitor, gaps, query)?;
+    invoices.iter_mut().for_each(|invoice| invoice.unreported = unreported.clone());
+    Ok(invoices)
 }
 
 impl From<BillingError> for Problem {

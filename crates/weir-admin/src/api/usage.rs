@@ -4,12 +4,14 @@ use super::stream::{Pace, line, respond};
 use super::{Call, permit};
 use crate::Metering;
 use crate::audit::Action;
+use crate::counts;
 use crate::problem::{Params, Problem, Result};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::Response;
 use std::sync::mpsc;
 use std::time::Duration;
+use weir_fleet::collect::{Collected, Selection};
 use weir_monitor::{CounterCommand, RebuildReport, Report, UsageError, UsageQuery};
 use weir_tracker::TrackerError;
 
@@ -22,12 +24,24 @@ const REBUILD_POLL: Duration = Duration::from_secs(1);
         (status = 200, description = "Usage up to about a second ago.",
             body = Report),
         (status = 400, description = "The query is invalid, or its result has too many rows."),
-        (status = 409, description = "Metering is off.")))]
+        (status = 409, description = "Metering is off."),
+        (status = 503, description = "The database of the fleet cannot be used.")))]
 pub(super) async fn usage(call: Call, Params(query): Params<UsageQuery>) -> Result<Json<Report>> {
+    let now = jiff::Timestamp::now();
+    let usage = query.parse(now).map_err(UsageError::Query)?;
+    let selection = Selection {
+        from: usage.from,
+        to: usage.to.unwrap_or(now.as_second().unsigned_abs()),
+        step: usage.step,
+        consumer: usage.consumer,
+        node: query.node.clone(),
+    };
     call.api
         .query(&call.api.permits, NOT_COUNTING, move |sources| {
-            let Metering { monitor, .. } = sources.metering.as_ref()?;
-            Some(monitor.report(&query, sources.gaps.as_ref()?))
+            let collected = counts::select(sources, &selection)?;
+            Some(collected.and_then(|Collected { monitor, gaps, unreported }| {
+                Ok(Report { unreported, ..monitor.report(&query, &gaps)? })
+            }))
         })
         .await
         .map(Json)

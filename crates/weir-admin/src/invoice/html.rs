@@ -51,6 +51,9 @@ fn section(invoice: &Invoice) -> Markup {
                 span.note { "from " (invoice.from) " until before " (invoice.to) }
             }
             @if invoice.provisional { p.note { "Provisional: calls may still be added." } }
+            @for node in &invoice.unreported {
+                p { (node.to_string()) "." }
+            }
             @if invoice.uncounted > 0 {
                 p.note {
                     (invoice.uncounted) " calls of all consumers in the period could not be metered "

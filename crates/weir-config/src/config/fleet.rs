@@ -14,6 +14,7 @@ settings! {
         /// Display name of this node, for example `"${env:HOSTNAME}"`. Its identity is the file
         /// `node.id` in the data folder.
         pub node: Option<String> = text(Kind::Format(format::NAME)).absent("the host name"),
+        /// The database with the shared state.
         postgres = by_hand(Kind::Object(&POSTGRES)).required(),
     } given {
         /// The database with the shared state.

@@ -6,6 +6,7 @@
 //! of its currency. So the lines add up to the exact total.
 
 use super::price_list::Rule;
+use crate::usage::Unreported;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -32,6 +33,9 @@ pub struct Invoice {
     /// Calls of all consumers in the period that could not be metered and are in no invoice.
     #[serde(default)]
     pub uncounted: u64,
+    /// Nodes of the fleet that are down or lost, and have not reported all calls of the period.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreported: Vec<Unreported>,
     /// Exact costs of calls by operation.
     pub lines: Vec<Line>,
     /// Exact costs of calls by tier.

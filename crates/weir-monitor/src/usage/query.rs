@@ -50,11 +50,18 @@ pub struct UsageQuery {
     /// Only this class of status, `1xx` to `5xx`, or `none`: calls without a response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
+    /// Only this node of the fleet: its name or id, or `here` for what the node that responds has
+    /// counted; default: all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 impl UsageQuery {
-    /// The query with ages relative to `now`.
-    pub(super) fn parse(&self, now: Timestamp) -> Result<Usage, String> {
+    /// The query with ages relative to `now`; the node is left to the caller.
+    ///
+    /// # Errors
+    /// The query is invalid; the text has the reason.
+    pub fn parse(&self, now: Timestamp) -> Result<Usage, String> {
         let by = self.by.as_deref().unwrap_or_default();
         let groups = by.split(',').filter(|word| !word.is_empty());
         Ok(Usage {

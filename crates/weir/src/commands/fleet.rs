@@ -6,7 +6,7 @@ use crate::source::SourceArgs;
 use crate::table::table;
 use crate::{escape, findings, output};
 use anyhow::{Context, bail};
-use weir_fleet::database::Connection;
+use weir_fleet::database::{Connect, Connection};
 use weir_fleet::schema;
 use weir_fleet::status::{FleetStatus, NodeStatus};
 
@@ -15,7 +15,7 @@ use weir_fleet::status::{FleetStatus, NodeStatus};
 pub(crate) enum Command {
     /// Show the nodes of the fleet, their configurations, and problems
     #[command(after_help = "\
-What the node that is asked knows as of its last heartbeat.
+What the node that responds knows as of its last heartbeat.
 
 Examples:
   weir fleet status
@@ -99,8 +99,8 @@ fn status(args: &StatusArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn row(node: &NodeStatus, asked: &str) -> [String; 8] {
-    let here = if node.id == asked { " (this node)" } else { "" };
+fn row(node: &NodeStatus, reporting: &str) -> [String; 8] {
+    let here = if node.id == reporting { " (this node)" } else { "" };
     [
         format!("{}{here}", escape::line(&node.name)),
         node.state.to_string(),
@@ -118,11 +118,11 @@ fn migrate(args: &MigrateArgs) -> anyhow::Result<Exit> {
     let Some(loaded) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
     let fleet = loaded.config.fleet.as_ref().context("the configuration has no `fleet`")?;
     let tls = loaded.compiled.upstream_clients.database().cloned();
-    let settings = weir_fleet::Settings::new(fleet, tls);
+    let connect = Connect { postgres: fleet.postgres.clone(), tls };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let migration = runtime.block_on(async {
-        let mut connection = Connection::open(&settings.connect).await?;
-        schema::migrate(&mut connection, &settings.fleet).await
+        let mut connection = Connection::open(&connect).await?;
+        schema::migrate(&mut connection, &fleet.name).await
     })?;
     let schema::Migration { before, after } = migration;
     output::line(&match before == after {

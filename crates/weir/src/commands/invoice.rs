@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Consumer [default: all consumers with a price]
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
+    /// Only what this node of the fleet has counted: its name or id, or `here` for the one that responds
+    #[arg(long, value_name = "NODE", conflicts_with = "data")]
+    node: Option<String>,
     /// Maximum number of invoices
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -67,14 +70,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn invoices(args: &Args) -> anyhow::Result<Vec<Invoice>> {
-    let Args { period, zone, consumer, .. } = args;
+    let Args { period, zone, consumer, node, .. } = args;
     if let Some(data) = &args.source.data {
         let (period, zone, consumer) = (period.clone(), zone.clone(), consumer.clone());
         let query = InvoiceQuery { consumer, period, zone };
         return Ok(find_invoices(&data_folder::monitor(data)?, &Gaps::new(data), &query)?);
     }
-    let parameters =
-        [("period", Some(period)), ("zone", Some(zone)), ("consumer", consumer.as_ref())];
+    let parameters = [
+        ("period", Some(period)),
+        ("zone", Some(zone)),
+        ("consumer", consumer.as_ref()),
+        ("node", node.as_ref()),
+    ];
     args.source.server.client()?.get(&with_query("/v1/invoices", &parameters)?)
 }
 
@@ -87,6 +94,7 @@ fn show(invoice: &Invoice) {
         let calls = invoice.uncounted;
         output::line(&format!("{calls} calls of the period (of all consumers) were not metered"));
     }
+    invoice.unreported.iter().for_each(|node| output::line(&escape::line(&node.to_string())));
     let lines = invoice.lines.iter().map(|line| {
         let amount = format!("{} {}", line.amount, line.currency);
         let (calls, bytes) = (line.calls.to_string(), line.bytes.to_string());

@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// Only this status class: 1xx to 5xx, or none
     #[arg(long, value_name = "CLASS")]
     status: Option<String>,
+    /// Only what this node of the fleet has counted: its name or id, or `here` for the one that responds
+    #[arg(long, value_name = "NODE", conflicts_with = "data")]
+    node: Option<String>,
     /// Maximum number of rows
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -67,6 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         operation: args.operation.clone(),
         plan: args.plan.clone(),
         status: args.status.clone(),
+        node: args.node.clone(),
     };
     let report = match &args.source.data {
         Some(data) => data_folder::monitor(data)?.report(&query, &Gaps::new(data))?,
@@ -83,6 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(missing) = report.missing.count_note() {
         output::note(&missing);
     }
+    report.unreported.iter().for_each(|node| output::note(&escape::line(&node.to_string())));
     Ok(())
 }
 

@@ -7,12 +7,15 @@ use anyhow::Context;
 use aws_lc_rs::digest::{Context as Digest, SHA256};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use tokio::runtime::Runtime;
 use weir_admin::configuration::{FindingInfo, Reload};
 use weir_config::Config;
 use weir_document::finding::Findings;
 use weir_fleet::status::{ConfigurationState, MAX_FINDINGS};
-use weir_fleet::{Handle, Member, Settings};
+use weir_fleet::{Handle, Host, Member, Settings};
+use weir_limit::Limiter;
+use weir_monitor::replica::Replica;
 
 /// The thread.
 const THREAD: Thread = Thread { name: "fleet", task: "fleet", nice: 0 };
@@ -35,10 +38,16 @@ pub(super) struct Fleet {
 pub(super) fn start(
     upstreams: &Upstreams,
     warnings: &Findings,
+    limiter: &Arc<Limiter>,
     messages: &Messages,
 ) -> anyhow::Result<Option<Fleet>> {
-    let Some(settings) = settings(upstreams) else { return Ok(None) };
     let data = &upstreams.config.data;
+    let Some(settings) = settings(upstreams) else {
+        if weir_store::exists(data) {
+            Replica::end(data).context("cannot end the replication of usage")?;
+        }
+        return Ok(None);
+    };
     // Without a journal nothing else has made it.
     weir_journal::create_folder(data).with_context(|| data.display().to_string())?;
     let opened = Member::open(data, settings);
@@ -53,9 +62,10 @@ pub(super) fn start(
     let context = ThreadContext::new(messages);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wake = handle.clone();
-    let state = (member, runtime, context.clone());
-    type State = (Member, Runtime, ThreadContext);
-    let run = |(member, runtime, context): &mut State| runtime.block_on(member.run(context));
+    let process = Process { context: context.clone(), limiter: Arc::clone(limiter) };
+    let state = (member, runtime, process);
+    type State = (Member, Runtime, Process);
+    let run = |(member, runtime, process): &mut State| runtime.block_on(member.run(process));
     let recover = |(member, ..): &mut State| member.recover();
     let thread = THREAD.start(&context, move || wake.wake(), state, run, recover)?;
     Ok(Some(Fleet { handle, _thread: thread }))
@@ -64,24 +74,36 @@ pub(super) fn start(
 /// The settings of the member in a configuration.
 pub(super) fn settings(upstreams: &Upstreams) -> Option<Settings> {
     let fleet = upstreams.config.fleet.as_ref()?;
-    Some(Settings::new(fleet, upstreams.clients.database().cloned()))
+    let keep = upstreams.config.monitor.keep;
+    Some(Settings::new(fleet, upstreams.clients.database().cloned(), keep))
 }
 
-impl weir_fleet::Thread for ThreadContext {
+/// This process, as far as the member needs it.
+struct Process {
+    context: ThreadContext,
+    limiter: Arc<Limiter>,
+}
+
+impl Host for Process {
     fn stopped(&self) -> bool {
-        self.stopped()
+        self.context.stopped()
+    }
+
+    fn set_live_nodes(&mut self, live: u64) {
+        let live = u32::try_from(live).unwrap_or(u32::MAX);
+        self.limiter.set_nodes(live, self.limiter.now());
     }
 
     fn note(&mut self, text: &str) {
-        ThreadContext::note(self, text);
+        self.context.note(text);
     }
 
     fn failed(&mut self, text: &str) {
-        self.failed(text);
+        self.context.failed(text);
     }
 
     fn succeeded(&mut self) {
-        self.succeeded();
+        self.context.succeeded();
     }
 }
 

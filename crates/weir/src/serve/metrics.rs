@@ -225,6 +225,10 @@ const FLEET: &[Row<weir_fleet::Statistics>] = &[
         "Clock of this node minus clock of the database."),
     (Counter, "weir_fleet_failures_total", |s| s.failures as f64,
         "Failed attempts to connect to the database or to renew the lease."),
+    (Counter, "weir_usage_replicated_total", |s| s.replicated as f64,
+        "Buckets of usage sent to the database of the fleet."),
+    (Gauge, "weir_usage_lag_seconds", |s| s.usage_lag.as_secs_f64(),
+        "Time since all usage was in the database of the fleet that was counted up to then."),
     (Gauge, "weir_config_drift", |s| f64::from(u8::from(s.drift)),
         "1 if nodes of the fleet have had different configurations for more than a minute."),
 ];

@@ -36,7 +36,7 @@ impl Recording {
     pub(super) fn start(
         (upstreams, warnings): (&Upstreams, &Findings),
         opened: journal::Opened,
-        limiter: &Limiter,
+        limiter: &Arc<Limiter>,
         messages: &Messages,
     ) -> anyhow::Result<(Self, Vec<Lane>)> {
         let journal::Opened { journal, lanes, recovery } = opened;
@@ -59,7 +59,7 @@ impl Recording {
             recording.delivery = Some(delivery::start(upstreams, journal, messages)?);
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
-        recording.fleet = fleet::start(upstreams, warnings, messages)?;
+        recording.fleet = fleet::start(upstreams, warnings, limiter, messages)?;
         Ok((recording, lanes))
     }
 

@@ -1,4 +1,8 @@
-//! Databases and search engines of a fleet, and the relay that impairs connections to them.
+//! Several nodes with shared state: the engines, the relay that impairs connections to them, and what
+//! nodes do when an engine, the network or a node fails.
 
 mod engines;
+mod members;
+mod node;
 mod relay;
+mod usage;

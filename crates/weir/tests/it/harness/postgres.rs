@@ -1,6 +1,6 @@
 //! A real PostgreSQL, version 15 or newer: what weir gets from a managed one, and no more.
 //!
-//! Its role `weir` owns the schema `public` of the database `weir` and is no superuser. Writes are
+//! Its role `weir` owns the database `weir` and is no superuser. Writes are
 //! durable (fsync), passwords are checked (SCRAM).
 
 use super::daemon::{Daemon, unprivileged, unprivileged_file, unprivileged_folder};
@@ -60,7 +60,8 @@ static TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     // Commands of `-j` end with a semicolon and an empty line.
     let role = format!("CREATE ROLE weir LOGIN PASSWORD '{}';", Postgres::PASSWORD);
     single("postgres", &format!("{role}\n\nCREATE DATABASE weir;\n\n"));
-    single("weir", "ALTER SCHEMA public OWNER TO weir;\n\n");
+    let owner = "ALTER SCHEMA public OWNER TO weir;\n\nALTER DATABASE weir OWNER TO weir;\n\n";
+    single("weir", owner);
     archive(&data)
 });
 

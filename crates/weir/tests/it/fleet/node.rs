@@ -1,0 +1,88 @@
+//! A node of a fleet in a test.
+
+use crate::admin_api::{command, first_token};
+use crate::harness::{Postgres, Server, Weir};
+use serde_json::Value;
+use std::net::SocketAddr;
+
+const APIS: &str = "apis: {x: {base: /, routes: [{op: hello, get: /, reply: {text: hi}}]}}\n";
+
+/// The configuration of a node whose database is at this address; `more` is further configuration, with
+/// APIs in place of the one that has a single route.
+pub(super) fn config(database: SocketAddr, more: &str) -> String {
+    let apis = if more.contains("apis:") { "" } else { APIS };
+    format!(
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\n\
+         workers: 1\n\
+         fleet: {{node: \"${{env:NODE}}\", postgres: {{url: \"{}\", password: {}}}}}\n\
+         monitor: {{count: all}}\n\
+         {more}\n{apis}",
+        Postgres::url_at(database),
+        Postgres::PASSWORD,
+    )
+}
+
+/// A node with this name.
+pub(super) fn node(name: &str, database: SocketAddr, more: &str) -> Weir {
+    Weir::new(&config(database, more)).env("NODE", name)
+}
+
+/// The result of a command on a node as JSON.
+pub(super) fn json(server: &Server, args: &[&str]) -> Value {
+    serde_json::from_str(&text(server, args)).unwrap_or_default()
+}
+
+/// The output of a command on a node.
+pub(super) fn text(server: &Server, args: &[&str]) -> String {
+    let (ok, out, err) = command(server, &first_token(server), args);
+    assert!(ok, "{args:?}: {err}");
+    out
+}
+
+/// The state of the fleet as a node knows it.
+pub(super) fn status(server: &Server) -> Value {
+    json(server, &["fleet", "status", "--json"])
+}
+
+/// `NAME STATE` of all nodes, as a node knows them.
+pub(super) fn states(server: &Server) -> Vec<String> {
+    let status = status(server);
+    let nodes = status["nodes"].as_array().expect("nodes");
+    let word = |node: &Value, key: &str| node[key].as_str().unwrap_or_default().to_owned();
+    nodes.iter().map(|node| format!("{} {}", word(node, "name"), word(node, "state"))).collect()
+}
+
+/// The codes of the findings, as a node knows them.
+pub(super) fn findings(server: &Server) -> Vec<String> {
+    let status = status(server);
+    let findings = status["findings"].as_array().expect("findings").clone();
+    findings.iter().map(|finding| finding["code"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Whether a node is registered in the database.
+pub(super) fn is_up(server: &Server) -> bool {
+    server.metric("weir_fleet_up", &["postgres"]) == 1.0
+}
+
+/// The calls of the whole fleet, as a node reports them.
+pub(super) fn fleet_calls(server: &Server) -> u64 {
+    calls(server, &[])
+}
+
+/// The calls that a node has counted itself.
+pub(super) fn own_calls(server: &Server) -> u64 {
+    calls(server, &["--node", "here"])
+}
+
+fn calls(server: &Server, args: &[&str]) -> u64 {
+    let args = [&["usage", "--by", "api", "--json"], args].concat();
+    json(server, &args)["calls"].as_u64().unwrap_or_default()
+}
+
+/// Sends calls over one connection, each of which must succeed.
+pub(super) fn send(server: &Server, calls: usize) {
+    let mut client = server.connect();
+    for _ in 0..calls {
+        assert_eq!(client.get("/").status, 200);
+    }
+}
