@@ -22,8 +22,8 @@ pub(super) struct Daemon {
     command: Command,
     /// Standard output and standard error.
     log: PathBuf,
-    /// Ends it without leaving anything behind.
-    stop: Signal,
+    /// Ends it at once, without leaving anything behind.
+    stop_signal: Signal,
 }
 
 impl Daemon {
@@ -31,7 +31,7 @@ impl Daemon {
     /// `is_up`. Another process may take the port first: then it tries the next one.
     pub(super) fn start(
         dir: &Path,
-        stop: Signal,
+        stop_signal: Signal,
         mut prepare: impl FnMut(SocketAddr) -> Command,
         is_up: impl Fn(SocketAddr) -> bool,
     ) -> (Self, SocketAddr) {
@@ -40,7 +40,7 @@ impl Daemon {
             let addr = free_address();
             let mut command = prepare(addr);
             let child = spawn(&mut command, &log);
-            let mut daemon = Self { child, command, log: log.clone(), stop };
+            let mut daemon = Self { child, command, log: log.clone(), stop_signal };
             if daemon.comes_up(|| is_up(addr)) {
                 return (daemon, addr);
             }
@@ -63,6 +63,23 @@ impl Daemon {
         }
         let _ = self.child.wait();
         eventually("all its processes end", || !family.iter().any(Process::runs));
+    }
+
+    /// Ends it by its signal, or by force if that takes long; it may have ended already.
+    pub(super) fn stop(&mut self) {
+        let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        if ended(&mut self.child) {
+            return;
+        }
+        // It may end just now.
+        let _ = kill_process(self.pid(), self.stop_signal);
+        let end = Instant::now() + Duration::from_secs(10);
+        while !ended(&mut self.child) {
+            if Instant::now() > end {
+                return self.kill_9();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Stops all its processes in the middle of what they do, until [`Daemon::resume`].
@@ -123,16 +140,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = kill_process(self.pid(), self.stop);
-            let end = Instant::now() + Duration::from_secs(10);
-            while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            if matches!(self.child.try_wait(), Ok(None)) {
-                self.kill_9();
-            }
-        }
+        self.stop();
         if std::thread::panicking() {
             let log = self.log();
             let start = log.len().saturating_sub(4_000);

@@ -76,7 +76,8 @@ impl OpenSearch {
         let log4j = "config/log4j2.properties";
         fs::copy(home.join(log4j), dir.path().join(log4j)).expect("its configuration");
         let prepare = |addr| command(home, dir.path(), addr);
-        let (daemon, addr) = Daemon::start(dir.path(), Signal::TERM, prepare, is_up);
+        // Its own way to stop takes seconds.
+        let (daemon, addr) = Daemon::start(dir.path(), Signal::KILL, prepare, is_up);
         Some(Self { daemon, addr, _dir: dir, _one: one })
     }
 

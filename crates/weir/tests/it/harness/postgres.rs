@@ -23,6 +23,7 @@ listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
 shared_buffers = 32MB
 max_connections = 60
+dynamic_shared_memory_type = mmap
 ";
 
 /// Where its programs are: the newest version of Debian's packages, else a folder of `PATH`.
@@ -154,9 +155,10 @@ impl Postgres {
         Snapshot(data)
     }
 
-    /// Crashes it, and starts it with the data of a snapshot: a failover that loses commits.
+    /// Ends it and starts it with the data of a snapshot: a failover that loses commits.
     pub(crate) fn restore(&mut self, snapshot: &Snapshot) {
-        self.kill_9();
+        // Not killed: new data do not show what shared memory the old ones had.
+        self.daemon.stop();
         fs::remove_dir_all(self.data()).expect("its data");
         unpack(&snapshot.0, self.dir.path());
         self.restart();
