@@ -1,8 +1,9 @@
 //! The engines that failure tests need start, lose nothing that they have confirmed, and come back.
 
 use crate::harness::{OpenSearch, PgBouncer, Postgres, Redis, Relay, eventually};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 
 /// Number of documents of an index that can be searched.
 fn documents(engine: &OpenSearch, index: &str) -> u64 {
@@ -70,13 +71,9 @@ fn postgres_takes_connections_with_tls_only() {
     let engine = Postgres::start_tls();
     let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
     assert_eq!(engine.query(encrypted), "t");
-    let certificate = engine.certificate().expect("it has one").cert.as_bytes();
-    // A client that asks for TLS and closes: `SSLRequest` of the protocol, and its `S`.
-    let mut client = TcpStream::connect(engine.addr()).unwrap();
-    client.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).unwrap();
-    let mut agreed = [0];
-    client.read_exact(&mut agreed).unwrap();
-    assert_eq!((&agreed, certificate.starts_with(b"-----BEGIN")), (b"S", true));
+    assert!(engine.certificate().is_some_and(|one| one.cert.starts_with("-----BEGIN")));
+    let rejected = Postgres::query_at(engine.addr(), encrypted).expect_err("not encrypted");
+    assert!(rejected.contains("no encryption"), "{rejected}");
 }
 
 #[test]
@@ -97,19 +94,29 @@ fn postgres_commits_a_transaction_whose_response_is_lost() {
 fn pgbouncer_shares_a_connection_between_transactions() {
     let mut engine = Postgres::start();
     let bouncer = PgBouncer::start(engine.addr(), 1);
-    let process = || Postgres::query_at(bouncer.addr(), "SELECT pg_backend_pid()");
-    let first = process();
-    assert!(first.is_ok(), "{first:?}");
-    // Two clients at a time, by turns.
+    // A session that stays open, between transactions.
+    let mut session = Postgres::psql(bouncer.addr());
+    session.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut session = session.spawn().unwrap();
+    let mut input = session.stdin.take().unwrap();
+    input.write_all(b"SELECT pg_backend_pid();\n").unwrap();
+    let mut first = String::new();
+    BufReader::new(session.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let first = first.trim_end().to_owned();
+    // Others at the same time, by turns.
+    let slowly = "SELECT pg_backend_pid() FROM pg_sleep(0.2)";
+    let process = || Postgres::query_at(bouncer.addr(), slowly);
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| assert_eq!(process(), first));
+            scope.spawn(|| assert_eq!(process().as_ref(), Ok(&first)));
         }
     });
+    drop(input);
+    assert!(session.wait().unwrap().success());
     engine.kill_9();
     engine.restart();
     // It may first find out that its connection is gone.
-    eventually("it connects again", || process().is_ok_and(|second| Ok(second) != first));
+    eventually("it connects again", || process().is_ok_and(|second| second != first));
 }
 
 #[test]

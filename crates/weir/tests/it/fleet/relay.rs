@@ -1,7 +1,7 @@
 //! The relay does to connections what its modes say, and nothing else.
 
 use crate::harness::{Mode, PATIENCE, Relay, eventually, nobody};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -59,7 +59,10 @@ fn echoes(client: &mut TcpStream, text: &str) -> bool {
 
 /// Whether the connection ends without another byte.
 fn ends(client: &mut TcpStream) -> bool {
-    !matches!(client.read(&mut [0; 1]), Ok(1))
+    match client.read(&mut [0; 1]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
 }
 
 /// Whether nothing comes for a while, not even the end.
@@ -67,7 +70,7 @@ fn is_silent(client: &mut TcpStream) -> bool {
     client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let read = client.read(&mut [0; 1]);
     client.set_read_timeout(Some(PATIENCE)).unwrap();
-    read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn refused_connections_work_again_at_the_same_address() {
     relay.set(Mode::Refuse);
     assert!(ends(&mut client));
     let refused = TcpStream::connect(relay.addr()).expect_err("nobody listens");
-    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     relay.set(Mode::Pass);
     assert!(echoes(&mut connect(&relay), "two"));
 }

@@ -166,7 +166,7 @@ impl Postgres {
 
     /// The rows that statements give to the role `weir`: a line each, columns separated by `|`.
     pub(crate) fn query(&self, sql: &str) -> String {
-        let mut psql = psql(self.addr);
+        let mut psql = Self::psql(self.addr);
         if let Some(certificate) = &self.certificate {
             let trusted = self.dir.path().join("trusted.pem");
             fs::write(&trusted, &certificate.cert).expect("a file");
@@ -180,20 +180,21 @@ impl Postgres {
     /// # Errors
     /// A statement fails, or the connection: what psql says about it.
     pub(crate) fn query_at(addr: SocketAddr, sql: &str) -> Result<String, String> {
-        rows(psql(addr), sql)
+        rows(Self::psql(addr), sql)
+    }
+
+    /// psql as the role `weir`, without TLS, with the output of [`Postgres::query`]: for sessions
+    /// that stay open.
+    pub(crate) fn psql(addr: SocketAddr) -> Command {
+        let mut command = Command::new(PROGRAMS.join("psql"));
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]).arg(Self::url_at(addr));
+        command.env("PGPASSWORD", Self::PASSWORD).env("PGSSLMODE", "disable");
+        command
     }
 
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
-}
-
-/// psql as the role `weir`, without its user's settings.
-fn psql(addr: SocketAddr) -> Command {
-    let mut command = Command::new(PROGRAMS.join("psql"));
-    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
-    command.arg(Postgres::url_at(addr)).env("PGPASSWORD", Postgres::PASSWORD);
-    command
 }
 
 fn rows(mut psql: Command, sql: &str) -> Result<String, String> {
