@@ -25,7 +25,8 @@ static ONE: Mutex<()> = Mutex::new(());
 /// The distribution; `None` where it cannot be had.
 static DISTRIBUTION: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("opensearch-{VERSION}"));
-    if !home.exists() && fetch(&home).is_none() {
+    // Another run of the tests may fetch it at the same time, and be faster.
+    if !home.exists() && fetch(&home).is_none() && !home.exists() {
         eprintln!(
             "SKIPPED: Maven and a JDK (by `make setup`) could not fetch OpenSearch {VERSION}"
         );
