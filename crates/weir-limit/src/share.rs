@@ -37,10 +37,16 @@ impl Rule {
     }
 
     /// The rule that one of so many live nodes enforces.
+    #[inline]
     pub(super) fn of_node(self, nodes: u32) -> Gcra {
-        match self.shared_by(nodes) {
-            1 => self.whole,
-            nodes => self.whole.share(nodes),
+        if nodes == 1 { self.whole } else { self.share(nodes) }
+    }
+
+    #[cold]
+    fn share(self, nodes: u32) -> Gcra {
+        match self.scope {
+            RateScope::Fleet => self.whole.share(nodes),
+            RateScope::Node => self.whole,
         }
     }
 }
