@@ -41,7 +41,8 @@ fn main() {
         ("rolling quota", consumer("rolling"), 0),
         ("limit by address", None, 1),
     ] {
-        let caller = Caller { consumer: consumer.map(ConsumerId), address: IpAddr::from([10, 0, 0, 1]) };
+        let caller =
+            Caller { consumer: consumer.map(ConsumerId), address: IpAddr::from([10, 0, 0, 1]) };
         let mut rounds: Vec<f64> =
             (0..ROUNDS).map(|_| round(&plan, &routes[route], &caller, start)).collect();
         rounds.sort_by(f64::total_cmp);

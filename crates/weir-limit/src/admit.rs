@@ -1,13 +1,13 @@
 //! The way of a request through its limits.
 
+mod leased;
+
 use super::fleet::Mode;
 use super::gcra::{self, Gcra};
 use super::keys::{Key, Slot};
-use super::lease::{LeasedCall, Renewal, Verdict};
 use super::peek::{LimitKind, Peek, count_or_report};
-use super::quota::{self, Calendar};
+use super::quota;
 use super::rolling::{self, Rolling};
-use super::signal::Ask;
 use super::{
     Caller, Denial, LimitPlan, LimitRejection, LimitStatus, Moment, NANOS, OnShortage, PlanUsage,
     RouteLimit, RouteLimits, seconds_up,
@@ -88,25 +88,25 @@ impl LimitPlan {
         }
         let mode = self.limiter.mode();
         let mut limit_status = None;
-        let rate = plan.and_then(|usage| {
-            let rate = self.plans[usage.plan].rate.as_ref();
-            rate.map(|(rule, policy)| (rule.of_node(mode.nodes()), *policy, &usage.cell))
-        });
-        if let Some((gcra, policy, cell)) = rate {
-            let level = match peeked {
-                None => gcra.admit(&cell.tat, now.nanos),
-                Some(_) => gcra.peek(&cell.tat, now.nanos),
-            };
-            let outcome = decide(gcra, policy, level);
-            tighten(
-                &mut limit_status,
-                count_or_report(outcome, &cell.over_rate, LimitKind::PlanRate, peeked)?,
-            );
-        }
         let scope = LazyCell::new(scope);
         let request = Request { caller, scope: &scope, now, mode, on_shortage, plan, peeked };
+        let rate = plan.and_then(|usage| Some((self.plans[usage.plan].rate.as_ref()?, usage)));
+        let Some((rate, usage)) = rate else {
+            return self.admit_by_limits(limits, &request, limit_status);
+        };
+        let (gcra, cell) = (rate.rule.of_node(mode.sharing_nodes()), &usage.cell);
+        if mode.leases_rates() && rate.rule.is_shared() {
+            return self.admit_by_leased_plan(rate, cell, limits, &request);
+        }
+        let level = match peeked {
+            None => gcra.admit(&cell.tat, now.nanos),
+            Some(_) => gcra.peek(&cell.tat, now.nanos),
+        };
+        let outcome = decide(gcra, rate.policy, level);
+        let outcome = count_or_report(outcome, &cell.over_rate, LimitKind::PlanRate, peeked)?;
+        tighten(&mut limit_status, outcome);
         let rest = self.admit_by_limits(limits, &request, limit_status);
-        if let (Err(_), Some((gcra, _, cell)), None) = (&rest, rate, peeked) {
+        if let (Err(_), None) = (&rest, peeked) {
             gcra.refund(&cell.tat);
         }
         rest
@@ -124,9 +124,12 @@ impl LimitPlan {
             return self.admit_by_quota(request, limit_status);
         };
         let slot = Slot { limit: limit.counter.number, key: self.key(&limit.key, request) };
+        if request.mode.leases_rates() && limit.rule.is_shared() {
+            return self.admit_by_leased_limit(limit, slot, limits, request, limit_status);
+        }
         let buckets = &self.limiter.buckets;
         let overflow = &limit.counter.overflow;
-        let (now, gcra) = (request.now.nanos, limit.rule.of_node(request.mode.nodes()));
+        let (now, gcra) = (request.now.nanos, limit.rule.of_node(request.mode.sharing_nodes()));
         let (level, bucket) = match request.peeked {
             None => {
                 let (level, bucket) = buckets.admit(&slot, overflow, gcra, now);
@@ -176,34 +179,6 @@ impl LimitPlan {
             );
         }
         Ok(limit_status)
-    }
-
-    /// The decision of a quota that the node has a lease of.
-    #[cold]
-    fn by_lease<F>(
-        &self,
-        request: &Request<'_, F>,
-        calendar: &Calendar,
-        policy: usize,
-        usage: &PlanUsage,
-    ) -> Result<Result<LimitStatus, LimitRejection>, Ask> {
-        let Request { now, mode, on_shortage, peeked, .. } = *request;
-        let (cell, rolling) = (&usage.cell, usage.rolling.as_ref());
-        let call = LeasedCall { cell, rolling, calendar, now, mode };
-        let verdict = match peeked {
-            None => call.admit(&self.limiter.leases, on_shortage),
-            Some(_) => call.peek(&self.limiter.leases),
-        };
-        let (remaining, renewal, problem) = match verdict {
-            Verdict::Admitted(left, renewal) => (left, renewal, None),
-            Verdict::Exhausted(renewal) => (0, renewal, Some(Problem::QuotaExhausted)),
-            Verdict::Unavailable(renewal) => (0, renewal, Some(Problem::LimitUnavailable)),
-            Verdict::Ask(ask) => return Err(ask),
-        };
-        let Renewal { reset, window, retry } = renewal;
-        let retry_after = problem.map(|_| retry);
-        let limit_status = LimitStatus { policy, remaining, reset, window, retry_after };
-        Ok(limit_status.verdict(problem.unwrap_or(Problem::QuotaExhausted)))
     }
 
     fn key<F: FnOnce() -> Scope>(&self, key: &LimitKey, request: &Request<'_, F>) -> Key {

@@ -55,6 +55,17 @@ impl Gcra {
         self.depth / self.cost
     }
 
+    /// Nanoseconds until one request is refilled.
+    pub(super) fn cost(self) -> u64 {
+        self.cost
+    }
+
+    /// The level of a bucket that would admit so many requests now.
+    pub(super) fn level_with(self, remaining: u64) -> Level {
+        let used = self.burst().saturating_sub(remaining);
+        Level { remaining, full_in: self.cost.saturating_mul(used).min(self.depth) }
+    }
+
     /// Nanoseconds from empty to full.
     pub(super) fn depth(self) -> u64 {
         self.depth

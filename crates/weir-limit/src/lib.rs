@@ -23,12 +23,15 @@ mod rolling;
 mod share;
 mod signal;
 mod statuses;
+mod tokens;
 
+pub use fleet::{Fallback, RateMode};
 pub use lease::{LeaseStatistics, QuotaDemand, QuotaGrant};
 pub use peek::{LimitKind, Peek};
 pub use registry::{LimitStatistics, Limiter, QuotaCount};
 pub use signal::Ask;
 pub use statuses::{LimitStatuses, PlanStatus, QuotaStatus, RateStatus, RouteLimitStatus};
+pub use tokens::{RateDemand, TokenStatistics};
 
 use failures::Failures;
 use headers::Policy;
@@ -91,12 +94,24 @@ pub struct RouteLimits(Vec<RouteLimit>);
 
 #[derive(Debug)]
 struct PlanLimits {
-    rate: Option<(Rule, usize)>,
+    rate: Option<PlanRate>,
     quota: Option<(Calendar, usize)>,
+}
+
+/// The rate of a plan.
+#[derive(Debug)]
+struct PlanRate {
+    rule: Rule,
+    /// Index of the policy.
+    policy: usize,
+    name: LimitName,
+    /// Number of the name in the registry.
+    number: u32,
 }
 
 #[derive(Debug)]
 struct ConsumerLimits {
+    name: String,
     /// Number of the name, as a key.
     number: u32,
     plan: Option<PlanUsage>,
@@ -117,6 +132,7 @@ struct RouteLimit {
     key: LimitKey,
     rule: Rule,
     policy: usize,
+    name: LimitName,
     counter: Arc<LimitCounter>,
 }
 
@@ -223,7 +239,7 @@ impl LimitPlan {
             failures: Failures::new(limiter, config.limits.failed_authentication),
         };
         let mut registry = lock(&limiter.registry);
-        plan.add_plans(config);
+        plan.add_plans(config, &mut registry);
         plan.add_consumers(config, &mut registry, now);
         let routes = plan.add_routes(config, &mut registry, now);
         (plan, routes)
@@ -234,11 +250,14 @@ impl LimitPlan {
         self.policies.len() - 1
     }
 
-    fn add_plans(&mut self, config: &Config) {
+    fn add_plans(&mut self, config: &Config, registry: &mut Registry) {
         for plan in &config.plans {
             let rate = plan.rate.map(|rate| {
                 let rule = Rule::new(rate);
-                (rule, self.policy(&plan.name, rule.burst()))
+                let name = LimitName::of_plan(&plan.name);
+                let number = registry.limit(name.clone()).number;
+                let policy = self.policy(&plan.name, rule.burst());
+                PlanRate { rule, policy, name, number }
             });
             let quota = plan.quota.clone().map(|quota| {
                 let calendar = Calendar::new(quota);
@@ -260,11 +279,11 @@ impl LimitPlan {
                 let rolling = quota.map(|quota| registry.rolling(name, quota.per, now.unix));
                 PlanUsage { plan: id.0, cell, rolling }
             });
-            self.consumers.push(ConsumerLimits { number, plan });
+            self.consumers.push(ConsumerLimits { name: consumer.name.clone(), number, plan });
         }
-        let nodes = self.limiter.nodes();
+        let nodes = self.limiter.mode().sharing_nodes();
         for (plan, limits) in config.plans.iter().zip(&self.plans) {
-            let Some((rule, _)) = limits.rate else { continue };
+            let Some(&PlanRate { rule, .. }) = limits.rate.as_ref() else { continue };
             let before = registry.plan_rules.insert(plan.name.clone(), rule);
             if let Some(before) = before.filter(|before| *before != rule) {
                 let (before, after) = (before.of_node(nodes), rule.of_node(nodes));
@@ -281,7 +300,7 @@ impl LimitPlan {
         now: Moment,
     ) -> Vec<RouteLimits> {
         let (mut changed, mut limits_in_use) = (HashMap::new(), HashSet::new());
-        let (mut routes, nodes) = (Vec::new(), self.limiter.nodes());
+        let (mut routes, nodes) = (Vec::new(), self.limiter.mode().sharing_nodes());
         for api in &config.apis {
             for route in &api.routes {
                 let mut limits = Vec::with_capacity(route.rate_limits.len());
@@ -290,7 +309,7 @@ impl LimitPlan {
                     let occurrence = route.rate_limits[..index].iter().filter(same).count();
                     let name =
                         LimitName { api: api.name.clone(), limit: limit.name.clone(), occurrence };
-                    let counter = registry.limit(name);
+                    let counter = registry.limit(name.clone());
                     let rule = Rule::new(limit.rate);
                     if limits_in_use.insert(counter.number) {
                         self.limits.push(NamedLimit {
@@ -308,7 +327,8 @@ impl LimitPlan {
                         after.migrate(before, &counter.overflow, now.nanos);
                     }
                     let policy = self.policy(&limit.name, rule.burst());
-                    limits.push(RouteLimit { key: limit.key.clone(), rule, policy, counter });
+                    let key = limit.key.clone();
+                    limits.push(RouteLimit { key, rule, policy, name, counter });
                 }
                 routes.push(RouteLimits(limits));
             }

@@ -7,6 +7,8 @@ use super::lease::{Leases, QuotaLease};
 use super::quota::Used;
 use super::rolling::Rolling;
 use super::share::Rule;
+use super::tokens::TokenLeases;
+use aws_lc_rs::digest;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -19,6 +21,7 @@ pub struct Limiter {
     started: Instant,
     pub(super) mode: SharedMode,
     pub(super) leases: Leases,
+    pub(super) tokens: TokenLeases,
     pub(super) buckets: Buckets,
     pub(super) registry: Mutex<Registry>,
 }
@@ -73,6 +76,26 @@ pub(super) struct LimitName {
     pub(super) occurrence: usize,
 }
 
+impl LimitName {
+    /// The name of the rate of a plan. No API has an empty name.
+    pub(super) fn of_plan(plan: &str) -> Self {
+        Self { api: String::new(), limit: format!("plan {plan}"), occurrence: 0 }
+    }
+
+    /// The name of a bucket on all nodes, as 64 hexadecimal digits: the SHA-256 of the parts of this
+    /// name and those of a key, each after its length.
+    pub(super) fn bucket(&self, kind: &str, key: &str) -> Box<str> {
+        let mut digest = digest::Context::new(&digest::SHA256);
+        let occurrence = self.occurrence.to_string();
+        for part in [&self.api, &self.limit, &occurrence, kind, key] {
+            digest.update(&(part.len() as u64).to_be_bytes());
+            digest.update(part.as_bytes());
+        }
+        let hash = digest.finish();
+        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct LimitCounter {
     pub(super) number: u32,
@@ -102,6 +125,7 @@ impl Default for Limiter {
             started: Instant::now(),
             mode: SharedMode::default(),
             leases: Leases::default(),
+            tokens: TokenLeases::default(),
             buckets: Buckets::default(),
             registry: Mutex::default(),
         }

@@ -4,10 +4,12 @@
 //! node admits at least one request at once.
 
 use super::Moment;
+use super::fleet::Mode;
 use super::gcra::Gcra;
 use super::keys::lock;
 use super::registry::Limiter;
 use std::collections::HashMap;
+use std::time::Duration;
 use weir_config::{Rate, RateScope};
 
 /// The rule of a rate limit, as configured.
@@ -21,6 +23,21 @@ pub(super) struct Rule {
 impl Rule {
     pub(super) fn new(rate: Rate) -> Self {
         Self { whole: Gcra::new(rate), scope: rate.scope }
+    }
+
+    /// Rate and burst of the whole scope.
+    pub(super) fn whole(self) -> Gcra {
+        self.whole
+    }
+
+    /// Whether all nodes of the fleet share the limit.
+    pub(super) fn is_shared(self) -> bool {
+        self.scope == RateScope::Fleet
+    }
+
+    /// Time until a token is refilled, and most tokens at once, of the whole scope.
+    pub(super) fn tokens(self) -> (Duration, u64) {
+        (Duration::from_nanos(self.whole.cost()), self.whole.burst())
     }
 
     /// Most requests at once, within the whole scope.
@@ -57,9 +74,14 @@ impl Limiter {
     ///
     /// A request that is decided meanwhile may be charged by the other number.
     pub fn set_nodes(&self, nodes: u32, now: Moment) {
-        let nodes = nodes.max(1);
+        self.change_rates(|mode| mode.with_nodes(nodes), now);
+    }
+
+    /// Changes how rates are enforced.
+    pub(super) fn change_rates(&self, change: impl Fn(Mode) -> Mode, now: Moment) {
         let registry = lock(&self.registry);
-        let before = self.change_mode(|mode| mode.with_nodes(nodes)).nodes();
+        let before = self.change_mode(change).sharing_nodes();
+        let nodes = self.mode().sharing_nodes();
         if before == nodes {
             return;
         }

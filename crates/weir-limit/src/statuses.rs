@@ -122,8 +122,8 @@ impl LimitPlan {
         now: Moment,
     ) -> Option<PlanStatus> {
         let limits = &self.plans[usage.plan];
-        let nodes = self.limiter.nodes();
-        let rate = limits.rate.as_ref().map(|(rule, _)| rate_status(*rule, usage, now, nodes));
+        let nodes = self.limiter.mode().sharing_nodes();
+        let rate = limits.rate.as_ref().map(|rate| rate_status(rate.rule, usage, now, nodes));
         let quota = limits.quota.as_ref().map(|(calendar, _)| {
             let calls = calendar.calls();
             let known_rest = self.known_rest(usage, calendar, now);
@@ -176,7 +176,7 @@ impl LimitPlan {
     }
 
     fn route_limits(&self) -> Vec<RouteLimitStatus> {
-        let nodes = self.limiter.nodes();
+        let nodes = self.limiter.mode().sharing_nodes();
         let status = |NamedLimit { api, limit, rule, counter }: &NamedLimit| RouteLimitStatus {
             api: api.clone(),
             limit: limit.clone(),

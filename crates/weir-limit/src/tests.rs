@@ -426,3 +426,4 @@ fn threads_share_every_counter() {
 
 mod lease;
 mod share;
+mod tokens;

@@ -3,8 +3,11 @@
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 const PLAN: (&str, &str) = ("gold", "acme");
+/// Time after which a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Begin of the calendar window at second 0.
 const WINDOW: u64 = UNIX - 30;
 
@@ -357,12 +360,15 @@ fn threads_never_admit_more_than_is_granted() {
                 for refunds in [false, false, true] {
                     scope.spawn(move || work(refunds));
                 }
-                while granted.load(Ordering::Relaxed) < 300 {
+                let deadline = Instant::now() + PATIENCE;
+                while granted.load(Ordering::Relaxed) < 300 && Instant::now() < deadline {
                     if gate.grant(WINDOW + seconds, 7, 9) {
                         granted.fetch_add(7, Ordering::Relaxed);
                     }
                 }
-                while admitted.load(Ordering::Relaxed) < granted.load(Ordering::Relaxed) {
+                let is_used_up =
+                    || admitted.load(Ordering::Relaxed) >= granted.load(Ordering::Relaxed);
+                while !is_used_up() && Instant::now() < deadline {
                     std::thread::yield_now();
                 }
                 is_over.store(true, Ordering::Release);

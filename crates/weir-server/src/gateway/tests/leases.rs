@@ -7,11 +7,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_config::Source;
 use weir_gateway::explanation::Outcome;
 use weir_gateway::request_text::RequestText;
-use weir_limit::{Limiter, QuotaDemand, QuotaGrant};
+use weir_limit::{Fallback, Limiter, QuotaDemand, QuotaGrant, RateMode};
 use weir_net::passed::Passed;
 
 /// A wait that no test reaches.
@@ -86,6 +86,15 @@ fn next_demand(limiter: &Limiter) -> QuotaDemand {
     limiter.quota_demands(limiter.now()).pop().expect("a demand")
 }
 
+/// Waits for a condition.
+fn eventually(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !condition() {
+        assert!(Instant::now() < deadline, "the condition is never met");
+        std::thread::yield_now();
+    }
+}
+
 fn grant(limiter: &Limiter, demand: &QuotaDemand, calls: u64, rest: u64) {
     assert!(limiter.grant_quota(&QuotaGrant {
         plan: &demand.plan,
@@ -103,11 +112,10 @@ fn a_request_waits_for_its_lease() {
     let limiter = gateway.limiter();
     let waiting = [in_background(addr), in_background(addr)];
     let demand = next_demand(limiter);
+    eventually(|| limiter.lease_statistics().waits == 2);
     grant(limiter, &demand, 1, 99);
     // Of both, one finds no call left and asks again.
-    while limiter.lease_statistics().waits < 3 {
-        std::thread::yield_now();
-    }
+    eventually(|| limiter.lease_statistics().waits == 3);
     grant(limiter, &demand, 3, 96);
     assert_eq!(waiting.map(|thread| thread.join().unwrap()), [200, 200]);
     let granted = response(addr);
@@ -150,6 +158,27 @@ fn during_an_outage_no_request_waits() {
 }
 
 #[test]
+fn a_request_waits_for_the_tokens_of_its_rate_or_takes_the_share_of_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gateway, addr) = start(dir.path());
+    let limiter = gateway.limiter();
+    limiter.lease_quotas(false);
+    limiter.set_nodes(25, limiter.now());
+    limiter.set_rate_mode(RateMode::Leases(Fallback::Share), limiter.now());
+    let waiting = in_background(addr);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let demanded = async { tokio::time::timeout(LONG, limiter.tokens_demanded()).await };
+    runtime.block_on(demanded).expect("a demand");
+    let demand = limiter.rate_demands(limiter.now()).pop().expect("a demand");
+    assert!(limiter.grant_tokens(&demand, 1, LONG, limiter.now()));
+    assert_eq!(waiting.join().unwrap(), 200);
+    limiter.set_lease_timeout(Duration::from_millis(1));
+    let statuses = [(); 3].map(|()| sent(addr, &request()));
+    assert_eq!(statuses, [200, 200, 429], "50 requests for 25 nodes");
+    assert_eq!(limiter.token_statistics().local, 3);
+}
+
+#[test]
 fn a_client_that_leaves_ends_its_wait() {
     let dir = tempfile::tempdir().unwrap();
     let (gateway, addr) = start(dir.path());
@@ -157,9 +186,7 @@ fn a_client_that_leaves_ends_its_wait() {
     let leaving = connect(addr);
     let demand = next_demand(limiter);
     drop(leaving);
-    while gateway.stats().totals.active > 0 {
-        std::thread::yield_now();
-    }
+    eventually(|| gateway.stats().totals.active == 0);
     grant(limiter, &demand, 1, 0);
     assert_eq!(sent(addr, &request()), 200, "the call of the client that left is not counted");
 }

@@ -1,0 +1,140 @@
+//! The side of token leases that the thread of the fleet calls: demands, grants, denials.
+
+use super::{Bucket, DEMAND, DENIAL, TokenLeases};
+use crate::Moment;
+use crate::fleet::RateMode;
+use crate::keys::{Slot, lock};
+use crate::registry::Limiter;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// The demand for tokens of a bucket.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RateDemand {
+    slot: Slot,
+    /// Name of the bucket, the same on all nodes: 64 hexadecimal digits, the SHA-256 of the names of
+    /// limit and key.
+    pub name: String,
+    /// Time until one token is refilled.
+    pub interval: Duration,
+    /// Most tokens of the bucket.
+    pub burst: u64,
+    /// Tokens requested, at least 1: the demand of 100 ms.
+    pub tokens: u64,
+}
+
+/// Without the key, which may be a value of the request.
+impl fmt::Debug for RateDemand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, interval, burst, tokens, .. } = self;
+        let mut shown = f.debug_struct("RateDemand");
+        shown.field("name", name).field("interval", interval);
+        shown.field("burst", burst).field("tokens", tokens).finish_non_exhaustive()
+    }
+}
+
+/// Counters of token leases since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenStatistics {
+    /// Buckets held.
+    pub buckets: usize,
+    /// Waits of requests for tokens; a request may wait several times.
+    pub waits: u64,
+    /// Decisions without the fleet: it gave no answer in time, or there was no room for the bucket.
+    pub local: u64,
+    /// Grants for buckets that were evicted: forfeit.
+    pub late_grants: u64,
+}
+
+impl Limiter {
+    /// Sets how rates with the scope `fleet` are enforced; [`RateMode::Shares`] at first. Without
+    /// [`RateMode::Leases`], no request waits any more and leased tokens are forfeit.
+    pub fn set_rate_mode(&self, rates: RateMode, now: Moment) {
+        self.change_rates(|mode| mode.with_rates(rates), now);
+        if !matches!(rates, RateMode::Leases(_)) {
+            self.tokens.clear();
+        }
+    }
+
+    /// Waits until there is a demand for tokens that no earlier wait has ended for. For one thread.
+    pub async fn tokens_demanded(&self) {
+        self.tokens.demanded.notified().await;
+    }
+
+    /// The demands for tokens since the last call, at most one a bucket. Whoever calls this answers
+    /// each by [`Limiter::grant_tokens`] or [`Limiter::deny_tokens`], soon: requests wait. A demand
+    /// without an answer is listed again when the next request finds no token.
+    pub fn rate_demands(&self, now: Moment) -> Vec<RateDemand> {
+        let slots = std::mem::take(&mut *lock(&self.tokens.demands));
+        let demand = |slot: Slot| {
+            let mut shard = self.tokens.shard(&slot);
+            let bucket = shard.buckets.get_mut(&slot)?;
+            let (interval, burst) = bucket.rule.tokens();
+            let name = bucket.name.to_string();
+            let tokens = bucket.demand(now.nanos).min(burst);
+            drop(shard);
+            Some(RateDemand { slot, name, interval, burst, tokens })
+        };
+        slots.into_iter().filter_map(demand).collect()
+    }
+
+    /// Adds tokens to a bucket, valid for so long from now, and wakes the requests that wait for
+    /// them. Returns false if the bucket was evicted: then they are forfeit.
+    pub fn grant_tokens(
+        &self,
+        demand: &RateDemand,
+        tokens: u64,
+        valid: Duration,
+        now: Moment,
+    ) -> bool {
+        let until = now.nanos.saturating_add(nanos(valid));
+        let is_there = self.with_bucket(demand, |bucket| bucket.grant(tokens, until, now.nanos));
+        self.tokens.late_grants.fetch_add(u64::from(!is_there), Relaxed);
+        is_there
+    }
+
+    /// The fleet has no token of a bucket before `retry_after`: requests are rejected without a wait
+    /// for 20 ms.
+    pub fn deny_tokens(&self, demand: &RateDemand, retry_after: Duration, now: Moment) {
+        self.with_bucket(demand, |bucket| {
+            bucket.denied_until = now.nanos.saturating_add(DENIAL);
+            bucket.token_at = now.nanos.saturating_add(nanos(retry_after));
+        });
+    }
+
+    /// Counters of token leases.
+    pub fn token_statistics(&self) -> TokenStatistics {
+        let TokenLeases { shards, waits, local, late_grants, .. } = &self.tokens;
+        TokenStatistics {
+            buckets: shards.iter().map(|shard| lock(shard).buckets.len()).sum(),
+            waits: waits.load(Relaxed),
+            local: local.load(Relaxed),
+            late_grants: late_grants.load(Relaxed),
+        }
+    }
+
+    /// Answers a demand; false if the bucket is not there any more.
+    fn with_bucket(&self, demand: &RateDemand, answer: impl FnOnce(&mut Bucket)) -> bool {
+        let mut shard = self.tokens.shard(&demand.slot);
+        let Some(bucket) = shard.buckets.get_mut(&demand.slot) else { return false };
+        answer(bucket);
+        bucket.answer();
+        true
+    }
+}
+
+impl Bucket {
+    /// Takes the demand out of the list; returns its tokens.
+    fn demand(&mut self, now: u64) -> u64 {
+        self.is_listed = false;
+        let elapsed = u128::from(now.saturating_sub(self.seen_since).max(DEMAND));
+        let tokens = (u128::from(self.seen) * u128::from(DEMAND)).div_ceil(elapsed);
+        (self.seen, self.seen_since) = (0, now);
+        u64::try_from(tokens).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
