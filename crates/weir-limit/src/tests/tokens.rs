@@ -101,7 +101,8 @@ fn tokens_end_with_their_lease() {
     for begin in [3000, 3050, 3100] {
         gate.limiter.grant_tokens(&demand, 3, VALID, ms(begin));
     }
-    assert_eq!(gate.admitted(3249), 6);
+    assert!((0..4).all(|_| gate.limited(3249).is_ok()));
+    assert_eq!(gate.admitted(3250), 0);
 }
 
 #[test]
@@ -217,6 +218,12 @@ fn all_nodes_name_a_bucket_alike() {
     // nobody by the route.
     assert_eq!(all.len(), 2 + 3 + 5);
     assert_eq!(all, names([1, 0]));
+    let name = |api: &str, limit: &str| LimitName {
+        api: api.to_owned(),
+        limit: limit.to_owned(),
+        occurrence: 0,
+    };
+    assert_ne!(name("a", "bc").bucket("v4", "1"), name("ab", "c").bucket("v4", "1"));
 }
 
 #[test]
@@ -313,19 +320,19 @@ proptest! {
     /// Every admitted request can be matched with a token of its own that is valid at that time.
     #[test]
     fn no_token_is_used_twice_or_after_its_end(
-        steps in prop::collection::vec((0u64..60, 0u64..9, 1u64..300), 1..200),
+        steps in prop::collection::vec((0u64..60, 0u64..9, 1u64..300, 0..9), 1..200),
     ) {
         let gate = node(Fallback::Share);
         let demand = gate.first_demand();
         let (mut now, mut tokens) = (0, Vec::new());
-        for (step, granted, valid) in steps {
+        for (step, granted, valid, requests) in steps {
             now += step;
             if granted < 6 {
                 let valid_for = Duration::from_millis(valid);
                 gate.limiter.grant_tokens(&demand, granted, valid_for, ms(now));
                 tokens.extend((0..granted).map(|_| now + valid));
             }
-            for _ in 0..granted {
+            for _ in 0..requests {
                 if gate.limited(now).is_ok() {
                     // The one that ends first: if any matching exists, this one does.
                     tokens.retain(|until| *until > now);
