@@ -186,7 +186,8 @@ impl Limiter {
 }
 
 impl PlanCell {
-    /// Takes the demand out of the list; `None` if its lease was closed.
+    /// Takes the demand out of the list; `None` if its lease was closed, or a grant has come since that
+    /// is enough for now.
     fn demand(&self, now: Moment) -> Option<QuotaDemand> {
         let mut state = lock(&self.lease.state);
         state.is_listed = false;
@@ -195,6 +196,11 @@ impl PlanCell {
             Some((_, rolling)) => rolling.leased_in(start),
             None => self.used.leased_in(start),
         };
+        let is_low_at = self.lease.low.load(Relaxed);
+        let is_met = is_low_at != u64::MAX && used < is_low_at && state.signal.is_none();
+        if is_met || state.rest == Some(0) {
+            return None;
+        }
         let demand = QuotaDemand {
             plan: self.plan.clone(),
             consumer: self.consumer.clone(),

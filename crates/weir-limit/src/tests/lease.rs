@@ -119,6 +119,21 @@ fn requests_wait_for_the_answer_to_one_demand() {
 }
 
 #[test]
+fn a_demand_that_a_grant_has_met_is_not_listed_again() {
+    let gate = node(calendar(100));
+    assert!(gate.try_once(0).is_err());
+    assert!(gate.demand(0).is_some());
+    // Another request asks before the answer to the first comes.
+    assert!(gate.try_once(0).is_err());
+    assert!(gate.grant(WINDOW, 8, 92));
+    assert_eq!(gate.demand(0), None);
+    gate.call(4, 0);
+    assert!(gate.try_once(0).is_ok());
+    assert!(gate.grant(WINDOW, 1, 0));
+    assert_eq!(gate.demand(0), None, "there is no more");
+}
+
+#[test]
 fn the_thread_of_the_fleet_is_woken_once_for_each_demand() {
     let gate = node(calendar(100));
     let mut wait = std::pin::pin!(gate.limiter.lease_demanded());

@@ -145,6 +145,17 @@ fn the_next_lease_is_requested_at_half_and_for_the_demand_seen() {
 }
 
 #[test]
+fn a_demand_that_an_answer_has_met_is_not_listed_again() {
+    let gate = node(Fallback::Share);
+    let demand = gate.first_demand();
+    assert!(gate.limited(0).is_err());
+    gate.limiter.grant_tokens(&demand, 8, VALID, ms(0));
+    assert_eq!(gate.token_demand(0), None);
+    assert_eq!(gate.admitted(0), 8);
+    assert!(gate.token_demand(0).is_some());
+}
+
+#[test]
 fn a_request_without_an_answer_is_decided_by_the_fallback() {
     for (fallback, admitted) in [(Fallback::Share, 5), (Fallback::Allow, 20), (Fallback::Deny, 0)] {
         let gate = node(fallback);
@@ -230,12 +241,12 @@ fn all_nodes_name_a_bucket_alike() {
 fn keys_are_bounded_and_evicted_without_a_lease() {
     let gate = node(Fallback::Share);
     let address = |number: u32| std::net::Ipv4Addr::from(number).to_string();
-    for number in 0..100_000 {
+    for number in 0..80_000 {
         let _ = gate.try_at(None, &address(number), 1, ms(0));
     }
     let counted = gate.limiter.token_statistics();
     assert_eq!(counted.buckets, 65_536);
-    assert!(counted.local > 30_000, "the others are decided by shares");
+    assert!(counted.local > 14_000, "the others are decided by shares");
     let demands = gate.limiter.rate_demands(ms(0));
     assert_eq!(demands.len(), 65_536);
     gate.limiter.deny_tokens(&demands[0], VALID, ms(0));
@@ -243,7 +254,7 @@ fn keys_are_bounded_and_evicted_without_a_lease() {
     for demand in &demands[2..] {
         gate.limiter.grant_tokens(demand, 0, VALID, ms(0));
     }
-    for number in 200_000..300_000 {
+    for number in 200_000..210_000 {
         let _ = gate.try_at(None, &address(number), 1, ms(101));
     }
     assert_eq!(gate.limiter.token_statistics().buckets, 65_536);

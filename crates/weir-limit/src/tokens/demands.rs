@@ -70,6 +70,11 @@ impl Limiter {
         let demand = |slot: Slot| {
             let mut shard = self.tokens.shard(&slot);
             let bucket = shard.buckets.get_mut(&slot)?;
+            bucket.is_listed = false;
+            if !bucket.is_requested {
+                // It was answered since.
+                return None;
+            }
             let (interval, burst) = bucket.rule.tokens();
             let name = bucket.name.to_string();
             let tokens = bucket.demand(now.nanos).min(burst);
@@ -125,9 +130,8 @@ impl Limiter {
 }
 
 impl Bucket {
-    /// Takes the demand out of the list; returns its tokens.
+    /// The tokens of [`DEMAND`], by the requests since the last listing.
     fn demand(&mut self, now: u64) -> u64 {
-        self.is_listed = false;
         let elapsed = u128::from(now.saturating_sub(self.seen_since).max(DEMAND));
         let tokens = (u128::from(self.seen) * u128::from(DEMAND)).div_ceil(elapsed);
         (self.seen, self.seen_since) = (0, now);
