@@ -226,13 +226,20 @@ impl Connection {
 pub(crate) struct Transaction<'a>(tokio_postgres::Transaction<'a>);
 
 impl Transaction<'_> {
+    pub(crate) async fn query(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, DatabaseError> {
+        within(self.0.query_typed(sql, parameters)).await
+    }
+
     pub(crate) async fn one(
         &self,
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Row, DatabaseError> {
-        let rows = within(self.0.query_typed(sql, parameters)).await?;
-        rows.into_iter().next().ok_or(DatabaseError::Missing)
+        self.query(sql, parameters).await?.into_iter().next().ok_or(DatabaseError::Missing)
     }
 
     /// Returns the number of rows.

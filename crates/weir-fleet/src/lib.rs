@@ -15,6 +15,7 @@ mod membership;
 mod node;
 mod replicate;
 pub mod schema;
+mod slice;
 pub mod status;
 mod task;
 

@@ -7,6 +7,7 @@ use crate::database::{Connect, Connection, DatabaseError};
 use crate::identity::{Boot, Identity, IdentityError};
 use crate::membership::{self, HEARTBEAT, RegistrationError, Report, Retirement};
 use crate::replicate::{ReplicationError, Replicator};
+use crate::slice::{self, Membership, Slices};
 use crate::status::{
     self, ConfigurationState, DRIFT_SECONDS, FleetFinding, FleetStatus, NodeState, NodeStatus,
     PostgresStatus,
@@ -14,12 +15,14 @@ use crate::status::{
 use crate::{schema, task};
 use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
+use weir_config::FleetQuotas;
+use weir_limit::Limiter;
 use weir_model::UnixSeconds;
 use weir_monitor::MonitorError;
 use weir_monitor::replica::Replica;
@@ -45,6 +48,8 @@ pub struct Settings {
     pub connect: Connect,
     /// Retention of usage in the database.
     pub keep: Duration,
+    /// Quotas.
+    pub quotas: FleetQuotas,
 }
 
 impl Settings {
@@ -61,6 +66,7 @@ impl Settings {
             name: fleet.node.clone().unwrap_or_else(host),
             connect: Connect { postgres: fleet.postgres.clone(), tls },
             keep,
+            quotas: fleet.quotas,
         }
     }
 }
@@ -101,8 +107,46 @@ struct Shared {
     replicated: AtomicU64,
     draining: AtomicBool,
     changed: Notify,
+    /// The node and its boot, while its lease is renewed.
+    registered: Mutex<Option<(Uuid, Boot)>>,
+    registration: Notify,
+    /// The first attempt to register has failed, or quotas can be leased.
+    tried: (std::sync::Mutex<bool>, Condvar),
     /// A connection for reports, which do not hold up the member.
     reports: tokio::sync::Mutex<Option<Connection>>,
+}
+
+impl Shared {
+    fn set_tried(&self) {
+        let (tried, changed) = &self.tried;
+        *tried.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+}
+
+impl Membership for Shared {
+    fn registered(&self) -> Option<(Uuid, Boot)> {
+        *self.registered.lock()
+    }
+
+    fn connect(&self) -> Connect {
+        self.settings.lock().connect.clone()
+    }
+
+    fn overdraft(&self) -> u32 {
+        self.settings.lock().quotas.overdraft_in_outage()
+    }
+
+    async fn registration(&self) {
+        self.registration.notified().await;
+    }
+
+    fn answered(&self, result: Result<(), String>) {
+        if result.is_ok() {
+            self.set_tried();
+        }
+        self.view.lock().quota_error = result.err();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +161,8 @@ struct View {
     differing: Option<Instant>,
     /// The id before, if another process had it.
     replaced: Option<Uuid>,
+    /// Why quotas cannot be leased.
+    quota_error: Option<String>,
     /// When all usage was replicated last, or since when some is to be.
     replicated: Option<Instant>,
 }
@@ -137,6 +183,9 @@ impl View {
         };
         if let Some(error) = &self.postgres.error {
             add("postgres-down", format!("this node works on its own: {error}"));
+        }
+        if let (true, Some(error)) = (self.postgres.up, &self.quota_error) {
+            add("no-quota-leases", format!("this node cannot lease calls of quotas: {error}"));
         }
         if self.postgres.up && !self.synchronous_standby && self.nodes.len() > 1 {
             let message = "a failover of the database can lose its last commits: \
@@ -199,6 +248,15 @@ impl Handle {
             replicated: self.shared.replicated.load(Ordering::Relaxed),
             usage_lag: view.replicated.map(|at| at.elapsed()).unwrap_or_default(),
         }
+    }
+
+    /// Waits until the node is registered, or cannot be at once; at most for `timeout`. Without a
+    /// lease of quotas, requests of the first moment would wait.
+    pub fn wait_until_tried(&self, timeout: Duration) {
+        let (tried, changed) = &self.shared.tried;
+        let tried = tried.lock().unwrap_or_else(PoisonError::into_inner);
+        // A timeout is no failure: the node serves, too.
+        let _ = changed.wait_timeout_while(tried, timeout, |tried| !*tried);
     }
 
     /// Sets what the node reports about its configuration; the next heartbeat sends it.
@@ -264,8 +322,6 @@ impl Handle {
 pub trait Host {
     /// Whether the member is to end.
     fn stopped(&self) -> bool;
-    /// Divides rates among this number of nodes, at least 1.
-    fn set_live_nodes(&mut self, live: u64);
     /// Writes a message.
     fn note(&mut self, text: &str);
     /// Writes a message about a failure: once, until the next success.
@@ -287,6 +343,7 @@ pub struct Member {
     identity: Identity,
     session: Option<Session>,
     replicator: Replicator,
+    limiter: Arc<Limiter>,
     heartbeat: Option<Instant>,
     maintained: Option<Instant>,
 }
@@ -328,7 +385,11 @@ impl Member {
     ///
     /// # Errors
     /// Identity or counts cannot be read or written.
-    pub fn open(data: &Path, settings: Settings) -> Result<(Self, Handle), OpenError> {
+    pub fn open(
+        data: &Path,
+        settings: Settings,
+        limiter: &Arc<Limiter>,
+    ) -> Result<(Self, Handle), OpenError> {
         let replicator = Replicator::new(Replica::open(data)?);
         let identity = Identity::open(data)?;
         let postgres =
@@ -340,6 +401,9 @@ impl Member {
             view: Mutex::new(view),
             failures: AtomicU64::new(0),
             replicated: AtomicU64::new(0),
+            registered: Mutex::default(),
+            registration: Notify::new(),
+            tried: Default::default(),
             reports: tokio::sync::Mutex::default(),
             draining: AtomicBool::new(false),
             changed: Notify::new(),
@@ -347,20 +411,42 @@ impl Member {
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let handle = Handle { shared: Arc::clone(&shared), commands: sender };
         let (heartbeat, maintained, session) = (None, None, None);
-        let member =
-            Self { shared, commands, identity, session, replicator, heartbeat, maintained };
+        let limiter = Arc::clone(limiter);
+        let member = Self {
+            shared,
+            commands,
+            identity,
+            session,
+            replicator,
+            limiter,
+            heartbeat,
+            maintained,
+        };
         Ok((member, handle))
     }
 
-    /// Keeps the node registered until the thread is to end.
+    /// Keeps the node registered and answers demands for quotas, until the member is to end.
     pub async fn run(&mut self, host: &mut impl Host) {
-        host.set_live_nodes(self.replicator.replica().live_nodes().unwrap_or(1));
+        let mut slices = Slices::new(Arc::clone(&self.limiter));
+        let shared = Arc::clone(&self.shared);
+        tokio::select! {
+            () = self.keep_registered(host) => {}
+            () = slices.run(&*shared) => {}
+        }
+        // Requests that are still in flight do not wait for anybody.
+        self.limiter.quota_outage(shared.overdraft());
+    }
+
+    async fn keep_registered(&mut self, host: &mut impl Host) {
+        let live = self.replicator.replica().live_nodes().unwrap_or(1);
+        self.share_rates(live);
         while !host.stopped() {
             match self.step(host).await {
                 Ok(()) => host.succeeded(),
                 Err(error) => {
                     self.fail(&error);
                     host.failed(&format!("fleet: {error}"));
+                    self.shared.set_tried();
                 }
             }
             tokio::select! {
@@ -371,12 +457,19 @@ impl Member {
                 self.execute(command).await;
             }
         }
+        *self.shared.registered.lock() = None;
         if let Some(Session { mut connection, boot }) = self.session.take() {
             let id = self.identity.id();
             // The last counts; without a response the next start sends them, and the lease ends by itself.
             let _ = timeout(RELEASE_TIMEOUT, self.replicator.step(&mut connection, id, boot)).await;
             let _ = timeout(RELEASE_TIMEOUT, membership::release(&connection, id, boot)).await;
         }
+    }
+
+    /// Divides rates among the nodes that serve.
+    fn share_rates(&self, live: u64) {
+        let live = u32::try_from(live).unwrap_or(u32::MAX);
+        self.limiter.set_nodes(live, self.limiter.now());
     }
 
     /// Discards the connection, after a panic.
@@ -387,6 +480,7 @@ impl Member {
     fn fail(&mut self, error: &StepError) {
         self.session = None;
         self.heartbeat = None;
+        *self.shared.registered.lock() = None;
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
         let mut view = self.shared.view.lock();
         view.postgres = PostgresStatus {
@@ -404,7 +498,7 @@ impl Member {
         };
         if self.heartbeat.is_none_or(|at| at.elapsed() >= HEARTBEAT) {
             let began = Instant::now();
-            if !self.renew(&session, host).await? {
+            if !self.renew(&session).await? {
                 // Another process has made a boot of this identity: the next step registers again.
                 self.shared.changed.notify_one();
                 return Ok(());
@@ -425,16 +519,23 @@ impl Member {
     }
 
     /// Renews the lease; false if another process has the identity.
-    async fn renew(&mut self, session: &Session, host: &mut impl Host) -> Result<bool, StepError> {
+    async fn renew(&mut self, session: &Session) -> Result<bool, StepError> {
         let (report, id) = (self.current_report(), self.identity.id());
         let heartbeat =
             membership::heartbeat(&session.connection, id, session.boot, &report).await?;
-        let Some(heartbeat) = heartbeat else { return Ok(false) };
+        let Some(heartbeat) = heartbeat else {
+            *self.shared.registered.lock() = None;
+            return Ok(false);
+        };
+        let place = Some((id, session.boot));
+        if std::mem::replace(&mut *self.shared.registered.lock(), place) != place {
+            self.shared.registration.notify_one();
+        }
         let nodes = membership::nodes(&session.connection).await?;
         let live = nodes.iter().filter(|node| node.state == NodeState::Live).count() as u64;
         // One that drains is not among them, and still enforces its share.
         let live = live.max(1);
-        host.set_live_nodes(live);
+        self.share_rates(live);
         self.replicator.replica().set_live_nodes(live)?;
         self.publish(&session.connection, heartbeat.offset_ms, nodes);
         Ok(true)
@@ -447,6 +548,7 @@ impl Member {
         let epoch = task::claim(&session.connection, "maintenance", id, session.boot).await?;
         if epoch.is_some() {
             task::drop_old_usage(&mut session.connection, keep).await?;
+            slice::delete_old(&session.connection).await?;
         }
         self.maintained = Some(Instant::now());
         Ok(())

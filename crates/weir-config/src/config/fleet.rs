@@ -1,6 +1,7 @@
 //! The fleet: several nodes with shared state.
 
 use super::tls::{UPSTREAM_TLS, UpstreamTls};
+use strum::{EnumString, VariantNames};
 use weir_document::settings;
 use weir_document::shape::{Kind, format};
 
@@ -14,6 +15,8 @@ settings! {
         /// Display name of this node, for example `"${env:HOSTNAME}"`. Its identity is the file
         /// `node.id` in the data folder.
         pub node: Option<String> = text(Kind::Format(format::NAME)).absent("the host name"),
+        /// Quotas of the fleet.
+        pub quotas: FleetQuotas = section(),
         /// The database with the shared state.
         postgres = by_hand(Kind::Object(&POSTGRES)).required(),
     } given {
@@ -24,6 +27,42 @@ settings! {
         ("database", "write `postgres: {url: \"postgres://weir@HOST/weir\"}`"),
         ("url", "write `postgres: {url: \"postgres://weir@HOST/weir\"}`"),
     ],
+}
+
+settings! {
+    /// Quotas of the fleet. Nodes lease slices of each quota from the database, so that all together
+    /// admit no call beyond the quota.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct FleetQuotas is "the quotas of the fleet" {
+        /// Calls beyond the slices of a node while the database cannot be reached: `allow` up to the
+        /// overdraft, or `deny`.
+        pub on_outage: QuotaOutage = choice().default("allow"),
+        /// Share of a quota that all nodes together may admit beyond it during an outage; each node
+        /// has an equal part.
+        // In hundredths of a percent.
+        pub overdraft: u32 = percent().default("5%"),
+    }
+}
+
+/// Calls beyond the slices of a node while the database cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum QuotaOutage {
+    /// Up to the overdraft.
+    Allow,
+    /// None.
+    Deny,
+}
+
+impl FleetQuotas {
+    /// The overdraft of an outage, in hundredths of a percent of a quota.
+    #[must_use]
+    pub fn overdraft_in_outage(&self) -> u32 {
+        match self.on_outage {
+            QuotaOutage::Allow => self.overdraft,
+            QuotaOutage::Deny => 0,
+        }
+    }
 }
 
 settings! {

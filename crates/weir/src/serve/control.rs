@@ -195,7 +195,8 @@ impl Control {
             families.extend(
                 counts.iter().flat_map(|(counts, prices)| metrics::monitor(counts, prices)),
             );
-            families.extend(member.iter().flat_map(metrics::fleet));
+            let leases = gateway.limiter().lease_statistics();
+            families.extend(member.iter().flat_map(|member| metrics::fleet(member, leases)));
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families

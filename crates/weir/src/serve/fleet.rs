@@ -8,6 +8,7 @@ use aws_lc_rs::digest::{Context as Digest, SHA256};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use weir_admin::configuration::{FindingInfo, Reload};
 use weir_config::Config;
@@ -22,6 +23,8 @@ const THREAD: Thread = Thread { name: "fleet", task: "fleet", nice: 0 };
 /// Extensions of files beside the configuration that are part of its digest. Others may have secrets.
 const DIGESTED: [&str; 6] = ["js", "mjs", "ts", "json", "yaml", "yml"];
 
+/// Longest wait of a start for the database, if there are quotas.
+const REGISTRATION_WAIT: Duration = Duration::from_secs(2);
 /// The text of a node's name, if it is an option.
 const OWN_NAME: &str = "--set fleet.node";
 
@@ -50,7 +53,7 @@ pub(super) fn start(
     };
     // Without a journal nothing else has made it.
     weir_journal::create_folder(data).with_context(|| data.display().to_string())?;
-    let opened = Member::open(data, settings);
+    let opened = Member::open(data, settings, limiter);
     let (member, handle) = opened.context("cannot open the identity of this node")?;
     let state = ConfigurationState {
         time: jiff::Timestamp::now().to_string(),
@@ -62,12 +65,14 @@ pub(super) fn start(
     let context = ThreadContext::new(messages);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wake = handle.clone();
-    let process = Process { context: context.clone(), limiter: Arc::clone(limiter) };
-    let state = (member, runtime, process);
-    type State = (Member, Runtime, Process);
-    let run = |(member, runtime, process): &mut State| runtime.block_on(member.run(process));
+    let state = (member, runtime, context.clone());
+    type State = (Member, Runtime, ThreadContext);
+    let run = |(member, runtime, context): &mut State| runtime.block_on(member.run(context));
     let recover = |(member, ..): &mut State| member.recover();
     let thread = THREAD.start(&context, move || wake.wake(), state, run, recover)?;
+    if upstreams.config.plans.iter().any(|plan| plan.quota.is_some()) {
+        handle.wait_until_tried(REGISTRATION_WAIT);
+    }
     Ok(Some(Fleet { handle, _thread: thread }))
 }
 
@@ -78,32 +83,21 @@ pub(super) fn settings(upstreams: &Upstreams) -> Option<Settings> {
     Some(Settings::new(fleet, upstreams.clients.database().cloned(), keep))
 }
 
-/// This process, as far as the member needs it.
-struct Process {
-    context: ThreadContext,
-    limiter: Arc<Limiter>,
-}
-
-impl Host for Process {
+impl Host for ThreadContext {
     fn stopped(&self) -> bool {
-        self.context.stopped()
-    }
-
-    fn set_live_nodes(&mut self, live: u64) {
-        let live = u32::try_from(live).unwrap_or(u32::MAX);
-        self.limiter.set_nodes(live, self.limiter.now());
+        self.stopped()
     }
 
     fn note(&mut self, text: &str) {
-        self.context.note(text);
+        ThreadContext::note(self, text);
     }
 
     fn failed(&mut self, text: &str) {
-        self.context.failed(text);
+        self.failed(text);
     }
 
     fn succeeded(&mut self) {
-        self.context.succeeded();
+        self.succeeded();
     }
 }
 

@@ -8,6 +8,7 @@ use weir_admin::metrics::Kind::{Counter, Gauge};
 use weir_admin::metrics::{Family, LabelledRow, Row, Sample, counts};
 use weir_events::delivery::SinkQueue;
 use weir_journal::{Journal, Lag};
+use weir_limit::LeaseStatistics;
 use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
 use weir_resubmit::Resubmitter;
@@ -233,8 +234,20 @@ const FLEET: &[Row<weir_fleet::Statistics>] = &[
         "1 if nodes of the fleet have had different configurations for more than a minute."),
 ];
 
+#[rustfmt::skip]
+const LEASES: &[Row<LeaseStatistics>] = &[
+    (Counter, "weir_fleet_lease_waits_total", |s| s.waits as f64,
+        "Waits of requests for a lease of their quota."),
+    (Counter, "weir_fleet_lease_denied_total", |s| s.denied as f64,
+        "Requests rejected (503) because no lease of their quota came in time."),
+    (Counter, "weir_fleet_overdraft_calls_total", |s| s.overdraft_calls as f64,
+        "Calls admitted beyond a lease while the database could not be reached."),
+    (Counter, "weir_fleet_late_grants_total", |s| s.late_grants as f64,
+        "Leases that came after the end of their window: forfeit."),
+];
+
 /// Metrics of the fleet.
-pub(crate) fn fleet(fleet: &weir_fleet::Handle) -> Vec<Family> {
+pub(crate) fn fleet(fleet: &weir_fleet::Handle, leases: LeaseStatistics) -> Vec<Family> {
     let statistics = fleet.statistics();
     let engine = vec![("engine", "postgres".to_owned())];
     let up = Family::new(
@@ -243,7 +256,8 @@ pub(crate) fn fleet(fleet: &weir_fleet::Handle) -> Vec<Family> {
         "1 if this node is connected to the engine and registered.",
         [Sample::new(engine, u64::from(statistics.up))],
     );
-    Family::table(FLEET, &statistics).chain([up]).collect()
+    let leases = Family::table(LEASES, &leases);
+    Family::table(FLEET, &statistics).chain(leases).chain([up]).collect()
 }
 
 /// Counters of configurations.

@@ -4,5 +4,6 @@
 mod engines;
 mod members;
 mod node;
+mod quotas;
 mod relay;
 mod usage;
