@@ -1,8 +1,10 @@
 //! The status of all limits, for operators; never used by a request.
 
+use super::fleet::Mode;
+use super::keys::{Key, Slot};
 use super::quota::Calendar;
 use super::share::Rule;
-use super::{LimitPlan, Moment, NANOS, NamedLimit, PlanUsage};
+use super::{LimitPlan, Moment, NANOS, NamedLimit, PlanRate, PlanUsage};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering::Relaxed;
 use utoipa::ToSchema;
@@ -45,7 +47,8 @@ pub struct PlanStatus {
 pub struct RateStatus {
     /// Burst: requests admitted at once by this node.
     pub burst: u64,
-    /// Requests that would be admitted now.
+    /// Requests that would be admitted now. Where tokens are leased from the fleet, those leased to
+    /// this node, at least 1 unless the fleet has denied one.
     pub remaining: u64,
     /// Seconds until the burst is available again.
     // Rounded up.
@@ -103,27 +106,32 @@ fn throttled(rate: Option<RateStatus>, quota: Option<QuotaStatus>) -> Option<&'s
     }
 }
 
+/// The number of nodes that a rate is divided among; a rate that is leased is not divided.
+fn divided_among(rule: Rule, mode: Mode) -> u32 {
+    if mode.leases_rates() { 1 } else { rule.shared_by(mode.sharing_nodes()) }
+}
+
 impl LimitPlan {
     /// The status of all limits at `now`; `config` is the one of [`LimitPlan::new`].
     pub fn limit_statuses(&self, config: &Config, now: Moment) -> LimitStatuses {
         let consumers = config.consumers.iter().zip(&self.consumers);
         let consumers = consumers.filter_map(|(consumer, limits)| {
             let usage = limits.plan.as_ref()?;
-            self.plan_status(&consumer.name, &config.plans[usage.plan].name, usage, now)
+            let plan = &config.plans[usage.plan].name;
+            self.plan_status((&consumer.name, limits.number), plan, usage, now)
         });
         LimitStatuses { consumers: consumers.collect(), limits: self.route_limits() }
     }
 
     fn plan_status(
         &self,
-        consumer: &str,
+        (consumer, number): (&str, u32),
         plan: &str,
         usage: &PlanUsage,
         now: Moment,
     ) -> Option<PlanStatus> {
         let limits = &self.plans[usage.plan];
-        let nodes = self.limiter.mode().sharing_nodes();
-        let rate = limits.rate.as_ref().map(|rate| rate_status(rate.rule, usage, now, nodes));
+        let rate = limits.rate.as_ref().map(|rate| self.rate_status(rate, number, usage, now));
         let quota = limits.quota.as_ref().map(|(calendar, _)| {
             let calls = calendar.calls();
             let known_rest = self.known_rest(usage, calendar, now);
@@ -163,6 +171,32 @@ impl LimitPlan {
         })
     }
 
+    /// The status of the rate of a plan, for the consumer with this number.
+    fn rate_status(
+        &self,
+        rate: &PlanRate,
+        number: u32,
+        usage: &PlanUsage,
+        now: Moment,
+    ) -> RateStatus {
+        let mode = self.limiter.mode();
+        let (gcra, level) = if mode.leases_rates() && rate.rule.is_shared() {
+            let slot = Slot { limit: rate.number, key: Key::Consumer(number) };
+            let whole = rate.rule.whole();
+            let left = self.limiter.tokens.available(&slot, mode, now.nanos, whole.burst());
+            (whole, whole.level_with(left))
+        } else {
+            let gcra = rate.rule.of_node(mode.sharing_nodes());
+            (gcra, gcra.level(&usage.cell.tat, now.nanos))
+        };
+        RateStatus {
+            burst: gcra.burst(),
+            remaining: level.remaining,
+            reset_seconds: level.full_in.div_ceil(NANOS),
+            nodes: divided_among(rate.rule, mode),
+        }
+    }
+
     /// Calls that this node may still admit, if it has a lease of the current window.
     fn known_rest(&self, usage: &PlanUsage, calendar: &Calendar, now: Moment) -> Option<u64> {
         if !self.limiter.mode().leases_quotas() {
@@ -176,24 +210,13 @@ impl LimitPlan {
     }
 
     fn route_limits(&self) -> Vec<RouteLimitStatus> {
-        let nodes = self.limiter.mode().sharing_nodes();
+        let mode = self.limiter.mode();
         let status = |NamedLimit { api, limit, rule, counter }: &NamedLimit| RouteLimitStatus {
             api: api.clone(),
             limit: limit.clone(),
             refused: counter.refused.load(Relaxed),
-            nodes: rule.shared_by(nodes),
+            nodes: divided_among(*rule, mode),
         };
         self.limits.iter().map(status).collect()
-    }
-}
-
-fn rate_status(rule: Rule, usage: &PlanUsage, now: Moment, nodes: u32) -> RateStatus {
-    let gcra = rule.of_node(nodes);
-    let level = gcra.level(&usage.cell.tat, now.nanos);
-    RateStatus {
-        burst: gcra.burst(),
-        remaining: level.remaining,
-        reset_seconds: level.full_in.div_ceil(NANOS),
-        nodes: rule.shared_by(nodes),
     }
 }

@@ -250,6 +250,15 @@ impl TokenLeases {
         }
     }
 
+    /// Tokens that a bucket of so many may give now, for operators.
+    pub(super) fn available(&self, slot: &Slot, mode: Mode, now: u64, burst: u64) -> u64 {
+        match self.peek(slot, mode, now) {
+            TokenVerdict::Admitted { left, .. } => left.saturating_add(1).min(burst),
+            TokenVerdict::Local(Fallback::Allow) => burst,
+            TokenVerdict::Denied(_) | TokenVerdict::Local(_) | TokenVerdict::Ask(_) => 0,
+        }
+    }
+
     /// Returns a token to the lease that ends at `until`, if it is valid still.
     pub(super) fn refund(&self, slot: &Slot, until: u64, now: u64) {
         let mut shard = self.shard(slot);

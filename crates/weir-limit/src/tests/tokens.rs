@@ -185,6 +185,28 @@ fn the_rate_of_a_plan_is_leased_and_that_of_each_node_is_not() {
 }
 
 #[test]
+fn statuses_show_leased_tokens() {
+    let gate = node(Fallback::Share);
+    let status = || {
+        let told = gate.plan.limit_statuses(&gate.config, at(0));
+        let acme = &told.consumers[0];
+        let rate = acme.rate.expect("a rate");
+        (rate.remaining, rate.burst, rate.nodes, acme.throttled.is_some())
+    };
+    assert_eq!(status(), (1, 40, 1, false), "the fleet may have some");
+    assert!(gate.try_at(Some(0), ONE, 0, at(0)).is_err());
+    let demand = gate.token_demand(0).expect("a demand");
+    gate.limiter.grant_tokens(&demand, 7, VALID, at(0));
+    assert_eq!(status(), (7, 40, 1, false));
+    gate.limiter.grant_tokens(&demand, 0, VALID, at(0));
+    assert!((0..7).all(|_| gate.try_at(Some(0), ONE, 0, at(0)).is_ok()));
+    gate.limiter.deny_tokens(&demand, VALID, at(0));
+    assert_eq!(status(), (0, 40, 1, true));
+    gate.limiter.set_rate_mode(RateMode::Outage(Fallback::Allow), at(0));
+    assert_eq!(status(), (40, 40, 1, false));
+}
+
+#[test]
 fn a_request_that_is_rejected_later_returns_its_token() {
     let gate = node(Fallback::Share);
     let _ = (gate.first_demand(), gate.try_at(Some(0), ONE, 0, at(0)));
@@ -257,7 +279,7 @@ fn keys_are_bounded_and_evicted_without_a_lease() {
     for number in 200_000..210_000 {
         let _ = gate.try_at(None, &address(number), 1, ms(101));
     }
-    assert_eq!(gate.limiter.token_statistics().buckets, 65_536);
+    assert_eq!(gate.limiter.token_statistics().buckets, 10_001);
     assert!(gate.limiter.grant_tokens(&demands[1], 1, VALID, ms(101)), "it has a lease");
     assert!(!gate.limiter.grant_tokens(&demands[2], 1, VALID, ms(101)), "evicted");
     assert_eq!(gate.limiter.token_statistics().late_grants, 1);
