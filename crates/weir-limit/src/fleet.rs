@@ -1,6 +1,5 @@
 //! How limits are enforced on this node of a fleet, in one word that a request reads in one step.
 
-use super::registry::Limiter;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -135,22 +134,16 @@ impl Default for SharedMode {
     }
 }
 
-impl Limiter {
-    /// How limits are enforced now.
-    pub(super) fn mode(&self) -> Mode {
-        Mode(self.mode.0.load(Relaxed))
+impl SharedMode {
+    pub(super) fn get(&self) -> Mode {
+        Mode(self.0.load(Relaxed))
     }
 
     /// Changes the mode; returns the one before.
-    pub(super) fn change_mode(&self, change: impl Fn(Mode) -> Mode) -> Mode {
+    pub(super) fn change(&self, change: impl Fn(Mode) -> Mode) -> Mode {
         let changed = |mode| Some(change(Mode(mode)).0);
         // The closure always returns a mode.
-        let (Ok(before) | Err(before)) = self.mode.0.fetch_update(Relaxed, Relaxed, changed);
+        let (Ok(before) | Err(before)) = self.0.fetch_update(Relaxed, Relaxed, changed);
         Mode(before)
-    }
-
-    /// The number of live nodes, at least 1.
-    pub fn nodes(&self) -> u32 {
-        self.mode().nodes()
     }
 }

@@ -16,10 +16,10 @@ pub use grants::{LeaseStatistics, QuotaDemand, QuotaGrant};
 
 use super::fleet::Mode;
 use super::keys::lock;
-use super::quota::Calendar;
-use super::registry::PlanCell;
+use super::quota::{Calendar, Used};
 use super::rolling::Rolling;
 use super::signal::{Ask, Signal};
+use super::tally::{Renewal, Tally};
 use super::{Moment, OnShortage};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,26 +30,19 @@ use weir_config::QuotaPeriod;
 /// than a moment, but seldom until the end of the window.
 const OUTAGE_RETRY: u64 = 10;
 
-/// The calls of a consumer in a window, on this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tally {
-    /// Begin of the window, of a rolling quota that of the sub-window, in seconds since 1970.
-    pub(super) start: u64,
-    /// Calls counted in it.
-    pub(super) used: u64,
-    /// Calls leased for it, the used ones included.
-    pub(super) leased: u64,
-}
-
-/// When calls become available again, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Renewal {
-    /// Until no call counts any more.
-    pub(super) reset: u64,
-    /// Length of the window.
-    pub(super) window: u64,
-    /// Until a call may be admitted that is rejected now, at least 1.
-    pub(super) retry: u64,
+/// The counters of one consumer and its plan.
+#[derive(Debug)]
+pub(super) struct PlanCell {
+    /// Name of the plan.
+    pub(super) plan: String,
+    /// Name of the consumer.
+    pub(super) consumer: String,
+    pub(super) tat: AtomicU64,
+    pub(super) used: Used,
+    pub(super) lease: QuotaLease,
+    /// Requests rejected by the rate, and by the quota.
+    pub(super) over_rate: AtomicU64,
+    pub(super) over_quota: AtomicU64,
 }
 
 /// The lease of one consumer and its plan.

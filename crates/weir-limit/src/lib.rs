@@ -10,6 +10,7 @@
 //! charged stay charged and are refilled at the new rate.
 
 mod admit;
+mod control;
 mod failures;
 mod fleet;
 mod gcra;
@@ -23,6 +24,7 @@ mod rolling;
 mod share;
 mod signal;
 mod statuses;
+mod tally;
 mod tokens;
 
 pub use fleet::{Fallback, RateMode};
@@ -36,8 +38,9 @@ pub use tokens::{RateDemand, TokenStatistics};
 use failures::Failures;
 use headers::Policy;
 use keys::lock;
+use lease::PlanCell;
 use quota::Calendar;
-use registry::{LimitCounter, LimitName, PlanCell, Registry};
+use registry::{LimitCounter, LimitName, Registry};
 use rolling::Rolling;
 use share::Rule;
 use std::collections::{HashMap, HashSet};
@@ -224,7 +227,7 @@ pub fn quota_span(quota: &Quota, unix: u64) -> std::ops::Range<u64> {
 impl LimitPlan {
     /// Longest wait of a request for a lease.
     pub fn lease_timeout(&self) -> Duration {
-        self.limiter.lease_timeout()
+        self.limiter.leases.timeout()
     }
 
     /// Finds or makes the counters of a Config, and gives the limits of its routes, API after API;

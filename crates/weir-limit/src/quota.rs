@@ -3,7 +3,7 @@
 //! A window and its count share one 64-bit atomic, so that a window rolls and a call is counted in
 //! one step: no window admits more calls than the quota, however many threads admit while it rolls.
 
-use super::lease::{Renewal, Tally};
+use super::tally::{Renewal, Tally};
 use jiff::civil::Weekday;
 use jiff::{Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! The counters that outlive every Config, found by name.
 
 use super::Moment;
-use super::fleet::SharedMode;
+use super::fleet::{Mode, SharedMode};
 use super::keys::{Buckets, lock};
-use super::lease::{Leases, QuotaLease};
+use super::lease::{Leases, PlanCell, QuotaLease};
 use super::quota::Used;
 use super::rolling::Rolling;
 use super::share::Rule;
@@ -104,21 +104,6 @@ pub(super) struct LimitCounter {
     pub(super) refused: AtomicU64,
 }
 
-/// The counters of one consumer and its plan.
-#[derive(Debug)]
-pub(super) struct PlanCell {
-    /// Name of the plan.
-    pub(super) plan: String,
-    /// Name of the consumer.
-    pub(super) consumer: String,
-    pub(super) tat: AtomicU64,
-    pub(super) used: Used,
-    pub(super) lease: QuotaLease,
-    /// Requests rejected by the rate, and by the quota.
-    pub(super) over_rate: AtomicU64,
-    pub(super) over_quota: AtomicU64,
-}
-
 impl Default for Limiter {
     fn default() -> Self {
         Self {
@@ -143,6 +128,16 @@ impl Limiter {
     pub fn moment(&self, now: Instant, unix: u64) -> Moment {
         let since = now.saturating_duration_since(self.started);
         Moment { nanos: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX), unix }
+    }
+
+    /// How limits are enforced now.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode.get()
+    }
+
+    /// The number of live nodes, at least 1.
+    pub fn nodes(&self) -> u32 {
+        self.mode().nodes()
     }
 
     /// Statistics of the limiter.

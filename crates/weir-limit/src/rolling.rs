@@ -6,7 +6,7 @@
 //! expires up to a 60th of the length late.
 
 use super::keys::lock;
-use super::lease::{Renewal, Tally};
+use super::tally::{Renewal, Tally};
 use std::sync::Mutex;
 use weir_config::{Quota, QuotaPeriod};
 

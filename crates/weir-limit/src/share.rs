@@ -3,12 +3,7 @@
 //! Each of n nodes enforces rate/n and burst/n. The sum is exact while n is stable, except that every
 //! node admits at least one request at once.
 
-use super::Moment;
-use super::fleet::Mode;
 use super::gcra::Gcra;
-use super::keys::lock;
-use super::registry::Limiter;
-use std::collections::HashMap;
 use std::time::Duration;
 use weir_config::{Rate, RateScope};
 
@@ -65,39 +60,5 @@ impl Rule {
             RateScope::Fleet => self.whole.share(nodes),
             RateScope::Node => self.whole,
         }
-    }
-}
-
-impl Limiter {
-    /// Sets the number of live nodes of the fleet, this one included, among which rates with the
-    /// scope `fleet` are divided; 0 counts as 1. Requests that were charged stay charged.
-    ///
-    /// A request that is decided meanwhile may be charged by the other number.
-    pub fn set_nodes(&self, nodes: u32, now: Moment) {
-        self.change_rates(|mode| mode.with_nodes(nodes), now);
-    }
-
-    /// Changes how rates are enforced.
-    pub(super) fn change_rates(&self, change: impl Fn(Mode) -> Mode, now: Moment) {
-        let registry = lock(&self.registry);
-        let before = self.change_mode(change).sharing_nodes();
-        let nodes = self.mode().sharing_nodes();
-        if before == nodes {
-            return;
-        }
-        let changed = |rule: &Rule| (rule.of_node(before), rule.of_node(nodes));
-        for ((plan, _), cell) in &registry.cells {
-            if let Some((before, after)) = registry.plan_rules.get(plan).map(changed) {
-                after.migrate(before, &cell.tat, now.nanos);
-            }
-        }
-        let rules = registry.limit_rules.iter();
-        let changed: HashMap<_, _> = rules.map(|(number, rule)| (*number, changed(rule))).collect();
-        for counter in registry.limits.values() {
-            if let Some((before, after)) = changed.get(&counter.number) {
-                after.migrate(*before, &counter.overflow, now.nanos);
-            }
-        }
-        self.buckets.migrate(&changed, now.nanos);
     }
 }

@@ -270,7 +270,7 @@ impl TokenLeases {
     }
 
     /// Forgets every lease, and ends the waits for them.
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         for shard in &self.shards {
             let buckets = std::mem::take(&mut lock(shard).buckets);
             buckets.into_values().for_each(|mut bucket| bucket.answer());

@@ -1,9 +1,8 @@
 //! The side of leases that the thread of the fleet calls: demands, grants, outages.
 
-use super::Account;
+use super::{Account, PlanCell};
 use crate::Moment;
 use crate::keys::lock;
-use crate::registry::{Limiter, PlanCell};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -11,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weir_config::QuotaPeriod;
 
-/// Longest wait of a request for a lease unless [`Limiter::set_lease_timeout`] says otherwise.
+/// Longest wait of a request for a lease unless [`crate::Limiter::set_lease_timeout`] says otherwise.
 const LEASE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The demands of this node, and its counters.
@@ -112,76 +111,48 @@ impl Leases {
         lock(&self.demands).push(Arc::clone(cell));
         self.demanded.notify_one();
     }
-}
 
-impl Limiter {
-    /// Turns leases of quotas on or off. They are off at first: this node enforces each quota by
-    /// itself.
-    ///
-    /// When they are turned on, calls that this node has counted in a window before count as leased.
-    pub fn lease_quotas(&self, on: bool) {
-        let registry = lock(&self.registry);
-        let before = self.change_mode(|mode| mode.with_leased_quotas(on));
-        if on && !before.leases_quotas() {
-            registry.cells.values().for_each(|cell| cell.lease.close(cell));
-        }
+    /// Waits until there is a demand that no earlier wait has ended for.
+    pub(crate) async fn demanded(&self) {
+        self.demanded.notified().await;
     }
 
-    /// Nobody grants leases of quotas now. A node then admits, beyond its lease of a window, its
-    /// share of `overdraft`, in hundredths of a percent of the quota; 0 admits nothing beyond it.
-    /// Further requests are rejected like those of an exhausted quota, without a wait.
-    pub fn quota_outage(&self, overdraft: u32) {
-        self.leases.overdraft.store(overdraft.min(Leases::WHOLE), Relaxed);
-        self.change_mode(|mode| mode.with_quota_outage(true));
-    }
-
-    /// Leases of quotas are granted again.
-    pub fn quota_recovered(&self) {
-        self.change_mode(|mode| mode.with_quota_outage(false));
-    }
-
-    /// Waits until there is a demand that no earlier wait has ended for. For one thread.
-    pub async fn lease_demanded(&self) {
-        self.leases.demanded.notified().await;
-    }
-
-    /// The demands for quotas since the last call, at most one a consumer and plan. Whoever calls
-    /// this answers each of them with [`Limiter::grant_quota`], soon: requests wait. A demand without
-    /// an answer is listed again when the next request finds no lease.
-    pub fn quota_demands(&self, now: Moment) -> Vec<QuotaDemand> {
-        let cells = std::mem::take(&mut *lock(&self.leases.demands));
+    /// Takes the demands out of the list.
+    pub(crate) fn demands(&self, now: Moment) -> Vec<QuotaDemand> {
+        let cells = std::mem::take(&mut *lock(&self.demands));
         cells.iter().filter_map(|cell| cell.demand(now)).collect()
     }
 
-    /// Adds calls to the lease of a consumer, and wakes the requests that wait for it. Returns false
-    /// if the window is over or the consumer is gone: then the calls are forfeit.
-    pub fn grant_quota(&self, grant: &QuotaGrant<'_>) -> bool {
-        let name = (grant.plan.to_owned(), grant.consumer.to_owned());
-        let cell = lock(&self.registry).cells.get(&name).map(Arc::clone);
+    /// Gives a grant to its cell; false if it is too late.
+    pub(crate) fn grant(&self, cell: Option<&PlanCell>, grant: &QuotaGrant<'_>) -> bool {
         let is_in_time = cell.is_some_and(|cell| cell.grant(grant));
-        self.leases.late_grants.fetch_add(u64::from(!is_in_time), Relaxed);
+        self.late_grants.fetch_add(u64::from(!is_in_time), Relaxed);
         is_in_time
     }
 
-    /// Sets the longest wait of a request for a lease; 20 ms at first.
-    pub fn set_lease_timeout(&self, timeout: Duration) {
+    /// Sets the overdraft during an outage, in hundredths of a percent of a quota.
+    pub(crate) fn set_overdraft(&self, overdraft: u32) {
+        self.overdraft.store(overdraft.min(Self::WHOLE), Relaxed);
+    }
+
+    /// Sets the longest wait of a request.
+    pub(crate) fn set_timeout(&self, timeout: Duration) {
         let micros = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
-        self.leases.timeout.store(micros, Relaxed);
+        self.timeout.store(micros, Relaxed);
     }
 
-    /// Counters of leases.
-    pub fn lease_statistics(&self) -> LeaseStatistics {
-        let Leases { waits, denied, overdraft_calls, late_grants, .. } = &self.leases;
+    /// Longest wait of a request.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_micros(self.timeout.load(Relaxed))
+    }
+
+    pub(crate) fn statistics(&self) -> LeaseStatistics {
         LeaseStatistics {
-            waits: waits.load(Relaxed),
-            denied: denied.load(Relaxed),
-            overdraft_calls: overdraft_calls.load(Relaxed),
-            late_grants: late_grants.load(Relaxed),
+            waits: self.waits.load(Relaxed),
+            denied: self.denied.load(Relaxed),
+            overdraft_calls: self.overdraft_calls.load(Relaxed),
+            late_grants: self.late_grants.load(Relaxed),
         }
-    }
-
-    pub(crate) fn lease_timeout(&self) -> Duration {
-        Duration::from_micros(self.leases.timeout.load(Relaxed))
     }
 }
 

@@ -2,9 +2,7 @@
 
 use super::{Bucket, DEMAND, DENIAL, TokenLeases};
 use crate::Moment;
-use crate::fleet::RateMode;
 use crate::keys::{Slot, lock};
-use crate::registry::Limiter;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -47,28 +45,17 @@ pub struct TokenStatistics {
     pub late_grants: u64,
 }
 
-impl Limiter {
-    /// Sets how rates with the scope `fleet` are enforced; [`RateMode::Shares`] at first. Without
-    /// [`RateMode::Leases`], no request waits any more and leased tokens are forfeit.
-    pub fn set_rate_mode(&self, rates: RateMode, now: Moment) {
-        self.change_rates(|mode| mode.with_rates(rates), now);
-        if !matches!(rates, RateMode::Leases(_)) {
-            self.tokens.clear();
-        }
+impl TokenLeases {
+    /// Waits until there is a demand that no earlier wait has ended for.
+    pub(crate) async fn demanded(&self) {
+        self.demanded.notified().await;
     }
 
-    /// Waits until there is a demand for tokens that no earlier wait has ended for. For one thread.
-    pub async fn tokens_demanded(&self) {
-        self.tokens.demanded.notified().await;
-    }
-
-    /// The demands for tokens since the last call, at most one a bucket. Whoever calls this answers
-    /// each by [`Limiter::grant_tokens`] or [`Limiter::deny_tokens`], soon: requests wait. A demand
-    /// without an answer is listed again when the next request finds no token.
-    pub fn rate_demands(&self, now: Moment) -> Vec<RateDemand> {
-        let slots = std::mem::take(&mut *lock(&self.tokens.demands));
+    /// Takes the demands out of the list.
+    pub(crate) fn demands(&self, now: Moment) -> Vec<RateDemand> {
+        let slots = std::mem::take(&mut *lock(&self.demands));
         let demand = |slot: Slot| {
-            let mut shard = self.tokens.shard(&slot);
+            let mut shard = self.shard(&slot);
             let bucket = shard.buckets.get_mut(&slot)?;
             bucket.is_listed = false;
             if !bucket.is_requested {
@@ -84,9 +71,8 @@ impl Limiter {
         slots.into_iter().filter_map(demand).collect()
     }
 
-    /// Adds tokens to a bucket, valid for so long from now, and wakes the requests that wait for
-    /// them. Returns false if the bucket was evicted: then they are forfeit.
-    pub fn grant_tokens(
+    /// Adds tokens to a bucket, valid for so long from now; false if it was evicted.
+    pub(crate) fn grant(
         &self,
         demand: &RateDemand,
         tokens: u64,
@@ -94,34 +80,31 @@ impl Limiter {
         now: Moment,
     ) -> bool {
         let until = now.nanos.saturating_add(nanos(valid));
-        let is_there = self.with_bucket(demand, |bucket| bucket.grant(tokens, until, now.nanos));
-        self.tokens.late_grants.fetch_add(u64::from(!is_there), Relaxed);
+        let is_there = self.answer(demand, |bucket| bucket.grant(tokens, until, now.nanos));
+        self.late_grants.fetch_add(u64::from(!is_there), Relaxed);
         is_there
     }
 
-    /// The fleet has no token of a bucket before `retry_after`: requests are rejected without a wait
-    /// for 20 ms.
-    pub fn deny_tokens(&self, demand: &RateDemand, retry_after: Duration, now: Moment) {
-        self.with_bucket(demand, |bucket| {
+    /// Remembers a denial of a bucket.
+    pub(crate) fn deny(&self, demand: &RateDemand, retry_after: Duration, now: Moment) {
+        self.answer(demand, |bucket| {
             bucket.denied_until = now.nanos.saturating_add(DENIAL);
             bucket.token_at = now.nanos.saturating_add(nanos(retry_after));
         });
     }
 
-    /// Counters of token leases.
-    pub fn token_statistics(&self) -> TokenStatistics {
-        let TokenLeases { shards, waits, local, late_grants, .. } = &self.tokens;
+    pub(crate) fn statistics(&self) -> TokenStatistics {
         TokenStatistics {
-            buckets: shards.iter().map(|shard| lock(shard).buckets.len()).sum(),
-            waits: waits.load(Relaxed),
-            local: local.load(Relaxed),
-            late_grants: late_grants.load(Relaxed),
+            buckets: self.shards.iter().map(|shard| lock(shard).buckets.len()).sum(),
+            waits: self.waits.load(Relaxed),
+            local: self.local.load(Relaxed),
+            late_grants: self.late_grants.load(Relaxed),
         }
     }
 
     /// Answers a demand; false if the bucket is not there any more.
-    fn with_bucket(&self, demand: &RateDemand, answer: impl FnOnce(&mut Bucket)) -> bool {
-        let mut shard = self.tokens.shard(&demand.slot);
+    fn answer(&self, demand: &RateDemand, answer: impl FnOnce(&mut Bucket)) -> bool {
+        let mut shard = self.shard(&demand.slot);
         let Some(bucket) = shard.buckets.get_mut(&demand.slot) else { return false };
         answer(bucket);
         bucket.answer();
