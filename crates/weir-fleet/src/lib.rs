@@ -18,6 +18,7 @@ pub mod schema;
 mod slice;
 pub mod status;
 mod task;
+pub mod verify;
 
 pub use membership::{HEARTBEAT, Retirement};
 pub use node::{CommandError, Handle, Host, Member, OpenError, Settings, Statistics};

@@ -12,8 +12,10 @@ use crate::status::{
     self, ConfigurationState, DRIFT_SECONDS, FleetFinding, FleetStatus, NodeState, NodeStatus,
     PostgresStatus,
 };
+use crate::verify::{UsageVerification, verify};
 use crate::{schema, task};
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, PoisonError};
@@ -291,6 +293,29 @@ impl Handle {
     /// # Errors
     /// [`CollectError`].
     pub async fn collect(&self, selection: &Selection) -> Result<Collected, CollectError> {
+        self.report_on(async |connection| collect::collect(connection, selection).await).await
+    }
+
+    /// Compares the usage of this node, whose counts are in `data`, with the database; the period is in
+    /// seconds since 1970.
+    ///
+    /// # Errors
+    /// [`CollectError`].
+    pub async fn verify(
+        &self,
+        data: &Path,
+        period: &Range<u64>,
+    ) -> Result<UsageVerification, CollectError> {
+        let replica = Replica::open(data).map_err(MonitorError::from)?;
+        let node = self.shared.view.lock().id;
+        self.report_on(async |connection| verify(connection, &replica, node, period).await).await
+    }
+
+    /// Runs a report on the connection for reports.
+    async fn report_on<T>(
+        &self,
+        report: impl AsyncFnOnce(&Connection) -> Result<T, CollectError>,
+    ) -> Result<T, CollectError> {
         let mut idle = self.shared.reports.lock().await;
         let connection = match idle.take().filter(|connection| !connection.is_closed()) {
             Some(connection) => connection,
@@ -299,10 +324,10 @@ impl Handle {
                 Connection::open(&connect).await?
             }
         };
-        let collected = collect::collect(&connection, selection).await?;
+        let reported = report(&connection).await?;
         // A connection whose statement has failed or timed out is not used again.
         *idle = Some(connection);
-        Ok(collected)
+        Ok(reported)
     }
 
     /// Retires a node.

@@ -284,7 +284,7 @@ impl Replicator {
 }
 
 /// The sums of the days of a node in the database.
-async fn day_sums(
+pub(crate) async fn day_sums(
     connection: &Connection,
     node: Uuid,
     since: u64,

@@ -35,12 +35,12 @@ async fn grant_all(
     (node, boot): (Uuid, Boot),
 ) -> Result<(), DatabaseError> {
     for demand in limiter.quota_demands(limiter.now()) {
-        let wanted = wanted(&demand, limiter.nodes());
+        let size = slice_size(&demand, limiter.nodes());
         let slice = match demand.rolling {
-            None => grant(connection, &demand, wanted, (node, boot)).await?,
+            None => grant(connection, &demand, size, (node, boot)).await?,
             Some(period) => {
                 let place = (&*period.to_string(), (node, boot));
-                grant_rolling(connection, &demand, wanted, place).await?
+                grant_rolling(connection, &demand, size, place).await?
             }
         };
         // A late one is counted: the window is over, or the consumer is gone.
@@ -121,9 +121,9 @@ impl Slices {
     }
 }
 
-/// How many calls a node wants.
+/// How many calls a slice should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wanted {
+struct SliceSize {
     /// At least so many, if they are left.
     least: u64,
     /// At most so many.
@@ -132,13 +132,13 @@ struct Wanted {
     parts: u64,
 }
 
-fn wanted(demand: &QuotaDemand, nodes: u32) -> Wanted {
+fn slice_size(demand: &QuotaDemand, nodes: u32) -> SliceSize {
     let QuotaDemand { used, leased, admitted, short, elapsed, .. } = demand;
     let (calls, seconds) = ((admitted + short) as f64, elapsed.as_secs_f64().max(0.001));
     // A node that has just begun to ask has seen little.
     let most = (calls / seconds.max(SLICE.as_secs_f64() / 8.0) * SLICE.as_secs_f64()).ceil();
     let owed = used.saturating_sub(*leased);
-    Wanted { least: owed + 1, most: (most as u64).max(1), parts: 8 * u64::from(nodes.max(1)) }
+    SliceSize { least: owed + 1, most: (most as u64).max(1), parts: 8 * u64::from(nodes.max(1)) }
 }
 
 /// The calls to grant of `left`, as the statement computes it.
@@ -157,12 +157,12 @@ const LEASE: &str = ", leased AS (
 async fn grant(
     connection: &Connection,
     demand: &QuotaDemand,
-    wanted: Wanted,
+    size: SliceSize,
     place: (Uuid, Boot),
 ) -> Result<Slice, DatabaseError> {
     let sql = statement("greatest(excluded.most - q.granted, 0)", "$12::bigint", "most - granted");
     let row =
-        first(connection.query(&sql, &Values::new(demand, wanted, "", place).parameters()).await?)?;
+        first(connection.query(&sql, &Values::new(demand, size, "", place).parameters()).await?)?;
     slice(&row)
 }
 
@@ -170,7 +170,7 @@ async fn grant(
 async fn grant_rolling(
     connection: &mut Connection,
     demand: &QuotaDemand,
-    wanted: Wanted,
+    size: SliceSize,
     (rolling, place): (&str, (Uuid, Boot)),
 ) -> Result<Slice, DatabaseError> {
     let transaction = connection.transaction().await?;
@@ -178,7 +178,7 @@ async fn grant_rolling(
     let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
     transaction.execute(lock, &[(&key, Type::TEXT)]).await?;
     let left = left(&transaction, demand, rolling).await?;
-    let values = Values::new(demand, wanted, rolling, place);
+    let values = Values::new(demand, size, rolling, place);
     let sql = statement("$12::bigint", "$12::bigint", "$12::bigint - last_grant");
     let values = Values { left, ..values };
     let row = first(transaction.query(&sql, &values.parameters()).await?)?;
@@ -255,7 +255,7 @@ struct Values<'a> {
 impl<'a> Values<'a> {
     fn new(
         demand: &'a QuotaDemand,
-        wanted: Wanted,
+        size: SliceSize,
         rolling: &'a str,
         (node, boot): (Uuid, Boot),
     ) -> Self {
@@ -266,9 +266,9 @@ impl<'a> Values<'a> {
             rolling,
             start: demand.window_start as f64,
             ends: demand.window_end as f64,
-            least: bounded(wanted.least),
-            at_most: bounded(wanted.most),
-            parts: bounded(wanted.parts),
+            least: bounded(size.least),
+            at_most: bounded(size.most),
+            parts: bounded(size.parts),
             left: bounded(demand.most),
             used: bounded(demand.used),
             most: bounded(demand.most),
@@ -335,10 +335,16 @@ mod tests {
     #[test]
     fn a_slice_lasts_two_seconds_and_covers_what_is_owed() {
         let second = Duration::from_secs(1);
-        assert_eq!(wanted(&demand(10, 20, 10, second), 1), Wanted { least: 1, most: 20, parts: 8 });
-        assert_eq!(wanted(&demand(25, 20, 0, second), 4), Wanted { least: 6, most: 1, parts: 32 });
+        assert_eq!(
+            slice_size(&demand(10, 20, 10, second), 1),
+            SliceSize { least: 1, most: 20, parts: 8 }
+        );
+        assert_eq!(
+            slice_size(&demand(25, 20, 0, second), 4),
+            SliceSize { least: 6, most: 1, parts: 32 }
+        );
         // The first call of a consumer says nothing about its rate.
-        let first = wanted(&demand(0, 0, 1, Duration::from_millis(1)), 1);
+        let first = slice_size(&demand(0, 0, 1, Duration::from_millis(1)), 1);
         assert_eq!(first.most, 8);
     }
 }

@@ -154,7 +154,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Limits(args) => limits::run(&args).map(Exit::from),
         Command::Pool(command) => pool::run(&command).map(Exit::from),
         Command::Fleet(command) => fleet::run(&command),
-        Command::Invoice(args) => invoice::run(&args).map(Exit::from),
+        Command::Invoice(args) => invoice::run(&args),
         Command::Usage(args) => usage::run(&args).map(Exit::from),
         Command::Monitor(command) => monitor::run(&command).map(Exit::from),
         Command::Resubmit(args) => resubmit::run(&args),

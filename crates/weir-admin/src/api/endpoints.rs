@@ -74,6 +74,7 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(test_request::send))
         .add(Viewer, routes!(event::sinks))
         .add(Viewer, routes!(fleet::status))
+        .add(Viewer, routes!(fleet::verify))
         .add(Admin, routes!(fleet::retire))
         .add(Viewer, routes!(transaction::search))
         .add(Viewer, routes!(count::summary))

@@ -8,10 +8,13 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use utoipa::IntoParams;
 use uuid::Uuid;
+use weir_fleet::Retirement;
 use weir_fleet::status::FleetStatus;
-use weir_fleet::{Handle, Retirement};
+use weir_fleet::verify::UsageVerification;
+use weir_monitor::billing::{BillingError, period};
 
 /// Show the nodes of the fleet, as of the last heartbeat of this node
 #[utoipa::path(get, path = "/v1/fleet", tag = "fleet",
@@ -20,6 +23,37 @@ use weir_fleet::{Handle, Retirement};
         (status = 404, description = "This node is not a member of a fleet.")))]
 pub(super) async fn status(call: Call) -> Result<Json<FleetStatus>> {
     Ok(Json(call.fleet()?.status()))
+}
+
+/// The period that is verified.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct VerifyParams {
+    /// Month (`2026-11`), year (`2026`) or day (`2026-11-21`), in UTC.
+    period: String,
+}
+
+/// Compare the usage that this node has counted with the database of the fleet
+#[utoipa::path(get, path = "/v1/fleet/usage", tag = "fleet", params(VerifyParams),
+    responses(
+        (status = 200, description = "Days that differ.", body = UsageVerification),
+        (status = 400, description = "The period is invalid."),
+        (status = 404, description = "This node is not a member of a fleet."),
+        (status = 503, description = "The database cannot be used.")))]
+pub(super) async fn verify(
+    call: Call,
+    Params(VerifyParams { period: text }): Params<VerifyParams>,
+) -> Result<Json<UsageVerification>> {
+    let range = period(&text, "UTC").map_err(BillingError::Period)?;
+    let fleet = call.fleet()?.clone();
+    call.api
+        .query(&call.api.permits, NO_FLEET, move |sources| {
+            let data = &sources.gateway.config().data;
+            Some(Handle::current().block_on(fleet.verify(data, &range)))
+        })
+        .await
+        .map(Json)
 }
 
 /// How a node leaves the fleet.
@@ -64,7 +98,7 @@ pub(super) async fn retire(
 }
 
 impl Call {
-    fn fleet(&self) -> Result<&Handle> {
+    fn fleet(&self) -> Result<&weir_fleet::Handle> {
         self.api.sources.fleet.as_ref().ok_or(NO_FLEET)
     }
 }

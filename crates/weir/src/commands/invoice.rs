@@ -2,9 +2,11 @@
 
 use super::data_source::DataSourceArgs;
 use crate::admin_client::with_query;
+use crate::exit::Exit;
 use crate::table::table;
 use crate::{data_folder, escape, output};
 use weir_admin::invoice;
+use weir_fleet::verify::{UsageDifference, UsageVerification};
 use weir_monitor::billing::{Invoice, InvoiceQuery, find_invoices};
 use weir_store::gaps::Gaps;
 
@@ -34,6 +36,10 @@ pub(crate) struct Args {
     /// Maximum number of invoices
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Compare what the node that responds has counted with the database of the fleet, in place of
+    /// invoices; exit code 1 if they differ
+    #[arg(long, conflicts_with_all = ["data", "consumer", "node", "format", "limit"])]
+    verify: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
     format: Format,
@@ -57,7 +63,10 @@ enum Format {
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.verify {
+        return verify(args);
+    }
     let mut invoices = invoices(args)?;
     invoices.truncate(args.limit.unwrap_or(usize::MAX));
     match args.format {
@@ -66,7 +75,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Format::Html => output::text(&invoice::html(&invoices)),
         Format::Table | Format::Json => invoices.iter().for_each(show),
     }
-    Ok(())
+    Ok(Exit::Success)
+}
+
+fn verify(args: &Args) -> anyhow::Result<Exit> {
+    let query = [("period", &args.period)];
+    let verified: UsageVerification =
+        args.source.server.client()?.get(&with_query("/v1/fleet/usage", &query)?)?;
+    let differs = !verified.differences.is_empty();
+    let UsageVerification { node, waiting, calls, differences } = &verified;
+    if args.json {
+        output::json(&verified)?;
+    } else if differs {
+        let row = |day: &UsageDifference| {
+            let (counted, replicated) = (day.counted.to_string(), day.replicated.to_string());
+            [day.day.to_string(), format!("{} s", day.step), counted, replicated]
+        };
+        let rows: Vec<[String; 4]> = differences.iter().map(row).collect();
+        output::text(&table(["TIME", "STEP", "COUNTED", "REPLICATED"], &rows));
+        output::line(&format!("node {node}: {waiting} counts wait to be replicated"));
+    } else {
+        output::line(&format!("node {node}: {calls} calls, equal in the database"));
+    }
+    Ok(if differs { Exit::Failure } else { Exit::Success })
 }
 
 fn invoices(args: &Args) -> anyhow::Result<Vec<Invoice>> {

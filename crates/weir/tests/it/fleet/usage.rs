@@ -130,8 +130,17 @@ fn what_a_failover_has_lost_is_sent_again() {
     send(&one, 7);
     is_equal_on(&[&one], 17);
     database.restore(&snapshot);
+    let day = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let verify = || {
+        let (ok, out, _) =
+            command(&one, &first_token(&one), &["invoice", "--period", &day, "--verify"]);
+        (ok, out.contains("17 calls, equal"))
+    };
     assert_eq!(database.query("SELECT sum(calls) FROM weir.bucket WHERE step = 86400"), "10");
     is_equal_on(&[&one], 17);
+    eventually("it is verified", || verify() == (true, true));
+    database.query("UPDATE weir.bucket SET calls = calls + 1 WHERE step = 86400");
+    assert_eq!(verify(), (false, false));
 }
 
 #[test]
