@@ -109,6 +109,12 @@ const labRun = createRoute({
   component: lazyRouteComponent(() => import("./lab/run-page"), "LabRunPage"),
 });
 
+const fleet = createRoute({
+  getParentRoute,
+  path: "/fleet",
+  component: lazyRouteComponent(() => import("./fleet/page"), "FleetPage"),
+});
+
 const configuration = createRoute({
   getParentRoute,
   path: "/configuration",
@@ -121,7 +127,7 @@ const access = createRoute({
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, configuration, access]);
+const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

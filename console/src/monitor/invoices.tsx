@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
+import { NodeChoice, UnreportedNodes } from "../fleet/choice";
 import { count } from "../format/format";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
@@ -16,7 +17,8 @@ export function Invoices() {
   const session = useSession();
   const [period, setPeriod] = useState(new Date().toISOString().slice(0, 7));
   const [zone, setZone] = useState("UTC");
-  const query = { period, zone };
+  const [node, setNode] = useState("");
+  const query = { period, zone, ...(node ? { node } : {}) };
   const isPeriod = /^\d{4}(-\d{2}){0,2}$/.test(period);
   const invoices = useQuery({
     queryKey: ["invoices", query],
@@ -38,6 +40,7 @@ export function Invoices() {
           Time zone
           <input value={zone} size={14} onChange={(event) => setZone(event.target.value.trim())} />
         </label>
+        <NodeChoice node={node} onChange={setNode} />
         <button type="button" className="button small" onClick={() => print()} disabled={!invoices.data?.length}>
           Print
         </button>
@@ -79,6 +82,7 @@ function One({ invoice }: { invoice: Invoice }) {
         </span>
       </div>
       {(invoice.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(invoice.uncounted ?? 0)} calls of all consumers in the period could not be metered and are in no invoice.</p>}
+      <UnreportedNodes all={invoice.unreported} />
       <Table heads={["Plan", "API", "Operation", "#Calls", "#Amount"]}>
         {invoice.lines.map((line) => (
           <tr key={`${line.plan} ${line.api} ${line.operation}`}>

@@ -13,11 +13,11 @@ export function periodOf(range: RangeSearch) {
   return { from: from.toISOString(), ...(rolling ? {} : { to: to.toISOString() }) };
 }
 
-/** Usage in a range, grouped by `consumer,api`. */
-export function usageOf(range: RangeSearch, by: string) {
+/** Usage in a range, grouped by `consumer,api`; `node` is a node of the fleet, all nodes if it is empty. */
+export function usageOf(range: RangeSearch, by: string, node = "") {
   return {
-    queryKey: ["usage", range, by],
-    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), ...(by ? { by } : {}) } } })),
+    queryKey: ["usage", range, by, node],
+    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), ...(by ? { by } : {}), ...(node ? { node } : {}) } } })),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   };

@@ -4,6 +4,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { api, data } from "../api/client";
 import { useSession } from "../api/session";
+import { NodeChoice, UnreportedNodes } from "../fleet/choice";
 import { bytes, count, duration, short } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
@@ -28,26 +29,30 @@ export function Usage() {
   const [range] = useRange();
   const session = useSession();
   const [groups, setGroups] = useState<Group[]>(["consumer", "api"]);
+  const [node, setNode] = useState("");
   const by = groups.join(",");
-  const usage = useQuery({ ...usageOf(range, by), enabled: session?.counting ?? false });
+  const usage = useQuery({ ...usageOf(range, by, node), enabled: session?.counting ?? false });
   if (session && !session.counting) return <MeteringOff />;
   const rows = [...(usage.data?.rows ?? [])].sort((a, b) => b.calls - a.calls);
   const toggle = (group: Group) => setGroups(groups.includes(group) ? groups.filter((one) => one !== group) : GROUPS.filter((one) => one === group || groups.includes(one)));
   return (
     <>
-      <OverTime range={range} />
+      <OverTime range={range} node={node} />
       <Panel
         title="Calls"
         inside={false}
         actions={
-          <div className="row" role="group" aria-label="Group by">
-            <span className="muted">group by</span>
-            {GROUPS.map((group) => (
-              <button key={group} type="button" className="button small" aria-pressed={groups.includes(group)} onClick={() => toggle(group)}>
-                {NAMES[group]}
-              </button>
-            ))}
-          </div>
+          <>
+            <NodeChoice node={node} onChange={setNode} />
+            <div className="row" role="group" aria-label="Group by">
+              <span className="muted">group by</span>
+              {GROUPS.map((group) => (
+                <button key={group} type="button" className="button small" aria-pressed={groups.includes(group)} onClick={() => toggle(group)}>
+                  {NAMES[group]}
+                </button>
+              ))}
+            </div>
+          </>
         }
       >
         <QueryState query={usage} what="usage" />
@@ -57,18 +62,19 @@ export function Usage() {
           </Empty>
         )}
         {(usage.data?.missing?.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(usage.data?.missing?.uncounted ?? 0)} calls of this period are not included: the journal was full.</p>}
+        <UnreportedNodes all={usage.data?.unreported} />
         {rows.length > 0 && <UsageTable rows={rows} groups={groups} />}
       </Panel>
     </>
   );
 }
 
-function OverTime({ range }: { range: RangeSearch }) {
+function OverTime({ range, node }: { range: RangeSearch; node: string }) {
   const [, setRange] = useRange();
   const { step, seconds } = stepOf(range);
   const usage = useQuery({
-    queryKey: ["usage", range, "time", step],
-    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), step } } })),
+    queryKey: ["usage", range, "time", step, node],
+    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), step, ...(node ? { node } : {}) } } })),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   });

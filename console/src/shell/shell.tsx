@@ -1,11 +1,12 @@
 // Navigation, time range, account and keyboard shortcuts.
 
 import { Menu } from "@base-ui/react/menu";
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { may, type Role, type Session } from "../api/client";
 import { switchSession, signOut } from "../api/session";
+import { fleetQuery } from "../fleet/queries";
 import { LiveSign } from "../overview/live";
 import { RangePicker } from "../time/picker";
 import { requestFocus } from "../tracker/focus";
@@ -19,6 +20,8 @@ interface Place {
   label: string;
   icon: IconName;
   role: Role;
+  /** Only for a node of a fleet. */
+  fleet?: boolean;
 }
 
 const PLACES: Place[] = [
@@ -30,6 +33,7 @@ const PLACES: Place[] = [
   { to: "/explain", label: "Explain", icon: "explain", role: "operator" },
   { to: "/pools", label: "Pools", icon: "pools", role: "viewer" },
   { to: "/lab", label: "Lab", icon: "lab", role: "viewer" },
+  { to: "/fleet", label: "Fleet", icon: "fleet", role: "viewer", fleet: true },
   { to: "/configuration", label: "Configuration", icon: "configuration", role: "operator" },
   { to: "/access", label: "Access", icon: "access", role: "admin" },
 ];
@@ -37,7 +41,8 @@ const PLACES: Place[] = [
 export function Shell({ session, children }: { session: Session; children: ReactNode }) {
   const [help, setHelp] = useState(false);
   const navigate = useNavigate();
-  const places = PLACES.filter((place) => may(session, place.role));
+  const { data: fleet } = useQuery(fleetQuery);
+  const places = PLACES.filter((place) => may(session, place.role) && (!place.fleet || fleet));
   useKeys({
     "?": () => setHelp(true),
     "/": () => {

@@ -37,6 +37,11 @@ export const STATE_TONE: Record<string, string> = {
   paused: "warn",
   finished: "good",
   cancelled: "",
+  live: "good",
+  draining: "info",
+  down: "bad",
+  retired: "",
+  lost: "bad",
 };
 
 export function State({ state }: { state: string }) {

@@ -1,0 +1,40 @@
+// A choice among the nodes of the fleet, and notes about nodes whose calls are missing.
+
+import { useQuery } from "@tanstack/react-query";
+import type { Schemas } from "../api/client";
+import { Time } from "../ui/parts";
+import { fleetQuery } from "./queries";
+
+/** Value for what this node has counted itself; needs no database. */
+const HERE = "here";
+
+/** Selects all nodes (empty), one, or what this node has counted; nothing without a fleet. */
+export function NodeChoice({ node, onChange }: { node: string; onChange: (node: string) => void }) {
+  const { data: fleet } = useQuery(fleetQuery);
+  if (!fleet) return null;
+  return (
+    <label className="row">
+      Node
+      <select value={node} onChange={(event) => onChange(event.target.value)}>
+        <option value="">all</option>
+        {fleet.nodes.map(({ id, name, state }) => (
+          <option key={id} value={id}>
+            {state === "live" ? name : `${name} (${state})`}
+          </option>
+        ))}
+        <option value={HERE}>this node, without the database</option>
+      </select>
+    </label>
+  );
+}
+
+/** Nodes that have not reported all calls of a period. */
+export function UnreportedNodes({ all }: { all: Schemas["UnreportedNode"][] | undefined }) {
+  return all?.map(({ node, until, lost }) => (
+    <p key={`${node} ${until}`} className="notice warn thin wrap-any">
+      <span>
+        {lost ? `Node ${node} is lost: its calls are missing after` : `Node ${node} is down, and has not reported its calls after`} <Time at={until} style="full" />
+      </span>
+    </p>
+  ));
+}

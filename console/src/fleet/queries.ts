@@ -1,0 +1,26 @@
+// The state of the fleet, and the retirement of nodes.
+
+import { queryOptions } from "@tanstack/react-query";
+import { ApiProblem, api, data, type Schemas } from "../api/client";
+
+export type Fleet = Schemas["FleetStatus"];
+
+/** The state of the fleet; null for a single node. `fleet` is set at the start, so null does not change. */
+export const fleetQuery = queryOptions({
+  queryKey: ["fleet"],
+  queryFn: async (): Promise<Fleet | null> => {
+    try {
+      return await data(api.GET("/v1/fleet"));
+    } catch (error) {
+      if (error instanceof ApiProblem && error.status === 404) return null;
+      throw error;
+    }
+  },
+  // For the menu and lists of nodes; the page of the fleet itself polls.
+  staleTime: 60_000,
+});
+
+/** Retires a node; `lost` if its data is gone. */
+export function retire(id: string, lost: boolean): Promise<unknown> {
+  return data(api.POST("/v1/fleet/nodes/{id}/retire", { params: { path: { id }, query: { lost } } }));
+}
