@@ -79,7 +79,7 @@ ${extra}`;
 }
 
 /** Starts a command and waits for its ready line. */
-function start(binary, args, options) {
+export function start(binary, args, options) {
   const child = spawn(binary, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
   return new Promise((resolve, reject) => {
     let text = "";
@@ -92,11 +92,12 @@ function start(binary, args, options) {
   });
 }
 
-function stop(child) {
+/** Ends a process, and waits for its end. */
+export function stop(child, signal = "SIGTERM") {
   return new Promise((resolve) => {
-    if (child.exitCode !== null) return resolve();
+    if (child.exitCode !== null || child.signalCode !== null) return resolve();
     child.once("exit", resolve);
-    child.kill("SIGTERM");
+    child.kill(signal);
     setTimeout(() => child.kill("SIGKILL"), 5000).unref();
   });
 }

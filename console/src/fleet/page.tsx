@@ -73,7 +73,7 @@ function Nodes({ fleet }: { fleet: Fleet }) {
   const isDrifting = configurations(fleet.nodes).length > 1;
   return (
     <Panel title={`${count(live)} of ${count(fleet.nodes.length)} nodes are live`} inside={false} actions={fleet.heartbeat && <AsOf heartbeat={fleet.heartbeat} isUp={fleet.postgres.up} />}>
-      <Table heads={["Node", "State", "#Boot", "Version", "Configuration", "#Clock offset", "#Last heartbeat", ...(isAdmin ? ["(Actions)"] : [])]}>
+      <Table label="Nodes" heads={["Node", "State", "#Boot", "Version", "Configuration", "#Clock offset", "#Last heartbeat", ...(isAdmin ? ["(Actions)"] : [])]}>
         {fleet.nodes.map((node) => (
           <tr key={node.id}>
             <td className="wrap-any">
@@ -141,7 +141,7 @@ function Configurations({ nodes }: { nodes: FleetNode[] }) {
   const withFindings = nodes.filter((node) => (node.state === "live" || node.state === "draining") && node.configuration.messages.length > 0);
   return (
     <Panel title="Configurations in force" inside={false} actions={all.length > 1 ? <Badge tone="warn">nodes differ</Badge> : all.length === 1 && <Badge tone="good">the same on all live nodes</Badge>}>
-      <Table heads={["Digest", "#Nodes", "Live nodes"]}>
+      <Table label="Configurations" heads={["Digest", "#Nodes", "Live nodes"]}>
         {all.map(({ digest, nodes }) => (
           <tr key={digest}>
             <td>
@@ -182,8 +182,8 @@ function Database({ fleet }: { fleet: Fleet }) {
               <dd className="wrap-any">PostgreSQL {postgres.version}</dd>
             </>
           )}
-          <dt>Last heartbeat of this node</dt>
-          <dd>{heartbeat ? <Time at={heartbeat} style="full" /> : "none"}</dd>
+          <dt>Last heartbeat</dt>
+          <dd>{heartbeat ? <Time at={heartbeat} style="day" /> : "none"}</dd>
         </dl>
       </div>
     </Panel>

@@ -33,11 +33,11 @@ export function RetireDialog({ node, onClose }: { node: FleetNode; onClose: () =
         </p>
         <label className="row">
           <input type="radio" name="lost" checked={lost === false} onChange={() => setLost(false)} />
-          The node has reported everything, or its data folder is kept
+          The data folder is kept, or all calls were reported
         </label>
         <label className="row">
           <input type="radio" name="lost" checked={lost === true} onChange={() => setLost(true)} />
-          The data folder is lost: calls that were not reported are missing for ever, and reports name the node
+          The data folder is lost, with all calls that were not reported
         </label>
         {run.isError && <Failure error={run.error} />}
       </div>

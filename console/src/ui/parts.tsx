@@ -126,10 +126,14 @@ export function QueryState({ query, what }: { query: { isPending: boolean; isErr
   return query.isError ? <Failure error={query.error} retry={() => void query.refetch()} /> : null;
 }
 
-/** A table. `#` begins the heading of a column of numbers; a heading in parentheses is for screen readers only. */
-export function Table({ heads, children }: { heads: string[]; children: ReactNode }) {
+/**
+ * A table. `#` begins the heading of a column of numbers; a heading in parentheses is for screen readers only.
+ * A label is for a table without links and buttons: keys then scroll it where the screen is narrow.
+ */
+export function Table({ heads, label, children }: { heads: string[]; label?: string; children: ReactNode }) {
+  const scrolled = label === undefined ? {} : { tabIndex: 0, role: "region", "aria-label": label };
   return (
-    <div className="table-box">
+    <div className="table-box" {...scrolled}>
       <table className="data">
         <thead>
           <tr>
