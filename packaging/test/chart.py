@@ -83,7 +83,12 @@ def of_kind(found, kind, ending=""):
 
 
 def stateful_set(found):
-    return of_kind(found, "StatefulSet")[0]
+    """That of weir: extra objects may have others."""
+    return next(one for one in of_kind(found, "StatefulSet") if "checksum/restart" in annotations(one))
+
+
+def annotations(workload):
+    return workload["spec"]["template"]["metadata"].get("annotations", {})
 
 
 def pod(found):
@@ -95,7 +100,7 @@ def container(found):
 
 
 def restart_hash(found):
-    return stateful_set(found)["spec"]["template"]["metadata"]["annotations"]["checksum/restart"]
+    return annotations(stateful_set(found))["checksum/restart"]
 
 
 def free_port():
@@ -167,7 +172,7 @@ class Node:
                 pair = pair or certificate(self.folder)
             if "secret" in volume:
                 name = volume["secret"]["secretName"]
-                project(target, made.get(name, {"ca.crt": pair["ca.crt"]}))
+                project(target, made.get(name, {"ca.crt": pair["ca.crt"], "password": "sesame"}))
             if "projected" in volume:
                 items = [item for source in volume["projected"]["sources"] for item in source["secret"]["items"]]
                 project(target, {item["path"]: pair[item["key"]] for item in items})
@@ -629,6 +634,17 @@ class Values(unittest.TestCase):
         ):
             self.compare(before, objects(render(values=values)), values)
 
+    def test_a_change_of_the_fleet_restarts_pods_if_weir_needs_it(self):
+        before = objects(render("fleet"))
+        for values in (
+            {"config": {"fleet": {"name": "other"}}},
+            {"config": {"fleet": {"postgres": {"url": "postgres://weir@other/weir"}}}},
+            {"config": {"fleet": {"postgres": {"plain": None}}}},
+            {"config": {"fleet": {"postgres": {"password": "another"}}}},
+            {"config": {"fleet": None}},
+        ):
+            self.compare(before, objects(render("fleet", values=values)), values)
+
     def compare(self, before, after, values):
         with self.subTest(json.dumps(values)), Node(before) as old, Node(after) as new:
             # The same folder and ports on both sides, except for what differs.
@@ -902,6 +918,8 @@ class Served(unittest.TestCase):
     def test_notes_warn(self):
         self.assertIn("independent nodes", notes("replicas"))
         self.assertNotIn("independent nodes", notes("default"))
+        self.assertNotIn("independent nodes", notes("fleet"))
+        self.assertIn("weir fleet status", notes("fleet"))
         self.assertIn("persistence.enabled is false", notes("ephemeral"))
         self.assertIn("admin.tls.enabled is false", notes("ephemeral"))
         self.assertNotIn("WARNING", notes("default"))

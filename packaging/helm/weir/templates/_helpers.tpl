@@ -181,7 +181,14 @@ environment is read at the start as well.
 {{- $_ := set $variables $name (default "" $variable.value) }}
 {{- end }}
 {{- end }}
-{{- list $sockets $config.admin $config.workers $journal $tracker $metering $variables | toJson | sha256sum }}
+{{- /* A new password of the database is used for the next connection. */}}
+{{- $fleet := default dict $config.fleet }}
+{{- $postgres := default dict $fleet.postgres }}
+{{- if kindIs "string" $postgres }}
+{{- $postgres = dict "url" $postgres }}
+{{- end }}
+{{- $member := list (omit $fleet "postgres") $postgres.url (default false $postgres.plain) }}
+{{- list $sockets $config.admin $config.workers $journal $tracker $metering $member $variables | toJson | sha256sum }}
 {{- end }}
 
 {{/* The environment, with created Secrets named `base`-env. */}}

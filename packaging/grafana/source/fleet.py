@@ -1,0 +1,61 @@
+"""Dashboard of the fleet: membership, replication of usage, drift."""
+
+from panels import THIRD, dashboard, graph, query, rate, row
+from queries import gauge
+
+FLEET = dashboard(
+    "Fleet",
+    "Nodes, their database, replication of usage and configuration drift.",
+    [
+        row("Nodes"),
+        graph(
+            "Live nodes",
+            "Nodes that serve, as each node knows them.",
+            query(gauge("weir_fleet_nodes", ("instance",)), "{{instance}}"),
+            width=THIRD,
+        ),
+        graph(
+            "Connected to the database",
+            "1 for a node that is connected and registered; others work on their own.",
+            query(gauge("weir_fleet_up", ("instance", "engine"), "", "min"), "{{instance}}: {{engine}}"),
+            most=1,
+            width=THIRD,
+        ),
+        graph(
+            "Failures",
+            "Failed attempts to connect or to renew the lease.",
+            query(rate("weir_fleet_failures_total", ("instance",)), "{{instance}}"),
+            unit="ops",
+            width=THIRD,
+        ),
+        row("Usage, configuration, clocks"),
+        graph(
+            "Lag of usage",
+            "Time since all usage was in the database that was counted up to then.",
+            query(gauge("weir_usage_lag_seconds", ("instance",), "", "max"), "{{instance}}"),
+            unit="s",
+            width=THIRD,
+        ),
+        graph(
+            "Replicated usage",
+            "Buckets sent to the database.",
+            query(rate("weir_usage_replicated_total", ("instance",)), "{{instance}}"),
+            unit="ops",
+            width=THIRD,
+        ),
+        graph(
+            "Configuration drift",
+            "1 while nodes have had different configurations for more than a minute.",
+            query(gauge("weir_config_drift", (), "", "max"), "drift"),
+            most=1,
+            width=THIRD,
+        ),
+        graph(
+            "Clock offset",
+            "Clock of the node minus clock of the database, without its sign.",
+            query("abs(" + gauge("weir_fleet_clock_offset_seconds", ("instance",)) + ")", "{{instance}}"),
+            unit="s",
+            width=THIRD,
+        ),
+    ],
+)
