@@ -236,6 +236,12 @@ impl Journal {
         self.state.checkpoints.remove(name)
     }
 
+    /// Names of all followers, also of those that do not run.
+    #[must_use]
+    pub fn followers(&self) -> Vec<String> {
+        self.state.checkpoints.all.lock().keys().cloned().collect()
+    }
+
     /// The lag of each follower. Reads one transaction of each lane with unread ones.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Types that the data path and the readers of its records share: ids, times, amounts, replays, stages.
-//! Ids and times write themselves as text, and are strings in JSON. Also the settings of pools of
+//! Ids and times write themselves as text, and are strings in JSON. Also the settings of pools, of
 //! events and of sinks of transactions, which the configuration resolves and other crates apply.
 
 mod amount;

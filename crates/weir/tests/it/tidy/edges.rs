@@ -98,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weir-monitor", &["weir-model", "weir-expr", "weir-journal", "weir-store"]),
     ("weir-fleet", &["weir-model", "weir-config", "weir-limit", "weir-store", "weir-monitor"]),
     ("weir-events", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
+    ("weir-ship", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
     (
         "weir-resubmit",
         &["weir-model", "weir-config", "weir-expr", "weir-journal", "weir-store", "weir-tracker"],
@@ -142,6 +143,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-monitor",
             "weir-events",
             "weir-fleet",
+            "weir-ship",
             "weir-resubmit",
             "weir-lab",
             "weir-admin",

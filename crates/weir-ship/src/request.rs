@@ -1,0 +1,38 @@
+//! Requests to OpenSearch, without the connection.
+
+use bytes::Bytes;
+
+/// Longest response that is read, in bytes: the items of a bulk request with an error each.
+pub const MAX_RESPONSE_BYTES: usize = 4 << 20;
+
+/// A request to be sent to any node of OpenSearch.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Method.
+    pub method: &'static str,
+    /// Path and query.
+    pub path: String,
+    /// Media type of the body.
+    pub content_type: &'static str,
+    /// The body; may be empty.
+    pub body: Bytes,
+}
+
+impl Request {
+    pub(crate) fn json(method: &'static str, path: String, body: &serde_json::Value) -> Self {
+        Self { method, path, content_type: "application/json", body: body.to_string().into() }
+    }
+
+    pub(crate) fn empty(method: &'static str, path: String) -> Self {
+        Self { method, path, content_type: "application/json", body: Bytes::new() }
+    }
+}
+
+/// A complete response.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// Status.
+    pub status: u16,
+    /// The body, at most [`MAX_RESPONSE_BYTES`].
+    pub body: Bytes,
+}
