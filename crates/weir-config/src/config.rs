@@ -23,6 +23,7 @@ mod proxy;
 mod resubmit;
 mod retries;
 mod script;
+pub(crate) mod search_sink;
 mod server;
 pub(crate) mod telemetry;
 pub(crate) mod tls;

@@ -31,6 +31,7 @@ mod retries;
 mod root;
 mod route;
 mod script;
+mod search_sink;
 mod server;
 mod telemetry;
 mod tls;
@@ -161,6 +162,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     let journal = JournalSettings::read(&journal);
     let mut tracker = resolver.tracker(&root);
     tracker.triggers = resolver.triggers(&root, &apis);
+    tracker.sinks = resolver.search_sinks(&root, &upstreams, &tracker);
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
     let servers = std::mem::take(&mut resolver.servers).into_iter().map(Some);
     resolver.warn_of_underscores(&members, &upstreams, &auths, &apis);

@@ -20,6 +20,7 @@ mod post;
 mod recording;
 mod resubmit;
 mod service_manager;
+mod ship;
 mod telemetry;
 mod thread;
 mod tracker;

@@ -1,6 +1,7 @@
 //! Journal and Tracker settings.
 
 use super::events::TriggerKeys;
+use super::search_sink::SearchSinkKeys;
 use crate::formats;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use weir_document::shape::{Key, Kind, Names, format};
 use weir_expr::BodyMask;
 use weir_expr::BusinessKeys;
 use weir_model::events::Trigger;
+use weir_model::search_sink::SearchSink;
 
 settings! {
     /// Append-only log of all transactions, in the folder `data`.
@@ -50,6 +52,8 @@ pub struct Tracker {
     pub keys: Arc<BusinessKeys>,
     /// Triggers: rules on finished transactions.
     pub triggers: Vec<Trigger>,
+    /// Sinks of transactions.
+    pub sinks: Vec<SearchSink>,
     /// Retention of headers and bodies of successful transactions.
     pub keep_completed: Duration,
     /// Retention of failed and aborted transactions.
@@ -75,6 +79,8 @@ settings! {
         keys = by_hand(Kind::Table(Names::Name, &KEY)),
         /// Triggers: rules on transactions that send an event for each matching one.
         triggers = by_hand(Kind::List(&Kind::Object(TriggerKeys::SHAPE))),
+        /// Sinks: an OpenSearch that receives all transactions, for searches over many nodes.
+        sinks = by_hand(Kind::List(&Kind::Object(SearchSinkKeys::SHAPE))),
         /// Retention of transactions, within `journal.disk`.
         pub(crate) keep: Retention = section(),
         /// Redaction: values that are not recorded. Credentials are never recorded.

@@ -27,24 +27,32 @@ impl Resolver<'_> {
 
     pub(super) fn sink(&mut self, fields: &Fields<'_>) -> Option<Sink> {
         let node = fields.get("to")?;
+        let upstream = self.http1_upstream(node, "events are")?;
+        let path = fields.line_or_default("path");
+        Some(Sink { upstream, name: node.text()?.to_owned(), path })
+    }
+
+    /// The upstream of a background task, which sends requests over HTTP/1.1 to the targets as they
+    /// are written; `subject` is what is sent.
+    pub(super) fn http1_upstream(&mut self, node: &Node, subject: &str) -> Option<UpstreamId> {
         let name = node.text()?;
         let upstream = self.upstreams.find(name, node.at, self.report).map(UpstreamId)?;
         if self.http2.iter().any(|one| one == name) {
-            let message = format!("events are sent over HTTP/1.1, but `{name}` uses HTTP/2");
+            let message = format!("{subject} sent over HTTP/1.1, but `{name}` uses HTTP/2");
             self.report
                 .error(codes::CONFLICT, node.at, message)
                 .help("use an upstream without `protocol: http2`");
             return None;
         }
         if self.services.iter().any(|one| one == name) {
-            let message = format!("events cannot be sent to the service (SRV) of `{name}`");
+            let what = subject.trim_end_matches(" are");
+            let message = format!("{what} cannot be sent to the service (SRV) of `{name}`");
             self.report
                 .error(codes::CONFLICT, node.at, message)
                 .help("use an upstream without `srv+`");
             return None;
         }
-        let path = fields.line_or_default("path");
-        Some(Sink { upstream, name: name.to_owned(), path })
+        Some(upstream)
     }
 
     /// `monitor.alerts`.

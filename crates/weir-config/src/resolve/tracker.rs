@@ -57,6 +57,7 @@ impl Resolver<'_> {
             budget,
             keys: Arc::new(self.business_keys(&fields)),
             triggers: Vec::new(),
+            sinks: Vec::new(),
             keep_completed: keep.completed,
             keep_failed: keep.failed,
         }

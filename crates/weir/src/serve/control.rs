@@ -10,6 +10,7 @@ use super::monitor::Counting;
 use super::post::Upstreams;
 use super::recording::Recording;
 use super::service_manager;
+use super::ship;
 use super::telemetry::{Counters, Families, Telemetry};
 use super::upgrade::Upgrades;
 use super::watch::{State, Watch};
@@ -54,6 +55,8 @@ pub(crate) struct Control {
     delivery: Option<Handle>,
     /// The fleet that this node is a member of.
     fleet: Option<weir_fleet::Handle>,
+    /// Shipping of transactions, if they are recorded.
+    ship: Option<ship::Handle>,
     /// Telemetry export and its counters.
     telemetry: Option<Telemetry>,
     exports: Arc<Counters>,
@@ -146,6 +149,7 @@ impl Control {
             watch,
             delivery: None,
             fleet: None,
+            ship: None,
             telemetry: None,
             exports: Arc::default(),
             counts: None,
@@ -168,6 +172,7 @@ impl Control {
         self.counts = counting.map(|one| (one.monitor.clone(), one.prices.clone()));
         self.delivery = recording.delivery.as_ref().map(|delivery| delivery.handle.clone());
         self.fleet = recording.fleet.as_ref().map(|fleet| fleet.handle.clone());
+        self.ship = recording.ship.as_ref().map(|ship| ship.handle.clone());
         // The database has been opened before, so this does not fail.
         let ledger =
             resubmitter.as_ref().and_then(|_| Ledger::open(&self.upstreams.config.data).ok());
@@ -179,6 +184,7 @@ impl Control {
         let gaps = journal.as_ref().map(|_| recording.gaps.clone());
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
+        let ship = self.ship.clone();
         let events = delivery.as_ref().map(|delivery| Arc::clone(&delivery.counters().sinks));
         let exports = Arc::clone(&self.exports);
         let (attempts, counts) = (resubmitter.clone(), self.counts.clone());
@@ -189,6 +195,9 @@ impl Control {
             families.extend(metrics::telemetry(&exports, &stats));
             families.extend(weir_admin::metrics::pools(&gateway.pools()));
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
+            families.extend(
+                journal.as_deref().zip(ship.as_ref()).map(metrics::ship).unwrap_or_default(),
+            );
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
             families.extend(attempts.iter().flat_map(metrics::resubmission));
@@ -332,6 +341,9 @@ impl Control {
                 self.upstreams = Upstreams { config: Arc::clone(&config), clients };
                 if let Some(delivery) = &self.delivery {
                     delivery.reload(&self.upstreams);
+                }
+                if let Some(ship) = &self.ship {
+                    ship.reload(&self.upstreams);
                 }
                 if let Some(telemetry) = &mut self.telemetry {
                     telemetry.reload(&self.upstreams);

@@ -1,6 +1,7 @@
 //! Metrics of the control thread itself.
 
 use super::delivery::{self, Handle};
+use super::ship;
 use super::telemetry::Counters;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,6 +101,31 @@ const DROPPED_EVENTS: &[LabelledRow<SinkQueue>] = &[
 ];
 
 #[rustfmt::skip]
+const SHIP: &[Row<(String, weir_ship::Statistics)>] = &[
+    (Counter, "weir_ship_docs_total", |(_, sink)| sink.docs as f64,
+        "Transactions that a sink has acknowledged."),
+    (Counter, "weir_ship_rejected_total", |(_, sink)| sink.rejected as f64,
+        "Transactions that a sink has rejected."),
+    (Counter, "weir_ship_rejected_dropped_total", |(_, sink)| sink.rejected_dropped as f64,
+        "Rejected transactions that are not listed any more because there are too many."),
+    (Counter, "weir_ship_gap_records_total", |(_, sink)| sink.gap_records as f64,
+        "Transactions that were not sent to a sink, or without payload, because the journal had no \
+         more room for its backlog."),
+    (Counter, "weir_ship_retries_total", |(_, sink)| sink.retries as f64,
+        "Requests to a sink that were repeated."),
+    (Gauge, "weir_ship_paused", |(_, sink)| f64::from(u8::from(sink.paused.is_some())),
+        "Whether a sink rejects everything until an operator changes something."),
+];
+
+#[rustfmt::skip]
+const SHIP_LAG: &[Row<(String, Lag)>] = &[
+    (Gauge, "weir_ship_lag_seconds", |(_, lag)| lag.seconds,
+        "Age of the oldest transaction that a sink has not acknowledged."),
+    (Gauge, "weir_ship_lag_bytes", |(_, lag)| lag.bytes as f64,
+        "Bytes of the journal after the last transaction that a sink has acknowledged."),
+];
+
+#[rustfmt::skip]
 const MONITOR: &[Row<weir_monitor::Statistics>] = &[
     (Counter, "weir_monitor_counted_total", |s| s.counted as f64,
         "Calls metered."),
@@ -153,6 +179,21 @@ pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
     let dropped = Family::labelled(DROPPED_EVENTS, &queues, sink);
     let sinks = Family::table_of(SINKS, &queues, sink);
     Family::table(DELIVERY, counters).chain(dropped).chain(sinks).collect()
+}
+
+/// Metrics of shipping.
+pub(crate) fn ship((journal, ship): (&Journal, &ship::Handle)) -> Vec<Family> {
+    let sinks: Vec<_> = ship.statistics().into_iter().collect();
+    let mut lags = journal.lags().unwrap_or_default();
+    let mut lag = |(name, _): &(String, weir_ship::Statistics)| {
+        let follower = weir_ship::follower_name(name);
+        let at = lags.iter().position(|lag| lag.name == follower)?;
+        Some((name.clone(), lags.swap_remove(at)))
+    };
+    let lags: Vec<_> = sinks.iter().filter_map(&mut lag).collect();
+    Family::table_of(SHIP, &sinks, |(name, _)| vec![("sink", name.clone())])
+        .chain(Family::table_of(SHIP_LAG, &lags, |(name, _)| vec![("sink", name.clone())]))
+        .collect()
 }
 
 /// Metrics of the export of telemetry.

@@ -33,9 +33,20 @@ pub(super) struct Response {
 /// Posts a body with host, credential and user agent. `idle` is a connection to reuse.
 pub(super) async fn post(
     upstreams: &Upstreams,
+    target: (UpstreamId, &Target),
+    idle: &mut Option<Connection>,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<Response> {
+    send(upstreams, target, idle, request, MAX_RESPONSE_BYTES).await
+}
+
+/// As [`post`], with any method, and a response of up to `max_response` bytes.
+pub(super) async fn send(
+    upstreams: &Upstreams,
     (id, target): (UpstreamId, &Target),
     idle: &mut Option<Connection>,
     mut request: Request<Full<Bytes>>,
+    max_response: usize,
 ) -> anyhow::Result<Response> {
     let upstream = &upstreams.config.upstreams[id.0];
     let headers = request.headers_mut();
@@ -66,7 +77,7 @@ pub(super) async fn post(
         bail!("response timeout")
     };
     let (head, body) = response?.into_parts();
-    let body = timeout(upstream.timeout, Limited::new(body, MAX_RESPONSE_BYTES).collect()).await;
+    let body = timeout(upstream.timeout, Limited::new(body, max_response).collect()).await;
     let body = body.ok().and_then(Result::ok);
     if body.is_some() {
         *idle = Some(connection);

@@ -4,7 +4,7 @@ use super::handover::predecessor::Ended;
 use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::Running;
-use super::{delivery, fleet, gaps, journal, monitor, resubmit, tracker};
+use super::{delivery, fleet, gaps, journal, monitor, resubmit, ship, tracker};
 use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
@@ -21,6 +21,7 @@ pub(super) struct Recording {
     pub(super) resubmit: Option<resubmit::Resubmit>,
     pub(super) fleet: Option<fleet::Fleet>,
     pub(super) delivery: Option<delivery::Delivery>,
+    pub(super) ship: Option<ship::Ship>,
     pub(super) tracker: Option<tracker::Tracker>,
     pub(super) counting: Option<monitor::Counting>,
     pub(super) journal: Option<Arc<Journal>>,
@@ -46,6 +47,7 @@ impl Recording {
             resubmit: None,
             fleet: None,
             delivery: None,
+            ship: None,
             tracker: None,
             counting: None,
             journal,
@@ -57,6 +59,7 @@ impl Recording {
             // Counts first: events of counts include everything that was recorded before.
             let counting = monitor::open(config, journal, limiter)?;
             recording.delivery = Some(delivery::start(upstreams, journal, messages)?);
+            recording.ship = Some(ship::start(upstreams, journal, messages)?);
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
         recording.fleet = fleet::start(upstreams, warnings, limiter, messages)?;
@@ -66,7 +69,8 @@ impl Recording {
     /// Takes out the parts that change the data folder. The last gaps, and outcomes of attempts, are
     /// still stored.
     pub(super) fn take_followers(&mut self) -> impl Send + use<> {
-        (self.fleet.take(), self.delivery.take(), self.tracker.take(), self.counting.take())
+        let followers = (self.delivery.take(), self.ship.take(), self.tracker.take());
+        (self.fleet.take(), followers, self.counting.take())
     }
 
     /// Starts the parts that use the gateway. Attempts are sent once a predecessor has ended.
