@@ -48,6 +48,7 @@ mod retries;
 mod scripts;
 mod serve;
 mod services;
+mod shipping;
 mod smuggling;
 mod stops;
 mod streaming;
