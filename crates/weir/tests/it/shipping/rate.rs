@@ -51,15 +51,15 @@ fn measure(content: &str, bytes: usize) {
     record(&weir.dir().join("data"), bytes);
     let begin = Instant::now();
     let server = weir.start();
-    while count(&opensearch) < TRANSACTIONS {
-        std::thread::sleep(Duration::from_millis(500));
+    while (server.metric("weir_ship_docs_total", &[]) as u64) < TRANSACTIONS {
+        std::thread::sleep(Duration::from_millis(200));
     }
     let seconds = begin.elapsed().as_secs_f64();
+    assert_eq!(count(&opensearch), TRANSACTIONS);
+    let retries = server.metric("weir_ship_retries_total", &[]);
     let memory = server.peak_memory() >> 10;
-    println!(
-        "{content}: {:.0} docs/s, peak memory of weir {memory} MiB",
-        TRANSACTIONS as f64 / seconds
-    );
+    let rate = TRANSACTIONS as f64 / seconds;
+    println!("{content}: {rate:.0} docs/s, {retries} retries, {memory} MiB at most");
 }
 
 #[test]
