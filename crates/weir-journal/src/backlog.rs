@@ -2,6 +2,9 @@
 //! number of bytes. Beyond them segments may be dropped unread, the oldest first; what the follower
 //! skips by that is counted.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::format::Position;
 
 /// Records that were dropped before a follower with a bounded backlog had read them. Count-only
@@ -37,8 +40,8 @@ pub(crate) struct Backlog {
     /// The lowest segment of each lane within the bound.
     pub(crate) floors: Vec<u32>,
     /// How far the follower has read each lane; its checkpoint is not later.
-    pub(crate) read: Vec<Position>,
-    pub(crate) skipped: Vec<Skipped>,
+    read: Vec<Arc<AtomicU64>>,
+    skipped: Vec<Skipped>,
 }
 
 impl Backlog {
@@ -46,14 +49,25 @@ impl Backlog {
         Self { max_bytes, floors: Vec::new(), read: Vec::new(), skipped }
     }
 
+    /// The lowest segment of a lane within the bound.
     pub(crate) fn floor(&self, lane: u16) -> u32 {
         self.floors.get(usize::from(lane)).copied().unwrap_or(0)
     }
 
+    /// How far the follower has read a lane.
     pub(crate) fn read(&self, lane: u16) -> Position {
-        self.read.get(usize::from(lane)).copied().unwrap_or_default()
+        let read = self.read.get(usize::from(lane));
+        Position::from_bits(read.map_or(0, |position| position.load(Ordering::Relaxed)))
     }
 
+    /// Where a reader of the follower publishes how far it has read a lane.
+    pub(crate) fn progress(&mut self, lane: u16) -> Arc<AtomicU64> {
+        let lane = usize::from(lane);
+        self.read.resize_with(self.read.len().max(lane + 1), Arc::default);
+        Arc::clone(&self.read[lane])
+    }
+
+    /// Adds records that the follower skips. Contiguous ones become one entry.
     pub(crate) fn skip(&mut self, skipped: Skipped) {
         let Skipped { lane, from, to, records, .. } = skipped;
         // Segments are dropped in their order.
@@ -65,5 +79,10 @@ impl Backlog {
             }
             None => self.skipped.push(skipped),
         }
+    }
+
+    /// What the follower skips, once each.
+    pub(crate) fn take_skipped(&mut self) -> Vec<Skipped> {
+        std::mem::take(&mut self.skipped)
     }
 }

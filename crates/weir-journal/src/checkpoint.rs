@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
@@ -67,6 +69,50 @@ impl Checkpoints {
         Ok(Self { folder, faults, all: Mutex::new(all), backlogs: Mutex::default() })
     }
 
+    /// Whether a segment is kept for a follower.
+    pub(crate) fn is_needed(&self, lane: u16, segment: u32, kept_for: KeptFor) -> bool {
+        let backlogs = self.backlogs.lock();
+        let needs = |(name, lanes): (&String, &Vec<Checkpoint>)| {
+            let has_read = lanes
+                .get(usize::from(lane))
+                .is_some_and(|checkpoint| checkpoint.position.segment() > segment);
+            let within_bound = backlogs
+                .get(name)
+                .is_none_or(|backlog| kept_for == KeptFor::All && segment >= backlog.floor(lane));
+            !has_read && within_bound
+        };
+        self.all.lock().iter().any(needs)
+    }
+
+    /// Where a reader of a follower with a bounded backlog publishes how far it has read a lane.
+    pub(crate) fn progress(&self, name: &str, lane: u16) -> Option<Arc<AtomicU64>> {
+        self.backlogs.lock().get_mut(name).map(|backlog| backlog.progress(lane))
+    }
+
+    /// What a follower skips, once each.
+    pub(crate) fn take_skipped(&self, name: &str) -> Vec<Skipped> {
+        self.backlogs.lock().get_mut(name).map(Backlog::take_skipped).unwrap_or_default()
+    }
+
+    /// How far each follower with a bounded backlog has read a lane.
+    pub(crate) fn read_positions(&self, lane: u16) -> Vec<(String, Position)> {
+        let all = self.all.lock().clone();
+        let backlogs = self.backlogs.lock();
+        let position = |(name, backlog): (&String, &Backlog)| {
+            let checkpoint = all.get(name).and_then(|lanes| lanes.get(usize::from(lane)));
+            let checkpoint = checkpoint.copied().unwrap_or_default();
+            (name.clone(), backlog.read(lane).max(checkpoint.position))
+        };
+        backlogs.iter().map(position).collect()
+    }
+
+    /// Adds records that a follower skips.
+    pub(crate) fn add_skipped(&self, name: &str, skipped: Skipped) {
+        if let Some(backlog) = self.backlogs.lock().get_mut(name) {
+            backlog.skip(skipped);
+        }
+    }
+
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         self.backlogs.lock().remove(name);
         if self.all.lock().remove(name).is_some() {
@@ -88,57 +134,6 @@ impl Checkpoints {
         })?;
         self.all.lock().insert(name.to_owned(), lanes.to_vec());
         Ok(())
-    }
-
-    /// Whether a segment is kept for a follower.
-    pub(crate) fn is_needed(&self, lane: u16, segment: u32, kept_for: KeptFor) -> bool {
-        let backlogs = self.backlogs.lock();
-        let needs = |(name, lanes): (&String, &Vec<Checkpoint>)| {
-            let has_read = lanes
-                .get(usize::from(lane))
-                .is_some_and(|checkpoint| checkpoint.position.segment() > segment);
-            let within_bound = backlogs
-                .get(name)
-                .is_none_or(|backlog| kept_for == KeptFor::All && segment >= backlog.floor(lane));
-            !has_read && within_bound
-        };
-        self.all.lock().iter().any(needs)
-    }
-
-    /// Notes how far a follower with a bounded backlog has read a lane.
-    pub(crate) fn set_read(&self, name: &str, lane: u16, position: Position) {
-        if let Some(backlog) = self.backlogs.lock().get_mut(name) {
-            let lane = usize::from(lane);
-            backlog.read.resize(backlog.read.len().max(lane + 1), Position::START);
-            backlog.read[lane] = position;
-        }
-    }
-
-    /// What a follower skips, once each.
-    pub(crate) fn take_skipped(&self, name: &str) -> Vec<Skipped> {
-        let mut backlogs = self.backlogs.lock();
-        backlogs
-            .get_mut(name)
-            .map(|backlog| std::mem::take(&mut backlog.skipped))
-            .unwrap_or_default()
-    }
-
-    /// How far each follower with a bounded backlog has read a lane.
-    pub(crate) fn read_positions(&self, lane: u16) -> Vec<(String, Position)> {
-        let all = self.all.lock().clone();
-        let backlogs = self.backlogs.lock();
-        let position = |(name, backlog): (&String, &Backlog)| {
-            let checkpoint = all.get(name).and_then(|lanes| lanes.get(usize::from(lane)));
-            let checkpoint = checkpoint.copied().unwrap_or_default();
-            (name.clone(), backlog.read(lane).max(checkpoint.position))
-        };
-        backlogs.iter().map(position).collect()
-    }
-
-    pub(crate) fn add_skipped(&self, name: &str, skipped: Skipped) {
-        if let Some(backlog) = self.backlogs.lock().get_mut(name) {
-            backlog.skip(skipped);
-        }
     }
 }
 

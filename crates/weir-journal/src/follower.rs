@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -115,13 +116,13 @@ impl Follower {
         }
     }
 
-    /// Notes what `reader` has returned, so that it does not count as skipped if it is dropped before
-    /// it is processed. Only for a follower with a bounded backlog.
-    pub fn mark_read(&self, reader: &Reader) {
-        self.checkpoints.set_read(&self.name, reader.lane(), reader.position());
+    /// Where a reader publishes how far it has read a lane, if the backlog is bounded.
+    pub(crate) fn progress(&self, lane: u16) -> Option<Arc<AtomicU64>> {
+        self.checkpoints.progress(&self.name, lane)
     }
 
-    /// What was dropped since the last call before this follower had read it: its readers skip it.
+    /// What was dropped since the last call before a reader of this follower had returned it: readers
+    /// skip it.
     /// Contiguous segments of a lane are one entry.
     #[must_use]
     pub fn take_skipped(&self) -> Vec<Skipped> {

@@ -225,7 +225,11 @@ impl Journal {
     #[must_use]
     pub fn follow(&self, follower: &Follower, lane: u16) -> Reader {
         let checkpoint = follower.checkpoint(lane);
-        self.read(lane, checkpoint.position, checkpoint.sequence)
+        let reader = self.read(lane, checkpoint.position, checkpoint.sequence);
+        match follower.progress(lane) {
+            Some(progress) => reader.publishing(progress),
+            None => reader,
+        }
     }
 
     /// Removes a follower: nothing is kept for it any more.

@@ -7,7 +7,7 @@
 //! | `journal-seal` | seals full segments, drops old files | a segment is full; every second. It compresses in idle time only, unless it is more than a minute behind |
 //! | `journal-sync` | syncs lanes in groups; durability `disk` only | a task waits |
 
-mod backlog;
+mod backlogs;
 mod retention;
 mod seal;
 mod sync;

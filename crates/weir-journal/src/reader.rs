@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::catalog::{Catalog, Segments};
 use crate::files::Files;
@@ -38,6 +39,8 @@ pub struct Reader {
     payload: bool,
     source: Option<Source>,
     open: OpenTransactions,
+    /// Where the position is published.
+    progress: Option<Arc<AtomicU64>>,
 }
 
 /// Frames of open transactions before the position, so that a reader need not go back for them.
@@ -85,7 +88,15 @@ impl Reader {
             payload: true,
             source: None,
             open: OpenTransactions::default(),
+            progress: None,
         }
+    }
+
+    /// Publishes its position, also while a segment is dropped: what it has returned by then is not
+    /// skipped.
+    pub(crate) fn publishing(self, progress: Arc<AtomicU64>) -> Self {
+        progress.store(self.position.to_bits(), Ordering::Relaxed);
+        Self { progress: Some(progress), ..self }
     }
 
     /// Omits heads, bodies, properties and logs where that saves reading them.
@@ -148,13 +159,26 @@ impl Reader {
     fn next_into(&mut self, target: &mut Transaction) -> io::Result<bool> {
         let catalog = Arc::clone(&self.catalog);
         let state = catalog.segments.read();
-        let files = &catalog.files;
+        let found = self.advance(&catalog.files, &state, target);
+        // Under the lock, which is held for writing while a segment is dropped.
+        if let Some(progress) = &self.progress {
+            progress.store(self.position.to_bits(), Ordering::Relaxed);
+        }
+        found
+    }
+
+    fn advance(
+        &mut self,
+        files: &Files,
+        state: &Segments,
+        target: &mut Transaction,
+    ) -> io::Result<bool> {
         loop {
             let end = self.shared.end();
             if self.position >= end {
                 return Ok(false);
             }
-            if !self.open_segment(&state, end)? {
+            if !self.open_segment(state, end)? {
                 // Nothing up to the end can be read: it is lost.
                 self.position = end;
                 return Ok(false);
@@ -187,7 +211,7 @@ impl Reader {
                             Kind::Open => {}
                             Kind::Completed => {
                                 let before = self.open.take(&frame);
-                                let assembly = Assembly { files, state: &state, position };
+                                let assembly = Assembly { files, state, position };
                                 // After an error the reader stays at this transaction.
                                 assembly.assemble(&frame, before, self.payload, target)?;
                             }
@@ -221,7 +245,11 @@ impl Reader {
                 segment.header.number == number_at_position
                     && state.raw.contains(&number_at_position)
             }
-            Some(Source::Sealed(sealed)) => sealed.number == number_at_position,
+            // What was dropped is skipped, even if the file is still open.
+            Some(Source::Sealed(sealed)) => {
+                sealed.number == number_at_position
+                    && state.sealed.contains_key(&number_at_position)
+            }
             None => false,
         };
         if there {

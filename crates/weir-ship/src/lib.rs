@@ -20,7 +20,7 @@ mod statistics;
 mod upkeep;
 
 pub use records::{RejectedDocument, ShipGap, gaps, rejected};
-pub use request::{MAX_RESPONSE_BYTES, Request, Response};
+pub use request::{MAX_RESPONSE_BYTES, Request, Response, search_request};
 pub use shipper::{Settings, ShipError, Shipper, Ticket, follower_name, remove_other_followers};
 pub use statistics::Statistics;
 

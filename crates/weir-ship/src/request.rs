@@ -28,6 +28,14 @@ impl Request {
     }
 }
 
+/// The request for a search in all indexes of a sink, with the body that
+/// [`SearchBody`](weir_tracker::opensearch::SearchBody) makes.
+#[must_use]
+pub fn search_request(sink: &str, body: &serde_json::Value) -> Request {
+    let indexes = format!("/weir-{sink}-done-*,weir-{sink}-failed-*/_search");
+    Request::json("POST", format!("{indexes}?ignore_unavailable=true"), body)
+}
+
 /// A complete response.
 #[derive(Clone, Debug)]
 pub struct Response {

@@ -492,7 +492,6 @@ impl Shipper {
             }
             self.push_document();
         }
-        self.follower.mark_read(&self.readers[0]);
         self.gaps.extend(without_payload.map(|gap| (Missing::Payload, gap)));
         result.map(|()| count)
     }

@@ -20,10 +20,13 @@
 mod document;
 mod mapping;
 mod query;
+mod recorded;
+mod search;
 
 pub use document::{day, index_name, write_document};
 pub use mapping::{index_template, is_own_template};
 pub use query::Translation;
+pub use search::{SearchBody, found_record, found_transaction};
 
 use crate::field::cut;
 

@@ -39,8 +39,8 @@ const MAX_BATCH: usize = 64;
 /// arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
-    time: u64,
-    id: u128,
+    pub(crate) time: u64,
+    pub(crate) id: u128,
 }
 
 impl std::fmt::Display for Cursor {

@@ -102,14 +102,14 @@ impl Search {
     }
 
     /// The position to continue from.
-    fn position(&self) -> Result<Option<search::Cursor>, SearchError> {
+    pub(crate) fn position(&self) -> Result<Option<search::Cursor>, SearchError> {
         let cursor = self.cursor.as_ref().map(|text| text.parse()).transpose();
         cursor.map_err(|_| SearchError::Cursor)
     }
 }
 
 /// A query, if its sender may execute it. Without payloads, a text that is an id is only that.
-fn parse(text: &str, payload: bool) -> Result<Query, SearchError> {
+pub(crate) fn parse(text: &str, payload: bool) -> Result<Query, SearchError> {
     let query = Query::parse(text, now_us())?;
     let query = if payload { query } else { query.ids_only() };
     if query.needs_payload() && !payload {

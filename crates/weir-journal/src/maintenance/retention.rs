@@ -117,17 +117,18 @@ impl JournalState {
     fn drop_part(&self, lane: &LaneState, number: u32, part: Part) -> io::Result<()> {
         let files = &lane.catalog.files;
         files.faults.check("retention.drop")?;
-        let unread = if part == Part::Meta { self.unread(lane, number) } else { Vec::new() };
         // Otherwise the file would count as missing after a crash.
         self.manifest.update(&self.lanes, Some((files.lane, number, Some(part))))?;
         let mut segments = lane.catalog.segments.write();
+        let last = part == Part::Meta;
+        let unread = if last { self.unread(files, &segments, number) } else { Vec::new() };
         if_exists(fs::remove_file(files.path(number, part.extension())))?;
         failpoint::pass("retention.dropped");
         files.damage.clear_failures((number, part.extension()), 0..u64::MAX);
         if let Some(summary) = segments.sealed.get_mut(&number) {
             self.budget.release(std::mem::take(&mut summary.sizes[part as usize]));
         }
-        if part == Part::Meta {
+        if last {
             segments.sealed.remove(&number);
         }
         self.skip(unread);

@@ -144,7 +144,7 @@ impl Transaction {
     }
 
     /// From a record. The payload is only built if permitted: bodies have to be decoded for it.
-    fn new(transaction: journal::Transaction, payload: bool) -> Self {
+    pub(crate) fn new(transaction: journal::Transaction, payload: bool) -> Self {
         let stages = transaction.stages.iter().map(|(code, took)| Stage {
             name: stage::name(*code).map_or_else(|| format!("stage-{code}"), str::to_owned),
             took_us: u64::from(*took),

@@ -398,4 +398,22 @@ mod tests {
         assert_eq!(payload["request"]["body"], r#"{"city":"Utr\u00e9cht"}"#);
         assert_eq!(payload["response"]["body_base64"], STANDARD.encode(b"\xff\x00binary"));
     }
+
+    #[test]
+    fn a_document_gives_the_record_back_byte_for_byte() {
+        use crate::opensearch::found_record;
+        let answer = |content| {
+            let hits = serde_json::json!({"hits": {"hits": [{"_source": document(content)}]}});
+            found_record(hits.to_string().as_bytes()).unwrap().unwrap()
+        };
+        let (found, original) = (answer(Content::Payload), transaction());
+        assert_eq!((found.id, &found.target), (original.id, &original.target));
+        assert_eq!(found.request_head, original.request_head);
+        assert_eq!(found.request_body, original.request_body);
+        assert_eq!(found.response_body, original.response_body);
+        assert_eq!(found.keys, original.keys);
+        assert!(!found.expired && found.outcome == original.outcome);
+        let found = answer(Content::Keys);
+        assert!(found.expired && found.request_body.is_empty() && found.target == "/orders");
+    }
 }

@@ -1,12 +1,14 @@
-//! Bounds of backlogs: which unread segments are kept, and what followers skip.
+//! What the journal keeps for followers with a bounded backlog.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use crate::backlog::Skipped;
+use crate::catalog::Segments;
 use crate::checkpoint::Checkpoint;
+use crate::files::Files;
 use crate::format::Position;
 use crate::journal_state::JournalState;
-use crate::lane_state::LaneState;
 
 /// Records of a segment that followers have not read, by the name of the follower.
 pub(crate) type Unread = Vec<(String, Skipped)>;
@@ -54,14 +56,15 @@ impl JournalState {
         floors
     }
 
-    /// The records of a sealed segment that followers with a bounded backlog have not read.
-    pub(crate) fn unread(&self, lane: &LaneState, segment: u32) -> Unread {
-        let index = lane.catalog.files.lane;
+    /// The records of a sealed segment that followers with a bounded backlog have not read. The lock
+    /// of the segments is held for writing, so that no reader goes on meanwhile.
+    pub(crate) fn unread(&self, files: &Files, segments: &Segments, segment: u32) -> Unread {
+        let index = files.lane;
         let (begin, to) = (Position::new(segment, 0), Position::new(segment + 1, 0));
         let positions = self.checkpoints.read_positions(index).into_iter();
         let unread = positions.filter(|(_, position)| *position < to).map(|(name, position)| {
             let from = position.max(begin);
-            let records = count_visible(lane, from);
+            let records = count_visible(files, segments, from);
             (name, Skipped { lane: index, from, to, records, at_most: false })
         });
         unread.collect()
@@ -76,12 +79,11 @@ impl JournalState {
 
 /// Transactions of a sealed segment from a position on that are not count-only. Those that cannot be
 /// read count, too.
-fn count_visible(lane: &LaneState, from: Position) -> u64 {
-    let segments = lane.catalog.segments.read();
+fn count_visible(files: &Files, segments: &Segments, from: Position) -> u64 {
     let number = from.segment();
     let rows = segments.sealed.get(&number).map_or(0, |summary| u64::from(summary.rows));
-    let count = || -> std::io::Result<u64> {
-        let mut sealed = segments.open_sealed(&lane.catalog.files, number, false)?;
+    let count = || -> io::Result<u64> {
+        let mut sealed = segments.open_sealed(files, number, false)?;
         let (mut count, mut offset) = (0, from.offset());
         while let Some(found) = sealed.next(offset)? {
             count += u64::from(sealed.get(found)?.is_none_or(|one| !one.is_count()));
