@@ -7,6 +7,7 @@ use crate::problem::{Denied, Problem};
 use crate::role::Role;
 use crate::session::{CSRF_HEADER, Proof, SessionAuth, Sessions};
 use crate::tokens::{Caller, Tokens};
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
@@ -14,12 +15,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_fleet::Handle;
+use weir_fleet::peers::{SCHEME, Verified};
 use weir_store::audit::AuditLog;
 
 /// Path of the admin API; its own paths go on from there.
 pub(crate) const BASE: &str = "/v1";
 /// Name of the query parameter with a ticket.
 const TICKET: &str = "ticket";
+/// Longest request body of the admin API.
+pub(crate) const MAX_BODY_BYTES: usize = 8 << 20;
 /// Wrong tokens answered with 401 at once; further ones get 429.
 const MAX_WRONG_TOKENS: u32 = 20;
 /// Interval after which one more wrong token gets 401.
@@ -40,6 +45,7 @@ pub(crate) struct Guard {
     audit: Arc<AuditLog>,
     tokens: Arc<Tokens>,
     sessions: Arc<Sessions>,
+    fleet: Option<Handle>,
     denials: Denials,
     /// Wrong tokens that get 401.
     wrong: Mutex<Budget>,
@@ -66,10 +72,33 @@ impl Grant {
 }
 
 impl Guard {
-    pub(crate) fn new(access: &Access, sessions: Arc<Sessions>) -> Self {
+    pub(crate) fn new(access: &Access, sessions: Arc<Sessions>, fleet: Option<Handle>) -> Self {
         let wrong = Budget::new(MAX_WRONG_TOKENS, REFILL_INTERVAL, Instant::now());
         let (audit, tokens) = (Arc::clone(&access.audit), Arc::clone(&access.tokens));
-        Self { audit, tokens, sessions, denials: Denials::default(), wrong: Mutex::new(wrong) }
+        let (denials, wrong) = (Denials::default(), Mutex::new(wrong));
+        Self { audit, tokens, sessions, fleet, denials, wrong }
+    }
+
+    /// The caller of a request that another node has sent and signed.
+    ///
+    /// # Errors
+    /// The signature is wrong; the text has the reason.
+    async fn signed(&self, request: &mut Request) -> Result<Caller, String> {
+        let credential = credential(request.headers(), SCHEME).unwrap_or_default();
+        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+        let fleet = self.fleet.as_ref().ok_or("This node is not a member of a fleet.")?;
+        let verified = fleet.verify_peer(request.method(), &format!("{BASE}{path}"), credential);
+        let verified = verified.map_err(|error| format!("{error}."))?;
+        // Only a node with the key gets this far: the body is read for no one else.
+        let body = to_bytes(std::mem::take(request.body_mut()), MAX_BODY_BYTES).await;
+        let body = body.map_err(|error| format!("The body cannot be read: {error}."))?;
+        if !verified.is_body(&body) {
+            return Err("The body is not the one that was signed.".to_owned());
+        }
+        *request.body_mut() = Body::from(body);
+        let Verified { from, person, .. } = verified;
+        let role = person.role.parse().map_err(|error| format!("Unknown role: {error}."))?;
+        Ok(Caller { id: person.token, name: person.name, role, session: None, via: Some(from) })
     }
 
     /// The session of a request without a token. A ticket is removed from the request's URL.
@@ -153,10 +182,13 @@ pub(crate) async fn authenticate(
     next: Next,
 ) -> Response {
     let request_line = format!("{} {BASE}{}", request.method(), request.uri().path());
-    let caller = match token(request.headers()) {
-        Some(token) => guard.tokens.authenticate(token),
-        None => match guard.signed_in(&mut request) {
-            Ok(caller) => Some(caller),
+    let authenticated = if credential(request.headers(), SCHEME).is_some() {
+        guard.signed(&mut request).await
+    } else if let Some(token) = credential(request.headers(), "Bearer") {
+        guard.tokens.authenticate(token).ok_or_else(|| "Unknown admin token.".to_owned())
+    } else {
+        match guard.signed_in(&mut request) {
+            Ok(caller) => Ok(caller),
             Err(Unauthenticated::Nothing) => {
                 return unauthorized("An admin token is required: `Authorization: Bearer wadm_…`.");
             }
@@ -167,37 +199,48 @@ pub(crate) async fn authenticate(
                     "The CSRF token of the session is required: `weir-csrf-token: …`.",
                 );
             }
-        },
-    };
-    if let Some(caller) = caller {
-        request.extensions_mut().insert(caller.clone());
-        let response = next.run(request).await;
-        let denied = response.extensions().get::<Denied>().cloned();
-        if let Some(Denied(reason)) = denied {
-            guard.denied(Some(&caller), &request_line, &reason).await;
         }
-        return response;
-    }
-    guard.denied(None, &request_line, "unknown admin token").await;
-    let few = guard.wrong.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
-    tokio::time::sleep(REJECTION_DELAY).await;
-    if few {
-        return unauthorized("Unknown admin token.");
-    }
-    let problem = Problem::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "too-many-wrong-tokens",
-        "Too many wrong admin tokens",
-        "Try again later; valid tokens are still accepted.",
-    );
-    ([(header::RETRY_AFTER, "1")], problem).into_response()
+    };
+    let rejection = match authenticated {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller.clone());
+            let response = next.run(request).await;
+            let denied = response.extensions().get::<Denied>().cloned();
+            if let Some(Denied(reason)) = denied {
+                guard.denied(Some(&caller), &request_line, &reason).await;
+            }
+            return response;
+        }
+        Err(rejection) => rejection,
+    };
+    guard.reject(&request_line, &rejection).await
 }
 
-fn token(headers: &HeaderMap) -> Option<&str> {
+impl Guard {
+    /// The response to a wrong token or signature.
+    async fn reject(&self, request: &str, reason: &str) -> Response {
+        self.denied(None, request, reason.trim_end_matches('.')).await;
+        let few = self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+        tokio::time::sleep(REJECTION_DELAY).await;
+        if few {
+            return unauthorized(reason);
+        }
+        let problem = Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-wrong-tokens",
+            "Too many wrong admin tokens",
+            "Try again later; valid tokens are still accepted.",
+        );
+        ([(header::RETRY_AFTER, "1")], problem).into_response()
+    }
+}
+
+/// The credential of the only header `Authorization`, if it has this scheme.
+fn credential<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (all.next(), all.next()) else { return None };
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    let (found, credential) = value.to_str().ok()?.split_once(' ')?;
+    found.eq_ignore_ascii_case(scheme).then(|| credential.trim())
 }
 
 fn unauthorized(detail: &str) -> Response {
@@ -251,9 +294,11 @@ mod tests {
             }
             headers
         };
-        assert_eq!(token(&headers(&["bearer wadm_a"])), Some("wadm_a"));
+        let one = headers(&["bearer wadm_a"]);
+        assert_eq!(credential(&one, "Bearer"), Some("wadm_a"));
+        assert_eq!(credential(&one, SCHEME), None);
         for values in [&[][..], &["wadm_a"], &["Basic a"], &["Bearer a", "Bearer b"]] {
-            assert_eq!(token(&headers(values)), None, "{values:?}");
+            assert_eq!(credential(&headers(values), "Bearer"), None, "{values:?}");
         }
     }
 }

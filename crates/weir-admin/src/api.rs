@@ -12,6 +12,7 @@ mod journal;
 mod lab;
 mod limit;
 mod live;
+mod nodes;
 mod pool;
 mod resubmit;
 mod session;
@@ -99,7 +100,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         return Router::new().fallback(async || NO_ACCESS);
     };
     let sessions = Arc::new(Sessions::new(origin.port, origin.tls));
-    let guard = Arc::new(Guard::new(access, Arc::clone(&sessions)));
+    let guard = Arc::new(Guard::new(access, Arc::clone(&sessions), sources.fleet.clone()));
     let api = Arc::new(Api {
         sources: Arc::clone(&sources),
         sessions,
@@ -113,7 +114,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
     });
     endpoints()
         .router
-        .layer(DefaultBodyLimit::max(resubmit::MAX_BODY_BYTES))
+        .layer(DefaultBodyLimit::max(access::MAX_BODY_BYTES))
         .method_not_allowed_fallback(async || WRONG_METHOD)
         .fallback(async || UNKNOWN)
         .layer(middleware::from_fn_with_state(guard, access::authenticate))

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use weir_fleet::collect::{CollectError, Collected, Selection};
 
 /// The value of `node` for what this node has counted.
-const HERE: &str = "here";
+pub(crate) const HERE: &str = "here";
 
 /// The counts that a selection is about; `None` if this node meters no calls. Has to be called on a
 /// thread that may block.

@@ -12,7 +12,11 @@ pub(crate) fn is_allowed(authority: &str, local: IpAddr, configured: &[String]) 
     let literal = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = literal.parse::<IpAddr>() {
         let address = address.to_canonical();
-        return address == local.to_canonical() || address.is_loopback();
+        // That of a proxy or of a translated network is configured.
+        let is_named = |name: &String| name.parse::<IpAddr>().is_ok_and(|one| one == address);
+        return address == local.to_canonical()
+            || address.is_loopback()
+            || configured.iter().any(is_named);
     }
     let host = host.strip_suffix('.').unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")
@@ -41,7 +45,7 @@ mod tests {
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7));
 
     fn allowed(authority: &str) -> bool {
-        is_allowed(authority, LOCAL, &["ops.example.com".to_owned()])
+        is_allowed(authority, LOCAL, &["ops.example.com".to_owned(), "192.0.2.9".to_owned()])
     }
 
     #[test]
@@ -58,6 +62,7 @@ mod tests {
             "10.0.0.7:9080",
             "[::ffff:10.0.0.7]",
             "ops.example.com:443",
+            "192.0.2.9:9080",
         ] {
             assert!(allowed(authority), "{authority}");
         }

@@ -12,7 +12,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use weir_broker::Log;
-use weir_config::Admin;
+use weir_config::Config;
 use weir_net::handshake::Failures;
 use weir_net::passed::{Passed, PassedSockets};
 use weir_net::tls::{Certificates, TlsError};
@@ -66,17 +65,17 @@ pub struct Bound {
     tls: Option<AdminTls>,
 }
 
-/// Binds the admin listener, unless its socket was `passed`; `data` is the folder of a self-signed
-/// certificate.
+/// Binds the admin listener, unless its socket was `passed`. A self-signed certificate is in the data
+/// folder.
 ///
 /// # Errors
 /// The address cannot be bound, or the certificate cannot be used; the text names which.
 pub fn bind(
-    admin: &Admin,
+    config: &Config,
     certificates: &Certificates,
-    data: &Path,
     passed: &mut Passed,
 ) -> Result<Bound, AdminError> {
+    let (admin, data) = (&config.admin, &config.data);
     let tls = admin.tls.as_ref().map(|tls| AdminTls::new(tls, certificates, data)).transpose()?;
     let passed = passed.claim(admin.addr, true);
     let permanent = passed.as_ref().is_some_and(|passed| passed.permanent);
@@ -87,9 +86,17 @@ pub fn bind(
     let bound = socket.and_then(|listener| {
         listener.set_nonblocking(true)?;
         let (configured, addr) = (admin.addr, listener.local_addr()?);
-        Ok(Bound { listener, configured, addr, permanent, hosts: admin.hosts.clone(), tls })
+        Ok(Bound { listener, configured, addr, permanent, hosts: hosts(config), tls })
     });
     bound.map_err(|error| AdminError::Bind { addr: admin.addr, error })
+}
+
+/// The accepted host names: those of the configuration, and that at which other nodes reach the
+/// listener.
+fn hosts(config: &Config) -> Vec<String> {
+    let peers = config.fleet.as_ref().and_then(|fleet| fleet.peers.as_ref());
+    let advertised = peers.map(|peers| peers.advertise.host.clone());
+    config.admin.hosts.iter().cloned().chain(advertised).collect()
 }
 
 impl Bound {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
 use weir_config::secret_file;
 
 /// Prefix of all tokens, for secret scanners.
@@ -87,6 +88,8 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// Id of the console session that replaces the token, if any.
     pub(crate) session: Option<Arc<str>>,
+    /// The node that has authenticated the caller and sent the request, if any.
+    pub(crate) via: Option<Uuid>,
 }
 
 /// The tokens of a data folder.
@@ -199,7 +202,8 @@ impl Entry {
     }
 
     fn caller(&self) -> Caller {
-        Caller { id: self.id.clone(), name: self.name.clone(), role: self.role, session: None }
+        let (id, name, role) = (self.id.clone(), self.name.clone(), self.role);
+        Caller { id, name, role, session: None, via: None }
     }
 }
 
@@ -273,9 +277,9 @@ mod tests {
         let (tokens, _) = Tokens::open(data.path()).unwrap();
         let (token, info) = tokens.add("ci", Role::Viewer).unwrap();
         let (tokens, _) = Tokens::open(data.path()).unwrap();
-        let caller =
-            Caller { id: info.id.clone(), name: "ci".to_owned(), role: info.role, session: None };
-        assert_eq!(tokens.authenticate(&token), Some(caller));
+        let caller = tokens.authenticate(&token).unwrap();
+        let held = (caller.id.as_str(), caller.name.as_str(), caller.role);
+        assert_eq!(held, (info.id.as_str(), "ci", info.role));
         assert!(tokens.revoke(&info.id).unwrap());
         assert!(!tokens.revoke(&info.id).unwrap());
         let (tokens, _) = Tokens::open(data.path()).unwrap();

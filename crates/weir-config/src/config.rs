@@ -40,7 +40,7 @@ pub use calls::{Call, ParameterValue};
 pub use compression::{Compression, ContentCoding};
 pub use credential::Credential;
 pub use files::Files;
-pub use fleet::{Fleet, FleetQuotas, Postgres, PostgresServer, QuotaOutage};
+pub use fleet::{Advertise, Fleet, FleetQuotas, Peers, Postgres, PostgresServer, QuotaOutage};
 pub use handler::{
     BodyMap, Handler, PoolHandler, Reply, ReplyBody, Representation, Sources, Structure,
 };

@@ -82,12 +82,14 @@ fn admin(config: &Config) -> String {
     format!("{}{tls} {}", config.admin.addr, hosts.join(" ")).trim_end().to_owned()
 }
 
-/// A new password is used for the next connection.
+/// A new password is used for the next connection, a new key for the next request.
 fn fleet(config: &Config) -> String {
     let Some(fleet) = &config.fleet else { return "none".to_owned() };
     let node = fleet.node.as_deref().unwrap_or_default();
     let tls = if fleet.postgres.tls.is_some() { " with TLS" } else { "" };
-    format!("{} {node} {}{tls}", fleet.name, fleet.postgres.shown())
+    let peers = fleet.peers.as_ref().map(|peers| format!(" at {}", peers.advertise));
+    let peers = peers.unwrap_or_default();
+    format!("{} {node} {}{tls}{peers}", fleet.name, fleet.postgres.shown())
 }
 
 fn keep(config: &Config) -> String {

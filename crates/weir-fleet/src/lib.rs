@@ -6,13 +6,16 @@
 //! database is down, a node works on its own.
 //!
 //! The modules: [`database`] connects, [`schema`] migrates, `membership` has the statements about
-//! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show.
+//! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show, [`peers`] sends
+//! requests to other nodes.
 
 pub mod collect;
 pub mod database;
 pub mod identity;
 mod membership;
 mod node;
+pub mod peers;
+mod query;
 mod replicate;
 pub mod schema;
 mod slice;
@@ -22,3 +25,4 @@ pub mod verify;
 
 pub use membership::{HEARTBEAT, Retirement};
 pub use node::{CommandError, Handle, Host, Member, OpenError, Settings, Statistics};
+pub use query::PeerResponses;

@@ -42,6 +42,8 @@ pub(crate) struct Report {
     pub(crate) name: String,
     /// Digest of the configuration in force.
     pub(crate) digest: String,
+    /// URL of its admin listener for other nodes; empty for none.
+    pub(crate) advertise: String,
     /// The last load of the configuration.
     pub(crate) configuration: ConfigurationState,
     /// Clock of this node minus that of the database, in milliseconds.
@@ -89,23 +91,23 @@ async fn try_register(
     }
     let tokens: Vec<Uuid> = identity.tokens().collect();
     let number = identity.boot().map_or(1, |boot| boot.number + 1);
-    let Report { name, digest, configuration, .. } = report;
+    let Report { name, digest, advertise, configuration, .. } = report;
     let version = env!("CARGO_PKG_VERSION");
     let configuration = Json(configuration);
     // The row of a new node, or of one that this database does not know; else that of the last boot.
     // A boot whose response was lost has the token already, and is not made twice.
     let sql =
         "INSERT INTO weir.node AS n (id, name, boot, boot_token, until, state, version, digest,
-             config_state, offset_ms)
-         VALUES ($1, $2, $3, $4, now() + make_interval(secs => $9), 'live', $5, $6, $7, 0)
+             config_state, offset_ms, advertise)
+         VALUES ($1, $2, $3, $4, now() + make_interval(secs => $9), 'live', $5, $6, $7, 0, $10)
          ON CONFLICT (id) DO UPDATE SET
              boot = n.boot + (n.boot_token <> excluded.boot_token)::int,
              boot_token = excluded.boot_token, until = excluded.until, state = 'live', seen = now(),
              name = excluded.name, version = excluded.version, digest = excluded.digest,
-             config_state = excluded.config_state
+             config_state = excluded.config_state, advertise = excluded.advertise
          WHERE n.boot_token = ANY ($8)
          RETURNING boot";
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 9] = [
+    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 10] = [
         (&identity.id(), Type::UUID),
         (name, Type::TEXT),
         (&number, Type::INT8),
@@ -115,6 +117,7 @@ async fn try_register(
         (&configuration, Type::JSONB),
         (&tokens, Type::UUID_ARRAY),
         (&LEASE, Type::FLOAT8),
+        (advertise, Type::TEXT),
     ];
     let rows = connection.query(sql, &parameters).await?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -150,13 +153,14 @@ pub(crate) async fn heartbeat(
 ) -> Result<Option<Heartbeat>, DatabaseError> {
     let sql =
         "UPDATE weir.node SET until = now() + make_interval(secs => $9), seen = now(), state = $8,
-             name = $4, version = $5, digest = $6, config_state = $7, offset_ms = $10
+             name = $4, version = $5, digest = $6, config_state = $7, offset_ms = $10,
+             advertise = $11
          WHERE id = $1 AND boot = $2 AND boot_token = $3
          RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    let Report { name, digest, configuration, offset_ms, draining } = report;
+    let Report { name, digest, advertise, configuration, offset_ms, draining } = report;
     let (version, configuration) = (env!("CARGO_PKG_VERSION"), Json(configuration));
     let state = if *draining { "draining" } else { "live" };
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 10] = [
+    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 11] = [
         (&id, Type::UUID),
         (&boot.number, Type::INT8),
         (&boot.token, Type::UUID),
@@ -167,6 +171,7 @@ pub(crate) async fn heartbeat(
         (&state, Type::TEXT),
         (&LEASE, Type::FLOAT8),
         (offset_ms, Type::INT8),
+        (advertise, Type::TEXT),
     ];
     let before = unix_ms();
     let rows = connection.query(sql, &parameters).await?;
@@ -198,7 +203,8 @@ fn unix_ms() -> i64 {
 pub(crate) async fn nodes(connection: &Connection) -> Result<Vec<NodeStatus>, DatabaseError> {
     let sql =
         "SELECT id, name, boot, state, version, digest, config_state, offset_ms, until > now(),
-             extract(epoch FROM seen)::bigint, extract(epoch FROM now() - seen)::float8
+             extract(epoch FROM seen)::bigint, extract(epoch FROM now() - seen)::float8,
+             advertise
          FROM weir.node
          WHERE state IN ('live', 'draining') OR seen > now() - interval '30 days'
          ORDER BY name, id";
@@ -228,6 +234,7 @@ fn node(row: &Row) -> Result<NodeStatus, tokio_postgres::Error> {
         offset_ms: row.try_get(7)?,
         seen: weir_model::UnixSeconds(row.try_get::<_, i64>(9)?.unsigned_abs()),
         silent_seconds: row.try_get::<_, f64>(10)?.max(0.0),
+        advertise: row.try_get(11)?,
     })
 }
 

@@ -6,6 +6,7 @@ use crate::collect::{self, CollectError, Collected, Selection};
 use crate::database::{Connect, Connection, DatabaseError};
 use crate::identity::{Boot, Identity, IdentityError};
 use crate::membership::{self, HEARTBEAT, RegistrationError, Report, Retirement};
+use crate::peers::{PeerSettings, PeerState, PeerStatistics};
 use crate::replicate::{ReplicationError, Replicator};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{
@@ -52,6 +53,8 @@ pub struct Settings {
     pub keep: Duration,
     /// Quotas.
     pub quotas: FleetQuotas,
+    /// Requests between nodes; `None`: there are none.
+    pub peers: Option<PeerSettings>,
 }
 
 impl Settings {
@@ -59,7 +62,7 @@ impl Settings {
     #[must_use]
     pub fn new(
         fleet: &weir_config::Fleet,
-        tls: Option<Arc<rustls::ClientConfig>>,
+        (tls, peer_tls): (Option<Arc<rustls::ClientConfig>>, Option<Arc<rustls::ClientConfig>>),
         keep: Duration,
     ) -> Self {
         let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -69,6 +72,7 @@ impl Settings {
             connect: Connect { postgres: fleet.postgres.clone(), tls },
             keep,
             quotas: fleet.quotas,
+            peers: fleet.peers.as_ref().map(|peers| PeerSettings::new(peers, peer_tls)),
         }
     }
 }
@@ -96,6 +100,8 @@ pub struct Statistics {
     pub replicated: u64,
     /// Time since all usage was replicated that was counted up to then; 0 in the beginning.
     pub usage_lag: Duration,
+    /// Requests between nodes.
+    pub peers: PeerStatistics,
 }
 
 /// What the thread and its handles share.
@@ -114,6 +120,7 @@ struct Shared {
     registration: Notify,
     /// The first attempt to register has failed, or quotas can be leased.
     tried: (std::sync::Mutex<bool>, Condvar),
+    peers: PeerState,
     /// A connection for reports, which do not hold up the member.
     reports: tokio::sync::Mutex<Option<Connection>>,
 }
@@ -249,6 +256,7 @@ impl Handle {
             drift: view.drifts(),
             replicated: self.shared.replicated.load(Ordering::Relaxed),
             usage_lag: view.replicated.map(|at| at.elapsed()).unwrap_or_default(),
+            peers: self.shared.peers.statistics(),
         }
     }
 
@@ -286,6 +294,21 @@ impl Handle {
     /// Ends a pause of the member.
     pub fn wake(&self) {
         self.shared.changed.notify_one();
+    }
+
+    /// Id and name of this node, and all nodes as of the last heartbeat.
+    pub(crate) fn membership(&self) -> (Uuid, String, Vec<NodeStatus>) {
+        let name = self.shared.settings.lock().name.clone();
+        let view = self.shared.view.lock();
+        (view.id, name, view.nodes.clone())
+    }
+
+    pub(crate) fn peer_settings(&self) -> Option<PeerSettings> {
+        self.shared.settings.lock().peers.clone()
+    }
+
+    pub(crate) fn peer_state(&self) -> &PeerState {
+        &self.shared.peers
     }
 
     /// Collects the usage of the fleet from the database.
@@ -432,6 +455,7 @@ impl Member {
             reports: tokio::sync::Mutex::default(),
             draining: AtomicBool::new(false),
             changed: Notify::new(),
+            peers: PeerState::default(),
         });
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let handle = Handle { shared: Arc::clone(&shared), commands: sender };
@@ -582,7 +606,9 @@ impl Member {
     fn current_report(&self) -> Report {
         let offset_ms = self.shared.view.lock().offset_ms;
         let draining = self.shared.draining.load(Ordering::Relaxed);
-        Report { offset_ms, draining, ..self.shared.report.lock().clone() }
+        let peers = self.shared.settings.lock().peers.clone();
+        let advertise = peers.map(|peers| peers.advertise).unwrap_or_default();
+        Report { offset_ms, draining, advertise, ..self.shared.report.lock().clone() }
     }
 
     async fn connect(&mut self, host: &mut impl Host) -> Result<Session, StepError> {

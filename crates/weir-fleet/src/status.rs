@@ -66,6 +66,9 @@ pub struct NodeStatus {
     pub seen: UnixSeconds,
     /// Seconds since its last heartbeat.
     pub silent_seconds: f64,
+    /// URL of its admin listener for other nodes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub advertise: String,
 }
 
 /// State of a node.

@@ -38,6 +38,16 @@ impl Gap {
         *self == Self::default()
     }
 
+    /// Both gaps, of two nodes.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            unrecorded: self.unrecorded.saturating_add(other.unrecorded),
+            shortened: self.shortened.saturating_add(other.shortened),
+            uncounted: self.uncounted.saturating_add(other.uncounted),
+        }
+    }
+
     /// A sentence about unrecorded transactions; `None` without any.
     #[must_use]
     pub fn record_note(&self) -> Option<String> {

@@ -3,7 +3,7 @@
 mod build;
 mod result;
 
-pub use result::{ExportEnd, Exported, Hit, Page};
+pub use result::{ExportEnd, Exported, Hit, MissingNode, Nodes, Page};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -56,6 +56,9 @@ pub struct Summary {
     /// Code of the problem that was returned.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub problem: String,
+    /// Name of the node of the fleet that has the transaction, in a query over nodes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
 }
 
 /// A complete transaction.

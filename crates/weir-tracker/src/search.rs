@@ -43,6 +43,13 @@ pub struct Cursor {
     pub(crate) id: u128,
 }
 
+impl Cursor {
+    /// The position of a transaction: its time in microseconds, and its id.
+    pub(crate) fn new(time: u64, id: u128) -> Self {
+        Self { time, id }
+    }
+}
+
 impl std::fmt::Display for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:016x}{:032x}", self.time, self.id)

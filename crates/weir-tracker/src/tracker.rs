@@ -196,6 +196,7 @@ impl Tracker {
             incomplete: found.incomplete || found.cut,
             payload: query.needs_payload(),
             missing: self.missing(&query)?,
+            nodes: None,
         })
     }
 

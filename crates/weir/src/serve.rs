@@ -88,7 +88,7 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     if let Some(predecessor) = &predecessor {
         passed = predecessor.sockets(&config.data)?;
     }
-    let admin = weir_admin::bind(&config.admin, &compiled.certificates, &config.data, &mut passed)?;
+    let admin = weir_admin::bind(&config, &compiled.certificates, &mut passed)?;
     let mut bound = Gateway::bind(&config, &mut passed)?;
     let listening = listening(&config, &bound, &admin);
     passed.finish(&[&listening.addrs[..], &[listening.admin]].concat())?;

@@ -21,8 +21,6 @@ use weir_store::clock::now_us;
 use weir_store::ledger::{Attempt, Job, JobAction, NewJob, Resolution};
 use weir_tracker::{Error, Query as TransactionQuery, SearchError, TrackerError};
 
-/// Longest request body of the admin API.
-pub(super) const MAX_BODY_BYTES: usize = 8 << 20;
 /// Longest comment.
 const MAX_COMMENT_BYTES: usize = 1000;
 /// Longest description of edits in the audit log: more than a hundred header names.

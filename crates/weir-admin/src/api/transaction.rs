@@ -1,8 +1,9 @@
 //! Search, display, export and tail of transactions.
 
+use super::nodes::{self, NodeParams, Position, Positioned, Scope};
 use super::stream::{Pace, line, respond};
 use super::{Call, permit};
-use crate::access::forbidden;
+use crate::access::{BASE, forbidden};
 use crate::audit::Action;
 use crate::explain::RecordedExplanation;
 use crate::problem::{Params, Problem, Result};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use utoipa::IntoParams;
 use uuid::Uuid;
+use weir_fleet::Handle;
+use weir_fleet::peers::{PeerResponse, Peers};
 use weir_tracker::document::{ExportEnd, Page, Summary, Transaction};
 use weir_tracker::{
     Export, ExportStep, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError,
@@ -37,15 +40,31 @@ pub(super) struct SearchParams {
     limit: Option<usize>,
     /// The cursor of the previous page.
     cursor: Option<String>,
-    /// Timeout in seconds, 1 to 30; default 5. The cursor continues with the transactions that were
-    /// not searched.
+    /// Timeout in seconds, 1 to 30; default 5, and 2 for a query over nodes. The cursor continues
+    /// with the transactions that were not searched.
     timeout: Option<u64>,
+    /// Name or id of the node of the fleet that is queried, or `here`; default: all.
+    node: Option<String>,
+}
+
+impl SearchParams {
+    /// The request to another node.
+    fn target(&self, limit: usize, cursor: Option<&str>, timeout: Duration) -> String {
+        let (limit, timeout) = (limit.to_string(), timeout.as_secs().to_string());
+        let parameters = [
+            ("q", Some(self.q.as_str())),
+            ("limit", Some(&limit)),
+            ("cursor", cursor),
+            ("timeout", Some(&timeout)),
+        ];
+        nodes::target(&format!("{BASE}/transactions"), &parameters)
+    }
 }
 
 /// The timeout of a search.
-pub(super) fn timeout(seconds: Option<u64>) -> Result<Duration> {
+pub(super) fn timeout(seconds: Option<u64>, default: Duration) -> Result<Duration> {
     match seconds.map(Duration::from_secs) {
-        None => Ok(SEARCH_TIMEOUT),
+        None => Ok(default),
         Some(timeout) if (Duration::from_secs(1)..=MAX_SEARCH_TIMEOUT).contains(&timeout) => {
             Ok(timeout)
         }
@@ -70,24 +89,94 @@ pub(super) fn transaction_id(text: &str) -> Result<Uuid> {
 }
 
 /// Search transactions, newest first
+///
+/// In a fleet whose nodes query each other: over all nodes, or those that respond in time; `nodes`
+/// names the others.
 #[utoipa::path(get, path = "/v1/transactions", tag = "transactions", params(SearchParams),
     responses(
         (status = 200, description = "A page of transactions.", body = Page),
         (status = 400, description = "The query, the limit, the timeout or the cursor is wrong; \
             `place` says which bytes of the query."),
         (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
-        (status = 409, description = "Recording or indexing is off.")))]
-pub(super) async fn search(call: Call, Params(params): Params<SearchParams>) -> Result<Json<Page>> {
+        (status = 409, description = "Recording or indexing is off."),
+        (status = 503, description = "The node does not respond.")))]
+pub(super) async fn search(call: Call, Params(params): Params<SearchParams>) -> Result<Response> {
     let limit = limit(params.limit, PAGE, MAX_PAGE_HITS)?;
+    match call.scope(params.node.as_deref())? {
+        Scope::Here => {
+            let timeout = timeout(params.timeout, SEARCH_TIMEOUT)?;
+            let cursor = params.cursor.clone();
+            let page = search_here(&call, &params, limit, cursor, timeout).await?;
+            Ok(Json(page).into_response())
+        }
+        Scope::One(fleet, peer) => {
+            let timeout = timeout(params.timeout, nodes::DEADLINE)?;
+            let request = call.get(params.target(limit, params.cursor.as_deref(), timeout));
+            let response = nodes::forward(&fleet, &peer, &request, nodes::limit(timeout)).await?;
+            Ok(nodes::passed_on(response))
+        }
+        Scope::All(fleet, peers) => {
+            let page = search_all(&call, (&fleet, &peers), &params, limit).await?;
+            Ok(Json(page).into_response())
+        }
+    }
+}
+
+/// A page of the transactions of this node.
+async fn search_here(
+    call: &Call,
+    params: &SearchParams,
+    limit: usize,
+    cursor: Option<String>,
+    timeout: Duration,
+) -> Result<Page> {
     let payload = call.caller.role >= Role::PayloadViewer;
-    let timeout = timeout(params.timeout)?;
-    let search = Search { query: params.q, limit, cursor: params.cursor, payload, timeout };
-    let query = search.query.clone();
+    let search = Search { query: params.q.clone(), limit, cursor, payload, timeout };
     let page = call.api.query_tracker(move |tracker| tracker.search(&search)).await?;
     if page.payload {
-        call.audit(Action::Search, query, "").await?;
+        call.audit(Action::Search, params.q.clone(), "").await?;
     }
-    Ok(Json(page))
+    Ok(page)
+}
+
+/// A page of the transactions of all nodes.
+async fn search_all(
+    call: &Call,
+    (fleet, peers): (&Handle, &Peers),
+    params: &SearchParams,
+    limit: usize,
+) -> Result<Page> {
+    let timeout = timeout(params.timeout, nodes::DEADLINE)?;
+    let before = nodes::Cursor::parse(params.cursor.as_deref())?;
+    let open = peers.others.iter().filter(|peer| before.position(peer.id) != Position::End);
+    let requests = open.map(|peer| {
+        let position = before.position(peer.id);
+        (peer.clone(), call.get(params.target(limit, position.cursor(), timeout)))
+    });
+    let mut responses = fleet.query_peers(requests.collect(), nodes::limit(timeout));
+    let (mut pages, mut missing, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+    let position = before.position(peers.own);
+    if position != Position::End {
+        let cursor = position.cursor().map(str::to_owned);
+        let page = search_here(call, params, limit, cursor, timeout).await?;
+        pages.push(Positioned { node: peers.own, name: peers.name.clone(), position, page });
+    }
+    while let Some((peer, response)) = responses.next().await {
+        match nodes::document(response) {
+            Ok(page) => {
+                let (node, name, position) = (peer.id, peer.name, before.position(peer.id));
+                pages.push(Positioned { node, name, position, page });
+            }
+            Err(reason) => {
+                silent.push(peer.id);
+                missing.push(nodes::missing(&peer, reason));
+            }
+        }
+    }
+    let mut page = nodes::merge(pages, &silent, limit, &before);
+    page.incomplete |= !missing.is_empty();
+    page.nodes = Some(nodes::nodes(peers, missing));
+    Ok(page)
 }
 
 /// Query of a tail.
@@ -194,24 +283,88 @@ fn batch(export: &mut Export) -> Option<String> {
 
 /// Show a transaction
 ///
-/// `payload` is present for the role `payload-viewer` only.
+/// `payload` is present for the role `payload-viewer` only. In a fleet whose nodes query each other, the
+/// node that has the transaction is found by asking all.
 #[utoipa::path(get, path = "/v1/transactions/{id}", tag = "transactions",
-    params(("id" = String, Path, description = "The transaction id.")),
+    params(("id" = String, Path, description = "The transaction id."), NodeParams),
     responses(
         (status = 200, description = "The transaction.", body = Transaction),
         (status = 400, description = "Invalid transaction id."),
         (status = 404, description = "Unknown transaction."),
         (status = 409, description = "Recording or indexing is off."),
-        (status = 503, description = "The index lags behind: the transaction may exist.")))]
-pub(super) async fn show(call: Call, Path(id): Path<String>) -> Result<Json<Transaction>> {
+        (status = 503, description = "The index lags behind, or nodes did not respond: the \
+            transaction may exist.")))]
+pub(super) async fn show(
+    call: Call,
+    Path(id): Path<String>,
+    Params(params): Params<NodeParams>,
+) -> Result<Response> {
     let id = transaction_id(&id)?;
+    let here = show_here(&call, id);
+    let target = format!("{BASE}/transactions/{id}");
+    match call.owned(&params, here, target).await? {
+        Found::Here(transaction) => Ok(Json(transaction).into_response()),
+        Found::At(name, response) => {
+            let parsed = nodes::document::<Transaction>(Ok(response));
+            let mut transaction = parsed.map_err(|reason| {
+                Problem::new(StatusCode::BAD_GATEWAY, "bad-response", "A node failed", reason)
+            })?;
+            transaction.summary.node = name;
+            Ok(Json(transaction).into_response())
+        }
+        Found::Response(response) => Ok(response),
+    }
+}
+
+async fn show_here(call: &Call, id: Uuid) -> Result<Transaction> {
     let payload = call.caller.role >= Role::PayloadViewer;
     let found = call.api.query_tracker(move |tracker| tracker.show(id.as_u128(), payload)).await?;
     let transaction = found.ok_or(NONE)?;
     if transaction.payload.is_some() {
         call.audit(Action::Show, transaction.summary.id.to_string(), "").await?;
     }
-    Ok(Json(transaction))
+    Ok(transaction)
+}
+
+/// Where a transaction was found.
+enum Found<T> {
+    /// On this node.
+    Here(T),
+    /// On the node with this name.
+    At(String, PeerResponse),
+    /// The response of the only node that was asked.
+    Response(Response),
+}
+
+impl Call {
+    /// Finds what one node has: `here`, or the response to a request of another node to this target.
+    async fn owned<T>(
+        &self,
+        params: &NodeParams,
+        here: impl Future<Output = Result<T>>,
+        target: String,
+    ) -> Result<Found<T>> {
+        let limit = nodes::limit(timeout(params.timeout, nodes::DEADLINE)?);
+        match self.scope(params.node.as_deref())? {
+            Scope::Here => here.await.map(Found::Here),
+            Scope::One(fleet, peer) => {
+                let response = nodes::forward(&fleet, &peer, &self.get(target), limit).await?;
+                match response.status.is_success() {
+                    true => Ok(Found::At(peer.name, response)),
+                    false => Ok(Found::Response(nodes::passed_on(response))),
+                }
+            }
+            Scope::All(fleet, peers) => {
+                let problem = match here.await {
+                    Ok(found) => return Ok(Found::Here(found)),
+                    Err(problem) => problem,
+                };
+                let request = self.get(target);
+                let found = nodes::first_success(&fleet, &peers, &request, limit, problem);
+                found.await.map(|(peer, response)| Found::At(peer.name, response))
+            }
+        }
+    }
 }
 
 /// Explain the outcome of a recorded transaction
@@ -219,49 +372,75 @@ pub(super) async fn show(call: Call, Path(id): Path<String>) -> Result<Json<Tran
 /// From the record alone: the outcome, the problem that weir returned, and its detail. For the
 /// handling of such a request now, use `POST /v1/explain`.
 #[utoipa::path(get, path = "/v1/transactions/{id}/explanation", tag = "transactions",
-    params(("id" = String, Path, description = "The transaction id.")),
+    params(("id" = String, Path, description = "The transaction id."), NodeParams),
     responses(
         (status = 200, description = "The outcome, with its reason.", body = RecordedExplanation),
         (status = 400, description = "Invalid transaction id."),
         (status = 404, description = "Unknown transaction."),
         (status = 409, description = "Recording or indexing is off."),
-        (status = 503, description = "The index lags behind: the transaction may exist.")))]
+        (status = 503, description = "The index lags behind, or nodes did not respond: the \
+            transaction may exist.")))]
 pub(super) async fn explanation(
     call: Call,
     Path(id): Path<String>,
-) -> Result<Json<RecordedExplanation>> {
+    Params(params): Params<NodeParams>,
+) -> Result<Response> {
     let id = transaction_id(&id)?;
-    let found = call.api.query_tracker(move |tracker| tracker.show(id.as_u128(), false)).await?;
-    Ok(Json(RecordedExplanation::of(found.ok_or(NONE)?)))
+    let here = async {
+        let found = call.api.query_tracker(move |tracker| tracker.show(id.as_u128(), false));
+        Ok(RecordedExplanation::of(found.await?.ok_or(NONE)?))
+    };
+    let target = format!("{BASE}/transactions/{id}/explanation");
+    Ok(match call.owned(&params, here, target).await? {
+        Found::Here(explanation) => Json(explanation).into_response(),
+        Found::At(_, response) => nodes::passed_on(response),
+        Found::Response(response) => response,
+    })
 }
 
 /// Get a recorded body, unchanged
 #[utoipa::path(get, path = "/v1/transactions/{id}/{side}", tag = "transactions",
     params(
         ("id" = String, Path, description = "The transaction id."),
-        ("side" = String, Path, description = "`request-body` or `response-body`.")),
+        ("side" = String, Path, description = "`request-body` or `response-body`."),
+        NodeParams),
     responses(
         (status = 200, description = "The recorded bytes.",
             content_type = "application/octet-stream"),
         (status = 400, description = "Invalid transaction id."),
         (status = 404, description = "Unknown transaction or part."),
         (status = 409, description = "Recording or indexing is off."),
-        (status = 503, description = "The index lags behind: the transaction may exist.")))]
-pub(super) async fn body(call: Call, Path((id, side)): Path<(String, String)>) -> Result<Response> {
+        (status = 503, description = "The index lags behind, or nodes did not respond: the \
+            transaction may exist.")))]
+pub(super) async fn body(
+    call: Call,
+    Path((id, part)): Path<(String, String)>,
+    Params(params): Params<NodeParams>,
+) -> Result<Response> {
     let id = transaction_id(&id)?;
-    let side = match side.as_str() {
+    let side = match part.as_str() {
         "request-body" => Side::Request,
         "response-body" => Side::Response,
         _ => return Err(NONE),
     };
-    let found = call.api.query_tracker(move |tracker| tracker.body(id.as_u128(), side)).await?;
-    let bytes = found.ok_or(NONE)?;
-    call.audit(Action::Show, id.to_string(), "").await?;
-    let headers = [
-        (header::CONTENT_TYPE, "application/octet-stream"),
-        (header::CONTENT_DISPOSITION, "attachment"),
-    ];
-    Ok((headers, bytes).into_response())
+    let here = async {
+        let found = call.api.query_tracker(move |tracker| tracker.body(id.as_u128(), side)).await?;
+        let bytes = found.ok_or(NONE)?;
+        call.audit(Action::Show, id.to_string(), "").await?;
+        Ok(bytes)
+    };
+    let target = format!("{BASE}/transactions/{id}/{part}");
+    match call.owned(&params, here, target).await? {
+        Found::Here(bytes) => {
+            let headers = [
+                (header::CONTENT_TYPE, "application/octet-stream"),
+                (header::CONTENT_DISPOSITION, "attachment"),
+            ];
+            Ok((headers, bytes).into_response())
+        }
+        Found::At(_, response) => Ok(nodes::passed_on(response)),
+        Found::Response(response) => Ok(response),
+    }
 }
 
 pub(super) const NONE: Problem = Problem::fixed(

@@ -3,10 +3,11 @@
 use super::*;
 use crate::configuration::{Configuration, ReloadHistory};
 use crate::metrics::{Family, Kind};
+use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use weir_config::Config;
+use weir_config::Admin;
 use weir_server::Gateway;
 
 /// A server on a free port, and the gateway behind it.
@@ -16,16 +17,15 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
         apis: {a: {base: /, routes: [{get: /, reply: {text: a}}]}}\n";
     let loaded = weir_gateway::configuration::load_text("weir.yaml", text).unwrap();
     let (compiled, findings) = (loaded.compiled, loaded.findings);
-    let config = Arc::new(Config { data: dir.path().to_owned(), ..loaded.config });
+    let hosts = vec!["ops.example.com".to_owned()];
+    let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts, tls: None };
+    let config = Arc::new(Config { data: dir.path().to_owned(), admin, ..loaded.config });
+    let bound = bind(&config, &Certificates::default(), &mut Passed::default()).unwrap();
     let gateway = Gateway::bind(&config, &mut Passed::default())
         .unwrap()
         .start(config, compiled, Vec::new())
         .unwrap();
     let gateway = Arc::new(gateway);
-    let hosts = vec!["ops.example.com".to_owned()];
-    let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts, tls: None };
-    let bound =
-        bind(&admin, &Certificates::default(), Path::new(""), &mut Passed::default()).unwrap();
     let addr = bound.addr();
     let sources = Sources {
         gateway: Arc::clone(&gateway),
@@ -137,12 +137,12 @@ async fn connections_are_bounded() {
 
 #[test]
 fn an_address_in_use_is_named() {
-    let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts: Vec::new(), tls: None };
-    let first =
-        bind(&admin, &Certificates::default(), Path::new(""), &mut Passed::default()).unwrap();
-    let again = Admin { addr: first.addr(), ..admin };
-    let message = bind(&again, &Certificates::default(), Path::new(""), &mut Passed::default())
-        .unwrap_err()
-        .to_string();
+    let at = |addr| {
+        let loaded = weir_gateway::configuration::load_text("weir.yaml", "{}").unwrap();
+        let config = Config { admin: Admin { addr, ..loaded.config.admin }, ..loaded.config };
+        bind(&config, &Certificates::default(), &mut Passed::default())
+    };
+    let first = at("127.0.0.1:0".parse().unwrap()).unwrap();
+    let message = at(first.addr()).unwrap_err().to_string();
     assert!(message.contains(&first.addr().to_string()), "{message}");
 }

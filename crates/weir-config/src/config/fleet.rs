@@ -18,12 +18,27 @@ settings! {
         /// Quotas of the fleet.
         pub quotas: FleetQuotas = section(),
         /// The database with the shared state.
+        /// Secret of at least 32 bytes that all nodes of the fleet have, for example the output of
+        /// `openssl rand -base64 32`. Nodes sign their requests to each other with it.
+        key = by_hand(Kind::Secret).absent("nodes do not query each other"),
+        /// URL at which other nodes reach the admin listener of this node:
+        /// `https://10.0.0.7:9080`. Its host is accepted as by `admin.hosts`.
+        advertise = by_hand(Kind::Text),
+        /// TLS of requests to other nodes.
+        tls = by_hand(Kind::Object(&UPSTREAM_TLS)),
+        /// Allow `advertise` to be an `http` URL of another machine. Requests between nodes are
+        /// signed, but not encrypted then.
+        plain = by_hand(Kind::Bool).default("false"),
         postgres = by_hand(Kind::Object(&POSTGRES)).required(),
     } given {
         /// The database with the shared state.
         pub postgres: Postgres,
+        /// How nodes query each other; `None`: they do not.
+        pub peers: Option<Peers>,
     },
     misspellings: &[
+        ("secret", "write `key: \"file:fleet.key\"`"),
+        ("insecure", "write `plain`"),
         ("database", "write `postgres: {url: \"postgres://weir@HOST/weir\"}`"),
         ("url", "write `postgres: {url: \"postgres://weir@HOST/weir\"}`"),
     ],
@@ -87,6 +102,46 @@ settings! {
         ("sslmode", "write `tls`, or `plain`"),
         ("insecure", "write `plain`"),
     ],
+}
+
+/// How nodes query each other.
+#[derive(Clone)]
+pub struct Peers {
+    /// The shared secret, at least 32 bytes.
+    pub key: String,
+    /// Where other nodes reach the admin listener of this node.
+    pub advertise: Advertise,
+    /// TLS of requests to other nodes; `None` without `tls`, if the own URL is `http`.
+    pub tls: Option<UpstreamTls>,
+}
+
+impl std::fmt::Debug for Peers {
+    /// Does not print the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Peers").field("advertise", &self.advertise).finish_non_exhaustive()
+    }
+}
+
+/// The URL of an admin listener: `http://HOST:PORT` or `https://HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advertise {
+    /// The scheme is https.
+    pub https: bool,
+    /// Host name or address; an IPv6 address without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl std::fmt::Display for Advertise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { https, host, port } = self;
+        let scheme = if *https { "https" } else { "http" };
+        match host.contains(':') {
+            true => write!(f, "{scheme}://[{host}]:{port}"),
+            false => write!(f, "{scheme}://{host}:{port}"),
+        }
+    }
 }
 
 /// A PostgreSQL database.

@@ -78,7 +78,8 @@ settings! {
     pub struct Admin is "the admin listener" {
         /// Address and port.
         pub addr: SocketAddr = address().default("127.0.0.1:9080"),
-        /// Accepted Host names in addition to loopback names and the address itself.
+        /// Accepted Host names in addition to loopback names, the address itself and the host of
+        /// `fleet.advertise`.
         // Against DNS rebinding. Lower case, without port.
         pub hosts: Vec<String> = names(Kind::OneOrMany(&Kind::Format(format::HOST))),
         /// Certificates, as for a listener. Commands verify them by `--ca`, or read a `self-signed`

@@ -4,13 +4,17 @@ use super::upstream::is_local;
 use super::{Fields, Resolver};
 use crate::config::fleet::POSTGRES;
 use crate::config::tls::UPSTREAM_TLS;
-use crate::config::{Fleet, Postgres, PostgresServer};
+use crate::config::{Advertise, Fleet, Peers, Postgres, PostgresServer};
 use percent_encoding::percent_decode_str;
 use url::Url;
 use weir_document::finding::{Fault, codes};
 
 /// Port of PostgreSQL.
 const PORT: u16 = 5432;
+/// Minimum length of the shared secret in bytes (RFC 2104 section 3: the length of the hash).
+const MIN_KEY_BYTES: usize = 32;
+/// What a URL of an admin listener looks like.
+const ADVERTISE: &str = "write `https://10.0.0.7:9080`";
 /// What a URL looks like.
 const EXAMPLE: &str = "write `postgres://weir@db.example.com:5432/weir`";
 
@@ -26,7 +30,44 @@ impl Resolver<'_> {
     pub(super) fn fleet(&mut self, root: &Fields<'_>) -> Option<Fleet> {
         let fields = root.object("fleet", Fleet::SHAPE)?;
         let postgres = self.postgres(&fields.object("postgres", &POSTGRES)?)?;
-        Some(Fleet::read(&fields, postgres))
+        let peers = self.peers(&fields)?;
+        Some(Fleet::read(&fields, postgres, peers))
+    }
+
+    /// How nodes query each other, `Some(None)` for not at all; `None` with a finding.
+    fn peers(&mut self, fields: &Fields<'_>) -> Option<Option<Peers>> {
+        let (key, advertise) = match (fields.get("key"), fields.get("advertise")) {
+            (Some(key), Some(advertise)) => (key, advertise),
+            (None, None) => return Some(None),
+            (key, advertise) => {
+                let node = key.or(advertise)?;
+                self.report
+                    .error(codes::MISSING_KEY, node.at, "`key` and `advertise` need each other")
+                    .help("nodes query each other at their URLs, with requests signed by the key");
+                return None;
+            }
+        };
+        let secret = fields.line("key")?.to_owned();
+        if secret.len() < MIN_KEY_BYTES {
+            let message = format!("the key needs at least {MIN_KEY_BYTES} bytes");
+            let help = "`openssl rand -base64 32` makes one; all nodes have the same";
+            self.fault(key, Fault::value(message).help(help));
+            return None;
+        }
+        let plain = fields.bool("plain") == Some(true);
+        let url = match advertised(advertise.text()?.trim_end(), plain) {
+            Ok(url) => url,
+            Err(fault) => {
+                self.fault(advertise, fault);
+                return None;
+            }
+        };
+        let tls = fields.object("tls", &UPSTREAM_TLS);
+        let tls = match url.https || tls.is_some() {
+            true => Some(self.upstream_tls(tls, fields.node().at)?),
+            false => None,
+        };
+        Some(Some(Peers { key: secret, advertise: url, tls }))
     }
 
     fn postgres(&mut self, fields: &Fields<'_>) -> Option<Postgres> {
@@ -106,9 +147,64 @@ fn place(text: &str) -> Result<Place, Fault> {
     Ok(Place { server, user, database })
 }
 
+/// Parses `http[s]://HOST:PORT`; http only for this machine, unless `plain`.
+fn advertised(text: &str, plain: bool) -> Result<Advertise, Fault> {
+    let fault = |message: &str| Fault::value(message.to_owned()).help(ADVERTISE);
+    let url = Url::parse(text).map_err(|error| fault(&format!("not a URL: {error}")))?;
+    let https = match url.scheme() {
+        "https" => true,
+        "http" => false,
+        _ => return Err(fault("neither an http nor an https URL")),
+    };
+    let is_bare = url.path() == "/"
+        && url.query().is_none()
+        && url.fragment().is_none()
+        && url.username().is_empty()
+        && url.password().is_none();
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| fault("no host"))?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    // `Url` leaves out the default port of the scheme.
+    let port = url.port_or_known_default().filter(|port| *port != 0);
+    let (true, Some(port)) = (is_bare, port) else {
+        return Err(fault("the URL has a scheme, a host and a port only"));
+    };
+    if !https && !plain && !is_local(host) {
+        let fault = Fault::value("requests to other machines need https");
+        return Err(fault.help("set `admin.tls` and write https, or set `plain: true`"));
+    }
+    Ok(Advertise { https, host: host.to_owned(), port })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advertised_urls_are_bare_and_leave_the_machine_encrypted() {
+        let of = |text: &str, plain| advertised(text, plain).map(|url| url.to_string()).ok();
+        for (text, plain, shown) in [
+            ("https://10.0.0.7:9080", false, "https://10.0.0.7:9080"),
+            ("https://a.example.com/", false, "https://a.example.com:443"),
+            ("https://[2001:db8::1]:9080", false, "https://[2001:db8::1]:9080"),
+            ("http://127.0.0.1:9080", false, "http://127.0.0.1:9080"),
+            ("http://[::1]:9080", false, "http://[::1]:9080"),
+            ("http://10.0.0.7:9080", true, "http://10.0.0.7:9080"),
+        ] {
+            assert_eq!(of(text, plain).as_deref(), Some(shown), "{text}");
+        }
+        for text in [
+            "",
+            "10.0.0.7:9080",
+            "http://10.0.0.7:9080",
+            "ftp://10.0.0.7:9080",
+            "https://10.0.0.7:0",
+            "https://a@10.0.0.7:9080",
+            "https://10.0.0.7:9080/v1",
+            "https://10.0.0.7:9080/?a",
+        ] {
+            assert_eq!(of(text, false), None, "{text}");
+        }
+    }
 
     #[test]
     fn urls_have_user_host_and_database() {

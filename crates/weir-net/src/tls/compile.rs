@@ -165,15 +165,16 @@ fn verifier(
     builder.build()
 }
 
-/// TLS towards upstreams and the database of the fleet: roots, client certificate, ALPN.
+/// TLS towards upstreams, and the database and the nodes of the fleet: roots, client certificate, ALPN.
 #[derive(Debug, Default)]
 pub struct UpstreamClients {
     upstreams: Vec<Option<Arc<ClientConfig>>>,
     database: Option<Arc<ClientConfig>>,
+    peers: Option<Arc<ClientConfig>>,
 }
 
 impl UpstreamClients {
-    /// Those of all upstreams and of the database.
+    /// Those of all upstreams, and of the database and the nodes of the fleet.
     ///
     /// # Errors
     /// A certificate was not compiled.
@@ -188,7 +189,10 @@ impl UpstreamClients {
         });
         let fleet = config.fleet.as_ref().and_then(|fleet| fleet.postgres.tls.as_ref());
         let database = fleet.map(|tls| certificates.client_config(tls, Vec::new())).transpose()?;
-        Ok(Self { upstreams: clients.collect::<Result<_, _>>()?, database })
+        let peers = config.fleet.as_ref().and_then(|fleet| fleet.peers.as_ref()?.tls.as_ref());
+        let http1 = || vec![b"http/1.1".to_vec()];
+        let peers = peers.map(|tls| certificates.client_config(tls, http1())).transpose()?;
+        Ok(Self { upstreams: clients.collect::<Result<_, _>>()?, database, peers })
     }
 
     /// That of an upstream; `None` without TLS.
@@ -199,5 +203,10 @@ impl UpstreamClients {
     /// That of the database of the fleet; `None` without TLS.
     pub fn database(&self) -> Option<&Arc<ClientConfig>> {
         self.database.as_ref()
+    }
+
+    /// That of the other nodes of the fleet; `None` without TLS.
+    pub fn peers(&self) -> Option<&Arc<ClientConfig>> {
+        self.peers.as_ref()
     }
 }

@@ -47,6 +47,7 @@ impl Summary {
             sender,
             receiver,
             problem,
+            node: String::new(),
         }
     }
 }

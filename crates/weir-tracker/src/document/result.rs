@@ -1,7 +1,7 @@
 //! Results of searches and exports.
 
 use super::Summary;
-use crate::search::Highlight;
+use crate::search::{Cursor, Highlight};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_store::gaps::Gap;
@@ -42,13 +42,50 @@ pub struct Page {
     pub cut: bool,
     /// Transactions may be missing: the timeout was reached, parts of the index are being rebuilt,
     /// the index lag is too large to read the rest from the journal, or the query contains a
-    /// business key that a part of the index was built without.
+    /// business key that a part of the index was built without; or a node did not respond.
     pub incomplete: bool,
     /// The query searched payloads.
     pub payload: bool,
     /// Gaps of the period of the query, independent of its other conditions.
     #[serde(default)]
     pub missing: Gap,
+    /// The nodes that the page is from, in a query over nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Nodes>,
+}
+
+/// The nodes of a fleet that a query was about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Nodes {
+    /// Number of nodes that may have transactions.
+    pub queried: usize,
+    /// Those without a response within the deadline: their transactions are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingNode>,
+}
+
+/// A node without a response.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MissingNode {
+    /// Id of the node.
+    pub id: String,
+    /// Display name.
+    pub name: String,
+    /// Why there is no response.
+    pub reason: String,
+}
+
+impl Nodes {
+    /// A sentence about nodes without a response; `None` without any.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let missing = self.missing.iter().map(|node| format!("{}: {}", node.name, node.reason));
+        let missing = missing.collect::<Vec<_>>().join("; ");
+        let responded = self.queried.saturating_sub(self.missing.len());
+        let queried = self.queried;
+        (!missing.is_empty())
+            .then(|| format!("{responded} of {queried} nodes responded ({missing})"))
+    }
 }
 
 /// A transaction of the result.
@@ -66,4 +103,12 @@ pub struct Hit {
     /// Matches of the words of the query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub highlights: Vec<Highlight>,
+}
+
+impl Hit {
+    /// Its position in the order of a page: the cursor of those after it.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        Cursor::new(self.summary.time.0, self.summary.id.0)
+    }
 }

@@ -1,5 +1,7 @@
 //! Numbers of hits: facets and a histogram over time.
 
+mod merge;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use utoipa::ToSchema;
 use weir_journal::{Address, Outcome};
 use weir_model::UnixMicros;
 
+use crate::document::Nodes;
 use crate::error::Error;
 use crate::field::{Name, Number};
 use crate::index::Index;
@@ -66,6 +69,9 @@ pub struct Counts {
     pub incomplete: bool,
     /// The query searched payloads, or business keys were requested.
     pub payload: bool,
+    /// The nodes that the counts are from, in a query over nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Nodes>,
 }
 
 /// The values of a field, most frequent first, at most 20.
@@ -303,11 +309,7 @@ impl Counter {
         }
         let min = self.times.keys().min().copied().unwrap_or(0) * WIDTHS[0];
         let max = self.times.keys().max().copied().unwrap_or(0) * WIDTHS[0];
-        let fits = |width: &u64| (max - min) / width < MAX_BUCKETS;
-        let day = WIDTHS[WIDTHS.len() - 1];
-        // Beyond the listed widths: a number of whole days.
-        let days = ((max - min) / day / MAX_BUCKETS + 1) * day;
-        let width = WIDTHS.into_iter().find(fits).unwrap_or(days);
+        let width = width(max - min);
         let mut histogram: HashMap<u64, u64> = HashMap::new();
         for (bucket, count) in self.times {
             *histogram.entry(bucket * WIDTHS[0] / width * width).or_default() += count;
@@ -316,8 +318,17 @@ impl Counter {
         let mut histogram: Vec<Bucket> = histogram.into_iter().map(bucket).collect();
         histogram.sort_unstable_by_key(|bucket| bucket.time);
         let (matched, bucket_ms) = (self.matched, width / 1000);
-        Counts { matched, facets, bucket_ms, histogram, cut, incomplete, payload: false }
+        Counts { matched, facets, bucket_ms, histogram, cut, incomplete, ..Counts::default() }
     }
+}
+
+/// The width of the buckets of a histogram over this time, both in microseconds.
+fn width(time: u64) -> u64 {
+    let fits = |width: &u64| time / width < MAX_BUCKETS;
+    let day = WIDTHS[WIDTHS.len() - 1];
+    // Beyond the listed widths: a number of whole days.
+    let days = (time / day / MAX_BUCKETS + 1) * day;
+    WIDTHS.into_iter().find(fits).unwrap_or(days)
 }
 
 fn facet(field: &str, counts: impl Iterator<Item = (String, u64)>) -> Facet {

@@ -39,8 +39,20 @@ fn print_candidates(summaries: &[Summary]) {
     output::note(as_table(summaries).trim_end());
 }
 
+/// With a column for the node, if a query over nodes found them.
 fn as_table(summaries: &[Summary]) -> String {
-    table(COLUMNS, &summaries.iter().map(row).collect::<Vec<_>>())
+    let rows: Vec<_> = summaries.iter().map(row).collect();
+    if summaries.iter().all(|summary| summary.node.is_empty()) {
+        return table(COLUMNS, &rows);
+    }
+    let [time, id, state, status, took, request, api, consumer] = COLUMNS;
+    let header = [time, id, "NODE", state, status, took, request, api, consumer];
+    let with_node = |(summary, row): (&Summary, [String; COLUMNS.len()])| {
+        let [time, id, state, status, took, request, api, consumer] = row;
+        let node = escape::line(&summary.node);
+        [time, id, node, state, status, took, request, api, consumer]
+    };
+    table(header, &summaries.iter().zip(rows).map(with_node).collect::<Vec<_>>())
 }
 
 /// `12.3 ms`.

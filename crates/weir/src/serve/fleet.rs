@@ -80,7 +80,9 @@ pub(super) fn start(
 pub(super) fn settings(upstreams: &Upstreams) -> Option<Settings> {
     let fleet = upstreams.config.fleet.as_ref()?;
     let keep = upstreams.config.monitor.keep;
-    Some(Settings::new(fleet, upstreams.clients.database().cloned(), keep))
+    let clients = &upstreams.clients;
+    let tls = (clients.database().cloned(), clients.peers().cloned());
+    Some(Settings::new(fleet, tls, keep))
 }
 
 impl Host for ThreadContext {

@@ -271,6 +271,12 @@ const FLEET: &[Row<weir_fleet::Statistics>] = &[
         "Buckets of usage sent to the database of the fleet."),
     (Gauge, "weir_usage_lag_seconds", |s| s.usage_lag.as_secs_f64(),
         "Time since all usage was in the database of the fleet that was counted up to then."),
+    (Counter, "weir_fleet_peer_requests_total", |s| s.peers.sent as f64,
+        "Requests sent to other nodes."),
+    (Counter, "weir_fleet_peer_misses_total", |s| s.peers.missed as f64,
+        "Requests to other nodes without a response within their deadline."),
+    (Counter, "weir_fleet_peer_rejected_total", |s| s.peers.rejected as f64,
+        "Requests received with a wrong or missing signature of a node."),
     (Gauge, "weir_config_drift", |s| f64::from(u8::from(s.drift)),
         "1 if nodes of the fleet have had different configurations for more than a minute."),
 ];

@@ -5,5 +5,6 @@ mod engines;
 mod members;
 mod node;
 mod quotas;
+mod peers;
 mod relay;
 mod usage;

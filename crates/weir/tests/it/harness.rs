@@ -15,6 +15,7 @@ mod tls;
 mod token;
 mod upstream;
 
+pub(crate) use daemon::free_address;
 pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
 pub(crate) use http::{Client, Response};
 pub(crate) use opensearch::OpenSearch;

@@ -1,14 +1,13 @@
 //! Ids of transactions on the command line: complete, or the characters that they begin with.
 
 use super::print_candidates;
-use super::search::{page, request_page};
+use super::search::{Wanted, page, request_page};
 use crate::admin_client::AdminClient;
 use crate::commands::data_source::DataSource;
 use crate::output;
 use anyhow::bail;
 use std::str::FromStr;
 use uuid::Uuid;
-use weir_tracker::SEARCH_TIMEOUT;
 use weir_tracker::document::{Page, Summary};
 
 /// Fewest digits of a part of an id.
@@ -53,12 +52,12 @@ impl IdPrefix {
     /// # Errors
     /// There is none, or there are several, which are listed on standard error.
     pub(crate) fn find(&self, source: &DataSource) -> anyhow::Result<Uuid> {
-        self.find_by(|query| page(source, query, MAX_CANDIDATES, None, SEARCH_TIMEOUT))
+        self.find_by(|query| page(source, &Wanted::first(query, MAX_CANDIDATES)))
     }
 
     /// As `find`, in a running server.
     pub(crate) fn find_on(&self, client: &AdminClient) -> anyhow::Result<Uuid> {
-        self.find_by(|query| request_page(client, query, MAX_CANDIDATES, None, SEARCH_TIMEOUT))
+        self.find_by(|query| request_page(client, &Wanted::first(query, MAX_CANDIDATES)))
     }
 
     fn find_by(&self, search: impl FnOnce(&str) -> anyhow::Result<Page>) -> anyhow::Result<Uuid> {

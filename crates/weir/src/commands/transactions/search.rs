@@ -7,8 +7,10 @@ use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::{duration, escape, output};
 use clap::CommandFactory;
 use std::time::{Duration, Instant};
-use weir_tracker::document::{Hit, Page, Summary};
-use weir_tracker::{Highlight, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, Search, SearchError};
+use weir_tracker::document::{Hit, Nodes, Page, Summary};
+use weir_tracker::{
+    Highlight, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError,
+};
 
 mod count;
 mod export;
@@ -30,9 +32,9 @@ pub(crate) struct Args {
     /// Maximum number of transactions
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Time limit of the search
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
-    timeout: Duration,
+    /// Time limit of the search [default: 5s, and 2s to wait for other nodes of a fleet]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    timeout: Option<Duration>,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -48,6 +50,10 @@ pub(crate) struct Args {
     /// Position where the previous export was cut
     #[arg(long, value_name = "CURSOR", requires = "export")]
     cursor: Option<String>,
+    /// Name or id of the node of the fleet to search, or `here` for the one that is asked
+    /// [default: all nodes]
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["data", "export"])]
+    node: Option<String>,
     #[command(flatten)]
     source: DataSourceArgs,
 }
@@ -104,12 +110,20 @@ fn pointed(query: &str, [from, to]: [usize; 2]) -> String {
 
 fn list(args: &Args) -> anyhow::Result<()> {
     let source = args.source.open()?;
-    let ends = Instant::now() + args.timeout;
+    let ends = Instant::now() + args.timeout.unwrap_or(SEARCH_TIMEOUT);
     let (mut left, mut cursor) = (args.limit.unwrap_or(PAGE), None);
     let mut hits = Vec::new();
     while left > 0 {
-        let timeout = ends.saturating_duration_since(Instant::now());
-        let found = page(&source, &args.query, left.min(MAX_PAGE_HITS), cursor.clone(), timeout)?;
+        let rest = ends.saturating_duration_since(Instant::now());
+        let wanted = Wanted {
+            query: &args.query,
+            limit: left.min(MAX_PAGE_HITS),
+            cursor: cursor.clone(),
+            // The default of the server depends on the number of nodes.
+            timeout: args.timeout.map(|_| rest),
+            node: args.node.as_deref(),
+        };
+        let found = page(&source, &wanted)?;
         left = left.saturating_sub(found.transactions.len());
         for hit in found.transactions {
             if args.json { output::json(&hit)? } else { hits.push(hit) }
@@ -117,8 +131,13 @@ fn list(args: &Args) -> anyhow::Result<()> {
         if let (true, Some(missing)) = (cursor.is_none(), found.missing.record_note()) {
             output::note(&missing);
         }
-        if found.incomplete && !found.cut {
-            output::note("the index is incomplete: transactions may be missing");
+        let silent = found.nodes.as_ref().and_then(Nodes::note);
+        match &silent {
+            Some(note) => output::note(&escape::line(note)),
+            None if found.incomplete && !found.cut => {
+                output::note("the index is incomplete: transactions may be missing");
+            }
+            None => {}
         }
         cursor = found.next;
         if cursor.is_none() {
@@ -173,36 +192,48 @@ fn seconds(timeout: Duration) -> String {
     timeout.min(MAX_SEARCH_TIMEOUT).as_secs_f64().ceil().max(1.0).to_string()
 }
 
+/// A page that is wanted.
+pub(super) struct Wanted<'a> {
+    /// The query.
+    pub(super) query: &'a str,
+    /// Most transactions.
+    pub(super) limit: usize,
+    /// The cursor of the previous page.
+    pub(super) cursor: Option<String>,
+    /// Time limit; `None`: the default of the server.
+    pub(super) timeout: Option<Duration>,
+    /// The node of the fleet; `None`: all.
+    pub(super) node: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    /// The first page of a query over all nodes.
+    pub(super) fn first(query: &'a str, limit: usize) -> Self {
+        Self { query, limit, cursor: None, timeout: None, node: None }
+    }
+}
+
 /// A page of the result of a query.
-pub(super) fn page(
-    source: &DataSource,
-    query: &str,
-    limit: usize,
-    cursor: Option<String>,
-    timeout: Duration,
-) -> anyhow::Result<Page> {
+pub(super) fn page(source: &DataSource, wanted: &Wanted<'_>) -> anyhow::Result<Page> {
     match source {
-        DataSource::Server(client) => request_page(client, query, limit, cursor, timeout),
+        DataSource::Server(client) => request_page(client, wanted),
         DataSource::Folder(tracker) => {
-            let search = Search { query: query.to_owned(), limit, cursor, payload: true, timeout };
-            Ok(tracker.search(&search)?)
+            let (limit, cursor) = (wanted.limit, wanted.cursor.clone());
+            let timeout = wanted.timeout.unwrap_or(SEARCH_TIMEOUT);
+            let query = wanted.query.to_owned();
+            Ok(tracker.search(&Search { query, limit, cursor, payload: true, timeout })?)
         }
     }
 }
 
 /// A page of the result of a query in a running server.
-pub(super) fn request_page(
-    client: &AdminClient,
-    query: &str,
-    limit: usize,
-    cursor: Option<String>,
-    timeout: Duration,
-) -> anyhow::Result<Page> {
+pub(super) fn request_page(client: &AdminClient, wanted: &Wanted<'_>) -> anyhow::Result<Page> {
     let parameters = [
-        ("q", Some(query.to_owned())),
-        ("limit", Some(limit.to_string())),
-        ("timeout", Some(seconds(timeout))),
-        ("cursor", cursor),
+        ("q", Some(wanted.query.to_owned())),
+        ("limit", Some(wanted.limit.to_string())),
+        ("timeout", wanted.timeout.map(seconds)),
+        ("cursor", wanted.cursor.clone()),
+        ("node", wanted.node.map(str::to_owned)),
     ];
     client.get(&with_query("/v1/transactions", &parameters)?)
 }

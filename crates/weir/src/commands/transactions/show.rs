@@ -1,6 +1,7 @@
 //! `weir show`: a complete transaction.
 
 use super::{IdPrefix, took};
+use crate::admin_client::with_query;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::{escape, output};
 use anyhow::Context;
@@ -29,6 +30,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "request|response", value_parser = ["request", "response"],
         conflicts_with_all = ["json", "limit"])]
     raw: Option<String>,
+    /// Name or id of the node of the fleet that has the transaction, or `here` for the one that is
+    /// asked [default: all nodes are asked]
+    #[arg(long, value_name = "NODE", conflicts_with = "data")]
+    node: Option<String>,
     #[command(flatten)]
     source: DataSourceArgs,
 }
@@ -38,10 +43,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = args.source.open()?;
     let id = args.id.find(&source)?;
     let none = || format!("unknown transaction {id}");
+    let target = |path: String| match &args.node {
+        Some(node) => with_query(&path, &[("node", node)]),
+        None => Ok(path),
+    };
     if let Some(side) = &args.raw {
         let bytes = match source {
             DataSource::Server(client) => {
-                client.raw(&format!("/v1/transactions/{id}/{side}-body"))?
+                client.raw(&target(format!("/v1/transactions/{id}/{side}-body"))?)?
             }
             DataSource::Folder(tracker) => {
                 let side = if side == "request" { Side::Request } else { Side::Response };
@@ -52,7 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let transaction: Transaction = match source {
-        DataSource::Server(client) => client.get(&format!("/v1/transactions/{id}"))?,
+        DataSource::Server(client) => client.get(&target(format!("/v1/transactions/{id}"))?)?,
         DataSource::Folder(tracker) => tracker.show(id.as_u128(), true)?.with_context(none)?,
     };
     if args.json {
@@ -90,6 +99,7 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         flags.iter().filter(|(applies, _)| *applies).map(|(_, note)| *note).collect();
     for (name, value) in [
         ("id", id.as_str()),
+        ("node", &summary.node),
         ("time", &time),
         ("state", &summary.state),
         ("history", &history.join(", ")),

@@ -1,5 +1,6 @@
 //! `weir tail`: transactions as they complete.
 
+use super::search::{Wanted, page};
 use super::{STREAM, row};
 use crate::admin_client::with_query;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
@@ -7,7 +8,7 @@ use crate::output;
 use anyhow::Context;
 use http::Method;
 use std::ops::ControlFlow;
-use weir_tracker::SEARCH_TIMEOUT;
+
 use weir_tracker::document::Summary;
 
 /// Default number of transactions of a data folder.
@@ -54,7 +55,7 @@ fn follow(args: &Args) -> anyhow::Result<()> {
     }
     let DataSource::Server(client) = &source else {
         let limit = args.limit.unwrap_or(LAST);
-        let found = super::search::page(&source, &args.query, limit, None, SEARCH_TIMEOUT)?;
+        let found = page(&source, &Wanted::first(&args.query, limit))?;
         let newest = found.transactions.iter().take(limit).rev();
         return newest.map(|hit| &hit.summary).try_for_each(print);
     };

@@ -1,7 +1,7 @@
 //! A node of a fleet in a test.
 
 use crate::admin_api::{command, first_token};
-use crate::harness::{Postgres, Server, Weir};
+use crate::harness::{Postgres, Relay, Server, Weir, eventually, free_address};
 use serde_json::Value;
 use std::net::SocketAddr;
 
@@ -85,4 +85,50 @@ pub(super) fn send(server: &Server, calls: usize) {
     for _ in 0..calls {
         assert_eq!(client.get("/").status, 200);
     }
+}
+
+/// The key of a fleet.
+pub(super) const KEY: &str = "a key of a fleet, of 32 bytes and more";
+
+/// A node whose admin listener others reach through a relay.
+pub(super) struct Member {
+    pub(super) server: Server,
+    pub(super) relay: Relay,
+}
+
+/// A node that records, and that others query through a relay.
+pub(super) fn member(name: &str, database: SocketAddr, key: &str) -> Member {
+    member_in(name, database, key, |weir| weir)
+}
+
+/// As [`member`], prepared by `prepare`.
+pub(super) fn member_in(
+    name: &str,
+    database: SocketAddr,
+    key: &str,
+    prepare: impl FnOnce(Weir) -> Weir,
+) -> Member {
+    let admin = free_address();
+    let relay = Relay::new(admin);
+    let text = config(database, "tracker: {enabled: true}");
+    let peers = format!("fleet: {{key: \"{key}\", advertise: \"http://{}\", ", relay.addr());
+    let weir = Weir::new(&text.replace("fleet: {", &peers)).env("NODE", name).admin(admin);
+    Member { server: prepare(weir).start(), relay }
+}
+
+/// Nodes with these names, each of which knows all others.
+pub(super) fn members<const N: usize>(database: SocketAddr, names: [&str; N]) -> [Member; N] {
+    let members = names.map(|name| member(name, database, KEY));
+    let live = |member: &Member| {
+        states(&member.server).iter().filter(|state| state.ends_with(" live")).count()
+    };
+    eventually("all have joined", || members.iter().all(|member| live(member) == N));
+    members
+}
+
+/// Sends a request to a node; its transaction id.
+pub(super) fn transaction(server: &Server) -> String {
+    let response = server.connect().get("/");
+    assert_eq!(response.status, 200);
+    crate::admin_api::id(&response)
 }

@@ -205,7 +205,7 @@ fn stat(pid: Pid) -> Option<Vec<String>> {
 }
 
 /// An address on which nothing listens and which the kernel gives to nobody.
-pub(super) fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let mut candidates =
         (0..1_000).map(|_| SocketAddr::from(([127, 0, 0, 1], fastrand::u16(PORTS))));
     candidates.find(|addr| TcpListener::bind(addr).is_ok()).expect("a free port")

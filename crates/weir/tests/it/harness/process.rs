@@ -4,7 +4,7 @@ use super::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::str::FromStr;
@@ -97,7 +97,11 @@ pub(crate) fn echo(args: &[&str]) -> Server {
 pub(crate) struct Weir {
     dir: TempDir,
     command: Command,
+    admin: SocketAddr,
 }
+
+/// Any free port of this machine.
+const FREE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl Weir {
     /// With this configuration as `weir.yaml` in a folder of its own. Listeners should have port
@@ -105,18 +109,23 @@ impl Weir {
     pub(crate) fn new(config: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut command = command();
-        command.args(["serve", "--json", "--admin", "127.0.0.1:0"]).arg("weir.yaml");
+        command.args(["serve", "--json"]).arg("weir.yaml");
         command.current_dir(dir.path());
-        Self { dir, command }.file("weir.yaml", config)
+        Self { dir, command, admin: FREE }.file("weir.yaml", config)
     }
 
     /// With a folder that is there already, started from another folder by this path of its
     /// configuration.
     pub(crate) fn elsewhere(dir: TempDir, from: &Path, config: &str) -> Self {
         let mut command = command();
-        command.args(["serve", "--json", "--admin", "127.0.0.1:0"]).arg(config);
+        command.args(["serve", "--json"]).arg(config);
         command.current_dir(from);
-        Self { dir, command }
+        Self { dir, command, admin: FREE }
+    }
+
+    /// With its admin listener at this address.
+    pub(crate) fn admin(self, admin: SocketAddr) -> Self {
+        Self { admin, ..self }
     }
 
     /// With another file beside it.
@@ -153,12 +162,14 @@ impl Weir {
     }
 
     /// Starts it and waits until every socket is bound.
-    pub(crate) fn start(self) -> Server {
+    pub(crate) fn start(mut self) -> Server {
+        self.command.args(["--admin", &self.admin.to_string()]);
         Server::start(self.command, self.dir)
     }
 
     /// Runs it to its end: for configurations that must be refused.
     pub(crate) fn refused(mut self) -> Output {
+        self.command.args(["--admin", &self.admin.to_string()]);
         self.command.output().expect("the binary runs")
     }
 }

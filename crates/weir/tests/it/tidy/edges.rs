@@ -96,7 +96,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weir-store", &["weir-model", "weir-journal"]),
     ("weir-tracker", &["weir-model", "weir-expr", "weir-journal", "weir-store"]),
     ("weir-monitor", &["weir-model", "weir-expr", "weir-journal", "weir-store"]),
-    ("weir-fleet", &["weir-model", "weir-config", "weir-limit", "weir-store", "weir-monitor"]),
+    (
+        "weir-fleet",
+        &[
+            "weir-model",
+            "weir-config",
+            "weir-limit",
+            "weir-store",
+            "weir-monitor",
+            "weir-http-client",
+        ],
+    ),
     ("weir-events", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
     ("weir-ship", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
     (

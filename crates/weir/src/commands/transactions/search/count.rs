@@ -5,23 +5,29 @@ use crate::admin_client::with_query;
 use crate::commands::data_source::DataSource;
 use crate::table::table;
 use crate::{escape, output};
-use weir_tracker::{Counts, MAX_SEARCH_TIMEOUT, Search};
+use weir_tracker::document::Nodes;
+use weir_tracker::{Counts, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search};
 
 /// Characters of the longest bar.
 const BAR: u64 = 40;
 
 pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
-    let timeout = args.timeout.min(MAX_SEARCH_TIMEOUT);
     let counts = match args.source.open()? {
         DataSource::Server(client) => {
             let parameters = [
-                ("q", args.query.clone()),
-                ("keys", keys.to_string()),
-                ("timeout", seconds(timeout)),
+                ("q", Some(args.query.clone())),
+                ("keys", Some(keys.to_string())),
+                ("timeout", args.timeout.map(seconds)),
+                ("node", args.node.clone()),
             ];
-            client.get(&with_query("/v1/transactions/summary", &parameters)?)?
+            let counts: Counts =
+                client.get(&with_query("/v1/transactions/summary", &parameters)?)?;
+            let silent = counts.nodes.as_ref().and_then(Nodes::note);
+            silent.iter().for_each(|note| output::note(&escape::line(note)));
+            counts
         }
         DataSource::Folder(tracker) => {
+            let timeout = args.timeout.unwrap_or(SEARCH_TIMEOUT).min(MAX_SEARCH_TIMEOUT);
             let query = args.query.clone();
             let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
             tracker.count(&search, keys)?
@@ -32,7 +38,7 @@ pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
             "timeout: only the newest transactions were counted (raise the timeout with \
              `--timeout 30s`)",
         );
-    } else if counts.incomplete {
+    } else if counts.incomplete && counts.nodes.as_ref().and_then(Nodes::note).is_none() {
         output::note("the index is incomplete: transactions may be missing");
     }
     if args.json {
