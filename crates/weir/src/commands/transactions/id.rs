@@ -1,7 +1,7 @@
 //! Ids of transactions on the command line: complete, or the characters that they begin with.
 
 use super::print_candidates;
-use super::search::{Wanted, page, request_page};
+use super::search::{PageRequest, page, request_page};
 use crate::admin_client::AdminClient;
 use crate::commands::data_source::DataSource;
 use crate::output;
@@ -52,12 +52,12 @@ impl IdPrefix {
     /// # Errors
     /// There is none, or there are several, which are listed on standard error.
     pub(crate) fn find(&self, source: &DataSource) -> anyhow::Result<Uuid> {
-        self.find_by(|query| page(source, &Wanted::first(query, MAX_CANDIDATES)))
+        self.find_by(|query| page(source, &PageRequest::first(query, MAX_CANDIDATES)))
     }
 
     /// As `find`, in a running server.
     pub(crate) fn find_on(&self, client: &AdminClient) -> anyhow::Result<Uuid> {
-        self.find_by(|query| request_page(client, &Wanted::first(query, MAX_CANDIDATES)))
+        self.find_by(|query| request_page(client, &PageRequest::first(query, MAX_CANDIDATES)))
     }
 
     fn find_by(&self, search: impl FnOnce(&str) -> anyhow::Result<Page>) -> anyhow::Result<Uuid> {

@@ -115,7 +115,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
     let mut hits = Vec::new();
     while left > 0 {
         let rest = ends.saturating_duration_since(Instant::now());
-        let wanted = Wanted {
+        let request = PageRequest {
             query: &args.query,
             limit: left.min(MAX_PAGE_HITS),
             cursor: cursor.clone(),
@@ -123,7 +123,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
             timeout: args.timeout.map(|_| rest),
             node: args.node.as_deref(),
         };
-        let found = page(&source, &wanted)?;
+        let found = page(&source, &request)?;
         left = left.saturating_sub(found.transactions.len());
         for hit in found.transactions {
             if args.json { output::json(&hit)? } else { hits.push(hit) }
@@ -192,8 +192,8 @@ fn seconds(timeout: Duration) -> String {
     timeout.min(MAX_SEARCH_TIMEOUT).as_secs_f64().ceil().max(1.0).to_string()
 }
 
-/// A page that is wanted.
-pub(super) struct Wanted<'a> {
+/// A page to be requested.
+pub(super) struct PageRequest<'a> {
     /// The query.
     pub(super) query: &'a str,
     /// Most transactions.
@@ -206,7 +206,7 @@ pub(super) struct Wanted<'a> {
     pub(super) node: Option<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> PageRequest<'a> {
     /// The first page of a query over all nodes.
     pub(super) fn first(query: &'a str, limit: usize) -> Self {
         Self { query, limit, cursor: None, timeout: None, node: None }
@@ -214,26 +214,29 @@ impl<'a> Wanted<'a> {
 }
 
 /// A page of the result of a query.
-pub(super) fn page(source: &DataSource, wanted: &Wanted<'_>) -> anyhow::Result<Page> {
+pub(super) fn page(source: &DataSource, request: &PageRequest<'_>) -> anyhow::Result<Page> {
     match source {
-        DataSource::Server(client) => request_page(client, wanted),
+        DataSource::Server(client) => request_page(client, request),
         DataSource::Folder(tracker) => {
-            let (limit, cursor) = (wanted.limit, wanted.cursor.clone());
-            let timeout = wanted.timeout.unwrap_or(SEARCH_TIMEOUT);
-            let query = wanted.query.to_owned();
+            let (limit, cursor) = (request.limit, request.cursor.clone());
+            let timeout = request.timeout.unwrap_or(SEARCH_TIMEOUT);
+            let query = request.query.to_owned();
             Ok(tracker.search(&Search { query, limit, cursor, payload: true, timeout })?)
         }
     }
 }
 
 /// A page of the result of a query in a running server.
-pub(super) fn request_page(client: &AdminClient, wanted: &Wanted<'_>) -> anyhow::Result<Page> {
+pub(super) fn request_page(
+    client: &AdminClient,
+    request: &PageRequest<'_>,
+) -> anyhow::Result<Page> {
     let parameters = [
-        ("q", Some(wanted.query.to_owned())),
-        ("limit", Some(wanted.limit.to_string())),
-        ("timeout", wanted.timeout.map(seconds)),
-        ("cursor", wanted.cursor.clone()),
-        ("node", wanted.node.map(str::to_owned)),
+        ("q", Some(request.query.to_owned())),
+        ("limit", Some(request.limit.to_string())),
+        ("timeout", request.timeout.map(seconds)),
+        ("cursor", request.cursor.clone()),
+        ("node", request.node.map(str::to_owned)),
     ];
     client.get(&with_query("/v1/transactions", &parameters)?)
 }

@@ -1,6 +1,6 @@
 //! `weir tail`: transactions as they complete.
 
-use super::search::{Wanted, page};
+use super::search::{PageRequest, page};
 use super::{STREAM, row};
 use crate::admin_client::with_query;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
@@ -55,7 +55,7 @@ fn follow(args: &Args) -> anyhow::Result<()> {
     }
     let DataSource::Server(client) = &source else {
         let limit = args.limit.unwrap_or(LAST);
-        let found = page(&source, &Wanted::first(&args.query, limit))?;
+        let found = page(&source, &PageRequest::first(&args.query, limit))?;
         let newest = found.transactions.iter().take(limit).rev();
         return newest.map(|hit| &hit.summary).try_for_each(print);
     };
