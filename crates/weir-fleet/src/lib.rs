@@ -9,8 +9,10 @@
 //! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show, [`peers`] sends
 //! requests to other nodes.
 
+pub mod claim;
 pub mod collect;
 pub mod database;
+mod handle;
 pub mod identity;
 mod membership;
 mod node;
@@ -18,11 +20,14 @@ pub mod peers;
 mod query;
 mod replicate;
 pub mod schema;
+mod shared;
 mod slice;
 pub mod status;
 mod task;
 pub mod verify;
 
+pub use handle::{CommandError, Handle};
 pub use membership::{HEARTBEAT, Retirement};
-pub use node::{CommandError, Handle, Host, Member, OpenError, Settings, Statistics};
+pub use node::{Host, Member, OpenError};
 pub use query::PeerResponses;
+pub use shared::{Settings, Statistics};

@@ -257,9 +257,16 @@ pub(crate) async fn retire(
     lost: bool,
 ) -> Result<Retirement, DatabaseError> {
     let state = if lost { "lost" } else { "retired" };
-    let sql = "UPDATE weir.node SET state = $2 WHERE id = $1 AND until <= now()";
-    let retired = connection.execute(sql, &[(&id, Type::UUID), (&state, Type::TEXT)]).await?;
-    if retired > 0 {
+    // Nobody knows whether its last attempts were sent, until it comes back.
+    let sql = "WITH retired AS (
+             UPDATE weir.node SET state = $2 WHERE id = $1 AND until <= now() RETURNING id
+         ), unknown AS (
+             UPDATE weir.attempt SET state = 'unknown' FROM retired
+             WHERE attempt.node = retired.id AND attempt.state = 'sending'
+         )
+         SELECT EXISTS (SELECT FROM retired)";
+    let parameters = [(&id as _, Type::UUID), (&state as _, Type::TEXT)];
+    if connection.one(sql, &parameters).await?.try_get(0)? {
         return Ok(Retirement::Done);
     }
     let exists = "SELECT EXISTS (SELECT FROM weir.node WHERE id = $1)";

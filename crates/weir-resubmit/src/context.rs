@@ -1,5 +1,6 @@
 //! The context that single resubmissions and the runner share.
 
+use crate::claims::Claims;
 use crate::statistics::Statistics;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(crate) struct Context {
     pub(crate) ledger: Ledger,
     pub(crate) index: Index,
     pub(crate) gateway: GatewayClient,
+    pub(crate) claims: Box<dyn Claims>,
     pub(crate) statistics: Mutex<Statistics>,
     /// Outcomes that the runner has not persisted yet: at most as many as attempts in flight.
     pub(crate) outcomes: Mutex<Vec<(u128, ReplayOutcome)>>,
@@ -43,11 +45,17 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(ledger: Ledger, index: Index, gateway: GatewayClient) -> Self {
+    pub(crate) fn new(
+        ledger: Ledger,
+        index: Index,
+        gateway: GatewayClient,
+        claims: Box<dyn Claims>,
+    ) -> Self {
         Self {
             ledger,
             index,
             gateway,
+            claims,
             statistics: Mutex::default(),
             outcomes: Mutex::default(),
             work: Mutex::new(true),

@@ -6,8 +6,9 @@
 //! journal has its end, its outcome is reconciled from there.
 //!
 //! The data path, the limits in force and the rights of operators are outside this crate: the caller
-//! passes a [`GatewayClient`].
+//! passes a [`GatewayClient`]; and [`Claims`], which coordinate several nodes.
 
+mod claims;
 mod context;
 mod job;
 mod pace;
@@ -16,6 +17,7 @@ mod runner;
 mod single;
 mod statistics;
 
+pub use claims::{Claim, Claims, SingleNode};
 pub use context::GatewayClient;
 pub use request::{Edit, MAX_BODY_BYTES};
 pub use runner::Runner;

@@ -3,6 +3,7 @@
 //! Each pass writes one transaction of the database: the outcomes that came in, and the intents of
 //! the next attempts. These are sent once it is committed.
 
+use crate::claims::Claim;
 use crate::context::{Context, new_id};
 use crate::pace::Pace;
 use crate::request::{self, Edit};
@@ -46,6 +47,8 @@ enum RunnerError {
     Index(#[from] Error),
     #[error("the database: {0}")]
     Database(#[from] rusqlite::Error),
+    #[error("the database of the fleet cannot be used: {0}")]
+    NotClaimed(String),
 }
 
 /// The next transactions of a job, each with its request or the reason why there is none.
@@ -260,6 +263,8 @@ impl Runner {
             let recorded = self.persist(Some((job, prepared)))?;
             if recorded > 0 {
                 failpoint::pass("resubmit.marked");
+                self.claim(job)?;
+                failpoint::pass("resubmit.claimed");
             }
             if let Some((_, pace)) = &mut self.pace {
                 pace.sent(recorded);
@@ -344,6 +349,42 @@ impl Runner {
             self.unsent.push(request);
         }
         Ok(count)
+    }
+
+    /// Claims the unsent requests, all of which were recorded in this pass. Those that are not granted
+    /// are rejected; without a database of the fleet all are withdrawn.
+    fn claim(&mut self, job: &Job) -> Result<(), RunnerError> {
+        let claim = |request: &ReplayRequest| Claim {
+            attempt: request.id,
+            original: request.original,
+            who: job.who.clone(),
+            again: job.again,
+        };
+        let claims: Vec<Claim> = self.unsent.iter().map(claim).collect();
+        let blockers = match self.shared.claims.claim(&claims) {
+            Ok(blockers) => blockers,
+            Err(reason) => {
+                self.withdraw()?;
+                return Err(RunnerError::NotClaimed(reason));
+            }
+        };
+        let rejected: Vec<(u128, RejectionReason)> = claims
+            .iter()
+            .zip(blockers)
+            .filter_map(|(one, why)| Some((one.attempt, why?)))
+            .collect();
+        if rejected.is_empty() {
+            return Ok(());
+        }
+        self.shared.ledger.write(|db| {
+            rejected.iter().try_for_each(|(attempt, reason)| {
+                ledger::finish(db, *attempt, &ReplayOutcome::Rejected(reason.clone())).map(drop)
+            })
+        })?;
+        let is_rejected = |id: u128| rejected.iter().any(|(attempt, _)| *attempt == id);
+        self.unsent.retain(|request| !is_rejected(request.id));
+        self.in_flight.retain(|attempt, _| !is_rejected(*attempt));
+        Ok(())
     }
 
     /// Sends the unsent requests until the queue of the gateway is full.

@@ -1,5 +1,6 @@
 //! Single resubmissions and resolutions, on request of an operator.
 
+use crate::claims::{Claim, Claims};
 use crate::context::{Context, GatewayClient, new_id};
 use crate::request::{self, Edit};
 use crate::runner::Runner;
@@ -40,6 +41,9 @@ pub enum ResubmitError {
     /// The queue of the gateway is full, or weir is stopping.
     #[error("weir has too much to do, or is stopping")]
     Busy,
+    /// It is not known whether another node sends it.
+    #[error("the database of the fleet cannot be used: {0}")]
+    NotClaimed(String),
     /// The index is behind.
     #[error(transparent)]
     Index(#[from] Error),
@@ -64,9 +68,10 @@ impl Resubmitter {
         ledger: Ledger,
         index: Index,
         gateway: GatewayClient,
+        claims: Box<dyn Claims>,
     ) -> rusqlite::Result<(Self, Runner)> {
         let unknown = ledger.recover()?;
-        let shared = Arc::new(Context::new(ledger, index, gateway));
+        let shared = Arc::new(Context::new(ledger, index, gateway, claims));
         shared.statistics.lock().unknown = unknown;
         Ok((Self { shared: Arc::clone(&shared) }, Runner::new(shared)))
     }
@@ -120,6 +125,9 @@ impl Resubmitter {
         let recorded = shared.ledger.write(|db| record_intent(db, &intent))?;
         recorded.map_err(ResubmitError::Rejected)?;
         failpoint::pass("resubmit.marked");
+        let (who, again) = (who.to_owned(), options.again);
+        self.claim(&Claim { attempt, original: id, who, again })?;
+        failpoint::pass("resubmit.claimed");
         let (report, outcome) = mpsc::sync_channel(1);
         if (shared.gateway.send)(Box::new(request), self.on_done(attempt, report)).is_err() {
             shared.ledger.write(|db| ledger::withdraw_intent(db, attempt))?;
@@ -132,6 +140,18 @@ impl Resubmitter {
             state.into_iter().for_each(|state| shared.statistics.lock().count(state));
         }
         shared.ledger.attempt(attempt)?.ok_or(ResubmitError::NotFound)
+    }
+
+    /// Claims a recorded attempt; withdraws it if it is not granted.
+    fn claim(&self, claim: &Claim) -> Result<(), ResubmitError> {
+        let claimed = self.shared.claims.claim(std::slice::from_ref(claim));
+        let error = match claimed.map(|blockers| blockers.into_iter().flatten().next()) {
+            Ok(None) => return Ok(()),
+            Ok(Some(reason)) => ResubmitError::Rejected(reason),
+            Err(reason) => ResubmitError::NotClaimed(reason),
+        };
+        self.shared.ledger.write(|db| ledger::withdraw_intent(db, claim.attempt))?;
+        Err(error)
     }
 
     /// Reports the outcome to the caller, and to the runner in case the caller no longer waits.

@@ -5,18 +5,23 @@ mod merge;
 pub(super) use merge::{Cursor, Position, Positioned, merge};
 
 use super::Call;
+use super::transaction::NONE;
+use crate::access::BASE;
 use crate::counts::{HERE, NO_FLEET};
 use crate::problem::{Problem, Result};
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 use std::time::Duration;
 use utoipa::IntoParams;
+use uuid::Uuid;
 use weir_fleet::Handle;
 use weir_fleet::peers::{Peer, PeerError, PeerRequest, PeerResponse, Peers, Person};
+use weir_tracker::Tracker;
 use weir_tracker::document::{MissingNode, Nodes};
 
 /// Default deadline of a query over nodes.
@@ -59,6 +64,36 @@ impl Call {
             (Some((fleet, Some(peers))), None) => Ok(Scope::All(fleet.clone(), peers)),
             (Some((fleet, Some(peers))), Some(node)) => one(fleet, peers, node),
         }
+    }
+
+    /// The other node that has recorded a transaction; `None` if this one has it, or if nodes do not
+    /// query each other.
+    pub(super) async fn owner(&self, id: Uuid) -> Result<Option<(Handle, Peer)>> {
+        let Scope::All(fleet, peers) = self.scope(None)? else { return Ok(None) };
+        let show = move |tracker: &Arc<Tracker>| tracker.show(id.as_u128(), false);
+        let found = self.api.query_tracker(show).await;
+        let problem = match found {
+            Ok(Some(_)) => return Ok(None),
+            Ok(None) => NONE,
+            Err(problem) => problem,
+        };
+        // Whoever may not see payload may ask for this, and it is not audited.
+        let request = self.get(format!("{BASE}/transactions/{id}/explanation"));
+        let found = first_success(&fleet, &peers, &request, limit(DEADLINE), problem).await?;
+        Ok(Some((fleet, found.0)))
+    }
+
+    /// Has another node perform an action, and waits for its response.
+    pub(super) async fn perform(
+        &self,
+        (fleet, peer): (Handle, Peer),
+        target: String,
+        body: Bytes,
+        time: Duration,
+    ) -> Result<Response> {
+        let (method, person) = (Method::POST, self.person());
+        let request = PeerRequest { method, target, body, person };
+        forward(&fleet, &peer, &request, limit(time)).await.map(passed_on)
     }
 
     /// Who calls, for other nodes.

@@ -1,7 +1,8 @@
 //! Resubmission of transactions, jobs and resolutions.
 
 use super::transaction::{NONE, transaction_id};
-use super::{Api, Call, NOT_RECORDING};
+use super::{Api, Call, NOT_RECORDING, permit};
+use crate::access::BASE;
 use crate::audit::Action;
 use crate::problem::{Params, Problem, Result};
 use crate::resubmit::{Resolve, ResubmitBody, RunJob};
@@ -9,6 +10,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -56,7 +58,8 @@ fn kind(error: &serde_json::Error) -> &'static str {
 /// Resubmit a transaction
 ///
 /// Unchanged, edited, or to another route, on behalf of its recorded principal. Waits up to a
-/// minute for the response; after that the state remains `sending`.
+/// minute for the response; after that the state remains `sending`. In a fleet, the node that has the
+/// transaction sends it, once it has claimed the attempt in the database of the fleet.
 #[utoipa::path(post, path = "/v1/transactions/{id}/resubmit", tag = "resubmission",
     request_body = ResubmitBody,
     params(("id" = String, Path, description = "The transaction id.")),
@@ -65,13 +68,15 @@ fn kind(error: &serde_json::Error) -> &'static str {
         (status = 400, description = "Invalid transaction id or edits."),
         (status = 404, description = "Unknown transaction."),
         (status = 409, description = "The transaction cannot be sent: `reason` is the code."),
-        (status = 503, description = "Too many concurrent requests, or the index lags behind.")))]
-pub(super) async fn resubmit(
-    call: Call,
-    Path(id): Path<String>,
-    body: Bytes,
-) -> Result<Json<Attempt>> {
+        (status = 503, description = "Too many concurrent requests, the index lags behind, or the \
+            database of the fleet cannot be used.")))]
+pub(super) async fn resubmit(call: Call, Path(id): Path<String>, body: Bytes) -> Result<Response> {
     let id = transaction_id(&id)?;
+    if let Some(owner) = call.owner(id).await? {
+        let _permit = permit(&call.api.resubmissions, "resubmissions")?;
+        let target = format!("{BASE}/transactions/{id}/resubmit");
+        return call.perform(owner, target, body, RESPONSE_TIMEOUT).await;
+    }
     let body: ResubmitBody = read(&body)?;
     let details = edits(&body);
     if details.len() > MAX_EDIT_BYTES {
@@ -82,7 +87,8 @@ pub(super) async fn resubmit(
     let resubmit = move |resubmitter: &Resubmitter| {
         resubmitter.resubmit(id.as_u128(), &options, &call.caller.name, RESPONSE_TIMEOUT)
     };
-    call.api.resubmission(&call.api.resubmissions, resubmit).await.map(Json)
+    let attempt: Attempt = call.api.resubmission(&call.api.resubmissions, resubmit).await?;
+    Ok(Json(attempt).into_response())
 }
 
 /// The description of edits for the audit log, without payload.
@@ -107,6 +113,14 @@ impl From<ResubmitError> for Problem {
             ResubmitError::NotFound => return NONE,
             ResubmitError::Edit(detail) => return Self::bad(format!("{detail}.")),
             ResubmitError::Busy => return super::busy("requests"),
+            ResubmitError::NotClaimed(_) => {
+                return Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "no-database",
+                    "The transaction was not sent",
+                    format!("{error}."),
+                );
+            }
             ResubmitError::Index(Error::Behind) => return TrackerError::Behind.into(),
             ResubmitError::Index(_) | ResubmitError::Database(_) => {
                 return TrackerError::unreadable(error).into();
@@ -131,8 +145,12 @@ impl From<ResubmitError> for Problem {
         (status = 400, description = "Invalid transaction id or resolution."),
         (status = 404, description = "Unknown transaction."),
         (status = 409, description = "The transaction did not fail.")))]
-pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> Result<StatusCode> {
+pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> Result<Response> {
     let id = transaction_id(&id)?;
+    if let Some(owner) = call.owner(id).await? {
+        let target = format!("{BASE}/transactions/{id}/resolution");
+        return call.perform(owner, target, body, super::nodes::DEADLINE).await;
+    }
     let Resolve { state, comment } = read(&body)?;
     let resolution = state.parse().ok().filter(|state| *state != Resolution::Resubmitted);
     let Some(resolution) = resolution else {
@@ -148,7 +166,8 @@ pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> 
     let resolve = move |resubmitter: &Resubmitter| {
         resubmitter.resolve(id.as_u128(), resolution, &call.caller.name, &comment)
     };
-    call.api.resubmission(&call.api.jobs, resolve).await.map(|()| StatusCode::NO_CONTENT)
+    call.api.resubmission(&call.api.jobs, resolve).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Checks the rate of a job.

@@ -88,9 +88,11 @@ impl Recording {
         let gap_thread = gaps::start(self.gaps.clone(), gateway, journal, messages);
         self.gap_thread = Some(gap_thread.context("cannot start a thread")?);
         let index = self.tracker.as_ref().map(|tracker| &tracker.index);
-        let start =
-            |index| resubmit::start(&config.data, index, gateway, messages, predecessor_ended);
-        self.resubmit = index.and_then(start);
+        let fleet = self.fleet.as_ref().map(|fleet| &fleet.handle);
+        self.resubmit = index.and_then(|index| {
+            let from = (index, fleet);
+            resubmit::start(&config.data, from, gateway, messages, predecessor_ended)
+        });
         Ok(())
     }
 }

@@ -6,7 +6,11 @@ use super::thread::{Running, Thread, ThreadContext};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_resubmit::{GatewayClient, Resubmitter, Runner};
+use uuid::Uuid;
+use weir_fleet::Handle;
+use weir_fleet::claim::Blocker;
+use weir_model::RejectionReason;
+use weir_resubmit::{Claim, Claims, GatewayClient, Resubmitter, Runner, SingleNode};
 use weir_server::Gateway;
 use weir_store::ledger::Ledger;
 use weir_tracker::Index;
@@ -28,25 +32,30 @@ pub(super) struct Resubmit {
 /// Starts the thread. If its database cannot be opened, traffic is served and resubmission is off.
 pub(super) fn start(
     data: &Path,
-    index: &Index,
+    (index, fleet): (&Index, Option<&Handle>),
     gateway: &Arc<Gateway>,
     messages: &Messages,
     predecessor_ended: &Ended,
 ) -> Option<Resubmit> {
     let off = |error: &_| messages.err(format!("weir: resubmission is unavailable: {error:#}"));
-    try_start(data, index, gateway, messages, predecessor_ended).inspect_err(off).ok()
+    try_start(data, (index, fleet), gateway, messages, predecessor_ended).inspect_err(off).ok()
 }
 
 fn try_start(
     data: &Path,
-    index: &Index,
+    (index, fleet): (&Index, Option<&Handle>),
     gateway: &Arc<Gateway>,
     messages: &Messages,
     predecessor_ended: &Ended,
 ) -> anyhow::Result<Resubmit> {
     let client = gateway_client(gateway);
+    let claims: Box<dyn Claims> = match fleet {
+        Some(fleet) => Box::new(FleetClaims(fleet.clone())),
+        None => Box::new(SingleNode),
+    };
     index.set_ledger(Ledger::open(data)?);
-    let (resubmitter, runner) = Resubmitter::new(Ledger::open(data)?, index.clone(), client)?;
+    let (resubmitter, runner) =
+        Resubmitter::new(Ledger::open(data)?, index.clone(), client, claims)?;
     let (context, wake) = (ThreadContext::new(messages), runner.waker());
     let run = |(runner, context, predecessor_ended): &mut (Runner, ThreadContext, Ended)| {
         // A predecessor stores the outcomes of its own attempts until it has ended.
@@ -68,5 +77,28 @@ fn gateway_client(gateway: &Arc<Gateway>) -> GatewayClient {
         config: Box::new(move || config.config()),
         check: Box::new(move |request| check.would_resubmit(request)),
         send: Box::new(move |request, on_done| send.resubmit(request, on_done)),
+    }
+}
+
+/// Claims in the database of the fleet.
+#[derive(Debug)]
+struct FleetClaims(Handle);
+
+impl Claims for FleetClaims {
+    fn claim(&self, attempts: &[Claim]) -> Result<Vec<Option<RejectionReason>>, String> {
+        let claim = |one: &Claim| weir_fleet::claim::Claim {
+            attempt: Uuid::from_u128(one.attempt),
+            original: Uuid::from_u128(one.original),
+            who: one.who.clone(),
+            again: one.again,
+        };
+        let claimed = self.0.claim(attempts.iter().map(claim).collect());
+        let blockers = claimed.map_err(|error| error.to_string())?;
+        let reason = |blocker| match blocker {
+            Blocker::Sending => RejectionReason::Sending,
+            Blocker::Unknown => RejectionReason::Unknown,
+            Blocker::Settled => RejectionReason::Settled,
+        };
+        Ok(blockers.into_iter().map(|blocker| blocker.map(reason)).collect())
     }
 }

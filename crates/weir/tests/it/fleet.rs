@@ -1,10 +1,11 @@
 //! Several nodes with shared state: the engines, the relay that impairs connections to them, and what
 //! nodes do when an engine, the network or a node fails.
 
+mod claims;
 mod engines;
 mod members;
 mod node;
-mod quotas;
 mod peers;
+mod quotas;
 mod relay;
 mod usage;

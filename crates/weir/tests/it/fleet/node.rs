@@ -98,23 +98,32 @@ pub(super) struct Member {
 
 /// A node that records, and that others query through a relay.
 pub(super) fn member(name: &str, database: SocketAddr, key: &str) -> Member {
-    member_in(name, database, key, |weir| weir)
+    member_in(name, database, (key, ""), |weir| weir)
 }
 
-/// As [`member`], prepared by `prepare`.
+/// As [`member`], with more APIs, and prepared by `prepare`.
 pub(super) fn member_in(
     name: &str,
     database: SocketAddr,
-    key: &str,
+    (key, apis): (&str, &str),
     prepare: impl FnOnce(Weir) -> Weir,
 ) -> Member {
     let admin = free_address();
     let relay = Relay::new(admin);
     let text = config(database, "tracker: {enabled: true}");
     let peers = format!("fleet: {{key: \"{key}\", advertise: \"http://{}\", ", relay.addr());
-    let weir = Weir::new(&text.replace("fleet: {", &peers)).env("NODE", name).admin(admin);
-    Member { server: prepare(weir).start(), relay }
+    let text = text.replace("fleet: {", &peers).replace("apis: {", &format!("{apis}apis: {{"));
+    let weir = Weir::new(
+        &text.replace("apis: {x: {base: /, routes: [", APIS[usize::from(!apis.is_empty())]),
+    );
+    Member { server: prepare(weir.env("NODE", name).admin(admin)).start(), relay }
 }
+
+/// Start of the API without and with an upstream `back`.
+const APIS: [&str; 2] = [
+    "apis: {x: {base: /, routes: [",
+    "apis: {x: {base: /, routes: [{op: all, path: \"/orders/*\", proxy: back}, ",
+];
 
 /// Nodes with these names, each of which knows all others.
 pub(super) fn members<const N: usize>(database: SocketAddr, names: [&str; N]) -> [Member; N] {

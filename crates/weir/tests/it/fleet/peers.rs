@@ -150,7 +150,7 @@ fn a_transaction_that_two_nodes_have_is_shown_once() {
     one.server.signal(Signal::TERM);
     one.server.wait();
     let data = one.server.data();
-    let copy = member_in("copy", database.addr(), KEY, |weir| {
+    let copy = member_in("copy", database.addr(), (KEY, ""), |weir| {
         let to = weir.dir().join("data");
         let copied = std::process::Command::new("cp").arg("-a").arg(data).arg(to).status();
         assert!(copied.is_ok_and(|status| status.success()));

@@ -1,0 +1,285 @@
+//! Claims of attempts: a transaction is sent again by one node at a time, and only while it needs that.
+//!
+//! A node records an attempt as `sending` in its own database, then claims it here, and sends the request
+//! only with the claim. What becomes of the attempt is copied from the node's database afterwards: an
+//! attempt that the node does not know was not sent, and its claim is withdrawn. So a claim whose response
+//! was lost is neither sent nor left behind.
+
+use crate::database::{Connection, DatabaseError, Parameter, Transaction};
+use crate::identity::Boot;
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use weir_store::ledger::{AttemptState, Ledger};
+
+/// Most attempts of a claim.
+pub const MAX_CLAIMS: usize = 256;
+/// Interval of comparing attempts of unknown state.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(60);
+/// Most attempts that are compared with the database of the node at a time.
+const MAX_OPEN: i64 = 500;
+
+/// An attempt to be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Transaction id of the attempt.
+    pub attempt: Uuid,
+    /// The transaction that is sent again.
+    pub original: Uuid,
+    /// Name of the operator.
+    pub who: String,
+    /// Also if an attempt has succeeded, or if the state of one is unknown.
+    pub again: bool,
+}
+
+/// Why an attempt is not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocker {
+    /// Another attempt has not ended.
+    Sending,
+    /// It is not known whether another attempt was sent.
+    Unknown,
+    /// An attempt has succeeded.
+    Settled,
+}
+
+/// Claims attempts. The result has an element for each: `None` if it is granted.
+pub(crate) async fn claim(
+    connection: &mut Connection,
+    node: Uuid,
+    boot: Boot,
+    claims: &[Claim],
+) -> Result<Vec<Option<Blocker>>, DatabaseError> {
+    let mut originals: Vec<Uuid> = claims.iter().map(|claim| claim.original).collect();
+    // All nodes lock in the same order.
+    originals.sort_unstable();
+    originals.dedup();
+    let transaction = connection.transaction().await?;
+    let states = States::lock(&transaction, &originals).await?;
+    let mut taken = HashSet::new();
+    let blockers: Vec<Option<Blocker>> = claims
+        .iter()
+        .map(|claim| match states.blocker(claim) {
+            // Twice in the same claim.
+            None if !taken.insert(claim.original) => Some(Blocker::Sending),
+            blocker => blocker,
+        })
+        .collect();
+    let granted = claims.iter().zip(&blockers).filter(|(_, blocker)| blocker.is_none());
+    let granted: Vec<&Claim> = granted.map(|(claim, _)| claim).collect();
+    insert(&transaction, node, boot, &granted).await?;
+    transaction.commit().await?;
+    Ok(blockers)
+}
+
+/// What is known about transactions whose rows are locked.
+#[derive(Debug, Default)]
+struct States {
+    settled: HashSet<Uuid>,
+    /// Whether an attempt is being sent; otherwise the state of one is unknown.
+    open: HashMap<Uuid, bool>,
+}
+
+impl States {
+    async fn lock(
+        transaction: &Transaction<'_>,
+        originals: &[Uuid],
+    ) -> Result<Self, DatabaseError> {
+        let ids: [Parameter<'_>; 1] = [(&originals, Type::UUID_ARRAY)];
+        let insert = "INSERT INTO weir.resolution (id) SELECT unnest($1) ORDER BY 1
+             ON CONFLICT (id) DO NOTHING";
+        transaction.execute(insert, &ids).await?;
+        let lock = "SELECT id, state FROM weir.resolution WHERE id = ANY ($1)
+             ORDER BY id FOR UPDATE";
+        let mut states = Self::default();
+        for row in transaction.query(lock, &ids).await? {
+            if row.try_get::<_, &str>(1)? != "open" {
+                states.settled.insert(row.try_get(0)?);
+            }
+        }
+        // A statement of its own: it sees what was committed before the lock was there.
+        let open = "SELECT original, bool_or(state = 'sending') FROM weir.attempt
+             WHERE original = ANY ($1) AND state IN ('sending', 'unknown') GROUP BY original";
+        for row in transaction.query(open, &ids).await? {
+            states.open.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+        Ok(states)
+    }
+
+    fn blocker(&self, claim: &Claim) -> Option<Blocker> {
+        match self.open.get(&claim.original) {
+            Some(true) => return Some(Blocker::Sending),
+            Some(false) if !claim.again => return Some(Blocker::Unknown),
+            _ => {}
+        }
+        let is_settled = self.settled.contains(&claim.original) && !claim.again;
+        is_settled.then_some(Blocker::Settled)
+    }
+}
+
+async fn insert(
+    transaction: &Transaction<'_>,
+    node: Uuid,
+    boot: Boot,
+    granted: &[&Claim],
+) -> Result<(), DatabaseError> {
+    let attempts: Vec<Uuid> = granted.iter().map(|claim| claim.attempt).collect();
+    let originals: Vec<Uuid> = granted.iter().map(|claim| claim.original).collect();
+    let who: Vec<&str> = granted.iter().map(|claim| claim.who.as_str()).collect();
+    let sql = "INSERT INTO weir.attempt (id, original, node, boot, who, state)
+         SELECT c.attempt, c.original, n.id, n.boot, c.who, 'sending'
+         FROM unnest($1, $2, $3) AS c (attempt, original, who), weir.node n
+         WHERE n.id = $4 AND n.boot = $5 AND n.boot_token = $6 AND n.until > now()";
+    let parameters: [Parameter<'_>; 6] = [
+        (&attempts, Type::UUID_ARRAY),
+        (&originals, Type::UUID_ARRAY),
+        (&who, Type::TEXT_ARRAY),
+        (&node, Type::UUID),
+        (&boot.number, Type::INT8),
+        (&boot.token, Type::UUID),
+    ];
+    let inserted = transaction.execute(sql, &parameters).await?;
+    if inserted as usize == granted.len() { Ok(()) } else { Err(DatabaseError::Fenced) }
+}
+
+/// Copies the ends of attempts from the database of the node.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    ledger: Ledger,
+    /// When attempts of unknown state were compared last: the journal may have their end.
+    compared: Option<Instant>,
+}
+
+impl Ends {
+    pub(crate) fn new(ledger: Ledger) -> Self {
+        Self { ledger, compared: None }
+    }
+
+    /// Copies what has ended since.
+    pub(crate) async fn step(
+        &mut self,
+        connection: &mut Connection,
+        node: Uuid,
+    ) -> Result<(), CopyError> {
+        let is_due = self.compared.is_none_or(|at| at.elapsed() >= COMPARE_INTERVAL);
+        copy_ends(connection, &self.ledger, node, is_due).await?;
+        if is_due {
+            self.compared = Some(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+async fn copy_ends(
+    connection: &mut Connection,
+    ledger: &Ledger,
+    node: Uuid,
+    with_unknown: bool,
+) -> Result<(), CopyError> {
+    let sql = "SELECT id, state FROM weir.attempt
+         WHERE node = $1 AND state IN ('sending', 'unknown') AND (state = 'sending' OR $2)
+         ORDER BY began DESC LIMIT $3";
+    let parameters: [Parameter<'_>; 3] =
+        [(&node, Type::UUID), (&with_unknown, Type::BOOL), (&MAX_OPEN, Type::INT8)];
+    let (mut ended, mut withdrawn) = (Vec::new(), Vec::new());
+    for row in connection.query(sql, &parameters).await? {
+        let (id, before): (Uuid, &str) = (row.try_get(0)?, row.try_get(1)?);
+        match ledger.attempt(id.as_u128())? {
+            // Not sent. One of unknown state may have been: its row in the other database was purged.
+            None if before == AttemptState::Sending.as_ref() => withdrawn.push(id),
+            Some(one) if one.state.as_ref() != before && one.state != AttemptState::Sending => {
+                ended.push((id, one.state, i32::from(one.status)));
+            }
+            _ => {}
+        }
+    }
+    if ended.len() + withdrawn.len() > 0 {
+        write_ends(connection, node, &ended, &withdrawn).await?;
+    }
+    Ok(())
+}
+
+async fn write_ends(
+    connection: &mut Connection,
+    node: Uuid,
+    ended: &[(Uuid, AttemptState, i32)],
+    withdrawn: &[Uuid],
+) -> Result<(), DatabaseError> {
+    let ids: Vec<Uuid> = ended.iter().map(|(id, ..)| *id).collect();
+    let states: Vec<&str> = ended.iter().map(|(_, state, _)| state.as_ref()).collect();
+    let statuses: Vec<i32> = ended.iter().map(|(.., status)| *status).collect();
+    let transaction = connection.transaction().await?;
+    let settle = "UPDATE weir.resolution SET state = 'resubmitted'
+         FROM weir.attempt a, unnest($1, $2) AS e (id, state)
+         WHERE a.id = e.id AND e.state = 'succeeded' AND resolution.id = a.original";
+    let parameters: [Parameter<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&states, Type::TEXT_ARRAY)];
+    transaction.execute(settle, &parameters).await?;
+    let end = "UPDATE weir.attempt SET state = e.state, status = e.status, ended = now()
+         FROM unnest($1, $2, $3) AS e (id, state, status)
+         WHERE attempt.id = e.id AND node = $4";
+    let parameters: [Parameter<'_>; 4] = [
+        (&ids, Type::UUID_ARRAY),
+        (&states, Type::TEXT_ARRAY),
+        (&statuses, Type::INT4_ARRAY),
+        (&node, Type::UUID),
+    ];
+    transaction.execute(end, &parameters).await?;
+    let withdraw =
+        "DELETE FROM weir.attempt WHERE id = ANY ($1) AND node = $2 AND state = 'sending'";
+    let parameters: [Parameter<'_>; 2] = [(&withdrawn, Type::UUID_ARRAY), (&node, Type::UUID)];
+    transaction.execute(withdraw, &parameters).await?;
+    transaction.commit().await
+}
+
+/// Drops attempts that began longer ago than `keep`, and resolutions without attempts.
+pub(crate) async fn purge(connection: &Connection, keep: Duration) -> Result<(), DatabaseError> {
+    let first = weir_store::clock::now().saturating_sub(keep).as_secs() as f64;
+    let sql = "DELETE FROM weir.attempt WHERE began < to_timestamp($1) AND state <> 'sending'";
+    connection.execute(sql, &[(&first, Type::FLOAT8)]).await?;
+    // A claim that loses its lock by this still has the unique index: one attempt at a time.
+    let sql = "DELETE FROM weir.resolution r
+         WHERE NOT EXISTS (SELECT FROM weir.attempt a WHERE a.original = r.id)";
+    connection.execute(sql, &[]).await.map(drop)
+}
+
+/// Why the ends of attempts were not copied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CopyError {
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    #[error("the attempts of this node cannot be read: {0}")]
+    Store(#[from] rusqlite::Error),
+}
+
+impl From<tokio_postgres::Error> for CopyError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_sent_blocks_always_and_the_rest_unless_it_is_wanted_again() {
+        let [sending, unknown, settled, new] = [1, 2, 3, 4].map(Uuid::from_u128);
+        let states = States {
+            settled: HashSet::from([settled, sending]),
+            open: HashMap::from([(sending, true), (unknown, false)]),
+        };
+        let blocker = |original, again| {
+            let claim = Claim { attempt: Uuid::nil(), original, who: String::new(), again };
+            states.blocker(&claim)
+        };
+        assert_eq!(blocker(sending, false), Some(Blocker::Sending));
+        assert_eq!(blocker(sending, true), Some(Blocker::Sending));
+        assert_eq!(blocker(unknown, false), Some(Blocker::Unknown));
+        assert_eq!(blocker(settled, false), Some(Blocker::Settled));
+        for original in [unknown, settled, new] {
+            assert_eq!(blocker(original, true), None);
+        }
+        assert_eq!(blocker(new, false), None);
+    }
+}

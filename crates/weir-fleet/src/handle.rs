@@ -1,0 +1,205 @@
+//! Access to a member from other threads.
+
+use crate::claim::{Blocker, Claim, MAX_CLAIMS};
+use crate::collect::{self, CollectError, Collected, Selection};
+use crate::database::Connection;
+use crate::membership::Retirement;
+use crate::peers::{PeerSettings, PeerState};
+use crate::shared::{Settings, Shared, Statistics};
+use crate::status::{ConfigurationState, FleetStatus, NodeStatus};
+use crate::verify::{UsageVerification, verify};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+use weir_monitor::MonitorError;
+use weir_monitor::replica::Replica;
+
+/// Longest wait for a claim: for a step of the member, and a statement.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A command to the member.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Retire { id: Uuid, lost: bool, done: oneshot::Sender<Result<Retirement, String>> },
+    Claim { claims: Vec<Claim>, done: SyncSender<Result<Vec<Option<Blocker>>, String>> },
+}
+
+/// Access to a member from other threads.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: mpsc::Sender<Command>,
+}
+
+/// Why a command was not executed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Too many commands wait, or the process ends.
+    #[error("the fleet is busy; try again")]
+    Busy,
+    /// The database did not respond in time.
+    #[error("no response of the database within {CLAIM_TIMEOUT:?}")]
+    Late,
+    /// The database failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Handle {
+    /// The state of the fleet as of the last heartbeat.
+    #[must_use]
+    pub fn status(&self) -> FleetStatus {
+        let view = self.shared.view.lock();
+        FleetStatus {
+            fleet: self.shared.settings.lock().fleet.clone(),
+            node: view.id.to_string(),
+            postgres: view.postgres.clone(),
+            heartbeat: view.heartbeat,
+            nodes: view.nodes.clone(),
+            findings: view.findings(),
+        }
+    }
+
+    /// Counters and state.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let view = self.shared.view.lock();
+        Statistics {
+            up: view.postgres.up,
+            live: view.live(),
+            offset_ms: view.offset_ms,
+            failures: self.shared.failures.load(Ordering::Relaxed),
+            drift: view.drifts(),
+            replicated: self.shared.replicated.load(Ordering::Relaxed),
+            usage_lag: view.replicated.map(|at| at.elapsed()).unwrap_or_default(),
+            peers: self.shared.peers.statistics(),
+        }
+    }
+
+    /// Waits until the node is registered, or cannot be at once; at most for `timeout`. Without a
+    /// lease of quotas, requests of the first moment would wait.
+    pub fn wait_until_tried(&self, timeout: Duration) {
+        let (tried, changed) = &self.shared.tried;
+        let tried = tried.lock().unwrap_or_else(PoisonError::into_inner);
+        // A timeout is no failure: the node serves, too.
+        let _ = changed.wait_timeout_while(tried, timeout, |tried| !*tried);
+    }
+
+    /// Sets what the node reports about its configuration; the next heartbeat sends it.
+    pub fn report(&self, digest: Option<String>, configuration: ConfigurationState) {
+        let mut report = self.shared.report.lock();
+        if let Some(digest) = digest {
+            report.digest = digest;
+        }
+        report.configuration = configuration;
+        drop(report);
+        self.shared.changed.notify_one();
+    }
+
+    /// Sets how the next connection is made.
+    pub fn configure(&self, settings: Settings) {
+        *self.shared.settings.lock() = settings;
+    }
+
+    /// Reports from now on that the node ends.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+        self.shared.changed.notify_one();
+    }
+
+    /// Ends a pause of the member.
+    pub fn wake(&self) {
+        self.shared.changed.notify_one();
+    }
+
+    /// Id and name of this node, and all nodes as of the last heartbeat.
+    pub(crate) fn membership(&self) -> (Uuid, String, Vec<NodeStatus>) {
+        let name = self.shared.settings.lock().name.clone();
+        let view = self.shared.view.lock();
+        (view.id, name, view.nodes.clone())
+    }
+
+    pub(crate) fn peer_settings(&self) -> Option<PeerSettings> {
+        self.shared.settings.lock().peers.clone()
+    }
+
+    pub(crate) fn peer_state(&self) -> &PeerState {
+        &self.shared.peers
+    }
+
+    /// Collects the usage of the fleet from the database.
+    ///
+    /// # Errors
+    /// [`CollectError`].
+    pub async fn collect(&self, selection: &Selection) -> Result<Collected, CollectError> {
+        self.report_on(async |connection| collect::collect(connection, selection).await).await
+    }
+
+    /// Compares the usage of this node, whose counts are in `data`, with the database; the period is in
+    /// seconds since 1970.
+    ///
+    /// # Errors
+    /// [`CollectError`].
+    pub async fn verify(
+        &self,
+        data: &Path,
+        period: &Range<u64>,
+    ) -> Result<UsageVerification, CollectError> {
+        let replica = Replica::open(data).map_err(MonitorError::from)?;
+        let node = self.shared.view.lock().id;
+        self.report_on(async |connection| verify(connection, &replica, node, period).await).await
+    }
+
+    /// Runs a report on the connection for reports.
+    async fn report_on<T>(
+        &self,
+        report: impl AsyncFnOnce(&Connection) -> Result<T, CollectError>,
+    ) -> Result<T, CollectError> {
+        let mut idle = self.shared.reports.lock().await;
+        let connection = match idle.take().filter(|connection| !connection.is_closed()) {
+            Some(connection) => connection,
+            None => {
+                let connect = self.shared.settings.lock().connect.clone();
+                Connection::open(&connect).await?
+            }
+        };
+        let reported = report(&connection).await?;
+        // A connection whose statement has failed or timed out is not used again.
+        *idle = Some(connection);
+        Ok(reported)
+    }
+
+    /// Claims attempts to send transactions again, at most [`MAX_CLAIMS`], and waits for the result on
+    /// the thread of the caller: an element for each, `None` if it is granted. The node must have recorded
+    /// them as `sending` before, and records otherwise what is not granted or fails.
+    ///
+    /// # Errors
+    /// The database cannot be used, or did not respond in time.
+    pub fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Option<Blocker>>, CommandError> {
+        if claims.len() > MAX_CLAIMS {
+            return Err(CommandError::Busy);
+        }
+        let (done, result) = std::sync::mpsc::sync_channel(1);
+        let command = Command::Claim { claims, done };
+        self.commands.try_send(command).map_err(|_| CommandError::Busy)?;
+        let result = result.recv_timeout(CLAIM_TIMEOUT);
+        result.map_err(|_| CommandError::Late)?.map_err(CommandError::Failed)
+    }
+
+    /// Retires a node.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn retire(&self, id: Uuid, lost: bool) -> Result<Retirement, CommandError> {
+        let (done, result) = oneshot::channel();
+        let command = Command::Retire { id, lost, done };
+        self.commands.try_send(command).map_err(|_| CommandError::Busy)?;
+        self.wake();
+        result.await.map_err(|_| CommandError::Busy)?.map_err(CommandError::Failed)
+    }
+}

@@ -1,0 +1,181 @@
+//! What the member and its handles share: settings, what the node reports, and the fleet as last known.
+
+use crate::database::{Connect, Connection};
+use crate::identity::Boot;
+use crate::membership::Report;
+use crate::peers::{PeerSettings, PeerState, PeerStatistics};
+use crate::slice::Membership;
+use crate::status::{self, DRIFT_SECONDS, FleetFinding, NodeState, NodeStatus, PostgresStatus};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Condvar, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use uuid::Uuid;
+use weir_config::FleetQuotas;
+use weir_model::UnixSeconds;
+
+/// Settings of a member.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Name of the fleet.
+    pub fleet: String,
+    /// Display name of the node.
+    pub name: String,
+    /// How to connect.
+    pub connect: Connect,
+    /// Retention of usage in the database.
+    pub keep: Duration,
+    /// Quotas.
+    pub quotas: FleetQuotas,
+    /// Requests between nodes; `None`: there are none.
+    pub peers: Option<PeerSettings>,
+}
+
+impl Settings {
+    /// The settings in a configuration; the display name is that of the host, if there is none.
+    #[must_use]
+    pub fn new(
+        fleet: &weir_config::Fleet,
+        (tls, peer_tls): (Option<Arc<rustls::ClientConfig>>, Option<Arc<rustls::ClientConfig>>),
+        keep: Duration,
+    ) -> Self {
+        let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self {
+            fleet: fleet.name.clone(),
+            name: fleet.node.clone().unwrap_or_else(host),
+            connect: Connect { postgres: fleet.postgres.clone(), tls },
+            keep,
+            quotas: fleet.quotas,
+            peers: fleet.peers.as_ref().map(|peers| PeerSettings::new(peers, peer_tls)),
+        }
+    }
+}
+
+/// Counters and state that metrics read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// The node is connected and registered.
+    pub up: bool,
+    /// Nodes that serve, this one included, as of the last heartbeat.
+    pub live: u64,
+    /// Clock of this node minus that of the database, in milliseconds.
+    pub offset_ms: i64,
+    /// Failed attempts to connect or to renew the lease.
+    pub failures: u64,
+    /// Nodes have had different configurations for more than a minute.
+    pub drift: bool,
+    /// Buckets of usage that were replicated.
+    pub replicated: u64,
+    /// Time since all usage was replicated that was counted up to then; 0 in the beginning.
+    pub usage_lag: Duration,
+    /// Requests between nodes.
+    pub peers: PeerStatistics,
+}
+
+/// What the thread and its handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: Mutex<Settings>,
+    pub(crate) report: Mutex<Report>,
+    /// Nodes and database as of the last heartbeat.
+    pub(crate) view: Mutex<View>,
+    pub(crate) failures: AtomicU64,
+    pub(crate) replicated: AtomicU64,
+    pub(crate) draining: AtomicBool,
+    pub(crate) changed: Notify,
+    /// The node and its boot, while its lease is renewed.
+    pub(crate) registered: Mutex<Option<(Uuid, Boot)>>,
+    pub(crate) registration: Notify,
+    /// The first attempt to register has failed, or quotas can be leased.
+    pub(crate) tried: (std::sync::Mutex<bool>, Condvar),
+    pub(crate) peers: PeerState,
+    /// A connection for reports, which do not hold up the member.
+    pub(crate) reports: tokio::sync::Mutex<Option<Connection>>,
+}
+
+impl Shared {
+    pub(crate) fn set_tried(&self) {
+        let (tried, changed) = &self.tried;
+        *tried.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+}
+
+impl Membership for Shared {
+    fn registered(&self) -> Option<(Uuid, Boot)> {
+        *self.registered.lock()
+    }
+
+    fn connect(&self) -> Connect {
+        self.settings.lock().connect.clone()
+    }
+
+    fn overdraft(&self) -> u32 {
+        self.settings.lock().quotas.overdraft_in_outage()
+    }
+
+    async fn registration(&self) {
+        self.registration.notified().await;
+    }
+
+    fn answered(&self, result: Result<(), String>) {
+        if result.is_ok() {
+            self.set_tried();
+        }
+        self.view.lock().quota_error = result.err();
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) id: Uuid,
+    pub(crate) postgres: PostgresStatus,
+    pub(crate) synchronous_standby: bool,
+    pub(crate) heartbeat: Option<UnixSeconds>,
+    pub(crate) offset_ms: i64,
+    pub(crate) nodes: Vec<NodeStatus>,
+    /// Since when configurations differ.
+    pub(crate) differing: Option<Instant>,
+    /// The id before, if another process had it.
+    pub(crate) replaced: Option<Uuid>,
+    /// Why quotas cannot be leased.
+    pub(crate) quota_error: Option<String>,
+    /// When all usage was replicated last, or since when some is to be.
+    pub(crate) replicated: Option<Instant>,
+}
+
+impl View {
+    pub(crate) fn drifts(&self) -> bool {
+        self.differing.is_some_and(|since| since.elapsed().as_secs() >= DRIFT_SECONDS)
+    }
+
+    pub(crate) fn live(&self) -> u64 {
+        self.nodes.iter().filter(|node| node.state == NodeState::Live).count() as u64
+    }
+
+    pub(crate) fn findings(&self) -> Vec<FleetFinding> {
+        let mut found = status::findings(&self.nodes, self.drifts());
+        let mut add = |code: &str, message: String| {
+            found.push(FleetFinding { code: code.to_owned(), message });
+        };
+        if let Some(error) = &self.postgres.error {
+            add("postgres-down", format!("this node works on its own: {error}"));
+        }
+        if let (true, Some(error)) = (self.postgres.up, &self.quota_error) {
+            add("no-quota-leases", format!("this node cannot lease calls of quotas: {error}"));
+        }
+        if self.postgres.up && !self.synchronous_standby && self.nodes.len() > 1 {
+            let message = "a failover of the database can lose its last commits: \
+                           `synchronous_standby_names` is empty";
+            add("no-synchronous-standby", message.to_owned());
+        }
+        if let Some(before) = self.replaced {
+            let message = format!(
+                "the data folder of this node is a copy of that of node {before}: it is a new node now"
+            );
+            add("copied-data-folder", message);
+        }
+        found
+    }
+}

@@ -1,0 +1,35 @@
+//! Claims: who else might send a transaction at the same time.
+
+use weir_model::RejectionReason;
+
+/// An attempt to be claimed. The database of this node has it as `sending` already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Transaction id of the attempt.
+    pub attempt: u128,
+    /// The transaction that is sent again.
+    pub original: u128,
+    /// Name of the operator.
+    pub who: String,
+    /// Also if an attempt has succeeded, or if the state of one is unknown.
+    pub again: bool,
+}
+
+/// Grants attempts, beyond the database of this node.
+pub trait Claims: std::fmt::Debug + Send + Sync {
+    /// Claims attempts. The result has an element for each: `None` if it is granted.
+    ///
+    /// # Errors
+    /// Nothing is granted; the text has the reason.
+    fn claim(&self, attempts: &[Claim]) -> Result<Vec<Option<RejectionReason>>, String>;
+}
+
+/// A node that is alone: what its database has recorded is granted.
+#[derive(Clone, Copy, Debug)]
+pub struct SingleNode;
+
+impl Claims for SingleNode {
+    fn claim(&self, attempts: &[Claim]) -> Result<Vec<Option<RejectionReason>>, String> {
+        Ok(vec![None; attempts.len()])
+    }
+}
