@@ -11,7 +11,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_model::search_sink::Content;
-use weir_tracker::Query;
+use weir_tracker::opensearch::{SearchBody, found_transaction};
+use weir_tracker::{Query, Search};
 
 fn config(opensearch: SocketAddr, sink: &str) -> String {
     format!(
@@ -157,6 +158,7 @@ fn queries_find_the_same_in_opensearch_as_in_weir() {
         answered += usize::from(!expected.is_empty());
     }
     assert!(answered > QUERIES.len() / 2, "{answered}: most queries have hits");
+    pages_and_records_come_back(&opensearch, &server, &token, sent);
     let documents = hits(&opensearch, &all);
     assert!(documents.iter().all(|hit| hit["_source"].get("words").is_none()), "not stored");
     let body = r#"{"order": "A-1", "note": "refund for acme corp"}"#;
@@ -169,6 +171,48 @@ fn queries_find_the_same_in_opensearch_as_in_weir() {
     };
     let mapping = opensearch.request("GET", "/weir-search-done-*/_mapping", "").json();
     assert_eq!(properties(mapping), 22, "no content has created a field");
+}
+
+/// All transactions in pages, newest first, and one as it was recorded.
+fn pages_and_records_come_back(opensearch: &OpenSearch, server: &Server, token: &str, sent: u64) {
+    let ask = |body: &Value| {
+        let request = weir_ship::search_request("search", body);
+        let body = std::str::from_utf8(&request.body).unwrap();
+        let response = opensearch.request(request.method, &request.path, body);
+        assert_eq!(response.status, 200, "{}", response.text());
+        response.text()
+    };
+    let mut search = Search {
+        query: String::new(),
+        limit: 10,
+        cursor: None,
+        payload: true,
+        timeout: std::time::Duration::from_secs(5),
+    };
+    let mut found = Vec::new();
+    loop {
+        let body = SearchBody::new(&search, Content::Payload).unwrap();
+        let page = body.page(ask(&body.body).as_bytes()).unwrap();
+        assert!(!page.incomplete);
+        found.extend(page.transactions.iter().map(|hit| hit.summary.id.to_string()));
+        search.cursor = page.next;
+        if search.cursor.is_none() {
+            break;
+        }
+    }
+    let response = get(server, "/v1/transactions?limit=200", token).json();
+    let expected = response["transactions"].as_array().unwrap().iter();
+    let expected: Vec<_> = expected.map(|hit| hit["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((found.len() as u64, &found), (sent, &expected));
+    let of_weir = get(server, &format!("/v1/transactions/{}", found[20]), token).json();
+    let response = ask(&SearchBody::of_transaction(found[20].parse().unwrap()));
+    let shown = found_transaction(response.as_bytes(), true).unwrap().unwrap();
+    let shown = serde_json::to_value(shown).unwrap();
+    for field in ["payload", "status", "method", "state", "request", "response"] {
+        assert_eq!(shown[field], of_weir[field], "{field}");
+    }
+    let hidden = found_transaction(response.as_bytes(), false).unwrap().unwrap();
+    assert_eq!(hidden.payload, None);
 }
 
 #[test]
