@@ -118,7 +118,7 @@ pub struct Shipper {
     statistics: Statistics,
     notes: Vec<String>,
     /// Time of the last message about documents that wait.
-    told: Option<Instant>,
+    reported: Option<Instant>,
     /// The pause concerns the template, not documents.
     template_at_fault: bool,
     /// Reused memory.
@@ -161,7 +161,7 @@ impl Shipper {
             committed: Instant::now(),
             statistics: Statistics::default(),
             notes: Vec::new(),
-            told: None,
+            reported: None,
             template_at_fault: false,
             transaction: Transaction::default(),
         })
@@ -407,9 +407,10 @@ impl Shipper {
 
     fn failed(&mut self, reason: &str, now: Instant) {
         self.statistics.retries += 1;
-        let told = self.told.is_some_and(|told| now.duration_since(told) < NOTE_INTERVAL);
-        if !self.pace.is_failing() && !told {
-            self.told = Some(now);
+        let reported =
+            self.reported.is_some_and(|reported| now.duration_since(reported) < NOTE_INTERVAL);
+        if !self.pace.is_failing() && !reported {
+            self.reported = Some(now);
             self.notes.push(format!("documents wait: {reason}"));
         }
         self.pace.failed(now);

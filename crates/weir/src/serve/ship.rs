@@ -168,7 +168,11 @@ impl Worker {
             let settings = weir_ship::Settings {
                 name: sink.name.clone(),
                 content: sink.content,
-                node: String::new(),
+                node: config
+                    .fleet
+                    .as_ref()
+                    .and_then(|fleet| fleet.node.clone())
+                    .unwrap_or_default(),
                 keys: Arc::clone(&config.tracker.keys),
                 // In hundredths of a percent.
                 max_backlog: config.journal.disk / 10_000 * share,
