@@ -5,7 +5,7 @@ use super::{assert_none, root};
 use std::fs;
 
 /// A term, its guide, and its module.
-const TERMS: [(&str, &str, &str); 24] = [
+const TERMS: [(&str, &str, &str); 25] = [
     ("retry", "proxy", "weir-upstream/src/retry.rs"),
     ("failover", "proxy", "weir-upstream/src/pick.rs"),
     ("ejection", "proxy", "weir-upstream/src/health.rs"),
@@ -30,6 +30,7 @@ const TERMS: [(&str, &str, &str); 24] = [
     ("introspection", "auth", "weir-auth/src/introspect.rs"),
     ("cold start", "scripts", "weir-gateway/src/script_engine/plan.rs"),
     ("keep-alive", "proxy", "weir-upstream/src/connection.rs"),
+    ("fleet", "fleet", "weir-fleet/src/lib.rs"),
 ];
 
 /// Whether a line that starts with `prefix` has the term, in any case, also as the start of its plural
