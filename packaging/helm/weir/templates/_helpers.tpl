@@ -184,9 +184,6 @@ environment is read at the start as well.
 {{- /* A new password of the database is used for the next connection. */}}
 {{- $fleet := default dict $config.fleet }}
 {{- $postgres := default dict $fleet.postgres }}
-{{- if kindIs "string" $postgres }}
-{{- $postgres = dict "url" $postgres }}
-{{- end }}
 {{- $member := list (omit $fleet "postgres") $postgres.url (default false $postgres.plain) }}
 {{- list $sockets $config.admin $config.workers $journal $tracker $metering $member $variables | toJson | sha256sum }}
 {{- end }}
