@@ -297,10 +297,45 @@ class Configuration(unittest.TestCase):
         # The client's own limit ends first, and its message is in the log of the health check.
         self.assertGreater(int(check["timeout"].removesuffix("s")), 5)
 
+    def test_the_nodes_of_the_fleet_are_as_restricted(self):
+        try:
+            import yaml
+        except ImportError:
+            skip("fleet/compose.yaml", "the Python module yaml is not installed (Debian: python3-yaml)")
+        single = yaml.safe_load((IMAGE / "compose.yaml").read_text("utf-8"))["services"]["weir"]
+        composed = yaml.safe_load((IMAGE / "fleet/compose.yaml").read_text("utf-8"))
+        nodes = {name: one for name, one in composed["services"].items() if name.startswith("weir-")}
+        self.assertEqual(len(nodes), 3)
+        different = {"volumes", "ports", "hostname", "environment"}
+        for name, node in nodes.items():
+            same = [{k: v for k, v in one.items() if k not in different} for one in (node, single)]
+            self.assertEqual(*same, name)
+            self.assertEqual(node["hostname"], name)
+            self.assertTrue(all(port.startswith("127.0.0.1:") for port in node["ports"]), name)
+        # An identity belongs to one node.
+        volumes = [volume.split(":") for node in nodes.values() for volume in node["volumes"]]
+        data = [source for source, target, *_ in volumes if target == "/var/lib/weir"]
+        self.assertEqual(sorted(data), ["data-1", "data-2", "data-3"])
+        (subnet,) = composed["networks"]["default"]["ipam"]["config"]
+        configuration = yaml.safe_load((IMAGE / "fleet/weir/weir.yaml").read_text("utf-8"))
+        self.assertEqual(configuration["listen"][0]["proxy_protocol"], [subnet["subnet"]])
+
+    def test_the_configuration_of_the_fleet_is_valid(self):
+        environment = {**os.environ, "POSTGRES_PASSWORD": "sesame"}
+        command = [server.binary(), "check", IMAGE / "fleet/weir/weir.yaml"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        if not shutil.which("haproxy"):
+            skip("fleet/haproxy.cfg", "HAProxy is not installed (Debian: haproxy)")
+        run("haproxy", "-c", "-f", IMAGE / "fleet/haproxy.cfg")
+
     def test_docker_accepts_compose(self):
         if not shutil.which("docker") or run("docker", "compose", "version", check=False).returncode:
             skip("docker compose config", "Docker Compose is not installed")
         run("docker", "compose", "--file", IMAGE / "compose.yaml", "config", "--quiet")
+        environment = {**os.environ, "POSTGRES_PASSWORD": "sesame"}
+        fleet = ["docker", "compose", "--file", IMAGE / "fleet/compose.yaml", "config", "--quiet"]
+        subprocess.run(fleet, env=environment, check=True)
 
 
 class Podman:
