@@ -56,9 +56,11 @@ async function database(folder, dir) {
 function config(url, more) {
   return `version: 1
 listen: [{addr: "127.0.0.1:0"}]
+admin: {addr: "\${env:ADMIN}"}
 workers: 1
-fleet: {name: prod, postgres: {url: "${url}"}}
+fleet: {name: prod, key: "a key of the fleet with 32 characters", advertise: "http://\${env:ADMIN}", postgres: {url: "${url}"}}
 monitor: {count: all}
+tracker: {enabled: true}
 apis: {x: {base: /, routes: [{get: /, reply: {text: hi}}]}}
 ${more}`;
 }
@@ -66,10 +68,12 @@ ${more}`;
 async function node(binary, dir, name, url) {
   const folder = join(dir, name);
   mkdirSync(folder);
-  // The name is an option, because all nodes have the same file.
+  // Name and address are no part of the file, which is the same for all nodes.
   const configure = (more) => writeFileSync(join(folder, "weir.yaml"), config(url, more));
   configure("");
-  const weir = await start(binary, ["serve", "--json", "--admin", "127.0.0.1:0", "--set", `fleet.node=${name}`, "weir.yaml"], { cwd: folder });
+  const address = `127.0.0.1:${await freePort()}`;
+  const env = { ...process.env, ADMIN: address };
+  const weir = await start(binary, ["serve", "--json", "--set", `fleet.node=${name}`, "weir.yaml"], { cwd: folder, env });
   const admin = `http://${weir.ready.admin}`;
   const first = readFileSync(join(folder, "data/admin.token"), "utf8").trim();
   const call = (method, where, body) => send(admin + where, { method, headers: { authorization: `Bearer ${first}` }, body: body && JSON.stringify(body) });
@@ -122,7 +126,7 @@ async function follow({ browser, postgres, one, two }) {
   await page.getByRole("link", { name: "Monitor" }).click();
   await page.getByText("The database of the fleet cannot be used").waitFor();
   await page.getByLabel("Node").selectOption("here");
-  await page.getByRole("heading", { name: "3 calls", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "4 calls", exact: true }).waitFor();
   assert.deepEqual(problems, []);
   await context.close();
 }
@@ -132,14 +136,44 @@ async function usageByNode(page, one, two) {
   for (const [base, calls] of [[one.base, 3], [two.base, 2]]) {
     for (let at = 0; at < calls; at += 1) assert.equal((await send(base)).status, 200);
   }
-  await eventually("usage of both nodes", async () => /"calls":5\b/.test((await one.call("GET", "/v1/usage?by=api")).text));
+  await eventually("usage of both nodes", async () => /"calls":7\b/.test((await one.call("GET", "/v1/usage?by=api")).text));
   await page.getByRole("link", { name: "Monitor" }).click();
-  await page.getByRole("heading", { name: "5 calls", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "7 calls", exact: true }).waitFor();
   await page.getByLabel("Node").selectOption({ label: "two" });
-  await page.getByRole("heading", { name: "2 calls", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "3 calls", exact: true }).waitFor();
   await page.getByRole("tab", { name: "Invoices" }).click();
   await page.getByLabel("Node").selectOption({ label: "two" });
   await page.getByText("No amounts due for this period").waitFor();
+}
+
+/** The Tracker finds the transactions of all nodes, says which node has each, and which does not respond. */
+async function search({ browser, one, two }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, one, "admin");
+  for (const { base } of [one, two]) assert.equal((await send(`${base}?word=wallaby`)).status, 200);
+  const found = async () => JSON.parse((await one.call("GET", "/v1/transactions?q=api%3Ax")).text).transactions.length;
+  await eventually("both transactions are found", async () => (await found()) === 2);
+  await page.goto(`${one.admin}/console/tracker?q=api%3Ax`);
+  await page.getByRole("columnheader", { name: "Node" }).waitFor();
+  await page.getByRole("cell", { name: "one", exact: true }).waitFor();
+  await page.getByRole("cell", { name: "two", exact: true }).waitFor();
+  await picture(page, "fleet-tracker");
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("row").filter({ hasText: "two" }).getByRole("link").click();
+  await page.getByText("Node", { exact: true }).waitFor();
+  await page.goBack();
+  two.child.kill("SIGSTOP");
+  try {
+    await page.reload();
+    await page.getByText("1 of 2 nodes responded.").waitFor();
+    await page.getByRole("cell", { name: "two", exact: true }).waitFor({ state: "detached" });
+    await picture(page, "fleet-silent");
+    assert.deepEqual(await violations(page), []);
+  } finally {
+    two.child.kill("SIGCONT");
+  }
+  assert.deepEqual(problems, []);
+  await context.close();
 }
 
 /** Viewers see the fleet, and cannot retire. The page fits on a phone. */
@@ -182,6 +216,8 @@ async function fleet({ server, browser }) {
     const live = async () => JSON.parse((await one.call("GET", "/v1/fleet")).text).nodes.filter(({ state }) => state === "live").length;
     await eventually("both nodes have joined", async () => (await live()) === 2);
     await viewers({ browser, one, two });
+    await search({ browser, one, two });
+    await eventually("both nodes are live", async () => (await live()) === 2);
     await follow({ browser, postgres, one, two });
   } finally {
     for (const { child } of nodes) await stop(child);

@@ -1,7 +1,8 @@
-// A choice among the nodes of the fleet, and notes about nodes whose calls are missing.
+// A choice among the nodes of the fleet, and notes about nodes whose calls or transactions are missing.
 
 import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "../api/client";
+import { visible } from "../transaction/text";
 import { Time } from "../ui/parts";
 import { fleetQuery } from "./queries";
 
@@ -37,4 +38,24 @@ export function UnreportedNodes({ all }: { all: Schemas["UnreportedNode"][] | un
       </span>
     </p>
   ));
+}
+
+/** Nodes that did not respond to a query over nodes. */
+export function SilentNodes({ nodes }: { nodes: Schemas["Nodes"] | null | undefined }) {
+  const missing = nodes?.missing ?? [];
+  if (!nodes || missing.length === 0) return null;
+  return (
+    <div className="notice warn thin" role="status">
+      <span>
+        {nodes.queried - missing.length} of {nodes.queried} nodes responded. Transactions of the others are missing:
+      </span>
+      <ul>
+        {missing.map(({ id, name, reason }) => (
+          <li key={id} className="wrap-any">
+            {name}: {visible(reason)}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
 }

@@ -31,6 +31,8 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
     overscan: 6,
     getItemKey: (index) => hits[index]?.id ?? index,
   });
+  // Only in a query over nodes.
+  const hasNodes = hits[0]?.node !== undefined;
   const items = rows.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -64,10 +66,10 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
   });
 
   return (
-    <div className="hits" role="table" aria-label="Transactions" aria-rowcount={hasMore ? -1 : hits.length + 1}>
+    <div className={`hits ${hasNodes ? "of-nodes" : ""}`} role="table" aria-label="Transactions" aria-rowcount={hasMore ? -1 : hits.length + 1}>
       <div role="rowgroup">
         <div className="hit head" role="row">
-          {["Time", "Status", "Method", "Path", "Operation", "Consumer", "Duration"].map((name) => (
+          {["Time", "Status", "Method", "Path", "Operation", "Consumer", ...(hasNodes ? ["Node"] : []), "Duration"].map((name) => (
             <span key={name} role="columnheader">
               {name}
             </span>
@@ -127,6 +129,11 @@ const Row = memo(function Row({ hit, href, open, index, top, height, isSelected 
       <span role="cell" className="cut consumer">
         {hit.consumer || "–"}
       </span>
+      {hit.node !== undefined && (
+        <span role="cell" className="cut node" title={hit.node}>
+          {hit.node}
+        </span>
+      )}
       <span role="cell" className="num took">
         {duration(hit.took_us)}
       </span>

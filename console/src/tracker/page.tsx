@@ -4,6 +4,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo, useState } from "react";
 import { useMay, useSession } from "../api/session";
+import { SilentNodes } from "../fleet/choice";
 import { count } from "../format/format";
 import type { Known } from "../query/complete";
 import { between, resolveRange, within } from "../time/range";
@@ -57,7 +58,9 @@ export function TrackerPage() {
   }, [found.isFetching, found.fetchNextPage]);
 
   if (session && !session.recording) return <RecordingOff />;
-  const incomplete = found.data?.pages.some((page) => page.incomplete || page.cut);
+  // The last page queried the nodes last; a page is incomplete, too, if nodes did not respond.
+  const nodes = found.data?.pages.at(-1)?.nodes;
+  const incomplete = found.data?.pages.some((page) => page.cut || (page.incomplete && !page.nodes?.missing?.length));
   const gap = found.data?.pages[0]?.missing;
   const missing = missingWords(gap && { ...gap, uncounted: 0 });
   return (
@@ -80,6 +83,7 @@ export function TrackerPage() {
           </header>
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
           {missing.length > 0 && <p className="notice warn thin">The journal was full in this period: {missing.join(", ")}.</p>}
+          <SilentNodes nodes={nodes} />
           {incomplete && <p className="notice warn thin">Some transactions may be missing: the search timed out, or the index lags behind. Select a shorter time range.</p>}
           {found.isPending && !found.isError ? (
             <Loading what="transactions" />

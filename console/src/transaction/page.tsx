@@ -190,6 +190,7 @@ function Facts({ transaction }: { transaction: Transaction }) {
     ["Principal", transaction.principal],
     ["Client", transaction.sender],
     ["Upstream", transaction.receiver],
+    ["Node", transaction.node],
     ["Problem", transaction.problem && <Badge tone="warn">{transaction.problem}</Badge>],
   ];
   return (
