@@ -51,6 +51,20 @@ FLEET = dashboard(
             unit="ops",
             width=THIRD,
         ),
+        row("Queries over nodes"),
+        graph(
+            "Requests to other nodes",
+            "Requests sent, and those without a response within their deadline.",
+            query(rate("weir_fleet_peer_requests_total", ("instance",)), "{{instance}}"),
+            query(rate("weir_fleet_peer_misses_total", ("instance",)), "{{instance}}: no response"),
+            unit="reqps",
+        ),
+        graph(
+            "Rejected signatures",
+            "Requests received with a wrong or missing signature of a node.",
+            query(rate("weir_fleet_peer_rejected_total", ("instance",)), "{{instance}}"),
+            unit="reqps",
+        ),
         row("Usage, configuration, clocks"),
         graph(
             "Lag of usage",
