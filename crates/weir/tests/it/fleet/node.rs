@@ -114,13 +114,13 @@ pub(super) fn member_in(
     let peers = format!("fleet: {{key: \"{key}\", advertise: \"http://{}\", ", relay.addr());
     let text = text.replace("fleet: {", &peers).replace("apis: {", &format!("{apis}apis: {{"));
     let weir = Weir::new(
-        &text.replace("apis: {x: {base: /, routes: [", APIS[usize::from(!apis.is_empty())]),
+        &text.replace("apis: {x: {base: /, routes: [", ROUTES[usize::from(!apis.is_empty())]),
     );
     Member { server: prepare(weir.env("NODE", name).admin(admin)).start(), relay }
 }
 
 /// Start of the API without and with an upstream `back`.
-const APIS: [&str; 2] = [
+const ROUTES: [&str; 2] = [
     "apis: {x: {base: /, routes: [",
     "apis: {x: {base: /, routes: [{op: all, path: \"/orders/*\", proxy: back}, ",
 ];
