@@ -93,5 +93,6 @@ pub(crate) fn event(
         about: action.about().to_owned(),
         subject,
         details,
+        node: String::new(),
     }
 }

@@ -5,6 +5,7 @@ use crate::sources::Sources;
 use axum::http::StatusCode;
 use tokio::runtime::Handle;
 use weir_fleet::collect::{CollectError, Collected, Selection};
+use weir_fleet::database::DatabaseError;
 
 /// The value of `node` for what this node has counted.
 pub(crate) const HERE: &str = "here";
@@ -29,12 +30,7 @@ pub(crate) fn select(sources: &Sources, selection: &Selection) -> Option<Result<
 impl From<CollectError> for Problem {
     fn from(error: CollectError) -> Self {
         match error {
-            CollectError::Database(error) => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "no-database",
-                "The database of the fleet cannot be used",
-                format!("{error}. With `node=here` this node reports what it has counted itself."),
-            ),
+            CollectError::Database(error) => no_database(&error),
             CollectError::Counts(error) => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "unreadable",
@@ -46,6 +42,16 @@ impl From<CollectError> for Problem {
             }
         }
     }
+}
+
+/// A query over nodes cannot be answered.
+pub(crate) fn no_database(error: &DatabaseError) -> Problem {
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "no-database",
+        "The database of the fleet cannot be used",
+        format!("{error}. With `node=here` this node reports what it has itself."),
+    )
 }
 
 /// There is no fleet, and a query or a request is about one.

@@ -48,7 +48,6 @@ impl Denials {
             n => format!(" ({n} further denials before were not audited)"),
         };
         Some(AuditEvent {
-            number: 0,
             time: UnixMicros(now_us()),
             token: id,
             name: caller.map_or("unknown", |caller| &caller.name).to_owned(),
@@ -57,6 +56,7 @@ impl Denials {
             about: "request".to_owned(),
             subject: request.chars().take(MAX_SUBJECT_CHARS).collect(),
             details: format!("{reason}{others}"),
+            ..AuditEvent::default()
         })
     }
 

@@ -4,6 +4,8 @@
 //! a JSON array with one object for each token. The first token has the role admin; it is created
 //! at the first start and written to `data/admin.token`, where the commands read it. All files
 //! belong to the user of the data folder alone (0600).
+//!
+//! In a fleet, tokens of other nodes are accepted, too, and a revocation is one on all nodes.
 
 use crate::role::Role;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weir_config::secret_file;
+use weir_fleet::tokens::{TokenCopy, TokenTable};
 
 /// Prefix of all tokens, for secret scanners.
 const PREFIX: &str = "wadm_";
@@ -96,6 +99,8 @@ pub(crate) struct Caller {
 pub struct Tokens {
     path: PathBuf,
     entries: Mutex<Vec<Entry>>,
+    /// Those of all nodes of the fleet.
+    fleet: Option<Arc<TokenTable>>,
 }
 
 impl Tokens {
@@ -110,10 +115,10 @@ impl Tokens {
             Ok(bytes) => {
                 let entries = serde_json::from_slice(&bytes)
                     .map_err(|error| TokenError::Malformed { path: path.clone(), error })?;
-                Ok((Self { path, entries: Mutex::new(entries) }, None))
+                Ok((Self { path, entries: Mutex::new(entries), fleet: None }, None))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let tokens = Self { path, entries: Mutex::default() };
+                let tokens = Self { path, entries: Mutex::default(), fleet: None };
                 let (token, entry) = generate("first", Role::Admin)?;
                 let first = first_token(data);
                 // In this order: the next start repairs a crash between the two.
@@ -141,23 +146,58 @@ impl Tokens {
         Ok((token, info))
     }
 
-    /// Revokes a token; false if there is none with this id.
+    /// Accepts the tokens of all nodes of a fleet from now on, and tells it those of this node.
+    #[must_use]
+    pub fn with_fleet(self, fleet: Option<Arc<TokenTable>>) -> Self {
+        let tokens = Self { fleet, ..self };
+        tokens.tell_fleet(&tokens.lock());
+        tokens
+    }
+
+    fn tell_fleet(&self, entries: &[Entry]) {
+        if let Some(fleet) = &self.fleet {
+            fleet.set_local(entries.iter().map(Entry::copy).collect());
+        }
+    }
+
+    /// Revokes a token, on all nodes of a fleet; false if there is none with this id.
     pub(crate) fn revoke(&self, id: &str) -> Result<bool, TokenError> {
-        let mut entries = self.lock();
-        let without: Vec<_> = entries.iter().filter(|entry| entry.id != id).cloned().collect();
-        if without.len() == entries.len() {
+        let all = self.list();
+        if all.iter().all(|token| token.id != id) {
             return Ok(false);
         }
-        if !without.iter().any(|entry| entry.role == Role::Admin) {
+        if !all.iter().any(|token| token.role == Role::Admin && token.id != id) {
             return Err(TokenError::Last);
         }
-        self.keep(&mut entries, without)?;
+        if let Some(fleet) = &self.fleet {
+            let path = self.path.with_file_name("fleet-tokens.json");
+            fleet.revoke(id).map_err(|error| TokenError::Io { path, error })?;
+        }
+        let mut entries = self.lock();
+        let without: Vec<_> = entries.iter().filter(|entry| entry.id != id).cloned().collect();
+        if without.len() < entries.len() {
+            self.keep(&mut entries, without)?;
+        }
         Ok(true)
     }
 
-    /// All tokens.
+    /// All tokens: those of this node first.
     pub(crate) fn list(&self) -> Vec<TokenInfo> {
-        self.lock().iter().map(Entry::info).collect()
+        let entries = self.lock();
+        let mut all: Vec<TokenInfo> =
+            entries.iter().filter(|entry| !self.is_revoked(&entry.id)).map(Entry::info).collect();
+        let copies = self.fleet.as_ref().map(|fleet| fleet.list()).unwrap_or_default();
+        let others = copies.iter().filter(|copy| entries.iter().all(|entry| entry.id != copy.id));
+        all.extend(others.filter_map(caller_of).map(|caller| {
+            let Caller { id, name, role, .. } = caller;
+            TokenInfo { id, name, role }
+        }));
+        all
+    }
+
+    /// Whether another node has revoked a token.
+    fn is_revoked(&self, id: &str) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.is_revoked(id))
     }
 
     /// The caller of a token, in constant time for all tokens.
@@ -169,12 +209,20 @@ impl Tokens {
                 found = Some(entry.caller());
             }
         }
-        found
+        let copied = || caller_of(&self.fleet.as_ref()?.find(&hash)?);
+        found.filter(|caller| !self.is_revoked(&caller.id)).or_else(copied)
     }
 
     /// The caller of the token with this id, unless it is revoked.
     pub(crate) fn holder(&self, id: &str) -> Option<Caller> {
-        self.lock().iter().find(|entry| entry.id == id).map(Entry::caller)
+        if self.is_revoked(id) {
+            return None;
+        }
+        let own = self.lock().iter().find(|entry| entry.id == id).map(Entry::caller);
+        own.or_else(|| {
+            let copies = self.fleet.as_ref()?.list();
+            caller_of(copies.iter().find(|copy| copy.id == id)?)
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -186,6 +234,7 @@ impl Tokens {
         let error = |error| TokenError::Malformed { path: self.path.clone(), error };
         write(&self.path, &serde_json::to_vec_pretty(&new).map_err(error)?)?;
         *entries = new;
+        self.tell_fleet(entries);
         Ok(())
     }
 }
@@ -197,6 +246,12 @@ impl std::fmt::Debug for Tokens {
 }
 
 impl Entry {
+    /// For the other nodes of the fleet.
+    fn copy(&self) -> TokenCopy {
+        let (id, name, sha256) = (self.id.clone(), self.name.clone(), self.sha256.clone());
+        TokenCopy { id, name, role: self.role.name().to_owned(), sha256 }
+    }
+
     fn info(&self) -> TokenInfo {
         TokenInfo { id: self.id.clone(), name: self.name.clone(), role: self.role }
     }
@@ -205,6 +260,12 @@ impl Entry {
         let (id, name, role) = (self.id.clone(), self.name.clone(), self.role);
         Caller { id, name, role, session: None, via: None }
     }
+}
+
+/// The caller of a token of another node; `None` if this version does not know its role.
+fn caller_of(copy: &TokenCopy) -> Option<Caller> {
+    let (id, name, role) = (copy.id.clone(), copy.name.clone(), copy.role.parse().ok()?);
+    Some(Caller { id, name, role, session: None, via: None })
 }
 
 /// Path of the first token of a data folder.

@@ -1,12 +1,14 @@
 //! Access to a member from other threads.
 
+use crate::audit;
 use crate::claim::{Blocker, Claim, MAX_CLAIMS};
 use crate::collect::{self, CollectError, Collected, Selection};
-use crate::database::Connection;
+use crate::database::{Connection, DatabaseError};
 use crate::membership::Retirement;
 use crate::peers::{PeerSettings, PeerState};
 use crate::shared::{Settings, Shared, Statistics};
 use crate::status::{ConfigurationState, FleetStatus, NodeStatus};
+use crate::tokens::TokenTable;
 use crate::verify::{UsageVerification, verify};
 use std::ops::Range;
 use std::path::Path;
@@ -15,18 +17,23 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use uuid::Uuid;
 use weir_monitor::MonitorError;
 use weir_monitor::replica::Replica;
+use weir_store::audit::{AuditEvent, AuditQuery};
 
 /// Longest wait for a claim: for a step of the member, and a statement.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the copy of the last audit entries of this node.
+const COPY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A command to the member.
 #[derive(Debug)]
 pub(crate) enum Command {
     Retire { id: Uuid, lost: bool, done: oneshot::Sender<Result<Retirement, String>> },
     Claim { claims: Vec<Claim>, done: SyncSender<Result<Vec<Option<Blocker>>, String>> },
+    CopyAudit { done: oneshot::Sender<()> },
 }
 
 /// Access to a member from other threads.
@@ -155,11 +162,36 @@ impl Handle {
         self.report_on(async |connection| verify(connection, &replica, node, period).await).await
     }
 
-    /// Runs a report on the connection for reports.
-    async fn report_on<T>(
+    /// The latest audit entries that match, of all nodes or the one with this name or id: those of this
+    /// node up to now, if it is connected, and those of others up to a second ago.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn audit(
         &self,
-        report: impl AsyncFnOnce(&Connection) -> Result<T, CollectError>,
-    ) -> Result<T, CollectError> {
+        limit: usize,
+        query: &AuditQuery,
+        node: Option<&str>,
+    ) -> Result<Vec<AuditEvent>, DatabaseError> {
+        let (done, copied) = oneshot::channel();
+        if self.commands.try_send(Command::CopyAudit { done }).is_ok() {
+            // Without it, the last entries are missing.
+            let _ = timeout(COPY_TIMEOUT, copied).await;
+        }
+        self.report_on(async |connection| audit::latest(connection, limit, query, node).await).await
+    }
+
+    /// The admin tokens of all nodes.
+    #[must_use]
+    pub fn tokens(&self) -> &Arc<TokenTable> {
+        &self.shared.tokens
+    }
+
+    /// Runs a report on the connection for reports.
+    async fn report_on<T, E: From<DatabaseError>>(
+        &self,
+        report: impl AsyncFnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut idle = self.shared.reports.lock().await;
         let connection = match idle.take().filter(|connection| !connection.is_closed()) {
             Some(connection) => connection,

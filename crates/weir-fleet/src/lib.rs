@@ -9,8 +9,10 @@
 //! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show, [`peers`] sends
 //! requests to other nodes.
 
+mod audit;
 pub mod claim;
 pub mod collect;
+mod copies;
 pub mod database;
 mod handle;
 pub mod identity;
@@ -24,6 +26,7 @@ mod shared;
 mod slice;
 pub mod status;
 mod task;
+pub mod tokens;
 pub mod verify;
 
 pub use handle::{CommandError, Handle};

@@ -2,7 +2,8 @@
 //!
 //! No request waits for it. While the database is down, everything stays as it was last known.
 
-use crate::claim::{self, Blocker, Claim, CopyError, Ends};
+use crate::claim::{self, Blocker, Claim};
+use crate::copies::{Copies, CopiesError};
 use crate::database::{Connection, DatabaseError};
 use crate::handle::{Command, Handle};
 use crate::identity::{Boot, Identity, IdentityError};
@@ -12,7 +13,8 @@ use crate::replicate::{ReplicationError, Replicator};
 use crate::shared::{Settings, Shared, View};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
-use crate::{schema, task};
+use crate::tokens::TokenTable;
+use crate::{audit, schema, task};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +26,6 @@ use weir_limit::Limiter;
 use weir_model::UnixSeconds;
 use weir_monitor::MonitorError;
 use weir_monitor::replica::Replica;
-use weir_store::ledger::Ledger;
 use weir_store::{StoreError, clock};
 
 /// Pause between two replications of usage.
@@ -62,7 +63,7 @@ pub struct Member {
     session: Option<Session>,
     replicator: Replicator,
     limiter: Arc<Limiter>,
-    ends: Ends,
+    copies: Copies,
     heartbeat: Option<Instant>,
     maintained: Option<Instant>,
 }
@@ -76,6 +77,9 @@ pub enum OpenError {
     /// The database of the node cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The copy of the admin tokens cannot be read.
+    #[error("the copy of the admin tokens of the fleet cannot be read: {0}")]
+    Tokens(std::io::Error),
 }
 
 /// Why a step of a member has failed.
@@ -86,7 +90,7 @@ enum StepError {
     #[error(transparent)]
     Replication(#[from] ReplicationError),
     #[error(transparent)]
-    Ends(#[from] CopyError),
+    Copies(#[from] CopiesError),
 }
 
 impl From<DatabaseError> for StepError {
@@ -112,7 +116,8 @@ impl Member {
         limiter: &Arc<Limiter>,
     ) -> Result<(Self, Handle), OpenError> {
         let replicator = Replicator::new(Replica::open(data)?);
-        let ends = Ends::new(Ledger::open(data)?);
+        let tokens = Arc::new(TokenTable::open(data).map_err(OpenError::Tokens)?);
+        let copies = Copies::open(data, Arc::clone(&tokens))?;
         let identity = Identity::open(data)?;
         let postgres =
             PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
@@ -130,6 +135,7 @@ impl Member {
             draining: AtomicBool::new(false),
             changed: Notify::new(),
             peers: PeerState::default(),
+            tokens,
         });
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let handle = Handle { shared: Arc::clone(&shared), commands: sender };
@@ -142,7 +148,7 @@ impl Member {
             session,
             replicator,
             limiter,
-            ends,
+            copies,
             heartbeat,
             maintained,
         };
@@ -242,7 +248,7 @@ impl Member {
         if progress.complete {
             self.shared.view.lock().replicated = Some(Instant::now());
         }
-        self.ends.step(connection, id).await?;
+        self.copies.step(connection, id, session.boot).await?;
         if self.maintained.is_none_or(|at| at.elapsed() >= MAINTENANCE) {
             self.maintain(&mut session).await?;
         }
@@ -282,6 +288,7 @@ impl Member {
             task::drop_old_usage(&mut session.connection, keep).await?;
             slice::delete_old(&session.connection).await?;
             claim::purge(&session.connection, keep).await?;
+            audit::purge(&session.connection).await?;
         }
         self.maintained = Some(Instant::now());
         Ok(())
@@ -310,6 +317,7 @@ impl Member {
             self.shared.view.lock().replaced = Some(before);
         }
         self.replicator.connected(self.identity.id())?;
+        self.copies.connected();
         Ok(Session { connection, boot: registration.boot })
     }
 
@@ -349,6 +357,14 @@ impl Member {
                     self.session = None;
                 }
                 let _ = done.send(result.map_err(|error| error.to_string()));
+            }
+            Command::CopyAudit { done } => {
+                if let Some(Session { connection, boot }) = &mut self.session
+                    && self.copies.copy_audit(connection, self.identity.id(), *boot).await.is_err()
+                {
+                    self.session = None;
+                }
+                let _ = done.send(());
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::membership::Report;
 use crate::peers::{PeerSettings, PeerState, PeerStatistics};
 use crate::slice::Membership;
 use crate::status::{self, DRIFT_SECONDS, FleetFinding, NodeState, NodeStatus, PostgresStatus};
+use crate::tokens::TokenTable;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, PoisonError};
@@ -90,6 +91,7 @@ pub(crate) struct Shared {
     /// The first attempt to register has failed, or quotas can be leased.
     pub(crate) tried: (std::sync::Mutex<bool>, Condvar),
     pub(crate) peers: PeerState,
+    pub(crate) tokens: Arc<TokenTable>,
     /// A connection for reports, which do not hold up the member.
     pub(crate) reports: tokio::sync::Mutex<Option<Connection>>,
 }

@@ -7,7 +7,7 @@
 
 use crate::StoreError;
 use parking_lot::Mutex;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -44,6 +44,9 @@ pub struct AuditEvent {
     /// Details of the action.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub details: String,
+    /// Name of the node of the fleet, in a query over nodes. Its `number` is that of the fleet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
 }
 
 /// Selects events; an absent field matches all.
@@ -111,22 +114,37 @@ impl AuditLog {
              ORDER BY number DESC LIMIT ?5",
         )?;
         let before = before.unwrap_or(i64::MAX);
-        let rows =
-            select.query_map(params![before, who, action, subject, limit as i64], |row| {
-                Ok(AuditEvent {
-                    number: row.get(0)?,
-                    time: UnixMicros(row.get(1)?),
-                    token: row.get(2)?,
-                    name: row.get(3)?,
-                    role: row.get(4)?,
-                    action: row.get(5)?,
-                    about: row.get(6)?,
-                    subject: row.get(7)?,
-                    details: row.get(8)?,
-                })
-            })?;
+        let rows = select.query_map(params![before, who, action, subject, limit as i64], event)?;
         rows.collect()
     }
+
+    /// The events after the one with this number, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn after(&self, number: i64, limit: usize) -> rusqlite::Result<Vec<AuditEvent>> {
+        let connection = self.connection.lock();
+        let mut select = connection.prepare_cached(
+            "SELECT number, at, token, name, role, action, about, subject, details FROM audit
+             WHERE number > ? ORDER BY number LIMIT ?",
+        )?;
+        select.query_map(params![number, limit as i64], event)?.collect()
+    }
+}
+
+fn event(row: &Row<'_>) -> rusqlite::Result<AuditEvent> {
+    Ok(AuditEvent {
+        number: row.get(0)?,
+        time: UnixMicros(row.get(1)?),
+        token: row.get(2)?,
+        name: row.get(3)?,
+        role: row.get(4)?,
+        action: row.get(5)?,
+        about: row.get(6)?,
+        subject: row.get(7)?,
+        details: row.get(8)?,
+        node: String::new(),
+    })
 }
 
 #[cfg(test)]

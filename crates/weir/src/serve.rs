@@ -112,7 +112,8 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     let stops = Stops::register().context(NO_SIGNALS)?;
     let gateway = Arc::new(bound.start(Arc::clone(&config), compiled, lanes)?);
     recording.connect(&config, &gateway, &messages, &predecessor_ended)?;
-    let (access, first_token) = access::open(&config.data, &messages).unzip();
+    let fleet = recording.fleet.as_ref().map(|fleet| &fleet.handle);
+    let (access, first_token) = access::open(&config.data, fleet, &messages).unzip();
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(
         source,

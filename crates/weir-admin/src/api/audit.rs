@@ -2,6 +2,7 @@
 
 use super::transaction::limit;
 use super::{Call, NOT_RECORDING};
+use crate::counts::{HERE, NO_FLEET, no_database};
 use crate::problem::{Params, Result};
 use axum::Json;
 use serde::Deserialize;
@@ -28,20 +29,37 @@ pub(super) struct AuditParams {
     action: Option<String>,
     /// Only actions on this object, such as a transaction id.
     subject: Option<String>,
+    /// Only entries of this node of the fleet: its name or id, or `here` for the own log of the node
+    /// that is asked; default: all nodes.
+    node: Option<String>,
 }
 
 /// Query the audit log: payload access and changes, newest first
+///
+/// In a fleet: those of all nodes, in the order in which they arrived in the database, with the numbers of
+/// the fleet. Entries of other nodes arrive within a second, or when their node is connected again.
 #[utoipa::path(get, path = "/v1/audit", tag = "audit", params(AuditParams),
     responses(
         (status = 200, description = "The entries.", body = Vec<AuditEvent>),
-        (status = 400, description = "The limit is invalid.")))]
+        (status = 400, description = "The limit is invalid."),
+        (status = 404, description = "There is no fleet."),
+        (status = 503, description = "The database of the fleet cannot be used.")))]
 pub(super) async fn list(
     call: Call,
     Params(params): Params<AuditParams>,
 ) -> Result<Json<Vec<AuditEvent>>> {
     let limit = limit(params.limit, LINES, MAX_LINES)?;
-    let AuditParams { before, who, action, subject, .. } = params;
+    let AuditParams { before, who, action, subject, node, .. } = params;
     let query = AuditQuery { before, who, action, subject };
+    let is_here = node.as_deref() == Some(HERE);
+    match &call.api.sources.fleet {
+        Some(fleet) if !is_here => {
+            let entries = fleet.audit(limit, &query, node.as_deref()).await;
+            return entries.map(Json).map_err(|error| no_database(&error));
+        }
+        None if node.is_some() && !is_here => return Err(NO_FLEET),
+        _ => {}
+    }
     let events = call.api.query(&call.api.permits, NOT_RECORDING, move |sources| {
         let access = sources.access.as_ref()?;
         Some(access.audit.latest(limit, &query).map_err(TrackerError::unreadable))

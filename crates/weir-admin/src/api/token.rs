@@ -32,6 +32,8 @@ pub(super) struct CreatedToken {
 }
 
 /// List tokens, without their secrets
+///
+/// In a fleet: those of all nodes.
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens",
     responses((status = 200, description = "The tokens.", body = Vec<TokenInfo>)))]
 pub(super) async fn list(call: Call) -> Result<Json<Vec<TokenInfo>>> {
@@ -39,6 +41,8 @@ pub(super) async fn list(call: Call) -> Result<Json<Vec<TokenInfo>>> {
 }
 
 /// Create a token
+///
+/// In a fleet, it is accepted by all nodes, within two seconds.
 #[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = NewToken,
     responses(
         (status = 201, description = "The token; it is returned only here.", body = CreatedToken),
@@ -51,10 +55,13 @@ pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<
         call.api.access()?.tokens.revoke(&info.id)?;
         return Err(problem);
     }
+    call.wake_fleet();
     Ok((StatusCode::CREATED, Json(CreatedToken { token, id: info.id })))
 }
 
 /// Revoke a token
+///
+/// In a fleet, on all nodes: within two seconds on those that are connected to the database.
 #[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "tokens",
     params(("id" = String, Path, description = "Id of the token.")),
     responses(
@@ -67,7 +74,16 @@ pub(super) async fn revoke(call: Call, Path(id): Path<String>) -> Result<StatusC
         return Err(NONE);
     }
     call.audit(Action::RevokeToken, id.clone(), "").await?;
-    if tokens.revoke(&id)? { Ok(StatusCode::NO_CONTENT) } else { Err(NONE) }
+    let is_revoked = tokens.revoke(&id)?;
+    call.wake_fleet();
+    if is_revoked { Ok(StatusCode::NO_CONTENT) } else { Err(NONE) }
+}
+
+impl Call {
+    /// Other nodes know of a change of tokens soon.
+    fn wake_fleet(&self) {
+        self.api.sources.fleet.iter().for_each(weir_fleet::Handle::wake);
+    }
 }
 
 const NONE: Problem = Problem::not_found("Unknown token", "GET /v1/tokens lists the tokens.");

@@ -28,6 +28,10 @@ pub(crate) struct Args {
     /// Only actions on this object, such as a transaction id
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
+    /// Name or id of the node of the fleet, or `here` for the own log of the one that is asked
+    /// [default: all nodes]
+    #[arg(long, value_name = "NODE", conflicts_with = "data")]
+    node: Option<String>,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -50,10 +54,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => request(args)?,
     };
     let header = ["TIME", "WHO", "ROLE", "WHAT", "SUBJECT", "DETAILS"];
+    if entries.iter().all(|entry| entry.node.is_empty()) {
+        return table::print(&entries, args.json, header, row);
+    }
+    let [time, who, role, what, subject, details] = header;
+    let header = [time, "NODE", who, role, what, subject, details];
     table::print(&entries, args.json, header, |entry| {
-        let AuditEvent { time, name, role, action, subject, details, .. } = entry;
-        [&time.to_string(), name, role, action, subject, details].map(|text| escape::line(text))
+        let [time, who, role, what, subject, details] = row(entry);
+        [time, escape::line(&entry.node), who, role, what, subject, details]
     })
+}
+
+fn row(entry: &AuditEvent) -> [String; 6] {
+    let AuditEvent { time, name, role, action, subject, details, .. } = entry;
+    [&time.to_string(), name, role, action, subject, details].map(|text| escape::line(text))
 }
 
 fn request(args: &Args) -> anyhow::Result<Vec<AuditEvent>> {
@@ -67,6 +81,7 @@ fn request(args: &Args) -> anyhow::Result<Vec<AuditEvent>> {
             ("action", args.action.clone()),
             ("subject", args.subject.clone()),
             ("before", before),
+            ("node", args.node.clone()),
         ];
         let page: Vec<AuditEvent> = client.get(&with_query("/v1/audit", &parameters)?)?;
         let Some(last) = page.last() else { break };

@@ -6,19 +6,25 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_admin::{Access, Tokens};
+use weir_fleet::Handle;
 use weir_store::audit::AuditLog;
 
 /// Opens tokens and audit log of a data folder, and returns the path of the first token, if just
 /// created. If this fails, traffic is served and the admin API is off.
-pub(super) fn open(data: &Path, messages: &Messages) -> Option<(Access, Option<PathBuf>)> {
+pub(super) fn open(
+    data: &Path,
+    fleet: Option<&Handle>,
+    messages: &Messages,
+) -> Option<(Access, Option<PathBuf>)> {
     let off = |error: &_| messages.err(format!("weir: the admin API is off: {error:#}"));
-    try_open(data).inspect_err(off).ok()
+    try_open(data, fleet).inspect_err(off).ok()
 }
 
-fn try_open(data: &Path) -> anyhow::Result<(Access, Option<PathBuf>)> {
+fn try_open(data: &Path, fleet: Option<&Handle>) -> anyhow::Result<(Access, Option<PathBuf>)> {
     let folder = |error: io::Error| anyhow::anyhow!("{}: {error}", data.display());
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(folder)?;
     let (tokens, first_token) = Tokens::open(data)?;
+    let tokens = tokens.with_fleet(fleet.map(|fleet| Arc::clone(fleet.tokens())));
     let (tokens, audit) = (Arc::new(tokens), Arc::new(AuditLog::open(data)?));
     Ok((Access { tokens, audit }, first_token))
 }

@@ -1,6 +1,6 @@
 //! Nodes join, leave, are copied, suspended and upgraded.
 
-use super::node::{config, findings, is_up, node, states, status, text};
+use super::node::{config, copy_data, findings, is_up, node, states, status, text};
 use crate::admin_api::{command, first_token};
 use crate::harness::{Mode, PgBouncer, Postgres, Relay, Server, Signal, Weir, eventually, weir};
 
@@ -32,7 +32,7 @@ fn nodes_know_each_other_and_a_node_that_has_ended_can_be_retired() {
     two.restart(&[]);
     eventually("it is back", || states(&one) == ["one live", "two live"]);
     assert_eq!(database.query("SELECT boot FROM weir.node WHERE name = 'two'"), "2");
-    let audit = text(&one, &["audit", "--json", "--action", "retire-node"]);
+    let audit = text(&one, &["audit", "--json", "--node", "here", "--action", "retire-node"]);
     assert!(audit.contains(&id(&two)), "{audit}");
 }
 
@@ -64,12 +64,7 @@ fn a_copied_data_folder_is_another_node() {
     let one = node("one", database.addr(), "").start();
     eventually("it has joined", || is_up(&one));
     let copy = node("copy", database.addr(), "");
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .arg(one.data())
-        .arg(copy.dir().join("data"))
-        .status();
-    assert!(copied.is_ok_and(|status| status.success()));
+    copy_data(&one.data(), &copy.dir().join("data"));
     let copy = copy.start();
     eventually("it has joined", || is_up(&copy));
     assert_ne!(id(&copy), id(&one));

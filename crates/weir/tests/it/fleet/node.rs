@@ -4,6 +4,8 @@ use crate::admin_api::{command, first_token};
 use crate::harness::{Postgres, Relay, Server, Weir, eventually, free_address};
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 
 const APIS: &str = "apis: {x: {base: /, routes: [{op: hello, get: /, reply: {text: hi}}]}}\n";
 
@@ -140,4 +142,13 @@ pub(super) fn transaction(server: &Server) -> String {
     let response = server.connect().get("/");
     assert_eq!(response.status, 200);
     crate::admin_api::id(&response)
+}
+
+/// Copies a data folder. Of one that is in use, a file may vanish meanwhile.
+pub(super) fn copy_data(from: &Path, to: &Path) {
+    eventually("the folder is copied", || {
+        let _ = std::fs::remove_dir_all(to);
+        let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
+        copied.is_ok_and(|status| status.success())
+    });
 }

@@ -1,7 +1,9 @@
 //! Any node finds the transactions of all, as far as the others respond; only nodes with the key are
 //! believed.
 
-use super::node::{KEY, config, is_up, json, member, member_in, members, text, transaction};
+use super::node::{
+    KEY, config, copy_data, is_up, json, member, member_in, members, text, transaction,
+};
 use crate::admin_api::{ask, command, first_token, get, tokens};
 use crate::harness::{
     Certificate, Mode, Postgres, Server, Signal, Weir, eventually, free_address, weir,
@@ -151,9 +153,7 @@ fn a_transaction_that_two_nodes_have_is_shown_once() {
     one.server.wait();
     let data = one.server.data();
     let copy = member_in("copy", database.addr(), (KEY, ""), |weir| {
-        let to = weir.dir().join("data");
-        let copied = std::process::Command::new("cp").arg("-a").arg(data).arg(to).status();
-        assert!(copied.is_ok_and(|status| status.success()));
+        copy_data(&data, &weir.dir().join("data"));
         weir
     });
     one.server.restart(&[]);
@@ -224,14 +224,15 @@ fn the_owner_enforces_the_role_of_the_person_and_audits_by_name() {
     assert_eq!(get(&one.server, "/v1/transactions?q=hi&node=two", viewer).status, 403);
     let shown = get(&one.server, &path, payload_viewer).json();
     assert!(shown["payload"].is_object(), "{shown}");
-    let audit = text(&two.server, &["audit", "--json", "--who", "payload-viewer"]);
+    let audit =
+        text(&two.server, &["audit", "--json", "--node", "here", "--who", "payload-viewer"]);
     let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 1, "{audit}");
     assert_eq!((&lines[0]["subject"], &lines[0]["action"]), (&id.into(), &"show".into()));
     // The one that only passed it on has no such entry.
-    let audit = text(&one.server, &["audit", "--json", "--action", "show"]);
+    let audit = text(&one.server, &["audit", "--json", "--node", "here", "--action", "show"]);
     assert_eq!(audit, "");
-    let denied = text(&two.server, &["audit", "--json", "--who", "viewer"]);
+    let denied = text(&two.server, &["audit", "--json", "--node", "here", "--who", "viewer"]);
     assert!(denied.contains("payload-viewer"), "{denied}");
 }
 

@@ -1,0 +1,81 @@
+//! What a member copies between its own database and that of the fleet, besides usage.
+
+use crate::audit::AuditCopier;
+use crate::claim::{CopyError, Ends};
+use crate::database::Connection;
+use crate::identity::Boot;
+use crate::tokens::{TokenCopier, TokenCopyError, TokenTable};
+use std::path::Path;
+use std::sync::Arc;
+use uuid::Uuid;
+use weir_store::StoreError;
+use weir_store::audit::AuditLog;
+use weir_store::ledger::Ledger;
+
+/// Batches of audit entries of a step: other work does not wait for all of a long log.
+const MAX_BATCHES: usize = 4;
+
+/// Copies of attempts, audit entries and tokens.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    ends: Ends,
+    audit: AuditCopier,
+    tokens: TokenCopier,
+}
+
+/// Why something was not copied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CopiesError {
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    #[error(transparent)]
+    Tokens(#[from] TokenCopyError),
+}
+
+impl Copies {
+    /// Opens the database of a data folder.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn open(data: &Path, tokens: Arc<TokenTable>) -> Result<Self, StoreError> {
+        Ok(Self {
+            ends: Ends::new(Ledger::open(data)?),
+            audit: AuditCopier::new(AuditLog::open(data)?),
+            tokens: TokenCopier::new(tokens),
+        })
+    }
+
+    /// After a new registration.
+    pub(crate) fn connected(&mut self) {
+        self.audit.connected();
+        self.tokens.connected();
+    }
+
+    /// Copies what has changed.
+    pub(crate) async fn step(
+        &mut self,
+        connection: &mut Connection,
+        node: Uuid,
+        boot: Boot,
+    ) -> Result<(), CopiesError> {
+        self.tokens.step(connection, node).await?;
+        self.ends.step(connection, node).await?;
+        self.copy_audit(connection, node, boot).await?;
+        Ok(())
+    }
+
+    /// Copies audit entries.
+    pub(crate) async fn copy_audit(
+        &mut self,
+        connection: &mut Connection,
+        node: Uuid,
+        boot: Boot,
+    ) -> Result<(), CopyError> {
+        for _ in 0..MAX_BATCHES {
+            if !self.audit.step(connection, node, boot).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Admin tokens and the audit log are those of the fleet: of all nodes, on any node.
+
+use super::node::{copy_data, findings, is_up, node, states, text};
+use crate::admin_api::{ask, command, first_token, get};
+use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually};
+use serde_json::Value;
+use std::net::SocketAddr;
+
+fn nodes(addrs: [SocketAddr; 2]) -> [Server; 2] {
+    let [one, two] =
+        [("one", addrs[0]), ("two", addrs[1])].map(|(name, addr)| node(name, addr, "").start());
+    let all = ["one live", "two live"];
+    eventually("they know each other", || states(&one) == all && states(&two) == all);
+    [one, two]
+}
+
+/// Makes a token on a node; the token and its id.
+fn make(server: &Server, role: &str) -> (String, String) {
+    let body = format!("{{\"name\": \"ann\", \"role\": \"{role}\"}}");
+    let made = ask(server, "POST", "/v1/tokens", Some(&first_token(server)), &body);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let text = |key: &str| made.json()[key].as_str().unwrap().to_owned();
+    (text("token"), text("id"))
+}
+
+fn revoke(server: &Server, id: &str) -> u16 {
+    let path = format!("/v1/tokens/{id}");
+    ask(server, "DELETE", &path, Some(&first_token(server)), "").status
+}
+
+/// The status of a request that every role may send.
+fn status(server: &Server, token: &str) -> u16 {
+    get(server, "/v1/fleet", token).status
+}
+
+#[test]
+fn a_token_of_one_node_works_on_all_until_any_revokes_it() {
+    let database = Postgres::start();
+    let [one, two] = nodes([database.addr(); 2]);
+    let (token, id) = make(&one, "viewer");
+    eventually("the other one accepts it", || status(&two, &token) == 200);
+    assert_eq!(get(&two, "/v1/audit", &token).status, 403, "its role is viewer there, too");
+    let listed = text(&two, &["token", "list", "--json"]);
+    assert!(listed.contains(&id), "{listed}");
+    // The first tokens, too: each node has one of its own.
+    eventually("so it does with the first", || status(&two, &first_token(&one)) == 200);
+    assert_eq!(revoke(&two, &id), 204);
+    assert_eq!(status(&two, &token), 401);
+    eventually("it is revoked where it was made", || status(&one, &token) == 401);
+    assert!(!text(&one, &["token", "list", "--json"]).contains(&id));
+    assert_eq!(revoke(&one, &id), 404);
+    assert_eq!(database.query("SELECT count(*) FROM weir.token WHERE revoked IS NULL"), "2");
+    let stored = database.query("SELECT string_agg(sha256 || name, ' ') FROM weir.token");
+    assert!(!stored.contains(&token[5..]), "only a hash is stored");
+}
+
+#[test]
+fn without_the_database_a_copy_of_tokens_is_trusted_for_an_hour() {
+    let database = Postgres::start();
+    let mut relay = Relay::new(database.addr());
+    let [one, mut two] = nodes([database.addr(), relay.addr()]);
+    let (token, _) = make(&one, "operator");
+    let (revoked, id) = make(&one, "operator");
+    eventually("the other one accepts them", || {
+        status(&two, &token) == 200 && status(&two, &revoked) == 200
+    });
+    relay.set(Mode::Refuse);
+    eventually("it notices", || !is_up(&two));
+    assert_eq!(status(&two, &token), 200);
+    // A revocation is not lost, wherever it was made.
+    assert_eq!(revoke(&two, &id), 204);
+    assert_eq!((status(&two, &revoked), status(&one, &revoked)), (401, 200));
+    two.signal(Signal::TERM);
+    two.wait();
+    two.restart(&[]);
+    assert_eq!((status(&two, &token), status(&two, &revoked)), (200, 401), "from its copy");
+    two.signal(Signal::TERM);
+    two.wait();
+    let file = two.data().join("fleet-tokens.json");
+    let mut copy: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    copy["at"] = (copy["at"].as_u64().unwrap() - 3601).into();
+    std::fs::write(&file, copy.to_string()).unwrap();
+    two.restart(&[]);
+    assert_eq!(status(&two, &token), 401);
+    assert_eq!(status(&two, &first_token(&two)), 200, "its own tokens are valid always");
+    relay.set(Mode::Pass);
+    eventually("it is accepted again", || status(&two, &token) == 200);
+    eventually("the other one is told", || status(&one, &revoked) == 401);
+}
+
+/// `SUBJECT NODE` of the entries about tokens, as a command shows them.
+fn entries(server: &Server, args: &[&str]) -> Vec<String> {
+    let args = [&["audit", "--json", "--action", "make-token"], args].concat();
+    let lines = text(server, &args);
+    let entry = |line: &str| {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let word = |key: &str| entry[key].as_str().unwrap_or("-").to_owned();
+        format!("{} {}", word("subject"), word("node"))
+    };
+    lines.lines().map(entry).collect()
+}
+
+#[test]
+fn any_node_shows_the_audit_log_of_all() {
+    let database = Postgres::start();
+    let mut relay = Relay::new(database.addr());
+    let [one, two] = nodes([database.addr(), relay.addr()]);
+    let (_, first) = make(&one, "viewer");
+    let expected = [format!("{first} one")];
+    assert_eq!(entries(&one, &[]), expected, "its own at once");
+    eventually("the other one knows", || entries(&two, &[]) == expected);
+    let (_, second) = make(&two, "viewer");
+    let expected = [format!("{second} two"), format!("{first} one")];
+    eventually("both are there", || entries(&one, &[]) == expected);
+    assert_eq!(entries(&two, &["--limit", "1"]), expected[..1]);
+    assert_eq!(entries(&two, &["--node", "one"]), expected[1..]);
+    assert_eq!(entries(&two, &["--node", "here"]), [format!("{second} -")]);
+    assert!(text(&one, &["audit"]).contains("NODE"));
+    // An outage holds up what it has, and nothing else.
+    relay.set(Mode::Refuse);
+    eventually("it notices", || findings(&two).contains(&"postgres-down".to_owned()));
+    let (ok, _, err) = command(&two, &first_token(&two), &["audit"]);
+    assert!(!ok && err.contains("node=here"), "{err}");
+    let (_, third) = make(&two, "viewer");
+    assert_eq!(entries(&two, &["--node", "here"])[0], format!("{third} -"));
+    assert_eq!(entries(&one, &[]), expected);
+    relay.set(Mode::Pass);
+    eventually("it is there", || entries(&one, &[]).first() == Some(&format!("{third} two")));
+    let twice = "SELECT count(*) FROM (SELECT subject FROM weir.audit WHERE action = 'make-token'
+         GROUP BY subject HAVING count(*) > 1) s";
+    assert_eq!(database.query(twice), "0");
+}
+
+#[test]
+fn a_copied_data_folder_repeats_no_entry() {
+    let database = Postgres::start();
+    let one = node("one", database.addr(), "").start();
+    eventually("it has joined", || is_up(&one));
+    make(&one, "viewer");
+    let copy = node("copy", database.addr(), "");
+    copy_data(&one.data(), &copy.dir().join("data"));
+    let copy = copy.start();
+    eventually("it has joined", || is_up(&copy));
+    let (_, id) = make(&copy, "viewer");
+    eventually("it has copied its log", || entries(&one, &[])[0] == format!("{id} copy"));
+    assert_eq!(entries(&one, &[]).len(), 2);
+}
