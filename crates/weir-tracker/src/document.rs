@@ -3,7 +3,8 @@
 mod build;
 mod result;
 
-pub use result::{ExportEnd, Exported, Hit, MissingNode, Nodes, Page};
+pub use crate::nodes::{MissingNode, Nodes};
+pub use result::{ExportEnd, Exported, Hit, Page};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -29,6 +29,7 @@ mod field;
 mod index;
 mod journal_state;
 mod keys;
+mod nodes;
 pub mod opensearch;
 mod part;
 pub mod query;

@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 use weir_journal::{Address, Outcome};
 use weir_model::UnixMicros;
 
-use crate::document::Nodes;
 use crate::error::Error;
 use crate::field::{Name, Number};
 use crate::index::Index;
+use crate::nodes::Nodes;
 use crate::part::bitmap::Bitmap;
 use crate::part::keys::{self, Keys};
 use crate::part::row::Row;
