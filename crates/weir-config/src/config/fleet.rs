@@ -17,7 +17,6 @@ settings! {
         pub node: Option<String> = text(Kind::Format(format::NAME)).absent("the host name"),
         /// Quotas of the fleet.
         pub quotas: FleetQuotas = section(),
-        /// The database with the shared state.
         /// Secret of at least 32 bytes that all nodes of the fleet have, for example the output of
         /// `openssl rand -base64 32`. Nodes sign their requests to each other with it.
         key = by_hand(Kind::Secret).absent("nodes do not query each other"),
@@ -29,6 +28,7 @@ settings! {
         /// Allow `advertise` to be an `http` URL of another machine. Requests between nodes are
         /// signed, but not encrypted then.
         plain = by_hand(Kind::Bool).default("false"),
+        /// The database with the shared state.
         postgres = by_hand(Kind::Object(&POSTGRES)).required(),
     } given {
         /// The database with the shared state.
