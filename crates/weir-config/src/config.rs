@@ -40,7 +40,10 @@ pub use calls::{Call, ParameterValue};
 pub use compression::{Compression, ContentCoding};
 pub use credential::Credential;
 pub use files::Files;
-pub use fleet::{Advertise, Fleet, FleetQuotas, Peers, Postgres, PostgresServer, QuotaOutage};
+pub use fleet::{
+    Advertise, Fleet, FleetQuotas, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer,
+    QuotaOutage, RateOutage, Redis,
+};
 pub use handler::{
     BodyMap, Handler, PoolHandler, Reply, ReplyBody, Representation, Sources, Structure,
 };

@@ -88,8 +88,12 @@ fn fleet(config: &Config) -> String {
     let node = fleet.node.as_deref().unwrap_or_default();
     let tls = if fleet.postgres.tls.is_some() { " with TLS" } else { "" };
     let peers = fleet.peers.as_ref().map(|peers| format!(" at {}", peers.advertise));
-    let peers = peers.unwrap_or_default();
-    format!("{} {node} {}{tls}{peers}", fleet.name, fleet.postgres.shown())
+    let redis = fleet.redis.as_ref().map(|redis| {
+        let tls = if redis.tls.is_some() { " with TLS" } else { "" };
+        format!(", Redis {}{tls}", redis.shown())
+    });
+    let (peers, redis) = (peers.unwrap_or_default(), redis.unwrap_or_default());
+    format!("{} {node} {}{tls}{peers}{redis}", fleet.name, fleet.postgres.shown())
 }
 
 fn keep(config: &Config) -> String {

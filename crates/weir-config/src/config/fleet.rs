@@ -1,6 +1,7 @@
 //! The fleet: several nodes with shared state.
 
 use super::tls::{UPSTREAM_TLS, UpstreamTls};
+use std::time::Duration;
 use strum::{EnumString, VariantNames};
 use weir_document::settings;
 use weir_document::shape::{Kind, format};
@@ -17,6 +18,8 @@ settings! {
         pub node: Option<String> = text(Kind::Format(format::NAME)).absent("the host name"),
         /// Quotas of the fleet.
         pub quotas: FleetQuotas = section(),
+        /// Rates of the fleet.
+        pub rates: FleetRates = section(),
         /// Secret of at least 32 bytes that all nodes of the fleet have, for example the output of
         /// `openssl rand -base64 32`. Nodes sign their requests to each other with it.
         key = by_hand(Kind::Secret).absent("nodes do not query each other"),
@@ -30,11 +33,15 @@ settings! {
         plain = by_hand(Kind::Bool).default("false"),
         /// The database with the shared state.
         postgres = by_hand(Kind::Object(&POSTGRES)).required(),
+        /// The Redis that grants tokens of rates, with `rates: {mode: redis}`.
+        redis = by_hand(Kind::Object(&REDIS)).absent("none"),
     } given {
         /// The database with the shared state.
         pub postgres: Postgres,
         /// How nodes query each other; `None`: they do not.
         pub peers: Option<Peers>,
+        /// The Redis that grants tokens of rates.
+        pub redis: Option<Redis>,
     },
     misspellings: &[
         ("secret", "write `key: \"file:fleet.key\"`"),
@@ -78,6 +85,47 @@ impl FleetQuotas {
             QuotaOutage::Deny => 0,
         }
     }
+}
+
+settings! {
+    /// Rates of the fleet: how a rate with `scope: fleet` is enforced by several nodes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct FleetRates is "the rates of the fleet" {
+        /// `share`: each node enforces an equal share of a rate. `redis`: nodes lease tokens from Redis,
+        /// for an uneven load. `local`: each node enforces the full rate by itself.
+        pub mode: FleetRateMode = choice().default("share"),
+        /// Validity of leased tokens, from 50ms to 10s: in no interval t the fleet admits more than
+        /// burst + rate·(t + lease).
+        pub lease: Duration = positive().default("200ms"),
+        /// Longest wait of a request for tokens, at most 1s and shorter than `lease`.
+        pub timeout: Duration = positive().default("20ms"),
+        /// Rates while Redis cannot be reached: `share`, `deny` (503) or `allow`.
+        pub on_outage: RateOutage = choice().default("share"),
+    }
+}
+
+/// How several nodes enforce a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum FleetRateMode {
+    /// Each enforces an equal share.
+    Share,
+    /// They lease tokens from Redis.
+    Redis,
+    /// Each enforces the full rate.
+    Local,
+}
+
+/// Rates while Redis cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum RateOutage {
+    /// Each node enforces an equal share.
+    Share,
+    /// No request is admitted.
+    Deny,
+    /// Every request is admitted.
+    Allow,
 }
 
 settings! {
@@ -144,6 +192,31 @@ impl std::fmt::Display for Advertise {
     }
 }
 
+settings! {
+    /// The Redis (version 7 or later) or Valkey that grants tokens of rates. Its loss costs a key one
+    /// burst at most, so it needs no replica and no persistence.
+    pub(crate) static REDIS is "the Redis server" {
+        /// `redis://HOST:PORT/DATABASE`, or `rediss://…` for TLS.
+        url = by_hand(Kind::Text).required(),
+        /// User, with access to the keys `weir:*` and the commands `eval`, `evalsha`, `script`, `time`,
+        /// `get`, `set`.
+        user = by_hand(Kind::Text).absent("the default user"),
+        /// Password of the user.
+        password = by_hand(Kind::Secret).absent("none"),
+        /// TLS; always used for hosts other than this machine, unless `plain` is set.
+        tls = by_hand(Kind::Object(&UPSTREAM_TLS)),
+        /// Allow unencrypted connections to other machines.
+        plain = by_hand(Kind::Bool).default("false"),
+    },
+    short: Some("url"),
+    misspellings: &[
+        ("host", "write `url: \"redis://HOST:6379\"`"),
+        ("username", "write `user`"),
+        ("db", "write `url: \"redis://HOST:6379/DATABASE\"`"),
+        ("insecure", "write `plain`"),
+    ],
+}
+
 /// A PostgreSQL database.
 #[derive(Clone)]
 pub struct Postgres {
@@ -182,5 +255,37 @@ impl std::fmt::Debug for Postgres {
     /// Does not print the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Postgres").field("at", &self.shown()).finish_non_exhaustive()
+    }
+}
+
+/// A Redis server.
+#[derive(Clone)]
+pub struct Redis {
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Number of the database.
+    pub database: u16,
+    /// User; `None`: the default user.
+    pub user: Option<String>,
+    /// Password of the user.
+    pub password: Option<String>,
+    /// TLS; `None`: connections are not encrypted.
+    pub tls: Option<UpstreamTls>,
+}
+
+impl Redis {
+    /// Server and database for people; without user and password.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        format!("{}:{}/{}", self.host, self.port, self.database)
+    }
+}
+
+impl std::fmt::Debug for Redis {
+    /// Does not print the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redis").field("at", &self.shown()).finish_non_exhaustive()
     }
 }

@@ -1,37 +1,61 @@
 //! The fleet.
 
+mod url;
+
 use super::upstream::is_local;
 use super::{Fields, Resolver};
-use crate::config::fleet::POSTGRES;
+use crate::config::fleet::{POSTGRES, REDIS};
 use crate::config::tls::UPSTREAM_TLS;
-use crate::config::{Advertise, Fleet, Peers, Postgres, PostgresServer};
-use percent_encoding::percent_decode_str;
-use url::Url;
+use crate::config::{
+    Fleet, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer, Redis, UpstreamTls,
+};
+use std::time::Duration;
+use url::{PostgresUrl, RedisUrl};
 use weir_document::finding::{Fault, codes};
 
-/// Port of PostgreSQL.
-const PORT: u16 = 5432;
 /// Minimum length of the shared secret in bytes (RFC 2104 section 3: the length of the hash).
 const MIN_KEY_BYTES: usize = 32;
-/// What a URL of an admin listener looks like.
-const ADVERTISE: &str = "write `https://10.0.0.7:9080`";
-/// What a URL looks like.
-const EXAMPLE: &str = "write `postgres://weir@db.example.com:5432/weir`";
-
-/// The parts of a URL.
-struct Place {
-    server: PostgresServer,
-    user: String,
-    database: String,
-}
+/// Shortest and longest validity of leased tokens: a lease survives its round trip, and the bound on
+/// rates means something.
+const LEASE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// Longest wait of a request for tokens.
+const MAX_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Resolver<'_> {
     /// `fleet`.
     pub(super) fn fleet(&mut self, root: &Fields<'_>) -> Option<Fleet> {
         let fields = root.object("fleet", Fleet::SHAPE)?;
+        let redis = match fields.object("redis", &REDIS) {
+            Some(redis) => self.redis(&redis).map(Some),
+            None => Some(None),
+        };
         let postgres = self.postgres(&fields.object("postgres", &POSTGRES)?)?;
         let peers = self.peers(&fields)?;
-        Some(Fleet::read(&fields, postgres, peers))
+        let fleet = Fleet::read(&fields, postgres, peers, redis?);
+        self.check_rates(&fields, &fleet);
+        Some(fleet)
+    }
+
+    fn check_rates(&mut self, fields: &Fields<'_>, fleet: &Fleet) {
+        let Some(rates) = fields.object("rates", FleetRates::SHAPE) else { return };
+        let FleetRates { mode, lease, timeout, .. } = fleet.rates;
+        if let (FleetRateMode::Redis, None, Some(node)) = (mode, &fleet.redis, rates.get("mode")) {
+            self.report
+                .error(codes::MISSING_KEY, node.at, "`mode: redis` needs `fleet.redis`")
+                .help("write `redis: {url: \"redis://HOST:6379\"}`");
+        }
+        if let (Some(node), false) = (rates.get("lease"), (LEASE.0..=LEASE.1).contains(&lease)) {
+            self.report.error(codes::BAD_VALUE, node.at, "not between 50ms and 10s");
+        }
+        let Some(node) = rates.get("timeout").or_else(|| rates.get("lease")) else { return };
+        if timeout > MAX_TIMEOUT {
+            self.report.error(codes::BAD_VALUE, node.at, "longer than 1s");
+        } else if timeout >= lease {
+            let message = "`timeout` must be shorter than `lease`";
+            self.report
+                .error(codes::CONFLICT, node.at, message)
+                .help("tokens that arrive after `lease` are not valid any more");
+        }
     }
 
     /// How nodes query each other, `Some(None)` for not at all; `None` with a finding.
@@ -55,7 +79,7 @@ impl Resolver<'_> {
             return None;
         }
         let plain = fields.bool("plain") == Some(true);
-        let url = match advertised(advertise.text()?.trim_end(), plain) {
+        let url = match url::advertised(advertise.text()?.trim_end(), plain) {
             Ok(url) => url,
             Err(fault) => {
                 self.fault(advertise, fault);
@@ -73,8 +97,9 @@ impl Resolver<'_> {
     fn postgres(&mut self, fields: &Fields<'_>) -> Option<Postgres> {
         let mut found: Option<(Vec<PostgresServer>, String, String)> = None;
         for node in fields.many("url") {
-            let Place { server, user, database } = match place(node.text()?.trim_end()) {
-                Ok(place) => place,
+            let parsed = PostgresUrl::parse(node.text()?.trim_end());
+            let PostgresUrl { server, user, database } = match parsed {
+                Ok(url) => url,
                 Err(fault) => {
                     self.fault(node, fault);
                     return None;
@@ -93,145 +118,51 @@ impl Resolver<'_> {
             }
         }
         let (servers, user, database) = found?;
-        let tls = self.postgres_tls(fields, &servers)?;
+        let is_near = servers.iter().all(|server| is_local(&server.host));
+        let tls = self.engine_tls(fields, is_near, false)?;
         let password = fields.line("password").map(str::to_owned);
         Some(Postgres { servers, user, database, password, tls })
     }
 
-    /// The TLS of connections, `Some(None)` for none; `None` with a finding.
-    fn postgres_tls(
-        &mut self,
-        fields: &Fields<'_>,
-        servers: &[PostgresServer],
-    ) -> Option<Option<crate::config::UpstreamTls>> {
-        let tls = fields.object("tls", &UPSTREAM_TLS);
-        let plain = fields.bool("plain") == Some(true);
-        if let (true, Some(own)) = (plain, &tls) {
-            let message = "`plain` and `tls` exclude each other";
-            self.report.error(codes::CONFLICT, own.node().at, message);
+    fn redis(&mut self, fields: &Fields<'_>) -> Option<Redis> {
+        let node = fields.get("url")?;
+        let RedisUrl { host, port, database, tls } = match RedisUrl::parse(node.text()?.trim_end())
+        {
+            Ok(url) => url,
+            Err(fault) => {
+                self.fault(node, fault);
+                return None;
+            }
+        };
+        let tls = self.engine_tls(fields, is_local(&host), tls)?;
+        let user = fields.text("user").map(str::to_owned);
+        let password = fields.line("password").map(str::to_owned);
+        if let (Some(node), None) = (fields.get("user"), &password) {
+            self.report.error(codes::MISSING_KEY, node.at, "`user` needs `password`");
             return None;
         }
-        let is_near = servers.iter().all(|server| is_local(&server.host));
-        if plain || (tls.is_none() && is_near) {
+        Some(Redis { host, port, database, user, password, tls })
+    }
+
+    /// The TLS of connections to an engine, `Some(None)` for none; `None` with a finding. It is left out
+    /// on this machine (`is_near`) unless `asked` for, and where `plain` says so.
+    fn engine_tls(
+        &mut self,
+        fields: &Fields<'_>,
+        is_near: bool,
+        asked: bool,
+    ) -> Option<Option<UpstreamTls>> {
+        let tls = fields.object("tls", &UPSTREAM_TLS);
+        let plain = fields.bool("plain") == Some(true);
+        let of_url = asked.then(|| fields.get("url")).flatten();
+        if let (true, Some(own)) = (plain, tls.as_ref().map(Fields::node).or(of_url)) {
+            let message = "`plain` and TLS exclude each other";
+            self.report.error(codes::CONFLICT, own.at, message);
+            return None;
+        }
+        if plain || (tls.is_none() && is_near && !asked) {
             return Some(None);
         }
         self.upstream_tls(tls, fields.node().at).map(Some)
-    }
-}
-
-/// Parses `postgres://USER@HOST:PORT/DATABASE`.
-fn place(text: &str) -> Result<Place, Fault> {
-    let fault = |message: &str| Fault::value(message.to_owned()).help(EXAMPLE);
-    let url = Url::parse(text).map_err(|error| fault(&format!("not a URL: {error}")))?;
-    if !matches!(url.scheme(), "postgres" | "postgresql") {
-        return Err(fault("not a URL of PostgreSQL"));
-    }
-    if url.password().is_some() {
-        let fault = Fault::value("a password does not belong into the URL");
-        return Err(fault.help("write `password: \"file:postgres.password\"`"));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        let fault = Fault::value("parameters are not supported in the URL");
-        return Err(fault.help("TLS is set by `tls`; all other settings are built in"));
-    }
-    let decoded = |text: &str| {
-        percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| fault("not UTF-8"))
-    };
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| fault("no host"))?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let (user, database) = (decoded(url.username())?, decoded(url.path().trim_start_matches('/'))?);
-    if user.is_empty() || database.is_empty() || database.contains('/') {
-        return Err(fault("the URL needs a user and a database"));
-    }
-    let server = PostgresServer { host: decoded(host)?, port: url.port().unwrap_or(PORT) };
-    Ok(Place { server, user, database })
-}
-
-/// Parses `http[s]://HOST:PORT`; http only for this machine, unless `plain`.
-fn advertised(text: &str, plain: bool) -> Result<Advertise, Fault> {
-    let fault = |message: &str| Fault::value(message.to_owned()).help(ADVERTISE);
-    let url = Url::parse(text).map_err(|error| fault(&format!("not a URL: {error}")))?;
-    let https = match url.scheme() {
-        "https" => true,
-        "http" => false,
-        _ => return Err(fault("neither an http nor an https URL")),
-    };
-    let is_bare = url.path() == "/"
-        && url.query().is_none()
-        && url.fragment().is_none()
-        && url.username().is_empty()
-        && url.password().is_none();
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| fault("no host"))?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    // `Url` leaves out the default port of the scheme.
-    let port = url.port_or_known_default().filter(|port| *port != 0);
-    let (true, Some(port)) = (is_bare, port) else {
-        return Err(fault("the URL has a scheme, a host and a port only"));
-    };
-    if !https && !plain && !is_local(host) {
-        let fault = Fault::value("requests to other machines need https");
-        return Err(fault.help("set `admin.tls` and write https, or set `plain: true`"));
-    }
-    Ok(Advertise { https, host: host.to_owned(), port })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn advertised_urls_are_bare_and_leave_the_machine_encrypted() {
-        let of = |text: &str, plain| advertised(text, plain).map(|url| url.to_string()).ok();
-        for (text, plain, shown) in [
-            ("https://10.0.0.7:9080", false, "https://10.0.0.7:9080"),
-            ("https://a.example.com/", false, "https://a.example.com:443"),
-            ("https://[2001:db8::1]:9080", false, "https://[2001:db8::1]:9080"),
-            ("http://127.0.0.1:9080", false, "http://127.0.0.1:9080"),
-            ("http://[::1]:9080", false, "http://[::1]:9080"),
-            ("http://10.0.0.7:9080", true, "http://10.0.0.7:9080"),
-        ] {
-            assert_eq!(of(text, plain).as_deref(), Some(shown), "{text}");
-        }
-        for text in [
-            "",
-            "10.0.0.7:9080",
-            "http://10.0.0.7:9080",
-            "ftp://10.0.0.7:9080",
-            "https://10.0.0.7:0",
-            "https://a@10.0.0.7:9080",
-            "https://10.0.0.7:9080/v1",
-            "https://10.0.0.7:9080/?a",
-        ] {
-            assert_eq!(of(text, false), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn urls_have_user_host_and_database() {
-        let of = |text: &str| place(text).map(|place| (place.server, place.user, place.database));
-        let server = |host: &str, port| PostgresServer { host: host.to_owned(), port };
-        let names = |user: &str, database: &str| (user.to_owned(), database.to_owned());
-        for (text, host, port, (user, database)) in [
-            ("postgres://weir@db/weir", "db", 5432, names("weir", "weir")),
-            ("postgresql://a%40b@10.0.0.1:6432/x%20y", "10.0.0.1", 6432, names("a@b", "x y")),
-            ("postgres://weir@[::1]:5433/weir", "::1", 5433, names("weir", "weir")),
-        ] {
-            assert_eq!(of(text).ok(), Some((server(host, port), user, database)), "{text}");
-        }
-        for text in [
-            "",
-            "weir",
-            "mysql://weir@db/weir",
-            "postgres://db/weir",
-            "postgres://weir@db",
-            "postgres://weir@db/",
-            "postgres://weir@/weir",
-            "postgres://weir:secret@db/weir",
-            "postgres://weir@db/weir?sslmode=disable",
-            "postgres://weir@db:99999/weir",
-            "postgres://weir@db/a/b",
-        ] {
-            assert!(place(text).is_err(), "{text}");
-        }
     }
 }
