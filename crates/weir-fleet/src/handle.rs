@@ -7,7 +7,8 @@ use crate::database::{Connection, DatabaseError};
 use crate::member_state::{Settings, Shared, Statistics};
 use crate::membership::Retirement;
 use crate::peers::{PeerSettings, PeerState};
-use crate::status::{ConfigurationState, FleetStatus, NodeStatus};
+use crate::rates::RateLeaser;
+use crate::status::{ConfigurationState, FleetFinding, FleetStatus, NodeStatus};
 use crate::tokens::TokenTable;
 use crate::verify::{UsageVerification, verify};
 use std::ops::Range;
@@ -61,14 +62,20 @@ impl Handle {
     /// The state of the fleet as of the last heartbeat.
     #[must_use]
     pub fn status(&self) -> FleetStatus {
+        let outage = self
+            .shared
+            .rates
+            .outage()
+            .map(|message| FleetFinding { code: "redis-down".to_owned(), message });
         let view = self.shared.view.lock();
         FleetStatus {
             fleet: self.shared.settings.lock().fleet.clone(),
             node: view.id.to_string(),
             postgres: view.postgres.clone(),
+            redis: self.shared.rates.status(),
             heartbeat: view.heartbeat,
             nodes: view.nodes.clone(),
-            findings: view.findings(),
+            findings: view.findings().into_iter().chain(outage).collect(),
         }
     }
 
@@ -81,6 +88,8 @@ impl Handle {
             live: view.live(),
             offset_ms: view.offset_ms,
             failures: self.shared.failures.load(Ordering::Relaxed),
+            redis: self.shared.rates.status().map(|redis| redis.up),
+            redis_failures: self.shared.rates.failures(),
             drift: view.drifts(),
             replicated: self.shared.replicated.load(Ordering::Relaxed),
             usage_lag: view.replicated.map(|at| at.elapsed()).unwrap_or_default(),
@@ -108,8 +117,9 @@ impl Handle {
         self.shared.changed.notify_one();
     }
 
-    /// Sets how the next connection is made.
+    /// Sets how the next connection is made, and how limits are enforced.
     pub fn configure(&self, settings: Settings) {
+        self.shared.rates.configure(settings.rates.clone());
         *self.shared.settings.lock() = settings;
     }
 
@@ -117,6 +127,13 @@ impl Handle {
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::Relaxed);
         self.shared.changed.notify_one();
+    }
+
+    /// What leases tokens from Redis, to be run by a thread of its own; `None` without Redis.
+    #[must_use]
+    pub fn rate_leaser(&self) -> Option<RateLeaser> {
+        let rates = &self.shared.rates;
+        rates.has_redis().then(|| RateLeaser::new(rates))
     }
 
     /// Ends a pause of the member.

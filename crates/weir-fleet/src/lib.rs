@@ -7,7 +7,7 @@
 //!
 //! The modules: [`database`] connects, [`schema`] migrates, `membership` has the statements about
 //! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show, [`peers`] sends
-//! requests to other nodes.
+//! requests to other nodes. The [`RateLeaser`] leases tokens of rates from Redis, if there is one.
 
 mod audit;
 pub mod claim;
@@ -15,12 +15,15 @@ pub mod collect;
 mod copies;
 pub mod database;
 mod handle;
+mod host;
 pub mod identity;
 mod member_state;
 mod membership;
 mod node;
 pub mod peers;
 mod query;
+mod rates;
+mod redis;
 mod replicate;
 pub mod schema;
 mod slice;
@@ -30,7 +33,9 @@ pub mod tokens;
 pub mod verify;
 
 pub use handle::{CommandError, Handle};
-pub use member_state::{Settings, Statistics};
+pub use host::Host;
+pub use member_state::{FleetTls, Settings, Statistics};
 pub use membership::{HEARTBEAT, Retirement};
-pub use node::{Host, Member, OpenError};
+pub use node::{Member, OpenError};
 pub use query::PeerResponses;
+pub use rates::RateLeaser;

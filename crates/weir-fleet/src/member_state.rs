@@ -4,10 +4,13 @@ use crate::database::{Connect, Connection};
 use crate::identity::Boot;
 use crate::membership::Report;
 use crate::peers::{PeerSettings, PeerState, PeerStatistics};
+use crate::rates::{RateSettings, Rates};
+use crate::redis::ConnectRedis;
 use crate::slice::Membership;
 use crate::status::{self, DRIFT_SECONDS, FleetFinding, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
 use parking_lot::Mutex;
+use rustls::ClientConfig;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,24 +34,38 @@ pub struct Settings {
     pub quotas: FleetQuotas,
     /// Requests between nodes; `None`: there are none.
     pub peers: Option<PeerSettings>,
+    pub(crate) rates: RateSettings,
+}
+
+/// TLS of the connections of a fleet, each `None` without TLS.
+#[derive(Clone, Debug, Default)]
+pub struct FleetTls {
+    /// To PostgreSQL.
+    pub postgres: Option<Arc<ClientConfig>>,
+    /// To other nodes.
+    pub peers: Option<Arc<ClientConfig>>,
+    /// To Redis.
+    pub redis: Option<Arc<ClientConfig>>,
 }
 
 impl Settings {
     /// The settings in a configuration; the display name is that of the host, if there is none.
     #[must_use]
-    pub fn new(
-        fleet: &weir_config::Fleet,
-        (tls, peer_tls): (Option<Arc<rustls::ClientConfig>>, Option<Arc<rustls::ClientConfig>>),
-        keep: Duration,
-    ) -> Self {
+    pub fn new(fleet: &weir_config::Fleet, tls: FleetTls, keep: Duration) -> Self {
+        let redis = fleet.redis.clone();
         let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {
             fleet: fleet.name.clone(),
             name: fleet.node.clone().unwrap_or_else(host),
-            connect: Connect { postgres: fleet.postgres.clone(), tls },
+            connect: Connect { postgres: fleet.postgres.clone(), tls: tls.postgres },
             keep,
             quotas: fleet.quotas,
-            peers: fleet.peers.as_ref().map(|peers| PeerSettings::new(peers, peer_tls)),
+            peers: fleet.peers.as_ref().map(|peers| PeerSettings::new(peers, tls.peers)),
+            rates: RateSettings {
+                fleet: fleet.name.clone(),
+                rates: fleet.rates,
+                redis: redis.map(|redis| ConnectRedis { redis, tls: tls.redis }),
+            },
         }
     }
 }
@@ -64,6 +81,10 @@ pub struct Statistics {
     pub offset_ms: i64,
     /// Failed attempts to connect or to renew the lease.
     pub failures: u64,
+    /// Redis is in use; `None` while tokens of rates are not leased.
+    pub redis: Option<bool>,
+    /// Failed rounds of requests to Redis, and attempts to connect to it.
+    pub redis_failures: u64,
     /// Nodes have had different configurations for more than a minute.
     pub drift: bool,
     /// Buckets of usage that were replicated.
@@ -81,6 +102,7 @@ pub(crate) struct Shared {
     pub(crate) report: Mutex<Report>,
     /// Nodes and database as of the last heartbeat.
     pub(crate) view: Mutex<View>,
+    pub(crate) rates: Arc<Rates>,
     pub(crate) failures: AtomicU64,
     pub(crate) replicated: AtomicU64,
     pub(crate) draining: AtomicBool,

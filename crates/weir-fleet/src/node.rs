@@ -6,10 +6,12 @@ use crate::claim::{self, Blocker, Claim};
 use crate::copies::{Copies, CopiesError};
 use crate::database::{Connection, DatabaseError};
 use crate::handle::{Command, Handle};
+use crate::host::Host;
 use crate::identity::{Boot, Identity, IdentityError};
 use crate::member_state::{Settings, Shared, View};
 use crate::membership::{self, HEARTBEAT, RegistrationError, Report};
 use crate::peers::PeerState;
+use crate::rates::Rates;
 use crate::replicate::{ReplicationError, Replicator};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
@@ -36,18 +38,6 @@ const MAINTENANCE: Duration = Duration::from_secs(60 * 60);
 const MAX_COMMANDS: usize = 8;
 /// Time for the last messages of a process that ends.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What a member needs of the process that runs it.
-pub trait Host {
-    /// Whether the member is to end.
-    fn stopped(&self) -> bool;
-    /// Writes a message.
-    fn note(&mut self, text: &str);
-    /// Writes a message about a failure: once, until the next success.
-    fn failed(&mut self, text: &str);
-    /// The failure is over.
-    fn succeeded(&mut self);
-}
 
 /// A registered connection.
 struct Session {
@@ -123,6 +113,7 @@ impl Member {
             PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
         let view = View { id: identity.id(), postgres, ..View::default() };
         let shared = Arc::new(Shared {
+            rates: Arc::new(Rates::new(settings.rates.clone(), limiter)),
             report: Mutex::new(Report { name: settings.name.clone(), ..Report::default() }),
             settings: Mutex::new(settings),
             view: Mutex::new(view),

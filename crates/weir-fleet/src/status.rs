@@ -17,6 +17,9 @@ pub struct FleetStatus {
     pub node: String,
     /// The shared database.
     pub postgres: PostgresStatus,
+    /// Redis, while tokens of rates are leased from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redis: Option<RedisStatus>,
     /// Time of the last successful heartbeat of this node (RFC 3339, UTC); the nodes are as of then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -38,6 +41,18 @@ pub struct PostgresStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// Why the database is not in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Redis as one node sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RedisStatus {
+    /// Tokens are leased from it; otherwise `fleet.rates.on_outage` decides.
+    pub up: bool,
+    /// Server and database.
+    pub at: String,
+    /// Why it is not in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

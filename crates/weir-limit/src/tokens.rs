@@ -147,6 +147,14 @@ impl Shard {
     }
 }
 
+/// Decisions without the fleet, by their reason.
+#[derive(Debug, Default)]
+struct LocalDecisions {
+    late: AtomicU64,
+    full: AtomicU64,
+    outage: AtomicU64,
+}
+
 /// The token leases of all buckets.
 #[derive(Debug)]
 pub(super) struct TokenLeases {
@@ -156,7 +164,7 @@ pub(super) struct TokenLeases {
     demands: Mutex<Vec<Slot>>,
     demanded: Notify,
     waits: AtomicU64,
-    local: AtomicU64,
+    local: LocalDecisions,
     late_grants: AtomicU64,
 }
 
@@ -168,7 +176,7 @@ impl Default for TokenLeases {
             demands: Mutex::default(),
             demanded: Notify::new(),
             waits: AtomicU64::new(0),
-            local: AtomicU64::new(0),
+            local: LocalDecisions::default(),
             late_grants: AtomicU64::new(0),
         }
     }
@@ -199,16 +207,18 @@ impl TokenLeases {
     ) -> TokenVerdict {
         let fallback = mode.fallback();
         if mode.is_rate_outage() {
-            return self.local(fallback);
+            return local(&self.local.outage, fallback);
         }
         let mut shard = self.shard(slot);
         if !shard.buckets.contains_key(slot) {
             if !shard.has_room(now) {
-                return self.local(Fallback::Share);
+                return local(&self.local.full, Fallback::Share);
             }
             shard.buckets.insert(slot.clone(), Bucket::new(name(), rule, now));
         }
-        let Some(bucket) = shard.buckets.get_mut(slot) else { return self.local(fallback) };
+        let Some(bucket) = shard.buckets.get_mut(slot) else {
+            return local(&self.local.full, fallback);
+        };
         // A reload may have changed it.
         bucket.rule = rule;
         bucket.seen += 1;
@@ -228,7 +238,7 @@ impl TokenLeases {
                 self.waits.fetch_add(1, Relaxed);
                 TokenVerdict::Ask(Ask::new(bucket.signal.get_or_insert_default()))
             }
-            OnShortage::Decide => self.local(fallback),
+            OnShortage::Decide => local(&self.local.late, fallback),
         }
     }
 
@@ -287,14 +297,15 @@ impl TokenLeases {
         }
     }
 
-    fn local(&self, fallback: Fallback) -> TokenVerdict {
-        self.local.fetch_add(1, Relaxed);
-        TokenVerdict::Local(fallback)
-    }
-
     fn shard(&self, slot: &Slot) -> MutexGuard<'_, Shard> {
         // Bits that the map itself does not choose by.
         let number = (self.hasher.hash_one(slot) >> 24) as usize % SHARDS;
         lock(&self.shards[number])
     }
+}
+
+/// Counts a decision without the fleet.
+fn local(counter: &AtomicU64, fallback: Fallback) -> TokenVerdict {
+    counter.fetch_add(1, Relaxed);
+    TokenVerdict::Local(fallback)
 }

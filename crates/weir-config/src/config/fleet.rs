@@ -97,7 +97,8 @@ settings! {
         /// Validity of leased tokens, from 50ms to 10s: in no interval t the fleet admits more than
         /// burst + rate·(t + lease).
         pub lease: Duration = positive().default("200ms"),
-        /// Longest wait of a request for tokens, at most 1s and shorter than `lease`.
+        /// Longest wait of a request for tokens or for calls of a quota, at most 1s and shorter than
+        /// `lease`.
         pub timeout: Duration = positive().default("20ms"),
         /// Rates while Redis cannot be reached: `share`, `deny` (503) or `allow`.
         pub on_outage: RateOutage = choice().default("share"),

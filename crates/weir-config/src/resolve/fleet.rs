@@ -145,22 +145,22 @@ impl Resolver<'_> {
     }
 
     /// The TLS of connections to an engine, `Some(None)` for none; `None` with a finding. It is left out
-    /// on this machine (`is_near`) unless `asked` for, and where `plain` says so.
+    /// on this machine (`is_near`) unless it is `requested`, and where `plain` says so.
     fn engine_tls(
         &mut self,
         fields: &Fields<'_>,
         is_near: bool,
-        asked: bool,
+        requested: bool,
     ) -> Option<Option<UpstreamTls>> {
         let tls = fields.object("tls", &UPSTREAM_TLS);
         let plain = fields.bool("plain") == Some(true);
-        let of_url = asked.then(|| fields.get("url")).flatten();
+        let of_url = requested.then(|| fields.get("url")).flatten();
         if let (true, Some(own)) = (plain, tls.as_ref().map(Fields::node).or(of_url)) {
             let message = "`plain` and TLS exclude each other";
             self.report.error(codes::CONFLICT, own.at, message);
             return None;
         }
-        if plain || (tls.is_none() && is_near && !asked) {
+        if plain || (tls.is_none() && is_near && !requested) {
             return Some(None);
         }
         self.upstream_tls(tls, fields.node().at).map(Some)

@@ -80,7 +80,7 @@ fn a_node_admits_the_tokens_that_it_is_granted() {
     assert_eq!(gate.admitted(204), 3);
     assert!(matches!(gate.limited(204), Err(Denial::Ask(_))));
     let counted = gate.limiter.token_statistics();
-    assert_eq!((counted.buckets, counted.waits, counted.local), (1, 3, 0));
+    assert_eq!((counted.buckets, counted.waits, counted.local_late), (1, 3, 0));
 }
 
 #[test]
@@ -160,10 +160,12 @@ fn a_request_without_an_answer_is_decided_by_the_fallback() {
     for (fallback, admitted) in [(Fallback::Share, 5), (Fallback::Allow, 20), (Fallback::Deny, 0)] {
         let gate = node(fallback);
         assert_eq!(gate.passed(None, ONE, 1, 0), admitted, "{fallback:?}");
-        assert_eq!(gate.limiter.token_statistics().local, 20);
+        assert_eq!(gate.limiter.token_statistics().local_late, 20);
         gate.limiter.set_rate_mode(RateMode::Outage(fallback), at(0));
         let is_ask = |outcome| matches!(outcome, Err(Denial::Ask(_)));
         assert!((0..20).all(|_| !is_ask(gate.try_at(None, TWO, 1, at(0)))), "{fallback:?}");
+        let counted = if fallback == Fallback::Share { 0 } else { 20 };
+        assert_eq!(gate.limiter.token_statistics().local_outage, counted, "{fallback:?}");
     }
     let gate = node(Fallback::Deny);
     let rejected = gate.ask(None, ONE, 1, 0).expect_err("no answer");
@@ -268,7 +270,7 @@ fn keys_are_bounded_and_evicted_without_a_lease() {
     }
     let counted = gate.limiter.token_statistics();
     assert_eq!(counted.buckets, 65_536);
-    assert!(counted.local > 14_000, "the others are decided by shares");
+    assert!(counted.local_full > 14_000, "the others are decided by shares");
     let demands = gate.limiter.rate_demands(ms(0));
     assert_eq!(demands.len(), 65_536);
     gate.limiter.deny_tokens(&demands[0], VALID, ms(0));

@@ -39,8 +39,13 @@ pub struct TokenStatistics {
     pub buckets: usize,
     /// Waits of requests for tokens; a request may wait several times.
     pub waits: u64,
-    /// Decisions without the fleet: it gave no answer in time, or there was no room for the bucket.
-    pub local: u64,
+    /// Decisions without the fleet because it gave no answer in time.
+    pub local_late: u64,
+    /// Those because there was no room for the bucket.
+    pub local_full: u64,
+    /// Those of an outage, where every request is admitted, or none. Those by the share of this node
+    /// are not counted.
+    pub local_outage: u64,
     /// Grants for buckets that were evicted: forfeit.
     pub late_grants: u64,
 }
@@ -97,7 +102,9 @@ impl TokenLeases {
         TokenStatistics {
             buckets: self.shards.iter().map(|shard| lock(shard).buckets.len()).sum(),
             waits: self.waits.load(Relaxed),
-            local: self.local.load(Relaxed),
+            local_late: self.local.late.load(Relaxed),
+            local_full: self.local.full.load(Relaxed),
+            local_outage: self.local.outage.load(Relaxed),
             late_grants: self.late_grants.load(Relaxed),
         }
     }

@@ -165,16 +165,17 @@ fn verifier(
     builder.build()
 }
 
-/// TLS towards upstreams, and the database and the nodes of the fleet: roots, client certificate, ALPN.
+/// TLS towards upstreams, and the engines and the nodes of the fleet: roots, client certificate, ALPN.
 #[derive(Debug, Default)]
 pub struct UpstreamClients {
     upstreams: Vec<Option<Arc<ClientConfig>>>,
     database: Option<Arc<ClientConfig>>,
     peers: Option<Arc<ClientConfig>>,
+    redis: Option<Arc<ClientConfig>>,
 }
 
 impl UpstreamClients {
-    /// Those of all upstreams, and of the database and the nodes of the fleet.
+    /// Those of all upstreams, and of the engines and the nodes of the fleet.
     ///
     /// # Errors
     /// A certificate was not compiled.
@@ -187,12 +188,19 @@ impl UpstreamClients {
             };
             tls.map(|tls| certificates.client_config(tls, vec![alpn])).transpose()
         });
-        let fleet = config.fleet.as_ref().and_then(|fleet| fleet.postgres.tls.as_ref());
-        let database = fleet.map(|tls| certificates.client_config(tls, Vec::new())).transpose()?;
-        let peers = config.fleet.as_ref().and_then(|fleet| fleet.peers.as_ref()?.tls.as_ref());
-        let http1 = || vec![b"http/1.1".to_vec()];
-        let peers = peers.map(|tls| certificates.client_config(tls, http1())).transpose()?;
-        Ok(Self { upstreams: clients.collect::<Result<_, _>>()?, database, peers })
+        let client = |tls: Option<&UpstreamTls>, alpn: Vec<Vec<u8>>| {
+            tls.map(|tls| certificates.client_config(tls, alpn)).transpose()
+        };
+        let fleet = config.fleet.as_ref();
+        let database = fleet.and_then(|fleet| fleet.postgres.tls.as_ref());
+        let peers = fleet.and_then(|fleet| fleet.peers.as_ref()?.tls.as_ref());
+        let redis = fleet.and_then(|fleet| fleet.redis.as_ref()?.tls.as_ref());
+        Ok(Self {
+            upstreams: clients.collect::<Result<_, _>>()?,
+            database: client(database, Vec::new())?,
+            peers: client(peers, vec![b"http/1.1".to_vec()])?,
+            redis: client(redis, Vec::new())?,
+        })
     }
 
     /// That of an upstream; `None` without TLS.
@@ -208,5 +216,10 @@ impl UpstreamClients {
     /// That of the other nodes of the fleet; `None` without TLS.
     pub fn peers(&self) -> Option<&Arc<ClientConfig>> {
         self.peers.as_ref()
+    }
+
+    /// That of the Redis of the fleet; `None` without TLS.
+    pub fn redis(&self) -> Option<&Arc<ClientConfig>> {
+        self.redis.as_ref()
     }
 }

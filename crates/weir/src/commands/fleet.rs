@@ -8,7 +8,7 @@ use crate::{escape, findings, output};
 use anyhow::{Context, bail};
 use weir_fleet::database::{Connect, Connection};
 use weir_fleet::schema;
-use weir_fleet::status::{FleetStatus, NodeStatus};
+use weir_fleet::status::{FleetStatus, NodeStatus, RedisStatus};
 
 /// Commands on the fleet.
 #[derive(Debug, clap::Subcommand)]
@@ -85,10 +85,14 @@ fn status(args: &StatusArgs) -> anyhow::Result<()> {
     if args.json {
         return output::json(&status);
     }
-    let FleetStatus { fleet, postgres, nodes, findings, .. } = &status;
+    let FleetStatus { fleet, postgres, redis, nodes, findings, .. } = &status;
     let state = if postgres.up { "up" } else { "down" };
     let (fleet, at) = (escape::line(fleet), escape::line(&postgres.at));
     output::line(&format!("fleet {fleet}, PostgreSQL {} {state} at {at}", postgres.version));
+    if let Some(RedisStatus { up, at, .. }) = redis {
+        let state = if *up { "up" } else { "down" };
+        output::line(&format!("Redis {state} at {}", escape::line(at)));
+    }
     let header = ["NODE", "STATE", "BOOT", "VERSION", "CONFIGURATION", "SEEN", "CLOCK", "ID"];
     let rows: Vec<[String; 8]> = nodes.iter().map(|node| row(node, &status.node)).collect();
     output::text(&table(header, &rows));

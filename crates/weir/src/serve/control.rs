@@ -204,8 +204,8 @@ impl Control {
             families.extend(
                 counts.iter().flat_map(|(counts, prices)| metrics::monitor(counts, prices)),
             );
-            let leases = gateway.limiter().lease_statistics();
-            families.extend(member.iter().flat_map(|member| metrics::fleet(member, leases)));
+            let limiter = gateway.limiter();
+            families.extend(member.iter().flat_map(|member| metrics::fleet(member, limiter)));
             families.extend(reloads.families(messages.dropped()));
             families.extend(weir_admin::metrics::process());
             families

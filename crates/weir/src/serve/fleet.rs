@@ -14,12 +14,14 @@ use weir_admin::configuration::{FindingInfo, Reload};
 use weir_config::Config;
 use weir_document::finding::Findings;
 use weir_fleet::status::{ConfigurationState, MAX_FINDINGS};
-use weir_fleet::{Handle, Host, Member, Settings};
+use weir_fleet::{FleetTls, Handle, Host, Member, RateLeaser, Settings};
 use weir_limit::Limiter;
 use weir_monitor::replica::Replica;
 
 /// The thread.
 const THREAD: Thread = Thread { name: "fleet", task: "fleet", nice: 0 };
+/// The thread for which requests wait: nothing else holds it up.
+const RATE_THREAD: Thread = Thread { name: "fleet-rates", task: "leasing tokens", nice: 0 };
 /// Extensions of files beside the configuration that are part of its digest. Others may have secrets.
 const DIGESTED: [&str; 6] = ["js", "mjs", "ts", "json", "yaml", "yml"];
 
@@ -31,6 +33,8 @@ const OWN_NAME: &str = "--set fleet.node";
 /// The running thread.
 pub(super) struct Fleet {
     pub(super) handle: Handle,
+    /// Ends first.
+    _rates: Option<Running>,
     _thread: Running,
 }
 
@@ -73,7 +77,20 @@ pub(super) fn start(
     if upstreams.config.plans.iter().any(|plan| plan.quota.is_some()) {
         handle.wait_until_tried(REGISTRATION_WAIT);
     }
-    Ok(Some(Fleet { handle, _thread: thread }))
+    let rates = handle.rate_leaser().map(|leaser| start_leaser(leaser, messages)).transpose()?;
+    Ok(Some(Fleet { handle, _rates: rates, _thread: thread }))
+}
+
+/// Starts the thread that leases tokens of rates.
+fn start_leaser(leaser: RateLeaser, messages: &Messages) -> anyhow::Result<Running> {
+    let context = ThreadContext::new(messages);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let wake = leaser.waker();
+    type State = (RateLeaser, Runtime, ThreadContext);
+    let run = |(leaser, runtime, context): &mut State| runtime.block_on(leaser.run(context));
+    let recover = |(leaser, ..): &mut State| leaser.recover();
+    let state = (leaser, runtime, context.clone());
+    Ok(RATE_THREAD.start(&context, wake, state, run, recover)?)
 }
 
 /// The settings of the member in a configuration.
@@ -81,7 +98,11 @@ pub(super) fn settings(upstreams: &Upstreams) -> Option<Settings> {
     let fleet = upstreams.config.fleet.as_ref()?;
     let keep = upstreams.config.monitor.keep;
     let clients = &upstreams.clients;
-    let tls = (clients.database().cloned(), clients.peers().cloned());
+    let tls = FleetTls {
+        postgres: clients.database().cloned(),
+        peers: clients.peers().cloned(),
+        redis: clients.redis().cloned(),
+    };
     Some(Settings::new(fleet, tls, keep))
 }
 

@@ -9,7 +9,7 @@ use weir_admin::metrics::Kind::{Counter, Gauge};
 use weir_admin::metrics::{Family, LabelledRow, Row, Sample, counts};
 use weir_events::delivery::SinkQueue;
 use weir_journal::{Journal, Lag};
-use weir_limit::LeaseStatistics;
+use weir_limit::{LeaseStatistics, Limiter, TokenStatistics};
 use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
 use weir_resubmit::Resubmitter;
@@ -267,6 +267,8 @@ const FLEET: &[Row<weir_fleet::Statistics>] = &[
         "Clock of this node minus clock of the database."),
     (Counter, "weir_fleet_failures_total", |s| s.failures as f64,
         "Failed attempts to connect to the database or to renew the lease."),
+    (Counter, "weir_fleet_redis_failures_total", |s| s.redis_failures as f64,
+        "Failed attempts to connect to Redis, and requests to it that failed or timed out."),
     (Counter, "weir_usage_replicated_total", |s| s.replicated as f64,
         "Buckets of usage sent to the database of the fleet."),
     (Gauge, "weir_usage_lag_seconds", |s| s.usage_lag.as_secs_f64(),
@@ -293,18 +295,47 @@ const LEASES: &[Row<LeaseStatistics>] = &[
         "Leases that came after the end of their window: forfeit."),
 ];
 
+#[rustfmt::skip]
+const TOKENS: &[Row<TokenStatistics>] = &[
+    (Gauge, "weir_fleet_token_buckets", |s| s.buckets as f64,
+        "Buckets of rates whose tokens are leased."),
+    (Counter, "weir_fleet_token_waits_total", |s| s.waits as f64,
+        "Waits of requests for tokens of a rate."),
+    (Counter, "weir_fleet_late_tokens_total", |s| s.late_grants as f64,
+        "Leases of tokens for buckets that were evicted: forfeit."),
+];
+
 /// Metrics of the fleet.
-pub(crate) fn fleet(fleet: &weir_fleet::Handle, leases: LeaseStatistics) -> Vec<Family> {
+pub(crate) fn fleet(fleet: &weir_fleet::Handle, limiter: &Limiter) -> Vec<Family> {
     let statistics = fleet.statistics();
-    let engine = vec![("engine", "postgres".to_owned())];
+    let up = |(engine, up): (&str, bool)| {
+        Sample::new(vec![("engine", engine.to_owned())], u64::from(up))
+    };
+    let redis = statistics.redis.map(|up| ("redis", up));
     let up = Family::new(
         Gauge,
         "weir_fleet_up",
-        "1 if this node is connected to the engine and registered.",
-        [Sample::new(engine, u64::from(statistics.up))],
+        "1 if this node is connected to the engine, and registered in PostgreSQL.",
+        [("postgres", statistics.up)].into_iter().chain(redis).map(up),
     );
-    let leases = Family::table(LEASES, &leases);
-    Family::table(FLEET, &statistics).chain(leases).chain([up]).collect()
+    let tokens = limiter.token_statistics();
+    let local = [
+        ("timeout", tokens.local_late),
+        ("full", tokens.local_full),
+        ("outage", tokens.local_outage),
+    ];
+    let local = Family::new(
+        Counter,
+        "weir_fleet_local_decisions_total",
+        "Requests decided without the fleet because their tokens did not come in time, were not tracked, \
+         or during an outage with `deny` or `allow`.",
+        local.map(|(reason, count)| Sample::new(vec![("reason", reason.to_owned())], count)),
+    );
+    Family::table(FLEET, &statistics)
+        .chain(Family::table(LEASES, &limiter.lease_statistics()))
+        .chain(Family::table(TOKENS, &tokens))
+        .chain([up, local])
+        .collect()
 }
 
 /// Counters of configurations.

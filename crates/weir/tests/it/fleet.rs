@@ -8,5 +8,6 @@ mod members;
 mod node;
 mod peers;
 mod quotas;
+mod rates;
 mod relay;
 mod usage;

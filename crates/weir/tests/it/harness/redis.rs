@@ -2,6 +2,7 @@
 
 use super::daemon::{Daemon, accepts};
 use super::process::run;
+use super::tls::Certificate;
 use rustix::process::Signal;
 use std::fs;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ const PROGRAM: &str = "/usr/bin/redis-server";
 pub(crate) struct Redis {
     daemon: Daemon,
     addr: SocketAddr,
+    certificate: Option<Certificate>,
     dir: TempDir,
 }
 
@@ -24,14 +26,32 @@ impl Redis {
 
     /// Starts one without data.
     pub(crate) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// Starts one without data that accepts connections with TLS only.
+    pub(crate) fn start_tls() -> Self {
+        Self::start_with(Some(Certificate::of("127.0.0.1")))
+    }
+
+    fn start_with(certificate: Option<Certificate>) -> Self {
         assert!(Path::new(PROGRAM).exists(), "{PROGRAM} is needed: run `make setup`");
         let dir = tempfile::tempdir().expect("a temporary folder");
         let prepare = |addr: SocketAddr| {
             let path = dir.path().display();
+            let mut port = format!("port {}", addr.port());
+            if let Some(Certificate { cert, key }) = &certificate {
+                fs::write(dir.path().join("redis.crt"), cert).expect("its certificate");
+                fs::write(dir.path().join("redis.key"), key).expect("its key");
+                port = format!(
+                    "port 0\ntls-port {}\ntls-cert-file {path}/redis.crt\n\
+                     tls-key-file {path}/redis.key\ntls-auth-clients no",
+                    addr.port()
+                );
+            }
             let settings = format!(
-                "bind 127.0.0.1\nport {}\nrequirepass {}\ndir {path}\n\
+                "bind 127.0.0.1\n{port}\nrequirepass {}\ndir {path}\n\
                  save \"\"\nappendonly yes\nappendfsync everysec\n",
-                addr.port(),
                 Self::PASSWORD
             );
             fs::write(dir.path().join("redis.conf"), settings).expect("its configuration");
@@ -39,8 +59,15 @@ impl Redis {
             command.arg(dir.path().join("redis.conf"));
             command
         };
+        let tls = certificate.is_some();
+        let is_up = |addr| is_up(addr, tls);
         let (daemon, addr) = Daemon::start(dir.path(), Signal::TERM, prepare, is_up);
-        Self { daemon, addr, dir }
+        Self { daemon, addr, certificate, dir }
+    }
+
+    /// Its certificate, if it has one.
+    pub(crate) fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
     }
 
     /// Where it listens.
@@ -60,8 +87,8 @@ impl Redis {
 
     /// Starts it again on the same port, after its end, with what it has written to its file.
     pub(crate) fn restart(&mut self) {
-        let addr = self.addr;
-        self.daemon.restart(|| is_up(addr));
+        let (addr, tls) = (self.addr, self.certificate.is_some());
+        self.daemon.restart(|| is_up(addr, tls));
     }
 
     /// Starts it again without data, after its end: a failover to a replica that had none.
@@ -72,19 +99,23 @@ impl Redis {
 
     /// What a command gives, as redis-cli prints it to programs.
     pub(crate) fn command(&self, words: &[&str]) -> String {
-        command(self.addr, words)
+        command(self.addr, self.certificate.is_some(), words)
     }
 }
 
-fn command(addr: SocketAddr, words: &[&str]) -> String {
+fn command(addr: SocketAddr, tls: bool, words: &[&str]) -> String {
     let mut client = Command::new("redis-cli");
     client.args(["-h", "127.0.0.1", "-p"]).arg(addr.port().to_string());
+    if tls {
+        // The certificate is that of this test.
+        client.args(["--tls", "--insecure"]);
+    }
     client.args(words).env("REDISCLI_AUTH", Redis::PASSWORD);
     let output = String::from_utf8(run(&mut client, b"")).expect("text in UTF-8");
     output.trim_end().to_owned()
 }
 
 /// Whether it has read its file: it listens before.
-fn is_up(addr: SocketAddr) -> bool {
-    accepts(addr) && command(addr, &["PING"]) == "PONG"
+fn is_up(addr: SocketAddr, tls: bool) -> bool {
+    accepts(addr) && command(addr, tls, &["PING"]) == "PONG"
 }
