@@ -78,7 +78,10 @@ pub(super) fn own_calls(server: &Server) -> u64 {
 
 fn calls(server: &Server, args: &[&str]) -> u64 {
     let args = [&["usage", "--by", "api", "--json"], args].concat();
-    json(server, &args)["calls"].as_u64().unwrap_or_default()
+    // Right after a failure of the database there is no report (503): the caller tries again.
+    let (_, out, _) = command(server, &first_token(server), &args);
+    let report: Value = serde_json::from_str(&out).unwrap_or_default();
+    report["calls"].as_u64().unwrap_or_default()
 }
 
 /// Sends calls over one connection, each of which must succeed.
