@@ -199,8 +199,8 @@ settings! {
     pub(crate) static REDIS is "the Redis server" {
         /// `redis://HOST:PORT/DATABASE`, or `rediss://…` for TLS.
         url = by_hand(Kind::Text).required(),
-        /// User, with access to the keys `weir:*` and the commands `eval`, `evalsha`, `script`, `time`,
-        /// `get`, `set`.
+        /// User, with access to the keys `weir:*` and the commands `evalsha`, `script|load`, `time`,
+        /// `get`, `set`, and `select` for another database than 0.
         user = by_hand(Kind::Text).absent("the default user"),
         /// Password of the user.
         password = by_hand(Kind::Secret).absent("none"),
