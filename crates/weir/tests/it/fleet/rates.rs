@@ -160,12 +160,10 @@ fn one_node_with_all_the_load_admits_the_whole_rate_and_all_together_no_more() {
     let time = load_time(Duration::from_secs(5));
     let began = Instant::now();
     let mut calls = load(nodes[0].listen[0], 3, time);
-    let seconds = began.elapsed().as_secs_f64();
-    assert!(
-        calls.len() as f64 >= 0.99 * (burst + rate * seconds),
-        "{} in {seconds} s",
-        calls.len()
-    );
+    // At the end the node may have a lease for the next 100 ms.
+    let seconds = began.elapsed().as_secs_f64() - 0.1;
+    let least = 0.99 * (burst + rate * seconds);
+    assert!(calls.len() as f64 >= least, "{} of {least} in {seconds} s", calls.len());
     // Then all of them at once.
     let all = std::thread::scope(|scope| {
         let one = |node: &Server| (node.listen[0], Duration::from_secs(2));
