@@ -123,7 +123,6 @@ fn age<S: Serializer>(us: &u64, serializer: S) -> Result<S::Ok, S::Error> {
 #[derive(Debug)]
 pub struct Deliveries {
     connection: Connection,
-    source: String,
     /// Most events that wait for a sink.
     limit: u64,
 }
@@ -131,7 +130,7 @@ pub struct Deliveries {
 /// A transaction in which events are queued and their source is recorded as handled.
 pub(crate) struct EventTransaction<'c> {
     pub(crate) database: rusqlite::Transaction<'c>,
-    source: &'c str,
+    source: String,
     now_us: u64,
     limit: u64,
 }
@@ -142,11 +141,7 @@ impl Deliveries {
     /// # Errors
     /// The database cannot be opened.
     pub fn open(data: &Path) -> Result<Self, StoreError> {
-        let connection = weir_store::open(data)?;
-        let source = connection
-            .query_row("SELECT id FROM event_source", [], |row| row.get(0))
-            .map_err(|source| StoreError::Database { path: data.to_owned(), source })?;
-        Ok(Self { connection, source, limit: MAX_WAITING })
+        Ok(Self { connection: weir_store::open(data)?, limit: MAX_WAITING })
     }
 
     /// Its connection, for other tables that the same thread reads and writes.
@@ -157,7 +152,10 @@ impl Deliveries {
     /// Starts a transaction that queues events.
     pub(crate) fn begin(&mut self, now_us: u64) -> rusqlite::Result<EventTransaction<'_>> {
         let database = self.connection.transaction()?;
-        Ok(EventTransaction { database, source: &self.source, now_us, limit: self.limit })
+        // It changes when this node joins a fleet, or turns out to be a copy of another one.
+        let read = "SELECT id FROM event_source";
+        let source = database.prepare_cached(read)?.query_row([], |row| row.get(0))?;
+        Ok(EventTransaction { database, source, now_us, limit: self.limit })
     }
 
     /// Sinks with due events.

@@ -115,6 +115,8 @@ impl Replica {
 
     /// Starts to replicate as a node, or goes on.
     ///
+    /// The source of events names the node from then on.
+    ///
     /// With the first node, everything that is counted is to be replicated; with another node than
     /// before, only what is counted from now on.
     ///
@@ -145,6 +147,8 @@ impl Replica {
             }
             Some(_) => {}
         }
+        // Events are unique by their source and id: a copy must not go on as the node before.
+        transaction.execute("UPDATE event_source SET id = ?1 WHERE id <> ?1", [node])?;
         Ok(transaction.commit()?)
     }
 
@@ -342,4 +346,62 @@ fn inherited(row: &Row<'_>) -> rusqlite::Result<Option<Sum>> {
         amount: amount(row.get_ref(17)?.as_str_or_null()?),
         latency: latency.unwrap_or_default(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTS: &str = "INSERT INTO series VALUES (1, 'acme', 'x', 'hello', '', 2);
+        INSERT INTO bucket VALUES (60, 120, 1, 5, 0, 10, '7', x'01', 1), (86400, 0, 1, 5, 0, 10, '7', x'01', 1);
+        UPDATE counted_until SET settled = 180;";
+
+    fn replica() -> (tempfile::TempDir, Replica) {
+        let data = tempfile::tempdir().unwrap();
+        let replica = Replica::open(data.path()).unwrap();
+        replica.connection.execute_batch(COUNTS).unwrap();
+        (data, replica)
+    }
+
+    fn calls(batch: &Batch) -> Vec<(u64, u64)> {
+        batch.buckets.iter().map(|bucket| (bucket.counts.step, bucket.counts.calls)).collect()
+    }
+
+    #[test]
+    fn everything_is_replicated_once_and_what_changes_meanwhile_again() {
+        let (_data, mut replica) = replica();
+        replica.start("one").unwrap();
+        let first = replica.batch(1).unwrap();
+        assert_eq!((calls(&first), first.settled), (vec![(60, 5)], None));
+        let all = replica.batch(10).unwrap();
+        assert_eq!((calls(&all), all.settled), (vec![(60, 5), (86_400, 5)], Some(180)));
+        let change = "UPDATE bucket SET calls = 6, revision = 2 WHERE step = 60";
+        replica.connection.execute(change, []).unwrap();
+        replica.replicated(&all).unwrap();
+        assert_eq!(calls(&replica.batch(10).unwrap()), [(60, 6)]);
+        // The same node goes on where it was.
+        replica.start("one").unwrap();
+        assert_eq!(replica.waiting().unwrap(), 1);
+        assert_eq!(replica.days(0).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn another_node_leaves_out_what_the_one_before_has_counted() {
+        let (data, mut replica) = replica();
+        replica.start("one").unwrap();
+        replica.start("two").unwrap();
+        assert_eq!((replica.waiting().unwrap(), replica.days(0).unwrap()), (0, Vec::new()));
+        let source = "SELECT id FROM event_source";
+        assert_eq!(
+            replica.connection.query_row(source, [], |row| row.get(0)),
+            Ok("two".to_owned())
+        );
+        let change = "UPDATE bucket SET calls = 8, revision = 2 WHERE step = 60";
+        replica.connection.execute(change, []).unwrap();
+        replica.mark_day(60, 0).unwrap();
+        assert_eq!(calls(&replica.batch(10).unwrap()), [(60, 3)]);
+        assert_eq!(replica.days(0).unwrap()[0].calls, 3);
+        Replica::end(data.path()).unwrap();
+        assert_eq!(replica.live_nodes().unwrap(), 1);
+    }
 }
