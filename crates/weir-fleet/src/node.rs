@@ -53,6 +53,8 @@ pub struct Member {
     session: Option<Session>,
     replicator: Replicator,
     limiter: Arc<Limiter>,
+    /// Outlives a panic of the member.
+    slices: Arc<tokio::sync::Mutex<Slices>>,
     copies: Copies,
     heartbeat: Option<Instant>,
     maintained: Option<Instant>,
@@ -132,6 +134,8 @@ impl Member {
         let handle = Handle { shared: Arc::clone(&shared), commands: sender };
         let (heartbeat, maintained, session) = (None, None, None);
         let limiter = Arc::clone(limiter);
+        let slices = Slices::open(data, Arc::clone(&limiter))?;
+        let slices = Arc::new(tokio::sync::Mutex::new(slices));
         let member = Self {
             shared,
             commands,
@@ -139,6 +143,7 @@ impl Member {
             session,
             replicator,
             limiter,
+            slices,
             copies,
             heartbeat,
             maintained,
@@ -148,8 +153,8 @@ impl Member {
 
     /// Keeps the node registered and answers demands for quotas, until the member is to end.
     pub async fn run(&mut self, host: &mut impl Host) {
-        let mut slices = Slices::new(Arc::clone(&self.limiter));
-        let shared = Arc::clone(&self.shared);
+        let (slices, shared) = (Arc::clone(&self.slices), Arc::clone(&self.shared));
+        let mut slices = slices.lock().await;
         tokio::select! {
             () = self.keep_registered(host) => {}
             () = slices.run(&*shared) => {}

@@ -7,12 +7,15 @@
 
 use crate::database::{Connect, Connection, DatabaseError, Parameter, Transaction};
 use crate::identity::Boot;
+use crate::leased::Leased;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use weir_limit::{Limiter, QuotaDemand, QuotaGrant};
+use weir_limit::{Limiter, QuotaDemand, QuotaGrant, QuotaLeased};
+use weir_store::StoreError;
 
 /// Use of a node for which a slice should last.
 const SLICE: Duration = Duration::from_secs(2);
@@ -26,14 +29,17 @@ struct Slice {
     calls: u64,
     /// Calls of the quota that are left.
     rest: u64,
+    /// Calls granted to this node in the window, in total.
+    leased: u64,
 }
 
 /// Grants a slice for each demand, or the answer that nothing is left.
 async fn grant_all(
     connection: &mut Connection,
     limiter: &Limiter,
+    leased: &Leased,
     (node, boot): (Uuid, Boot),
-) -> Result<(), DatabaseError> {
+) -> Result<(), AnswerError> {
     for demand in limiter.quota_demands(limiter.now()) {
         let size = slice_size(&demand, limiter.nodes());
         let slice = match demand.rolling {
@@ -51,8 +57,24 @@ async fn grant_all(
             calls: slice.calls,
             rest: slice.rest,
         });
+        if demand.rolling.is_none() {
+            // After the requests that wait. If the process ends before, the next one takes more calls for
+            // an overdraft than there were.
+            let QuotaDemand { plan, consumer, window_start, window_end, .. } = demand;
+            let granted = QuotaLeased { plan, consumer, window_start, leased: slice.leased };
+            leased.store(&granted, window_end)?;
+        }
     }
     Ok(())
+}
+
+/// Why demands were not answered.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    #[error("the grants cannot be stored: {0}")]
+    Store(#[from] rusqlite::Error),
 }
 
 /// Pause before the next attempt during an outage.
@@ -62,6 +84,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Slices {
     limiter: Arc<Limiter>,
+    leased: Leased,
     connection: Option<Connection>,
 }
 
@@ -80,10 +103,16 @@ pub(crate) trait Membership {
 }
 
 impl Slices {
-    /// Turns leases of quotas on.
-    pub(crate) fn new(limiter: Arc<Limiter>) -> Self {
+    /// Turns leases of quotas on, after those of earlier runs were restored.
+    ///
+    /// # Errors
+    /// The grants of earlier runs cannot be read.
+    pub(crate) fn open(data: &Path, limiter: Arc<Limiter>) -> Result<Self, StoreError> {
+        let leased = Leased::open(data)?;
+        let current = leased.current().map_err(|error| StoreError::database(data, error))?;
+        limiter.restore_quota_leases(&current);
         limiter.lease_quotas(true);
-        Self { limiter, connection: None }
+        Ok(Self { limiter, leased, connection: None })
     }
 
     /// Answers demands for ever.
@@ -111,13 +140,13 @@ impl Slices {
         }
     }
 
-    async fn answer(&mut self, member: &impl Membership) -> Result<(), DatabaseError> {
+    async fn answer(&mut self, member: &impl Membership) -> Result<(), AnswerError> {
         let place = member.registered().ok_or(DatabaseError::Fenced)?;
         let connection = match self.connection.take().filter(|one| !one.is_closed()) {
             Some(connection) => connection,
             None => Connection::open(&member.connect()).await?,
         };
-        grant_all(self.connection.insert(connection), &self.limiter, place).await
+        grant_all(self.connection.insert(connection), &self.limiter, &self.leased, place).await
     }
 }
 
@@ -151,8 +180,9 @@ const LEASE: &str = ", leased AS (
          SELECT $1, $4, $5, $6, to_timestamp($7), to_timestamp($11), calls, $13, $2 FROM granted
          ON CONFLICT (node, plan, consumer, rolling, start) DO UPDATE SET
              leased = l.leased + excluded.leased, used = excluded.used, boot = excluded.boot
+         RETURNING leased
      )
-     SELECT calls, rest FROM granted";
+     SELECT calls, rest, leased FROM granted, leased";
 
 async fn grant(
     connection: &Connection,
@@ -233,7 +263,7 @@ fn first(rows: Vec<Row>) -> Result<Row, DatabaseError> {
 
 fn slice(row: &Row) -> Result<Slice, DatabaseError> {
     let number = |index| row.try_get::<_, i64>(index).map(|number| number.max(0).unsigned_abs());
-    Ok(Slice { calls: number(0)?, rest: number(1)? })
+    Ok(Slice { calls: number(0)?, rest: number(1)?, leased: number(2)? })
 }
 
 /// The values of a grant's parameters.

@@ -4,7 +4,7 @@
 use super::Moment;
 use super::fleet::{Mode, RateMode};
 use super::keys::lock;
-use super::lease::{LeaseStatistics, QuotaDemand, QuotaGrant};
+use super::lease::{LeaseStatistics, QuotaDemand, QuotaGrant, QuotaLeased};
 use super::registry::Limiter;
 use super::share::Rule;
 use super::tokens::{RateDemand, TokenStatistics};
@@ -54,6 +54,17 @@ impl Limiter {
 
 /// Quotas.
 impl Limiter {
+    /// Restores what earlier runs of this node were granted: of the calls that they have counted, those
+    /// beyond it are an overdraft. Without it all of them count as leased. Has to be called before
+    /// leases are turned on.
+    pub fn restore_quota_leases(&self, leases: &[QuotaLeased]) {
+        let mut registry = lock(&self.registry);
+        for QuotaLeased { plan, consumer, window_start, leased } in leases {
+            let cell = registry.cell((plan.clone(), consumer.clone()));
+            cell.lease.restore(*window_start, *leased);
+        }
+    }
+
     /// Turns leases of quotas on or off. They are off at first: this node enforces each quota by
     /// itself.
     ///

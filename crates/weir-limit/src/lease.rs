@@ -12,7 +12,7 @@
 mod grants;
 
 pub(super) use grants::Leases;
-pub use grants::{LeaseStatistics, QuotaDemand, QuotaGrant};
+pub use grants::{LeaseStatistics, QuotaDemand, QuotaGrant, QuotaLeased};
 
 use super::fleet::Mode;
 use super::keys::lock;
@@ -68,6 +68,8 @@ struct State {
     account: Option<Account>,
     /// Calls that the fleet has left; `None` if no grant has come in this window.
     rest: Option<u64>,
+    /// Begin of a window, and calls that an earlier run was granted in it.
+    stored: Option<(u64, u64)>,
     /// The cell is in the list of demands.
     is_listed: bool,
     /// Calls used when the demand was listed last, and the time in nanoseconds.
@@ -241,7 +243,11 @@ impl LeasedCall<'_> {
         }
         match self.rolling {
             Some(rolling) => rolling.open_lease(tally.start),
-            None => self.cell.used.open_lease(tally.start),
+            None => {
+                let stored = state.stored.filter(|(start, _)| *start == tally.start);
+                let leased = stored.map_or(u64::MAX, |(_, leased)| leased);
+                self.cell.used.open_lease(tally.start, leased);
+            }
         }
         let lease = &self.cell.lease;
         lease.low.store(u64::MAX, Relaxed);
@@ -283,6 +289,11 @@ impl QuotaLease {
         let is_open = state.account.as_ref().is_some_and(|account| account.start == tally.start);
         let rest = state.rest.filter(|_| is_open)?;
         Some(tally.leased.saturating_sub(tally.used).saturating_add(rest))
+    }
+
+    /// Sets what an earlier run was granted in a window.
+    pub(super) fn restore(&self, start: u64, leased: u64) {
+        lock(&self.state).stored = Some((start, leased));
     }
 
     /// Forgets the lease: the next call opens it anew.

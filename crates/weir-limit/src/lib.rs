@@ -28,7 +28,7 @@ mod tally;
 mod tokens;
 
 pub use fleet::{Fallback, RateMode};
-pub use lease::{LeaseStatistics, QuotaDemand, QuotaGrant};
+pub use lease::{LeaseStatistics, QuotaDemand, QuotaGrant, QuotaLeased};
 pub use peek::{LimitKind, Peek};
 pub use registry::{LimitStatistics, Limiter, QuotaCount};
 pub use signal::Ask;

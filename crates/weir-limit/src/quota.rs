@@ -175,13 +175,14 @@ impl Used {
     }
 
     /// Opens the lease of the window that begins at this second with the calls counted in it; from
-    /// now on, a caller whose clock is behind counts in this window. Other leases are forfeit.
-    pub(super) fn open_lease(&self, start: u64) {
+    /// now on, a caller whose clock is behind counts in this window. Other leases are forfeit. Of calls
+    /// counted before, at most `leased` were leased: the others are an overdraft.
+    pub(super) fn open_lease(&self, start: u64, leased: u64) {
         let _ = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             (seen >> COUNT_BITS < start / 60).then_some(pack(start, 0))
         });
         let used = count_in(self.counted.load(Ordering::Relaxed), start);
-        self.leased.store(pack(start, used), Ordering::Relaxed);
+        self.leased.store(pack(start, used.min(leased)), Ordering::Relaxed);
     }
 
     /// Adds calls to the lease of the window that begins at this second; returns those leased now,
@@ -440,14 +441,24 @@ mod tests {
         let none = Tally { start: start(today), used: 0, leased: 0 };
         assert_eq!(used.admit_leased(today, 0), Err(none));
         assert_eq!(used.extend_lease(start(today), 3), None, "not open");
-        used.open_lease(start(today));
+        used.open_lease(start(today), u64::MAX);
         assert_eq!(used.extend_lease(start(today), 3), Some(3));
         assert_eq!(used.admit_leased(today, 0), Ok(Tally { used: 1, leased: 3, ..none }));
         assert_eq!(used.admit_leased(tomorrow, 0), Err(Tally { start: start(tomorrow), ..none }));
-        used.open_lease(start(tomorrow));
+        used.open_lease(start(tomorrow), u64::MAX);
         assert_eq!(used.admit_leased(today, 0), Err(Tally { start: start(tomorrow), ..none }));
         assert_eq!(used.extend_lease(start(today), 3), None);
         assert!(used.admit_leased(tomorrow, 1).is_ok() && used.admit_leased(tomorrow, 1).is_err());
+    }
+
+    #[test]
+    fn an_overdraft_of_an_earlier_run_stays_one() {
+        let (used, today) = (Used::default(), Window { start: 10, end: 20 });
+        used.restore(today.begin(), 7);
+        used.open_lease(today.begin(), 5);
+        assert_eq!(used.leased_in(today.begin()), (7, 5));
+        assert!(used.admit_leased(today, 2).is_err(), "it is used up");
+        assert!(used.admit_leased(today, 3).is_ok());
     }
 
     #[test]
@@ -455,7 +466,7 @@ mod tests {
         let windows = [Window { start: 10, end: 20 }, Window { start: 20, end: 30 }];
         for _ in 0..500 {
             let used = Used::default();
-            used.open_lease(windows[0].begin());
+            used.open_lease(windows[0].begin(), u64::MAX);
             used.extend_lease(windows[0].begin(), 7);
             let barrier = std::sync::Barrier::new(3);
             let admit = |order: [Window; 2]| {
@@ -470,7 +481,7 @@ mod tests {
                     scope.spawn(move || admit(order))
                 });
                 barrier.wait();
-                used.open_lease(second.begin());
+                used.open_lease(second.begin(), u64::MAX);
                 used.extend_lease(second.begin(), 2);
                 used.extend_lease(second.begin(), 3);
                 callers.into_iter().map(|thread| thread.join().expect("no panic")).sum()

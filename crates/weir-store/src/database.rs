@@ -50,6 +50,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/09_gaps.sql"),
     include_str!("schema/10_fleet.sql"),
     include_str!("schema/11_ship.sql"),
+    include_str!("schema/12_quota_leases.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.

@@ -86,6 +86,19 @@ pub struct QuotaDemand {
     pub elapsed: Duration,
 }
 
+/// Calls that a node was granted in a window of a calendar quota, in total.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaLeased {
+    /// Name of the plan.
+    pub plan: String,
+    /// Name of the consumer.
+    pub consumer: String,
+    /// Begin of the window, in seconds since 1970.
+    pub window_start: u64,
+    /// The calls.
+    pub leased: u64,
+}
+
 /// Calls granted to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaGrant<'a> {

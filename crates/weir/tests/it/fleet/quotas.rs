@@ -89,7 +89,7 @@ fn an_outage_admits_the_overdraft_or_nothing_and_is_settled_afterwards() {
         );
         crate::harness::Weir::new(&text).env("NODE", name).start()
     };
-    let (lenient, strict) = (started("lenient", "allow"), started("strict", "deny"));
+    let (mut lenient, strict) = (started("lenient", "allow"), started("strict", "deny"));
     let known = |server: &Server| server.metric("weir_fleet_nodes", &[]) == 2.0;
     eventually("they know each other", || known(&lenient) && known(&strict));
     let before = [send(&lenient, 3).0, send(&strict, 3).0];
@@ -106,6 +106,10 @@ fn an_outage_admits_the_overdraft_or_nothing_and_is_settled_afterwards() {
     assert_eq!(3 + send(&lenient, 400).0, slice("lenient") + 50);
     assert_eq!(3 + send(&strict, 400).0, slice("strict"));
     assert!(lenient.metric("weir_fleet_overdraft_calls_total", &[]) >= 50.0);
+    // A restart gives no second overdraft.
+    lenient.kill();
+    lenient.restart(&[]);
+    assert_eq!(send(&lenient, 20), (0, 20));
     relay.set(Mode::Pass);
     eventually("they have joined again", || is_up(&lenient) && is_up(&strict));
     eventually("calls are admitted again", || call(&mut strict.connect()) == 200);
