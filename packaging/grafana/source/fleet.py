@@ -65,6 +65,31 @@ FLEET = dashboard(
             query(rate("weir_fleet_peer_rejected_total", ("instance",)), "{{instance}}"),
             unit="reqps",
         ),
+        row("Rates by token leases"),
+        graph(
+            "Waits for tokens",
+            "Waits of requests for tokens of their rate, and tokens that came too late.",
+            query(rate("weir_fleet_token_waits_total", ("instance",)), "{{instance}}: waits"),
+            query(rate("weir_fleet_late_tokens_total", ("instance",)), "{{instance}}: late"),
+            unit="ops",
+        ),
+        graph(
+            "Decisions without Redis",
+            "Requests decided by the node itself, by reason.",
+            query(rate("weir_fleet_local_decisions_total", ("reason",)), "{{reason}}"),
+            unit="reqps",
+        ),
+        graph(
+            "Buckets of tokens",
+            "Buckets of rates that a node holds.",
+            query(gauge("weir_fleet_token_buckets", ("instance",)), "{{instance}}"),
+        ),
+        graph(
+            "Failures of Redis",
+            "Failed or late responses of Redis.",
+            query(rate("weir_fleet_redis_failures_total", ("instance",)), "{{instance}}"),
+            unit="ops",
+        ),
         row("Usage, configuration, clocks"),
         graph(
             "Lag of usage",
