@@ -205,7 +205,7 @@ impl Connection {
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Row, DatabaseError> {
-        self.query(sql, parameters).await?.into_iter().next().ok_or(DatabaseError::Missing)
+        only(self.query(sql, parameters).await?)
     }
 
     /// Returns the number of rows.
@@ -239,7 +239,7 @@ impl Transaction<'_> {
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Row, DatabaseError> {
-        self.query(sql, parameters).await?.into_iter().next().ok_or(DatabaseError::Missing)
+        only(self.query(sql, parameters).await?)
     }
 
     /// Returns the number of rows.
@@ -259,6 +259,16 @@ impl Transaction<'_> {
     pub(crate) async fn commit(self) -> Result<(), DatabaseError> {
         within(self.0.commit()).await
     }
+}
+
+/// The only row of a result.
+fn only(rows: Vec<Row>) -> Result<Row, DatabaseError> {
+    rows.into_iter().next().ok_or(DatabaseError::Missing)
+}
+
+/// A number as the database stores it.
+pub(crate) fn bounded(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 async fn within<T>(

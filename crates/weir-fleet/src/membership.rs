@@ -4,7 +4,7 @@
 //! node checks its boot and its lease, so that a process that was suspended, or whose identity another
 //! process has taken, changes nothing.
 
-use crate::database::{Connection, DatabaseError};
+use crate::database::{Connection, DatabaseError, Parameter};
 use crate::identity::{Boot, Identity, IdentityError};
 use crate::status::{ConfigurationState, NodeState, NodeStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -107,7 +107,7 @@ async fn try_register(
              config_state = excluded.config_state, advertise = excluded.advertise
          WHERE n.boot_token = ANY ($8)
          RETURNING boot";
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 10] = [
+    let parameters: [Parameter<'_>; 10] = [
         (&identity.id(), Type::UUID),
         (name, Type::TEXT),
         (&number, Type::INT8),
@@ -160,7 +160,7 @@ pub(crate) async fn heartbeat(
     let Report { name, digest, advertise, configuration, offset_ms, draining } = report;
     let (version, configuration) = (env!("CARGO_PKG_VERSION"), Json(configuration));
     let state = if *draining { "draining" } else { "live" };
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 11] = [
+    let parameters: [Parameter<'_>; 11] = [
         (&id, Type::UUID),
         (&boot.number, Type::INT8),
         (&boot.token, Type::UUID),
@@ -189,7 +189,7 @@ pub(crate) async fn release(
 ) -> Result<(), DatabaseError> {
     let sql = "UPDATE weir.node SET until = now(), seen = now()
          WHERE id = $1 AND boot = $2 AND boot_token = $3";
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
+    let parameters: [Parameter<'_>; 3] =
         [(&id, Type::UUID), (&boot.number, Type::INT8), (&boot.token, Type::UUID)];
     connection.execute(sql, &parameters).await.map(drop)
 }

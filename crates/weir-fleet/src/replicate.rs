@@ -4,7 +4,7 @@
 //! nothing, so a lost response is no problem. What the database has lost in a failover is found by
 //! comparing the sums of days, and sent again.
 
-use crate::database::{Connection, DatabaseError, Parameter, Transaction};
+use crate::database::{Connection, DatabaseError, Parameter, Transaction, bounded};
 use crate::identity::Boot;
 use aws_lc_rs::digest::{SHA256, digest};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -426,10 +426,6 @@ fn series_id(names: &SeriesNames) -> Uuid {
 /// A text as PostgreSQL can store it: without NUL.
 fn stored(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
-}
-
-fn bounded(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

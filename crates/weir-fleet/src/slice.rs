@@ -5,7 +5,7 @@
 //! what the node uses in two seconds, at most an eighth of its share of what is left, and at least what
 //! it has admitted beyond its lease in an outage, and one call.
 
-use crate::database::{Connect, Connection, DatabaseError, Parameter, Transaction};
+use crate::database::{Connect, Connection, DatabaseError, Parameter, Transaction, bounded};
 use crate::identity::Boot;
 use crate::leased::Leased;
 use std::path::Path;
@@ -336,10 +336,6 @@ pub(crate) async fn delete_old(connection: &Connection) -> Result<(), DatabaseEr
         connection.execute(&sql, &[]).await?;
     }
     Ok(())
-}
-
-fn bounded(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
