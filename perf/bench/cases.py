@@ -241,6 +241,8 @@ RECORDING_MEMORY = "recording-memory"
 MONITOR_COST = "monitor-cost"
 TRACKER_MONITOR = "tracker-monitor"
 MONITOR_USAGE = "monitor-usage"
+#: What a fleet costs a node, against the same weir alone.
+FLEET_COST = "fleet-cost"
 #: Messages of WebSockets, and what open ones hold.
 WEBSOCKET = "websocket"
 WEBSOCKET_LIMIT = 200 * MIB
@@ -260,7 +262,7 @@ LAB_HTTP2 = "lab-http2"
 LAB_USERS = "lab-users"
 LAB = (LAB_CLOSED, LAB_ROWS, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 #: Run only when named, or with `--long`.
-LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, RESUBMISSION, GRPC)
+LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, FLEET_COST, RESUBMISSION, GRPC)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, POOL_MEMORY, SCRIPT_MEMORY,
          RECORDING_COST, RECORDING_BURST, RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST,

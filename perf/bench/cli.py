@@ -9,12 +9,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import (calls, cold, engines, footprint, host, lab_cases, monitor_cases, pools, recording_cases,
-               report, resubmission, retrying, rows, servers, upgrades)
-from .cases import (CASES, COLD, GRPC, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST, MONITOR_USAGE, NAMES,
-                    POOL_MEMORY, RECORDING_BURST, RECORDING_COST, RECORDING_MEMORY, RECORDING_P99,
-                    RECORDING_SEARCH, RECORDING_SUSTAINED, RESUBMISSION, RETRIES, SCRIPT_MEMORY, START,
-                    TRACKER_MONITOR, WEBSOCKET)
+from . import (calls, cold, engines, fleet_cases, footprint, host, lab_cases, monitor_cases, pools,
+               recording_cases, report, resubmission, retrying, rows, servers, upgrades)
+from .cases import (CASES, COLD, FLEET_COST, GRPC, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST,
+                    MONITOR_USAGE, NAMES, POOL_MEMORY, RECORDING_BURST, RECORDING_COST,
+                    RECORDING_MEMORY, RECORDING_P99, RECORDING_SEARCH, RECORDING_SUSTAINED,
+                    RESUBMISSION, RETRIES, SCRIPT_MEMORY, START, TRACKER_MONITOR, WEBSOCKET)
 from .cell import Pace
 from .processes import Fleet
 from .servers import Workshop
@@ -56,7 +56,6 @@ def main() -> int:
 
 
 def _parse() -> argparse.Namespace:
-    target = Path(os.environ.get("CARGO_TARGET_DIR", _ROOT / "target"))
     parser = argparse.ArgumentParser(
         prog="perf/run", description="Compares weir with nginx and HAProxy; see perf/README.md.")
     parser.add_argument("--quick", action="store_true",
@@ -73,7 +72,7 @@ def _parse() -> argparse.Namespace:
                         help=f"length of a measured window (default {_FULL.seconds})")
     parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
                         help="wait so long, at most, before each round for the machine to be quiet")
-    parser.add_argument("--weir", type=Path, default=target / "release" / "weir", metavar="PATH",
+    parser.add_argument("--weir", type=Path, default=host.target_folder() / "release" / "weir", metavar="PATH",
                         help="the binary (default: the release build)")
     return parser.parse_args()
 
@@ -137,6 +136,7 @@ def _measure(session: Session, name: str) -> dict:
              RECORDING_MEMORY: recording_cases.memory,
              MONITOR_COST: monitor_cases.cost, TRACKER_MONITOR: monitor_cases.four,
              MONITOR_USAGE: monitor_cases.usage,
+             FLEET_COST: fleet_cases.cost,
              RESUBMISSION: resubmission.run, WEBSOCKET: upgrades.run,
              GRPC: calls.run, RETRIES: retrying.run,
              LAB_USERS: lab_cases.users,

@@ -8,7 +8,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+_ROOT = Path(__file__).resolve().parents[2]
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def target_folder() -> Path:
+    """Where builds go, and what is fetched once."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", _ROOT / "target"))
 
 
 def family(pid: int) -> list[int]:

@@ -33,6 +33,7 @@ GROUPS = (
            cases.RECORDING_P99, cases.RECORDING_SUSTAINED, cases.RECORDING_MEMORY)),
     Group("Search and resubmission", "search", (cases.RECORDING_SEARCH, cases.RESUBMISSION)),
     Group("Metering: cost of the Monitor", "metering", (cases.MONITOR_COST, cases.MONITOR_USAGE)),
+    Group("Fleet: cost of shared state", "fleet", (cases.FLEET_COST,)),
     Group("Load generation with the Lab", "lab", (*cases.LAB, cases.LAB_USERS)),
     Group("Memory and start", "footprint", (cases.MEMORY, cases.START, cases.POOL_MEMORY)),
 )

@@ -28,8 +28,8 @@ CONTENDERS = {
     "payload": {"tracker.enabled": "true", "tracker.index": "payload"},
 }
 HELLO, ECHO = "hello", "echo"
-#: Series of what follows the journal; there if it does.
-_LAGS = ("weir_index_lag_seconds", "weir_monitor_lag_seconds")
+#: Series of what follows the journal, and of usage that is replicated; there if it does.
+_LAGS = ("weir_index_lag_seconds", "weir_monitor_lag_seconds", "weir_ship_lag_bytes")
 #: Bytes of a segment of the journal.
 _SEGMENT = 16 << 20
 #: Seconds after which a contender that is not done indexing is given up.
@@ -64,10 +64,11 @@ class Spent:
 class Recorder:
     """One running contender."""
 
-    def __init__(self, name: str, server: Server, folder: Path):
+    def __init__(self, name: str, server: Server, folder: Path, tokens: Path | None = None):
         self.name = name
         self.server = server
         self.data = folder / "data"
+        self._tokens = tokens
         self._next_id = 0
 
     @property
@@ -81,7 +82,7 @@ class Recorder:
         path = "/hello" if kind == HELLO else "/answers/"
         answers = send(Traffic(
             url=f"http://127.0.0.1:{port}{path}", connections=connections, seconds=seconds,
-            cores=servers.LOAD_CORE, rate=rate, first=self._next_id,
+            cores=servers.LOAD_CORE, rate=rate, first=self._next_id, tokens=self._tokens,
             corpus=requests if kind == ECHO else None))
         self._next_id += answers.requests + connections
         if answers.errors:
@@ -99,7 +100,7 @@ class Recorder:
         """Waits until all is indexed and nothing is being sealed; seconds until the former."""
         began = time.monotonic()
         until = began + _PATIENCE
-        while any(self.metrics().get(lag, 0.0) > 0 for lag in _LAGS):
+        while any(value > 0 for name, value in self.metrics().items() if name.startswith(_LAGS)):
             _pause(until, self.name)
         indexed = time.monotonic() - began
         before = -1.0
@@ -110,19 +111,25 @@ class Recorder:
         return indexed
 
     def metrics(self) -> dict[str, float]:
-        """The plain series of its metrics page, those without labels."""
+        """The series of its metrics page by name; with labels, the greatest of a name."""
         port = self.server.ports["admin"]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
-        return {name: float(value)
-                for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
+        found: dict[str, float] = {}
+        for name, value in re.findall(r"^(\w+)(?:\{[^}]*\})? (\S+)$", text, re.MULTILINE):
+            found[name] = max(float(value), found.get(name, 0.0))
+        return found
 
 
 class Ground:
-    """The upstream and the corpus that the contenders of a case share."""
+    """The upstream and the corpus that the contenders of a case share; and the configuration
+    that they start from, with tokens for requests if it checks them."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Session, config: str = "recording.yaml",
+                 tokens: Path | None = None):
         self._session = session
+        self._config = config
+        self._tokens = tokens
         self.folder = session.workshop.new_folder("corpus")
         self.requests, _ = corpus.write(self.folder)
         self._answers = session.workshop.start_answers(session.fleet, self.folder,
@@ -138,8 +145,8 @@ class Ground:
         """Starts a contender; in a folder that another one left, if given."""
         server, folder = self._session.workshop.start_recording(
             self.fleet, {**CONTENDERS.get(name, {}), **(settings or {})}, cores=cores,
-            backend=self._answers.ports["hello"], folder=folder)
-        return Recorder(name, server, folder)
+            backend=self._answers.ports["hello"], folder=folder, config=self._config)
+        return Recorder(name, server, folder, self._tokens)
 
     def stop(self, *recorders: Recorder) -> None:
         for recorder in recorders:

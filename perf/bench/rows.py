@@ -3,7 +3,7 @@
 import operator
 import statistics
 
-from . import cases, lab_rows, monitor_rows, recording_rows, resubmission
+from . import cases, fleet_rows, lab_rows, monitor_rows, recording_rows, resubmission
 from .cases import CASES, Bar
 from .verdict import Verdict
 
@@ -33,6 +33,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += _retries(results.get(cases.RETRIES))
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
+    found += fleet_rows.verdicts(results.get(cases.FLEET_COST))
     found += lab_rows.verdicts(results)
     found += resubmission.verdicts(results.get(cases.RESUBMISSION))
     return found

@@ -126,11 +126,12 @@ class Workshop:
         return Server(process, ports)
 
     def start_recording(self, fleet: Fleet, settings: dict[str, str], *, backend: int,
-                        cores: set[int], folder: Path | None = None) -> tuple[Server, Path]:
-        """Starts weir on `recording.yaml` with settings over it; gives its folder, too, which
+                        cores: set[int], folder: Path | None = None,
+                        config: str = "recording.yaml") -> tuple[Server, Path]:
+        """Starts weir on a configuration with settings over it; gives its folder, too, which
         may be that of a weir that ran before."""
         folder = folder or self.new_folder("recording")
-        command, ports, environment = self._serve("recording.yaml", folder, 1, backend)
+        command, ports, environment = self._serve(config, folder, 1, backend)
         for path, value in settings.items():
             command += ["--set", f"{path}={value}"]
         process = fleet.start("weir", command, cores=cores, environment=environment)
@@ -217,7 +218,7 @@ class Workshop:
         environment = {
             "PERF_PLAIN": f"127.0.0.1:{plain}", "PERF_TLS": f"127.0.0.1:{tls}",
             "PERF_ADMIN": f"127.0.0.1:{admin}", "PERF_BACKEND": f"127.0.0.1:{backend}",
-            "PERF_DATA": str(folder / "data")}
+            "PERF_DATA": str(folder / "data"), "PERF_SHARED": str(self.folder)}
         command = [str(self.weir), "serve", str(folder / "weir.yaml"),
                    "--workers", str(workers), "--json"]
         ports = {"hello": plain, "proxy": plain, "files": plain, "tls": tls, "admin": admin}

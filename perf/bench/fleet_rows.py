@@ -1,0 +1,45 @@
+"""Bars of the cases of a fleet."""
+
+import statistics
+
+from .verdict import Verdict
+
+#: CPU of the workers in a fleet, by that of the same weir alone.
+_WORKERS = 1.03
+#: Microseconds of all threads a request more, keys indexed in OpenSearch.
+_ALL = 3.0
+_TRAFFIC = {"hello": "hello with token, rate and quota", "echo": "1 KiB echo with token, rate and quota"}
+_LOAD = "100 connections, saturated"
+
+
+def verdicts(result: dict | None) -> list[Verdict]:
+    """The rows of `fleet-cost`."""
+    rows = []
+    for kind, found in (result or {}).get("kinds", {}).items():
+        rows += [_workers(kind, name, found["rounds"]) for name in ("fleet", "shipping")]
+        rows.append(_all(kind, found))
+    return rows
+
+
+def _workers(kind: str, name: str, rounds: list[dict]) -> Verdict:
+    on, alone = (statistics.median(r[each]["worker_us"] for r in rounds) for each in (name, "alone"))
+    ratios = [r[name]["worker_us"] / r["alone"]["worker_us"] for r in rounds]
+    ratio = statistics.median(ratios)
+    sides = ", rounds on both sides" if min(ratios) <= _WORKERS <= max(ratios) else ""
+    title = {"fleet": "fleet with PostgreSQL", "shipping": "fleet, keys into OpenSearch"}[name]
+    return Verdict(f"{title}, workers alone, {_TRAFFIC[kind]}", _LOAD, f"{on:.2f} µs",
+                   f"alone {alone:.2f} µs", f"{ratio:.3f} ({min(ratios):.3f}–{max(ratios):.3f})",
+                   f"≤ {_WORKERS:.2f}", ("met" if ratio <= _WORKERS else "MISSED") + sides)
+
+
+def _all(kind: str, found: dict) -> Verdict:
+    others, alone = found["others_us"]["shipping"], found["others_us"]["alone"]
+    extra = others["all"] - alone["all"]
+    more = [r["shipping"]["worker_us"] - r["alone"]["worker_us"] + extra for r in found["rounds"]]
+    base = statistics.median(r["alone"]["worker_us"] for r in found["rounds"]) + alone["all"]
+    middle = statistics.median(more)
+    threads = ", ".join(f"{name} {others.get(name, 0.0):.2f}"
+                        for name in ("ship", "fleet", "monitor", "tracker"))
+    return Verdict(f"fleet, keys into OpenSearch, all threads, {_TRAFFIC[kind]}", _LOAD,
+                   f"{middle:+.2f} µs", f"alone {base:.2f} µs", f"{min(more):+.2f} to {max(more):+.2f}",
+                   f"≤ +{_ALL:.1f} µs", "met" if middle <= _ALL else "MISSED", threads)
