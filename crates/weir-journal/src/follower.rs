@@ -129,6 +129,12 @@ impl Follower {
         self.checkpoints.take_skipped(&self.name)
     }
 
+    /// As [`Follower::advance_to`], up to the end of a sealed segment.
+    pub fn pass_segment(&mut self, lane: u16, number: u32, sequence: u64) {
+        let sequence = sequence.max(self.checkpoint(lane).sequence);
+        self.advance_to(lane, Position::new(number + 1, 0), sequence);
+    }
+
     /// Resets the checkpoint to the start of the journal, durably: everything is read again.
     ///
     /// # Errors

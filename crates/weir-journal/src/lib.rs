@@ -11,7 +11,7 @@
 //! names, and `segment` reads them. `reader` assembles transactions for a `follower` and its
 //! `checkpoint`; `backlog` bounds what is kept for it. `maintenance` seals full segments, drops old files and syncs; `manifest` records
 //! which files should exist. `journal` opens a folder after `recovery`; `handover` passes it on to
-//! another process while this one still writes.
+//! another process while this one still writes; `sealed_files` are copies of sealed segments.
 //!
 //! ```no_run
 //! use weir_journal::{Completed, Journal, Outcome, Position, Received, Settings, Side};
@@ -55,6 +55,7 @@ mod preallocator;
 mod reader;
 mod record;
 mod recovery;
+mod sealed_files;
 mod segment;
 mod settings;
 mod snapshot;
@@ -76,6 +77,7 @@ pub use reader::Reader;
 pub use record::call::CallRecord;
 pub use record::{BodyMetadata, Completed, Discarded, Received, Side, Transaction, Withheld};
 pub use recovery::{Damage, RecoveryReport};
+pub use sealed_files::{SEALED_EXTENSIONS, SealedSegment, lane_folder, sealed_path};
 pub use settings::{Durability, Settings};
 pub use snapshot::Unfinished;
 pub use statistics::Statistics;
