@@ -25,6 +25,9 @@ pub enum Error {
         /// The damage.
         what: String,
     },
+    /// Something could not be fetched; the text names the object.
+    #[error("{0}")]
+    Remote(#[source] io::Error),
     /// The index has not reached the end of the journal, or is being repaired, and the rest of the
     /// journal is too long to be read instead.
     #[error("the index is behind")]
@@ -41,7 +44,7 @@ impl Error {
         match self {
             Self::Damaged { .. } => true,
             Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            Self::Journal(_) | Self::Behind => false,
+            Self::Journal(_) | Self::Remote(_) | Self::Behind => false,
         }
     }
 

@@ -31,6 +31,7 @@ use weir_store::ledger::Ledger;
 
 use crate::error::Error;
 use crate::part::{Build, OpenPart};
+use crate::remote::Remote;
 use coverage::{chain, starts};
 use folder::find;
 use indexer::FOLLOWER;
@@ -94,10 +95,35 @@ impl Index {
                 damaged: found.damaged.into(),
                 ..Counts::default()
             },
+            remote: None,
             ledger: OnceLock::new(),
         });
         let indexer = Indexer::new(Arc::clone(&shared), build, found.next)?;
         Ok((Self { shared }, indexer))
+    }
+
+    /// An index whose parts and segments are fetched when a query needs them; the journal has the lanes
+    /// of all of them. Only searches can use it.
+    #[must_use]
+    pub fn remote(folder: &Path, journal: Arc<Journal>, remote: Arc<dyn Remote>) -> Self {
+        let settings = Settings::default();
+        let build = Build::new(settings.depth);
+        let open = OpenPart::new(settings.depth, build.seed());
+        // Nothing but parts: no lane has an end to be read.
+        let empty = (Vec::new(), Vec::new());
+        let state =
+            State { sealed: Vec::new(), open, from: empty.0, indexed: empty.1, gaps: Vec::new() };
+        let shared = Shared {
+            folder: folder.to_owned(),
+            journal,
+            settings,
+            state: RwLock::new(state),
+            damaged: Mutex::default(),
+            counts: Counts::default(),
+            remote: Some(remote),
+            ledger: OnceLock::new(),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Removes the checkpoint: transactions are no longer indexed, and the journal need not keep
@@ -121,7 +147,7 @@ impl Index {
     /// # Errors
     /// [`Error::Journal`] if it cannot be read.
     pub fn read_at(&self, addresses: &[Address]) -> Result<Vec<Transaction>, Error> {
-        self.shared.journal.get_many(addresses, true).map_err(Error::Journal)
+        self.shared.transactions(addresses, true)
     }
 
     /// Its state; `now` in microseconds since 1970.

@@ -33,7 +33,9 @@ mod nodes;
 pub mod opensearch;
 mod part;
 pub mod query;
+mod remote;
 mod search;
+mod segment_parts;
 mod tokenizer;
 mod tracker;
 mod verification;
@@ -45,12 +47,15 @@ pub use index::{Index, Indexer, Settings, Statistics, stored_depth};
 pub use journal_state::JournalState;
 pub use keys::read_keys;
 pub use part::block::Depth;
+pub use part::file::PartHead;
 pub use part::row::Row;
 pub use query::{Query, QueryError};
+pub use remote::{Remote, RemotePart};
 pub use search::{
     Bucket, Counted, Counts, Cursor, Facet, Highlight, Hit, Hits, InvalidCursor, MAX_PAGE_HITS,
     Page, Tail,
 };
+pub use segment_parts::{PART_FILES, SegmentParts};
 pub use tracker::{
     Export, ExportStep, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError, Side, Tracker,
     TrackerError,

@@ -26,7 +26,7 @@ use weir_journal::{
 use self::bitmap::Bitmap;
 use self::block::{Block, Depth, ROWS};
 use self::columns::Columns;
-use self::file::{Head, PartMetadata, Span};
+use self::file::{Fetch, Head, PartHead, PartMetadata, Span};
 use self::terms::{BlockTerms, Reader};
 use crate::error::Error;
 use crate::field::Number;
@@ -203,14 +203,32 @@ impl SealedPart {
         Ok(Self { folder: folder.to_owned(), head, terms: OnceLock::new() })
     }
 
+    /// A part whose files are fetched when they are needed.
+    pub(crate) fn remote(
+        folder: PathBuf,
+        head: PartHead,
+        lane: u16,
+        fetch: Fetch,
+    ) -> Result<Self, Error> {
+        let head = Head::remote(folder.join("columns"), head, lane, fetch)?;
+        Ok(Self { folder, head, terms: OnceLock::new() })
+    }
+
     /// First and last time of its transactions.
     pub(crate) fn times(&self) -> (u64, u64) {
         self.head.bounds(Number::Time).unwrap_or((0, u64::MAX))
     }
 
+    /// Whether it may have transactions with ids in this range.
+    pub(crate) fn may_have(&self, (low, high): (u128, u128)) -> bool {
+        let (min, max) = self.head.id_bounds().unwrap_or((0, u64::MAX));
+        (low >> 64) as u64 <= max && min <= (high >> 64) as u64
+    }
+
     /// Rows of blocks that may have a term.
     pub(crate) fn blocks(&self, term: &[u8]) -> Result<Bitmap, Error> {
         let path = self.folder.join("terms");
+        self.head.fetch(&path)?;
         let file = File::open(&path).map_err(Error::io(&path))?;
         let reader = match self.terms.get() {
             Some(reader) => reader,

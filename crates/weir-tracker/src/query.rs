@@ -148,16 +148,28 @@ impl Query {
     #[must_use]
     pub fn times(&self) -> (u64, u64) {
         let mut range = (0, u64::MAX);
-        let terms = match &self.root {
-            Node::And(nodes) => nodes.as_slice(),
-            node => std::slice::from_ref(node),
-        };
-        for term in terms {
+        for term in self.required() {
             if let Node::Term(Term::Number(Number::Time, low, high)) = term {
                 range = (range.0.max(*low), range.1.min(*high));
             }
         }
         range
+    }
+
+    /// The range of ids that a hit must have, if the query has one.
+    pub(crate) fn ids(&self) -> Option<(u128, u128)> {
+        self.required().iter().find_map(|term| match term {
+            Node::Term(Term::Id(low, high)) => Some((*low, *high)),
+            _ => None,
+        })
+    }
+
+    /// Nodes that all must match.
+    fn required(&self) -> &[Node] {
+        match &self.root {
+            Node::And(nodes) => nodes,
+            node => std::slice::from_ref(node),
+        }
     }
 }
 

@@ -35,6 +35,19 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Most candidates that are read from the journal together.
 const MAX_BATCH: usize = 64;
 
+/// Longest time to find a transaction whose part and segment have to be fetched.
+const REMOTE_BUDGET: Duration = Duration::from_secs(10 * 60);
+/// Difference between the time in an id and the time at which its transaction was received, at most.
+const ID_TIME_MARGIN: Duration = Duration::from_secs(60);
+
+/// The times at which transactions with these ids were received, in microseconds since 1970: an id has
+/// the milliseconds in its first 48 bits (UUIDv7).
+fn received((low, high): (u128, u128)) -> (u64, u64) {
+    let margin = ID_TIME_MARGIN.as_micros() as u64;
+    let time = |id: u128| ((id >> 80) as u64).saturating_mul(1000);
+    (time(low).saturating_sub(margin), time(high).saturating_add(1000 + margin))
+}
+
 /// A position in the order of hits: by time received, then by id. It is stable while records
 /// arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -220,7 +233,11 @@ impl Index {
     /// As [`Index::search`], and [`Error::Behind`] if it is not certain that there is none.
     pub fn find(&self, id: u128) -> Result<Option<Hit>, Error> {
         let query = Query { root: Node::Term(Term::Id(id, id)) };
-        let found = self.search(&query, &Page { limit: 1, ..Page::default() })?;
+        let mut page = Page { limit: 1, ..Page::default() };
+        if self.shared.remote.is_some() {
+            page.budget = REMOTE_BUDGET;
+        }
+        let found = self.search(&query, &page)?;
         match found.hits.into_iter().next() {
             Some(hit) => Ok(Some(hit)),
             None if found.incomplete || found.cut => Err(Error::Behind),
@@ -234,6 +251,10 @@ impl Index {
         query: &Query,
         read: impl FnOnce(&View<'_>) -> Result<(), Error>,
     ) -> Result<Snapshot, Error> {
+        let ids = query.ids();
+        let (low, high) = query.times();
+        let (first, last) = ids.map_or((0, u64::MAX), received);
+        self.shared.add_remote_parts((low.max(first), high.min(last)))?;
         let state = self.shared.state.read();
         read(&View::Open(&state.open))?;
         let mut sealed = state.sealed.clone();
@@ -244,10 +265,10 @@ impl Index {
             incomplete |= state.open.columns.len() > 0 || sealed.iter().any(without);
         }
         drop(state);
-        let (low, high) = query.times();
         sealed.retain(|part| {
             let (min, max) = part.times();
-            min <= high && low <= max
+            let has_ids = ids.is_none_or(|ids| part.may_have(ids));
+            min <= high && low <= max && has_ids
         });
         sealed.sort_by_key(|part| part.times().1);
         Ok(Snapshot { sealed, indexed, incomplete })
@@ -438,8 +459,7 @@ impl Search<'_> {
         addresses.sort_unstable();
         let pending = self.ready.iter().any(|(candidate, _)| !candidate.definite);
         let payload = self.page.payload || pending || self.query.uses_words();
-        let read =
-            self.index.shared.journal.get_many(&addresses, payload).map_err(Error::Journal)?;
+        let read = self.index.shared.transactions(&addresses, payload)?;
         let bytes: usize = read.iter().map(payload_bytes).sum();
         self.batch = if bytes < BATCH_BYTES { (self.batch * 4).min(MAX_BATCH) } else { 1 };
         let mut read: HashMap<_, _> = read

@@ -10,14 +10,17 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use weir_expr::BusinessKeys;
-use weir_journal::{Journal, Position, Transaction};
+use weir_journal::{Address, Journal, Position, Transaction};
 use weir_store::clock::now_us;
 use weir_store::ledger::Ledger;
 
 use super::coverage::Gap;
+use crate::error::Error;
 use crate::keys::read_keys;
 use crate::part::block::Depth;
+use crate::part::file::Fetch;
 use crate::part::{OpenPart, SealedPart};
+use crate::remote::{Remote, RemotePart};
 
 /// Settings of the index.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +56,8 @@ pub(crate) struct Shared {
     /// Folders of parts that were found damaged and have to be built again.
     pub(crate) damaged: Mutex<HashSet<PathBuf>>,
     pub(crate) counts: Counts,
+    /// Where parts and segments are fetched from.
+    pub(crate) remote: Option<Arc<dyn Remote>>,
     /// The resolutions of transactions, if there is a database.
     pub(super) ledger: OnceLock<Ledger>,
 }
@@ -86,6 +91,32 @@ impl Counts {
 const SEARCH_WINDOW: Duration = Duration::from_secs(5);
 
 impl Shared {
+    /// Transactions at these addresses, which are in ascending order.
+    pub(crate) fn transactions(
+        &self,
+        addresses: &[Address],
+        payload: bool,
+    ) -> Result<Vec<Transaction>, Error> {
+        if let Some(remote) = &self.remote {
+            remote.segments(&self.journal, addresses, payload).map_err(Error::Remote)?;
+        }
+        self.journal.get_many(addresses, payload).map_err(Error::Journal)
+    }
+
+    /// Adds the remote parts that may have transactions received in a range.
+    pub(crate) fn add_remote_parts(&self, times: (u64, u64)) -> Result<(), Error> {
+        let Some(remote) = &self.remote else { return Ok(()) };
+        let place = Arc::clone(remote);
+        let fetch = Fetch(Arc::new(move |path| place.file(path)));
+        let open = |RemotePart { folder, head, lane }| {
+            SealedPart::remote(folder, head, lane, fetch.clone()).map(Arc::new)
+        };
+        let parts = remote.parts(times).map_err(Error::Remote)?.into_iter().map(open);
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        self.state.write().sealed.extend(parts);
+        Ok(())
+    }
+
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.ledger.get()
     }

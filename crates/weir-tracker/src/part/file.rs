@@ -28,8 +28,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
 use weir_journal::{Address, Outcome, Position};
 
 use crate::error::Error;
@@ -71,7 +73,7 @@ pub(crate) struct PartMetadata {
     pub(crate) provisional: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Section {
     tag: u8,
     width: u8,
@@ -80,6 +82,30 @@ struct Section {
     max: u64,
     offset: u64,
     length: u64,
+}
+
+/// What the file of a part's columns says about itself: enough to decide whether a search needs the
+/// part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PartHead {
+    rows: usize,
+    sections: Vec<Section>,
+    /// Length of the file.
+    length: u64,
+    terms: (u64, u32),
+    /// Whether payloads are indexed.
+    payload: bool,
+}
+
+impl Section {
+    /// Whether it fits to the number of rows and the length of the file.
+    fn is_valid(&self, rows: usize, file: u64) -> bool {
+        let Self { tag, width, offset, length, .. } = *self;
+        let column = tag <= IDS || (CODES..VALUES).contains(&tag);
+        let is_complete = offset.checked_add(length).is_some_and(|end| end <= file);
+        let fits = !column || length == rows as u64 * u64::from(width);
+        is_complete && fits && matches!(width, 0 | 1 | 2 | 4 | 8 | 16) && rows <= MAX_ROWS
+    }
 }
 
 #[derive(Default)]
@@ -207,6 +233,16 @@ impl<'a> Bytes<'a> {
     }
 }
 
+/// Fetches a file of a remote part, unless it is there.
+#[derive(Clone)]
+pub(crate) struct Fetch(pub(crate) Arc<dyn Fn(&Path) -> io::Result<()> + Send + Sync>);
+
+impl std::fmt::Debug for Fetch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fetch")
+    }
+}
+
 /// The head of a file of columns, read and checked.
 #[derive(Debug)]
 pub(crate) struct Head {
@@ -216,6 +252,8 @@ pub(crate) struct Head {
     /// Whether the checksums of all sections were compared.
     verified: AtomicBool,
     pub(crate) metadata: PartMetadata,
+    /// Where its files are fetched from.
+    pub(crate) fetch: Option<Fetch>,
 }
 
 impl Head {
@@ -238,9 +276,52 @@ impl Head {
         let (rows, sections) = sections(&head, length)
             .ok_or_else(|| Error::damaged(path, "its head contradicts itself"))?;
         let (path, metadata) = (path.to_owned(), PartMetadata::default());
-        let mut this = Self { path, rows, sections, verified: AtomicBool::new(false), metadata };
+        let verified = AtomicBool::new(false);
+        let mut this = Self { path, rows, sections, verified, metadata, fetch: None };
         this.metadata = this.metadata(&file)?;
         Ok(this)
+    }
+
+    /// Fetches a file of the part, if it is remote.
+    pub(crate) fn fetch(&self, path: &Path) -> Result<(), Error> {
+        self.fetch.as_ref().map_or(Ok(()), |fetch| (fetch.0)(path).map_err(Error::Remote))
+    }
+
+    /// What the file says about itself.
+    pub(crate) fn describe(&self) -> Result<PartHead, Error> {
+        let length = self.path.metadata().map_err(Error::io(&self.path))?.len();
+        Ok(PartHead {
+            rows: self.rows,
+            sections: self.sections.clone(),
+            length,
+            terms: self.metadata.terms,
+            payload: self.metadata.depth == Depth::Payload,
+        })
+    }
+
+    /// The head of a file that is fetched when its columns are read. The journal has its transactions
+    /// in `lane`.
+    pub(crate) fn remote(
+        path: PathBuf,
+        head: PartHead,
+        lane: u16,
+        fetch: Fetch,
+    ) -> Result<Self, Error> {
+        let PartHead { rows, mut sections, length, terms, payload } = head;
+        if !sections.iter().all(|section| section.is_valid(rows, length)) {
+            return Err(Error::damaged(&path, "its head contradicts itself"));
+        }
+        // All transactions of a segment are in one lane: the column has no bytes.
+        for section in sections.iter_mut().filter(|section| section.tag == LANE) {
+            if section.width > 0 {
+                return Err(Error::damaged(&path, "it has several lanes"));
+            }
+            (section.min, section.max) = (lane.into(), lane.into());
+        }
+        let depth = if payload { Depth::Payload } else { Depth::Keys };
+        let metadata = PartMetadata { terms, depth, ..PartMetadata::default() };
+        let verified = AtomicBool::new(false);
+        Ok(Self { path, rows, sections, verified, metadata, fetch: Some(fetch) })
     }
 
     fn section(&self, tag: u8) -> Result<&Section, Error> {
@@ -262,6 +343,7 @@ impl Head {
 
     /// Opens the columns; compares their checksums the first time.
     pub(crate) fn columns(&self) -> Result<Sealed<'_>, Error> {
+        self.fetch(&self.path)?;
         let file = File::open(&self.path).map_err(Error::io(&self.path))?;
         if !self.verified.load(Ordering::Relaxed) {
             self.sections.iter().try_for_each(|one| self.bytes(&file, one.tag).map(drop))?;
@@ -321,13 +403,11 @@ fn sections(head: &[u8], length: u64) -> Option<(usize, Vec<Section>)> {
         let sum = head.number(4)? as u32;
         let (min, max) = (head.number(8)?, head.number(8)?);
         let (offset, size) = (head.number(8)?, head.number(8)?);
-        let column = tag <= IDS || (CODES..VALUES).contains(&tag);
-        let is_complete = offset.checked_add(size)? <= length;
-        let fits = !column || size == rows as u64 * u64::from(width);
-        if !is_complete || !fits || !matches!(width, 0 | 1 | 2 | 4 | 8 | 16) || rows > MAX_ROWS {
+        let section = Section { tag, width, sum, min, max, offset, length: size };
+        if !section.is_valid(rows, length) {
             return None;
         }
-        sections.push(Section { tag, width, sum, min, max, offset, length: size });
+        sections.push(section);
     }
     Some((rows, sections))
 }

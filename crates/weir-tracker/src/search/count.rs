@@ -201,8 +201,7 @@ impl Index {
             }
             let mut addresses: Vec<_> = some.iter().map(|(address, _)| *address).collect();
             addresses.sort_unstable();
-            let mut read =
-                self.shared.journal.get_many(&addresses, true).map_err(Error::Journal)?;
+            let mut read = self.shared.transactions(&addresses, true)?;
             let ids: HashMap<_, _> = some.iter().copied().collect();
             for transaction in &mut read {
                 let found = transaction.address.and_then(|address| ids.get(&address));
