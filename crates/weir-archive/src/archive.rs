@@ -71,15 +71,27 @@ pub struct Archive {
     cache: Cache,
     session: TempDir,
     state: Mutex<State>,
+    /// Called at the end.
+    report: fn(Fetched),
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        (self.report)(self.fetched());
+    }
 }
 
 impl Archive {
     /// Opens the archive of all nodes below the prefix of the location, or of the one node whose folder
-    /// it is. `cache` is the folder for fetched files.
+    /// it is. `cache` is the folder for fetched files; `report` gets what was fetched at the end.
     ///
     /// # Errors
     /// There is no archive, or it cannot be read.
-    pub fn open(settings: &BucketSettings, cache: &Path) -> Result<Arc<Self>, ArchiveError> {
+    pub fn open(
+        settings: &BucketSettings,
+        cache: &Path,
+        report: fn(Fetched),
+    ) -> Result<Arc<Self>, ArchiveError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(ArchiveError::io(Path::new("threads")))?;
         let bucket = Bucket::open(settings)?;
@@ -90,7 +102,7 @@ impl Archive {
             let folder = lane_folder(session.path(), lane);
             fs::create_dir_all(&folder).map_err(ArchiveError::io(&folder))?;
         }
-        Ok(Arc::new(Self { runtime, nodes, cache, session, state: Mutex::default() }))
+        Ok(Arc::new(Self { runtime, nodes, cache, session, state: Mutex::default(), report }))
     }
 
     /// The data folder into which files are fetched; its journal has the lanes of all nodes.

@@ -11,14 +11,15 @@ use futures_util::TryStreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum, S3ConditionalPut};
 use object_store::path::Path;
 use object_store::{
-    Certificate, ClientOptions, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
-    RetryConfig, WriteMultipart,
+    Certificate, ClientOptions, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutPayload, RetryConfig, WriteMultipart,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weir_model::bucket_url::BucketUrl;
 
 use crate::error::ArchiveError;
-use crate::layout::{FileEntry, Location};
+use crate::layout::FileEntry;
 
 /// Bytes of a part of a multipart upload; shorter files are uploaded by one request.
 const PART_BYTES: usize = 8 << 20;
@@ -56,7 +57,7 @@ impl std::fmt::Debug for Credentials {
 #[derive(Clone, Debug)]
 pub struct BucketSettings {
     /// The bucket and the prefix.
-    pub location: Location,
+    pub location: BucketUrl,
     /// URL of the server; `None`: that of the environment, or of AWS.
     pub endpoint: Option<String>,
     /// Region; `None`: that of the environment, or `us-east-1`.
@@ -75,7 +76,7 @@ pub struct BucketSettings {
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     store: std::sync::Arc<AmazonS3>,
-    location: Location,
+    location: BucketUrl,
 }
 
 impl Bucket {
@@ -142,7 +143,7 @@ impl Bucket {
             "" => name.to_owned(),
             prefix => format!("{prefix}/{name}"),
         };
-        let location = Location { bucket: self.location.bucket.clone(), prefix };
+        let location = BucketUrl { bucket: self.location.bucket.clone(), prefix };
         Self { store: std::sync::Arc::clone(&self.store), location }
     }
 
@@ -292,7 +293,8 @@ impl Bucket {
     /// Names of the objects in a folder, in their order, from `from` on.
     pub(crate) async fn list(&self, folder: &str, from: &str) -> Result<Vec<String>, ArchiveError> {
         let prefix = self.path(folder);
-        let found = self.store.list_with_offset(Some(&prefix), &self.path(&format!("{folder}/{from}")));
+        let found =
+            self.store.list_with_offset(Some(&prefix), &self.path(&format!("{folder}/{from}")));
         let found: Vec<ObjectMeta> = found.try_collect().await.map_err(self.failed(folder))?;
         let names = found.iter().filter_map(|found| found.location.filename());
         Ok(names.map(str::to_owned).collect())

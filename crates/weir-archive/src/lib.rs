@@ -23,5 +23,4 @@ mod uploader;
 pub use archive::{Archive, Fetched};
 pub use bucket::{BucketSettings, Credentials};
 pub use error::ArchiveError;
-pub use layout::Location;
 pub use uploader::{FOLLOWER, Settings, Statistics, Uploader, remove_follower};

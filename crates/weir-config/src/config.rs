@@ -4,6 +4,7 @@
 //! rendered. Scripts, certificates, keys of tokens and schemas are data, which the gateway
 //! compiles. The written form is the draft.
 
+pub(crate) mod archive;
 mod auth;
 mod cache;
 mod calls;
@@ -31,6 +32,7 @@ pub(crate) mod tracker;
 mod upgrade;
 pub(crate) mod upstream;
 
+pub use archive::Archive;
 pub use auth::{
     ApiKeySource, Auth, AuthKind, Carrier, CertificateName, IntrospectAuth, JwtAuth, KeySource,
     RemoteKeys, TokenKeys, TokenRules,

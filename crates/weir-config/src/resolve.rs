@@ -5,6 +5,7 @@
 
 mod absolute_path;
 mod api;
+mod archive;
 mod auth;
 mod body_map;
 mod cache;
@@ -44,7 +45,7 @@ mod xml;
 pub(crate) use root::{INCLUDED, ROOT};
 
 use crate::config::tracker::TrackerKeys;
-use crate::config::{AuthId, Config, Drain, JournalSettings, Uncompiled, Upstream};
+use crate::config::{AuthId, Config, Drain, Uncompiled, Upstream};
 use std::collections::HashMap;
 use weir_document::draft::{Draft, Member, Node};
 use weir_document::finding::{Diagnostics, Fault, codes};
@@ -158,9 +159,8 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     let admin = resolver.admin(&root);
     let drain = Drain::read(&root.object_or_empty("drain", Drain::SHAPE));
     let access_log = resolver.access_log(&root);
-    let journal = root.object_or_empty("journal", JournalSettings::SHAPE);
-    let journal = JournalSettings::read(&journal);
     let mut tracker = resolver.tracker(&root);
+    let journal = resolver.journal(&root, &tracker);
     tracker.triggers = resolver.triggers(&root, &apis);
     tracker.sinks = resolver.search_sinks(&root, &upstreams, &tracker);
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));

@@ -7,7 +7,7 @@ use weir_document::finding::{Finding, Severity, codes};
 impl Config {
     /// Changes in `new`, compared with this running configuration, that a reload cannot apply: the
     /// listeners' addresses and order, their use of TLS and the PROXY protocol, the admin listener,
-    /// the data folder, the fleet, the number of workers. Certificates, `trust` and all other settings are
+    /// the data folder, the place of the archive, the fleet, the number of workers. Certificates, `trust` and all other settings are
     /// reloaded.
     ///
     /// Each is an error with the code `needs-restart`, because a reload applies all changes or
@@ -42,11 +42,12 @@ impl Config {
 type Shown = fn(&Config) -> String;
 
 /// Keys that a reload cannot change, and their values as text.
-const FIXED: [(&str, Shown); 12] = [
+const FIXED: [(&str, Shown); 13] = [
     ("listen", sockets),
     ("admin", admin),
     ("data", data),
     ("journal.disk", |config| format!("{} bytes", config.journal.disk)),
+    ("journal.archive", archive),
     ("tracker.index", |config| format!("{:?}", config.tracker.index).to_lowercase()),
     ("journal.durability", |config| format!("{:?}", config.journal.durability).to_lowercase()),
     ("tracker.keep", keep),
@@ -94,6 +95,15 @@ fn fleet(config: &Config) -> String {
     });
     let (peers, redis) = (peers.unwrap_or_default(), redis.unwrap_or_default());
     format!("{} {node} {}{tls}{peers}{redis}", fleet.name, fleet.postgres.shown())
+}
+
+/// Where the archive is. Credentials and all other settings are applied by a reload.
+fn archive(config: &Config) -> String {
+    let archive = config.journal.archive.as_ref();
+    archive.map_or("none".to_owned(), |archive| {
+        let endpoint = archive.endpoint.as_ref().map(|url| format!(" at {url}"));
+        format!("{}{}", archive.location, endpoint.unwrap_or_default())
+    })
 }
 
 fn keep(config: &Config) -> String {

@@ -5,6 +5,7 @@
 mod amount;
 mod annotations;
 pub mod bins;
+pub mod bucket_url;
 mod duration;
 pub mod events;
 mod metering;

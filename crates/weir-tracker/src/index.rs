@@ -126,6 +126,11 @@ impl Index {
         Self { shared: Arc::new(shared) }
     }
 
+    /// Whether its parts and segments are fetched.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.shared.remote.is_some()
+    }
+
     /// Removes the checkpoint: transactions are no longer indexed, and the journal need not keep
     /// them for that.
     ///

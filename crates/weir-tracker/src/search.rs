@@ -35,8 +35,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Most candidates that are read from the journal together.
 const MAX_BATCH: usize = 64;
 
-/// Longest time to find a transaction whose part and segment have to be fetched.
-const REMOTE_BUDGET: Duration = Duration::from_secs(10 * 60);
+/// Longest time of a search that may have to fetch parts and segments, if nothing else is requested.
+pub(crate) const REMOTE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Difference between the time in an id and the time at which its transaction was received, at most.
 const ID_TIME_MARGIN: Duration = Duration::from_secs(60);
 
@@ -234,8 +234,8 @@ impl Index {
     pub fn find(&self, id: u128) -> Result<Option<Hit>, Error> {
         let query = Query { root: Node::Term(Term::Id(id, id)) };
         let mut page = Page { limit: 1, ..Page::default() };
-        if self.shared.remote.is_some() {
-            page.budget = REMOTE_BUDGET;
+        if self.is_remote() {
+            page.budget = REMOTE_TIMEOUT;
         }
         let found = self.search(&query, &page)?;
         match found.hits.into_iter().next() {

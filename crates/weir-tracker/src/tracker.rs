@@ -8,7 +8,7 @@ use crate::document::{Hit, Page, Summary, Transaction};
 use crate::index::Index;
 use crate::journal_state::JournalState;
 use crate::query::{Query, QueryError};
-use crate::search::{self, Counts, Tail};
+use crate::search::{self, Counts, REMOTE_TIMEOUT, Tail};
 use crate::verification::Verification;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -119,6 +119,15 @@ pub(crate) fn parse(text: &str, payload: bool) -> Result<Query, SearchError> {
 }
 
 impl Tracker {
+    /// Default timeout of a search: longer if it may have to fetch parts and segments.
+    #[must_use]
+    pub fn search_timeout(&self) -> Duration {
+        match self.index.as_ref().is_some_and(Index::is_remote) {
+            true => REMOTE_TIMEOUT,
+            false => SEARCH_TIMEOUT,
+        }
+    }
+
     /// Combines the parts; without an index there are no searches, without a ledger no attempts and
     /// resolutions.
     #[must_use]

@@ -1,5 +1,6 @@
 //! The subcommands: one file each, with its arguments and its `run`.
 
+mod archive;
 mod audit;
 mod backup;
 mod check;

@@ -19,12 +19,17 @@ const CALL_TIME_MARGIN: Duration = Duration::from_secs(5);
 /// Longer than the retention of any journal: a command deletes no files.
 const UNLIMITED: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
+/// The error of commands that need a whole data folder.
+const NOT_FOR_ARCHIVES: &str =
+    "an archive has transactions only: `weir search` and `weir show` read it";
+
 /// Opens the journal and recovers it.
 ///
 /// # Errors
 /// There is none, a server uses it, or it cannot be read.
 pub(crate) fn journal(data: &Path) -> anyhow::Result<(Journal, RecoveryReport)> {
     let at = || format!("cannot open the journal in {}", data.display());
+    ensure!(!is_archive(data), NOT_FOR_ARCHIVES);
     ensure!(data.join("journal").is_dir(), "{} has no journal", data.display());
     let settings = weir_journal::Settings {
         lanes: 0,
@@ -97,11 +102,17 @@ pub(crate) fn tracker(data: &Path, config: Option<&Config>) -> anyhow::Result<Ar
     Ok(Tracker::new(journal, Some(index), recovery, ledger, Gaps::new(data)))
 }
 
+/// Whether `--data` is a URL of an archive.
+pub(crate) fn is_archive(data: &Path) -> bool {
+    data.to_str().is_some_and(|text| text.starts_with("s3:"))
+}
+
 /// Opens the metered usage; a server may use the folder.
 ///
 /// # Errors
 /// There is no metered usage.
 pub(crate) fn monitor(data: &Path) -> anyhow::Result<Monitor> {
+    ensure!(!is_archive(data), NOT_FOR_ARCHIVES);
     ensure!(weir_store::exists(data), "{} has no metering data", data.display());
     Ok(Monitor::read(data))
 }

@@ -4,6 +4,7 @@
 //! handles requests of clients.
 
 mod access;
+mod archive;
 mod burst;
 mod control;
 pub(crate) mod control_socket;

@@ -1,5 +1,6 @@
 //! Journal and Tracker settings.
 
+use super::archive::Archive;
 use super::events::TriggerKeys;
 use super::search_sink::SearchSinkKeys;
 use crate::formats;
@@ -15,7 +16,7 @@ use weir_model::search_sink::SearchSink;
 
 settings! {
     /// Append-only log of all transactions, in the folder `data`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug)]
     pub struct JournalSettings is "the journal" {
         /// Durability: the last byte of a response is sent once the record survives a crash of the
         /// process (`process`), or of the machine (`disk`), which costs a sync per group of
@@ -26,6 +27,11 @@ settings! {
         /// Behaviour if nothing more can be recorded: serve requests without a record (`shed`), or
         /// reject them with 503 (`refuse`).
         pub when_full: WhenFull = choice().default("shed"),
+        /// Upload to object storage, where transactions are found for years.
+        archive = by_hand(Kind::Object(Archive::SHAPE)).absent("none"),
+    } given {
+        /// Upload to object storage.
+        pub archive: Option<Archive>,
     },
     misspellings: &[("size", "write `disk`"), ("path", "the journal is in the folder `data`")],
 }

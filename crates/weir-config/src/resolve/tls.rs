@@ -22,7 +22,7 @@ impl Resolver<'_> {
     }
 
     /// Root certificates.
-    fn authorities(&mut self, node: &Node) -> Option<Authorities> {
+    pub(super) fn authorities(&mut self, node: &Node) -> Option<Authorities> {
         let authorities = Authorities { certificates: self.certificates(node)?, at: node.at };
         self.uncompiled.tls.push(TlsSource::Authorities(authorities.clone()));
         Some(authorities)

@@ -1,5 +1,6 @@
 //! Data source of commands: a running server, or a data folder.
 
+use super::archive;
 use super::server_args::ServerArgs;
 use crate::admin_client::AdminClient;
 use crate::{data_folder, output};
@@ -13,16 +14,23 @@ use weir_tracker::Tracker;
 pub(crate) struct DataSourceArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Data folder to read; no weir may be using it
+    /// Data folder to read, which no weir may be using; or `s3://BUCKET/PREFIX`, an archive, with
+    /// credentials and server of the environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["admin", "context", "token_file"])]
     pub(crate) data: Option<PathBuf>,
+    /// URL of the server of an archive [default: `AWS_ENDPOINT_URL`, or that of AWS]
+    #[arg(long, value_name = "URL", requires = "data")]
+    pub(crate) endpoint: Option<String>,
+    /// Folder for files that are fetched from an archive [default: `weir` in the user's cache folder]
+    #[arg(long, value_name = "DIR", requires = "data")]
+    pub(crate) cache: Option<PathBuf>,
 }
 
 /// Where data are read from.
 pub(crate) enum DataSource {
     /// A running server.
     Server(AdminClient),
-    /// A data folder.
+    /// A data folder, or an archive.
     Folder(Arc<Tracker>),
 }
 
@@ -33,6 +41,10 @@ impl DataSourceArgs {
     /// No token, or the folder cannot be opened.
     pub(crate) fn open(&self) -> anyhow::Result<DataSource> {
         match &self.data {
+            Some(data) if data_folder::is_archive(data) => {
+                let from = (self.endpoint.as_deref(), self.cache.as_deref());
+                archive::open(data, from).map(DataSource::Folder)
+            }
             Some(data) => Ok(DataSource::Folder(self.read(data)?)),
             None => self.server.client().map(DataSource::Server),
         }

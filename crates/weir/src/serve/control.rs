@@ -1,5 +1,6 @@
 //! The control loop: signals, file changes, reload, stop.
 
+use super::archive;
 use super::control_socket::{Command, Response};
 use super::delivery::Handle;
 use super::events::{Events, Listening};
@@ -57,6 +58,7 @@ pub(crate) struct Control {
     fleet: Option<weir_fleet::Handle>,
     /// Shipping of transactions, if they are recorded.
     ship: Option<ship::Handle>,
+    archive: Option<archive::Handle>,
     /// Telemetry export and its counters.
     telemetry: Option<Telemetry>,
     exports: Arc<Counters>,
@@ -150,6 +152,7 @@ impl Control {
             delivery: None,
             fleet: None,
             ship: None,
+            archive: None,
             telemetry: None,
             exports: Arc::default(),
             counts: None,
@@ -173,6 +176,7 @@ impl Control {
         self.delivery = recording.delivery.as_ref().map(|delivery| delivery.handle.clone());
         self.fleet = recording.fleet.as_ref().map(|fleet| fleet.handle.clone());
         self.ship = recording.ship.as_ref().map(|ship| ship.handle.clone());
+        self.archive = recording.archive.as_ref().map(|archive| archive.handle.clone());
         // The database has been opened before, so this does not fail.
         let ledger =
             resubmitter.as_ref().and_then(|_| Ledger::open(&self.upstreams.config.data).ok());
@@ -184,7 +188,7 @@ impl Control {
         let gaps = journal.as_ref().map(|_| recording.gaps.clone());
         let (gateway, reloads) = (Arc::clone(&self.gateway), Arc::clone(&self.reloads));
         let (messages, delivery) = (self.messages.clone(), self.delivery.clone());
-        let ship = self.ship.clone();
+        let (ship, archive) = (self.ship.clone(), self.archive.clone());
         let events = delivery.as_ref().map(|delivery| Arc::clone(&delivery.counters().sinks));
         let exports = Arc::clone(&self.exports);
         let (attempts, counts) = (resubmitter.clone(), self.counts.clone());
@@ -197,6 +201,9 @@ impl Control {
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(
                 journal.as_deref().zip(ship.as_ref()).map(metrics::ship).unwrap_or_default(),
+            );
+            families.extend(
+                journal.as_deref().zip(archive.as_ref()).map(metrics::archive).unwrap_or_default(),
             );
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
@@ -344,6 +351,9 @@ impl Control {
                 }
                 if let Some(ship) = &self.ship {
                     ship.reload(&self.upstreams);
+                }
+                if let Some(archive) = &self.archive {
+                    archive.reload(&self.upstreams);
                 }
                 if let Some(telemetry) = &mut self.telemetry {
                     telemetry.reload(&self.upstreams);

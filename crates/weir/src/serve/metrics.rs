@@ -1,8 +1,8 @@
 //! Metrics of the control thread itself.
 
 use super::delivery::{self, Handle};
-use super::ship;
 use super::telemetry::Counters;
+use super::{archive, ship};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_admin::metrics::Kind::{Counter, Gauge};
@@ -126,6 +126,35 @@ const SHIP_LAG: &[Row<(String, Lag)>] = &[
 ];
 
 #[rustfmt::skip]
+const ARCHIVE: &[Row<weir_archive::Statistics>] = &[
+    (Counter, "weir_archive_segments_total", |s| s.segments as f64,
+        "Segments of the journal uploaded to the archive."),
+    (Counter, "weir_archive_bytes_total", |s| s.bytes as f64,
+        "Bytes uploaded to the archive."),
+    (Counter, "weir_archive_transactions_total", |s| s.transactions as f64,
+        "Transactions uploaded to the archive."),
+    (Counter, "weir_archive_failures_total", |s| s.failures as f64,
+        "Failed attempts to upload to the archive."),
+    (Counter, "weir_archive_gap_records_total", |s| s.gap_records as f64,
+        "Transactions that were not uploaded to the archive, or without headers and bodies, because \
+         the journal had no more room for its backlog."),
+    (Counter, "weir_archive_deleted_segments_total", |s| s.deleted as f64,
+        "Segments deleted from the archive by retention."),
+    (Gauge, "weir_archive_failing_seconds",
+        |s| s.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64()),
+        "Time for which all attempts to upload to the archive have failed."),
+];
+
+#[rustfmt::skip]
+const ARCHIVE_LAG: &[Row<Lag>] = &[
+    (Gauge, "weir_archive_lag_seconds", |lag| lag.seconds,
+        "Age of the oldest transaction that the archive does not have; up to an hour until its segment \
+         is sealed."),
+    (Gauge, "weir_archive_lag_bytes", |lag| lag.bytes as f64,
+        "Bytes of the journal that the archive does not have."),
+];
+
+#[rustfmt::skip]
 const MONITOR: &[Row<weir_monitor::Statistics>] = &[
     (Counter, "weir_monitor_counted_total", |s| s.counted as f64,
         "Calls metered."),
@@ -193,6 +222,15 @@ pub(crate) fn ship((journal, ship): (&Journal, &ship::Handle)) -> Vec<Family> {
     let lags: Vec<_> = sinks.iter().filter_map(&mut lag).collect();
     Family::table_of(SHIP, &sinks, |(name, _)| vec![("sink", name.clone())])
         .chain(Family::table_of(SHIP_LAG, &lags, |(name, _)| vec![("sink", name.clone())]))
+        .collect()
+}
+
+/// Metrics of the archive.
+pub(crate) fn archive((journal, archive): (&Journal, &archive::Handle)) -> Vec<Family> {
+    let lags = journal.lags().unwrap_or_default();
+    let lag = lags.iter().find(|lag| lag.name == weir_archive::FOLLOWER);
+    Family::table(ARCHIVE, &archive.statistics())
+        .chain(lag.into_iter().flat_map(|lag| Family::table(ARCHIVE_LAG, lag)))
         .collect()
 }
 

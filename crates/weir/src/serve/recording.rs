@@ -4,7 +4,7 @@ use super::handover::predecessor::Ended;
 use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::Running;
-use super::{delivery, fleet, gaps, journal, monitor, resubmit, ship, tracker};
+use super::{archive, delivery, fleet, gaps, journal, monitor, resubmit, ship, tracker};
 use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
@@ -22,6 +22,7 @@ pub(super) struct Recording {
     pub(super) fleet: Option<fleet::Fleet>,
     pub(super) delivery: Option<delivery::Delivery>,
     pub(super) ship: Option<ship::Ship>,
+    pub(super) archive: Option<archive::Archiving>,
     pub(super) tracker: Option<tracker::Tracker>,
     pub(super) counting: Option<monitor::Counting>,
     pub(super) journal: Option<Arc<Journal>>,
@@ -48,6 +49,7 @@ impl Recording {
             fleet: None,
             delivery: None,
             ship: None,
+            archive: None,
             tracker: None,
             counting: None,
             journal,
@@ -60,6 +62,7 @@ impl Recording {
             let counting = monitor::open(config, journal, limiter)?;
             recording.delivery = Some(delivery::start(upstreams, journal, messages)?);
             recording.ship = Some(ship::start(upstreams, journal, messages)?);
+            recording.archive = archive::start(upstreams, journal, messages)?;
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
         recording.fleet = fleet::start(upstreams, warnings, limiter, messages)?;
@@ -70,7 +73,8 @@ impl Recording {
     /// still stored.
     pub(super) fn take_followers(&mut self) -> impl Send + use<> {
         let followers = (self.delivery.take(), self.ship.take(), self.tracker.take());
-        (self.fleet.take(), followers, self.counting.take())
+        let archive = self.archive.take();
+        (self.fleet.take(), followers, archive, self.counting.take())
     }
 
     /// Starts the parts that use the gateway. Attempts are sent once a predecessor has ended.

@@ -110,7 +110,11 @@ fn pointed(query: &str, [from, to]: [usize; 2]) -> String {
 
 fn list(args: &Args) -> anyhow::Result<()> {
     let source = args.source.open()?;
-    let ends = Instant::now() + args.timeout.unwrap_or(SEARCH_TIMEOUT);
+    let default = match &source {
+        DataSource::Server(_) => SEARCH_TIMEOUT,
+        DataSource::Folder(tracker) => tracker.search_timeout(),
+    };
+    let ends = Instant::now() + args.timeout.unwrap_or(default);
     let (mut left, mut cursor) = (args.limit.unwrap_or(PAGE), None);
     let mut hits = Vec::new();
     while left > 0 {
@@ -219,7 +223,7 @@ pub(super) fn page(source: &DataSource, request: &PageRequest<'_>) -> anyhow::Re
         DataSource::Server(client) => request_page(client, request),
         DataSource::Folder(tracker) => {
             let (limit, cursor) = (request.limit, request.cursor.clone());
-            let timeout = request.timeout.unwrap_or(SEARCH_TIMEOUT);
+            let timeout = request.timeout.unwrap_or_else(|| tracker.search_timeout());
             let query = request.query.to_owned();
             Ok(tracker.search(&Search { query, limit, cursor, payload: true, timeout })?)
         }

@@ -109,6 +109,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("weir-events", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
     ("weir-ship", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
+    ("weir-archive", &["weir-model", "weir-journal", "weir-tracker"]),
     (
         "weir-resubmit",
         &["weir-model", "weir-config", "weir-expr", "weir-journal", "weir-store", "weir-tracker"],
@@ -154,6 +155,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-events",
             "weir-fleet",
             "weir-ship",
+            "weir-archive",
             "weir-resubmit",
             "weir-lab",
             "weir-admin",

@@ -6,7 +6,7 @@ use crate::commands::data_source::DataSource;
 use crate::table::table;
 use crate::{escape, output};
 use weir_tracker::document::Nodes;
-use weir_tracker::{Counts, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search};
+use weir_tracker::{Counts, MAX_SEARCH_TIMEOUT, Search};
 
 /// Characters of the longest bar.
 const BAR: u64 = 40;
@@ -27,7 +27,8 @@ pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
             counts
         }
         DataSource::Folder(tracker) => {
-            let timeout = args.timeout.unwrap_or(SEARCH_TIMEOUT).min(MAX_SEARCH_TIMEOUT);
+            let timeout = args.timeout.map(|timeout| timeout.min(MAX_SEARCH_TIMEOUT));
+            let timeout = timeout.unwrap_or_else(|| tracker.search_timeout());
             let query = args.query.clone();
             let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
             tracker.count(&search, keys)?

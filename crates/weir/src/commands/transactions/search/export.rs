@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use http::Method;
 use std::ops::ControlFlow;
 use weir_tracker::document::{ExportEnd, Exported};
-use weir_tracker::{ExportStep, SEARCH_TIMEOUT, Search};
+use weir_tracker::{ExportStep, Search};
 
 /// Default number of transactions.
 const EXPORT: usize = 10_000;
@@ -36,7 +36,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         DataSource::Folder(tracker) => {
             let (query, cursor) = (args.query.clone(), args.cursor.clone());
-            let search = Search { query, limit, cursor, payload: true, timeout: SEARCH_TIMEOUT };
+            let search =
+                Search { query, limit, cursor, payload: true, timeout: tracker.search_timeout() };
             let mut export = tracker.export(search)?;
             loop {
                 match export.step()? {
