@@ -98,6 +98,7 @@ impl Uploader {
         let bucket = Bucket::open(&settings.bucket)?.folder(&settings.node.to_string());
         let follower = journal.follower_with_backlog(FOLLOWER, settings.max_backlog);
         let follower = follower.map_err(ArchiveError::Journal)?;
+        follower.read_only_sealed();
         let archive = data.join("archive");
         create_folder(&archive).map_err(ArchiveError::io(&archive))?;
         let folder = archive.join("staged");

@@ -29,6 +29,8 @@ pub struct Skipped {
 pub(crate) enum KeptFor {
     /// All followers; those with a bounded backlog only within their bound.
     All,
+    /// As `All`, without followers that read sealed segments only: sealing does not wait for them.
+    Readers,
     /// Followers without a bound: there is no space left otherwise.
     Unbounded,
 }
@@ -37,6 +39,8 @@ pub(crate) enum KeptFor {
 #[derive(Debug)]
 pub(crate) struct Backlog {
     pub(crate) max_bytes: u64,
+    /// The follower reads sealed segments only.
+    pub(crate) only_sealed: bool,
     /// The lowest segment of each lane within the bound.
     pub(crate) floors: Vec<u32>,
     /// How far the follower has read each lane; its checkpoint is not later.
@@ -46,7 +50,7 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     pub(crate) fn new(max_bytes: u64, skipped: Vec<Skipped>) -> Self {
-        Self { max_bytes, floors: Vec::new(), read: Vec::new(), skipped }
+        Self { max_bytes, only_sealed: false, floors: Vec::new(), read: Vec::new(), skipped }
     }
 
     /// The lowest segment of a lane within the bound.

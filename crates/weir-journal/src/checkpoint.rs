@@ -76,9 +76,11 @@ impl Checkpoints {
             let has_read = lanes
                 .get(usize::from(lane))
                 .is_some_and(|checkpoint| checkpoint.position.segment() > segment);
-            let within_bound = backlogs
-                .get(name)
-                .is_none_or(|backlog| kept_for == KeptFor::All && segment >= backlog.floor(lane));
+            let within_bound = backlogs.get(name).is_none_or(|backlog| match kept_for {
+                KeptFor::All => segment >= backlog.floor(lane),
+                KeptFor::Readers => !backlog.only_sealed && segment >= backlog.floor(lane),
+                KeptFor::Unbounded => false,
+            });
             !has_read && within_bound
         };
         self.all.lock().iter().any(needs)

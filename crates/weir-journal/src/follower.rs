@@ -129,6 +129,14 @@ impl Follower {
         self.checkpoints.take_skipped(&self.name)
     }
 
+    /// The follower reads sealed segments only, with [`Journal::link_sealed`](crate::Journal::link_sealed):
+    /// sealing does not wait for it. Its backlog is bounded.
+    pub fn read_only_sealed(&self) {
+        if let Some(backlog) = self.checkpoints.backlogs.lock().get_mut(&self.name) {
+            backlog.only_sealed = true;
+        }
+    }
+
     /// As [`Follower::advance_to`], up to the end of a sealed segment.
     pub fn pass_segment(&mut self, lane: u16, number: u32, sequence: u64) {
         let sequence = sequence.max(self.checkpoint(lane).sequence);

@@ -49,7 +49,7 @@ impl JournalState {
         let state = lane.catalog.segments.read();
         let mut full = state.raw.range(..end);
         let number = *full.next()?;
-        let needed = self.checkpoints.is_needed(lane.catalog.files.lane, number, KeptFor::All);
+        let needed = self.checkpoints.is_needed(lane.catalog.files.lane, number, KeptFor::Readers);
         let pressing =
             full.count() >= MAX_UNREAD_SEGMENTS || self.budget.is_short(self.lanes.len());
         (!needed || pressing).then_some(number)

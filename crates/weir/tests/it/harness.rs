@@ -11,6 +11,7 @@ mod postgres;
 mod process;
 mod redis;
 mod relay;
+mod s3;
 mod tls;
 mod token;
 mod upstream;
@@ -29,6 +30,7 @@ pub(crate) use process::{
 pub(crate) use redis::Redis;
 pub(crate) use relay::{Mode, Relay};
 pub(crate) use rustix::process::Signal;
+pub(crate) use s3::S3;
 pub(crate) use tls::Certificate;
 pub(crate) use token::{KEYS, SECRET, key_hash, unix_now, unsigned};
 pub(crate) use upstream::{Peer, Upstream};

@@ -9,6 +9,7 @@ mod harness;
 
 mod admin_api;
 mod admin_security;
+mod archive;
 mod auth;
 mod backup;
 mod billing;
