@@ -13,6 +13,8 @@ use std::process::{Command, Output};
 /// Bytes of a body: so many of them are a segment.
 const FILLER_BYTES: usize = 512 << 10;
 const FILLERS_PER_SEGMENT: usize = 34;
+/// Full segments that stay unsealed while their transactions are in a part of the index in memory.
+const UNSEALED_SEGMENTS: usize = 5;
 
 /// A node, and the service that reads its long bodies.
 struct Node {
@@ -68,7 +70,8 @@ fn send(client: &mut Client, name: &str) -> usize {
 /// Sends long bodies that cannot be compressed well, until a segment is full.
 fn fill(client: &mut Client, segments: usize) -> usize {
     let mut random = fastrand::Rng::new();
-    let count = segments * FILLERS_PER_SEGMENT;
+    // Sealing lets the indexer, which keeps its part in memory, get some segments ahead.
+    let count = (segments + UNSEALED_SEGMENTS) * FILLERS_PER_SEGMENT;
     for _ in 0..count {
         let body: String = (0..FILLER_BYTES).map(|_| random.alphanumeric()).collect();
         assert_eq!(client.request("PUT", "/filler/", &[], &body).status, 200);
