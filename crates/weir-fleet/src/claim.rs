@@ -5,6 +5,8 @@
 //! attempt that the node does not know was not sent, and its claim is withdrawn. So a claim whose response
 //! was lost is neither sent nor left behind.
 
+mod items;
+
 use crate::database::{Connection, DatabaseError, Parameter, Transaction};
 use crate::identity::Boot;
 use std::collections::{HashMap, HashSet};
@@ -18,7 +20,7 @@ pub const MAX_CLAIMS: usize = 256;
 /// Interval of comparing attempts of unknown state.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(60);
 /// Most attempts that are compared with the database of the node at a time.
-const MAX_OPEN: i64 = 500;
+const MAX_OPEN: i64 = 2_000;
 
 /// An attempt to be claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,25 +44,49 @@ pub enum Blocker {
     Unknown,
     /// An attempt has succeeded.
     Settled,
+    /// Its job does not run under this lease, or has the transaction no longer as pending.
+    NotPending,
 }
 
-/// Claims attempts. The result has an element for each: `None` if it is granted.
+/// The job of the fleet for which attempts are claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobClaim {
+    /// Its number.
+    pub job: i64,
+    /// Epoch of the lease of the node that runs the job.
+    pub epoch: i64,
+    /// Transactions of the job that this node cannot send, each with the code of the reason.
+    pub rejected: Vec<(Uuid, String)>,
+}
+
+/// Claims attempts. The result has an element for each: `None` if it is granted. Those of a job are granted
+/// while the job runs under the lease that the runner had, and takes their items in the same transaction.
 pub(crate) async fn claim(
     connection: &mut Connection,
-    node: Uuid,
-    boot: Boot,
+    (node, boot): (Uuid, Boot),
     claims: &[Claim],
+    job: Option<&JobClaim>,
 ) -> Result<Vec<Option<Blocker>>, DatabaseError> {
     let mut originals: Vec<Uuid> = claims.iter().map(|claim| claim.original).collect();
     // All nodes lock in the same order.
     originals.sort_unstable();
     originals.dedup();
     let transaction = connection.transaction().await?;
+    let pending = match job {
+        None => None,
+        Some(job) => match items::lock(&transaction, job, &originals).await? {
+            Some(pending) => Some(pending),
+            None => return Ok(vec![Some(Blocker::NotPending); claims.len()]),
+        },
+    };
     let states = States::lock(&transaction, &originals).await?;
     let mut taken = HashSet::new();
     let blockers: Vec<Option<Blocker>> = claims
         .iter()
         .map(|claim| match states.blocker(claim) {
+            _ if pending.as_ref().is_some_and(|items| !items.contains(&claim.original)) => {
+                Some(Blocker::NotPending)
+            }
             // Twice in the same claim.
             None if !taken.insert(claim.original) => Some(Blocker::Sending),
             blocker => blocker,
@@ -69,6 +95,10 @@ pub(crate) async fn claim(
     let granted = claims.iter().zip(&blockers).filter(|(_, blocker)| blocker.is_none());
     let granted: Vec<&Claim> = granted.map(|(claim, _)| claim).collect();
     insert(&transaction, node, boot, &granted).await?;
+    if let Some(job) = job {
+        items::take(&transaction, job, &granted).await?;
+        items::reject(&transaction, job, claims, &blockers).await?;
+    }
     transaction.commit().await?;
     Ok(blockers)
 }
@@ -156,6 +186,11 @@ impl Ends {
         Self { ledger, compared: None }
     }
 
+    /// After a new registration: other nodes may have set attempts to `unknown`.
+    pub(crate) fn connected(&mut self) {
+        self.compared = None;
+    }
+
     /// Copies what has ended since.
     pub(crate) async fn step(
         &mut self,
@@ -189,7 +224,7 @@ async fn copy_ends(
             // Not sent. One of unknown state may have been: its row in the other database was purged.
             None if before == AttemptState::Sending.as_ref() => withdrawn.push(id),
             Some(one) if one.state.as_ref() != before && one.state != AttemptState::Sending => {
-                ended.push((id, one.state, i32::from(one.status)));
+                ended.push(Ended { id, state: one.state, status: one.status, reason: one.reason });
             }
             _ => {}
         }
@@ -200,15 +235,23 @@ async fn copy_ends(
     Ok(())
 }
 
+/// An attempt that has ended.
+struct Ended {
+    id: Uuid,
+    state: AttemptState,
+    status: u16,
+    reason: String,
+}
+
 async fn write_ends(
     connection: &mut Connection,
     node: Uuid,
-    ended: &[(Uuid, AttemptState, i32)],
+    ended: &[Ended],
     withdrawn: &[Uuid],
 ) -> Result<(), DatabaseError> {
-    let ids: Vec<Uuid> = ended.iter().map(|(id, ..)| *id).collect();
-    let states: Vec<&str> = ended.iter().map(|(_, state, _)| state.as_ref()).collect();
-    let statuses: Vec<i32> = ended.iter().map(|(.., status)| *status).collect();
+    let ids: Vec<Uuid> = ended.iter().map(|one| one.id).collect();
+    let states: Vec<&str> = ended.iter().map(|one| one.state.as_ref()).collect();
+    let statuses: Vec<i32> = ended.iter().map(|one| i32::from(one.status)).collect();
     let transaction = connection.transaction().await?;
     let settle = "UPDATE weir.resolution SET state = 'resubmitted'
          FROM weir.attempt a, unnest($1, $2) AS e (id, state)
@@ -225,6 +268,8 @@ async fn write_ends(
         (&node, Type::UUID),
     ];
     transaction.execute(end, &parameters).await?;
+    items::end(&transaction, ended).await?;
+    items::withdraw(&transaction, node, withdrawn).await?;
     let withdraw =
         "DELETE FROM weir.attempt WHERE id = ANY ($1) AND node = $2 AND state = 'sending'";
     let parameters: [Parameter<'_>; 2] = [(&withdrawn, Type::UUID_ARRAY), (&node, Type::UUID)];

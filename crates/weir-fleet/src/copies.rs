@@ -47,6 +47,7 @@ impl Copies {
 
     /// After a new registration.
     pub(crate) fn connected(&mut self) {
+        self.ends.connected();
         self.audit.connected();
         self.tokens.connected();
     }

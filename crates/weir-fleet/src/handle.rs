@@ -1,7 +1,7 @@
 //! Access to a member from other threads.
 
 use crate::audit;
-use crate::claim::{Blocker, Claim, MAX_CLAIMS};
+use crate::claim::{Blocker, Claim, JobClaim, MAX_CLAIMS};
 use crate::collect::{self, CollectError, Collected, Selection};
 use crate::database::{Connection, DatabaseError};
 use crate::member_state::{Settings, Shared, Statistics};
@@ -33,7 +33,11 @@ const COPY_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) enum Command {
     Retire { id: Uuid, lost: bool, done: oneshot::Sender<Result<Retirement, String>> },
-    Claim { claims: Vec<Claim>, done: SyncSender<Result<Vec<Option<Blocker>>, String>> },
+    Claim {
+        claims: Vec<Claim>,
+        job: Option<JobClaim>,
+        done: SyncSender<Result<Vec<Option<Blocker>>, String>>,
+    },
     CopyAudit { done: oneshot::Sender<()> },
 }
 
@@ -205,36 +209,40 @@ impl Handle {
     }
 
     /// Runs a report on the connection for reports.
-    async fn report_on<T, E: From<DatabaseError>>(
+    pub(crate) async fn report_on<T, E: From<DatabaseError>>(
         &self,
-        report: impl AsyncFnOnce(&Connection) -> Result<T, E>,
+        report: impl AsyncFnOnce(&mut Connection) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut idle = self.shared.reports.lock().await;
-        let connection = match idle.take().filter(|connection| !connection.is_closed()) {
+        let mut connection = match idle.take().filter(|connection| !connection.is_closed()) {
             Some(connection) => connection,
             None => {
                 let connect = self.shared.settings.lock().connect.clone();
                 Connection::open(&connect).await?
             }
         };
-        let reported = report(&connection).await?;
+        let reported = report(&mut connection).await?;
         // A connection whose statement has failed or timed out is not used again.
         *idle = Some(connection);
         Ok(reported)
     }
 
-    /// Claims attempts to send transactions again, at most [`MAX_CLAIMS`], and waits for the result on
-    /// the thread of the caller: an element for each, `None` if it is granted. The node must have recorded
+    /// Claims attempts to send transactions again, at most [`MAX_CLAIMS`], for a job of the fleet or an
+    /// operator, and waits for the result on the thread of the caller: an element for each, `None` if it is granted. The node must have recorded
     /// them as `sending` before, and records otherwise what is not granted or fails.
     ///
     /// # Errors
     /// The database cannot be used, or did not respond in time.
-    pub fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Option<Blocker>>, CommandError> {
+    pub fn claim(
+        &self,
+        claims: Vec<Claim>,
+        job: Option<JobClaim>,
+    ) -> Result<Vec<Option<Blocker>>, CommandError> {
         if claims.len() > MAX_CLAIMS {
             return Err(CommandError::Busy);
         }
         let (done, result) = std::sync::mpsc::sync_channel(1);
-        let command = Command::Claim { claims, done };
+        let command = Command::Claim { claims, job, done };
         self.commands.try_send(command).map_err(|_| CommandError::Busy)?;
         let result = result.recv_timeout(CLAIM_TIMEOUT);
         result.map_err(|_| CommandError::Late)?.map_err(CommandError::Failed)

@@ -17,6 +17,7 @@ pub mod database;
 mod handle;
 mod host;
 pub mod identity;
+pub mod jobs;
 mod leased;
 mod member_state;
 mod membership;

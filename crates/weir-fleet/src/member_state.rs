@@ -113,6 +113,8 @@ pub(crate) struct Shared {
     /// The first attempt to register has failed, or quotas can be leased.
     pub(crate) tried: (std::sync::Mutex<bool>, Condvar),
     pub(crate) peers: PeerState,
+    /// A job was created or changed through this node.
+    pub(crate) job_work: Notify,
     pub(crate) tokens: Arc<TokenTable>,
     /// A connection for reports, which do not hold up the member.
     pub(crate) reports: tokio::sync::Mutex<Option<Connection>>,

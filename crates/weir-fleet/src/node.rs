@@ -2,7 +2,7 @@
 //!
 //! No request waits for it. While the database is down, everything stays as it was last known.
 
-use crate::claim::{self, Blocker, Claim};
+use crate::claim::{self, Blocker, Claim, JobClaim};
 use crate::copies::{Copies, CopiesError};
 use crate::database::{Connection, DatabaseError};
 use crate::handle::{Command, Handle};
@@ -16,7 +16,7 @@ use crate::replicate::{ReplicationError, Replicator};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
-use crate::{audit, schema, task};
+use crate::{audit, jobs, schema, task};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -128,6 +128,7 @@ impl Member {
             draining: AtomicBool::new(false),
             changed: Notify::new(),
             peers: PeerState::default(),
+            job_work: Notify::new(),
             tokens,
         });
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
@@ -285,6 +286,7 @@ impl Member {
             slice::delete_old(&session.connection).await?;
             claim::purge(&session.connection, keep).await?;
             audit::purge(&session.connection).await?;
+            jobs::purge(&session.connection, keep).await?;
         }
         self.maintained = Some(Instant::now());
         Ok(())
@@ -346,8 +348,8 @@ impl Member {
                 };
                 let _ = done.send(result.map_err(|error| error.to_string()));
             }
-            Command::Claim { claims, done } => {
-                let result = self.claim(&claims).await;
+            Command::Claim { claims, job, done } => {
+                let result = self.claim(&claims, job.as_ref()).await;
                 if result.is_err() {
                     // Another connection, and another lease, before the next one.
                     self.session = None;
@@ -365,9 +367,14 @@ impl Member {
         }
     }
 
-    async fn claim(&mut self, claims: &[Claim]) -> Result<Vec<Option<Blocker>>, DatabaseError> {
+    async fn claim(
+        &mut self,
+        claims: &[Claim],
+        job: Option<&JobClaim>,
+    ) -> Result<Vec<Option<Blocker>>, DatabaseError> {
         let session = self.session.as_mut().ok_or_else(not_connected)?;
-        claim::claim(&mut session.connection, self.identity.id(), session.boot, claims).await
+        let place = (self.identity.id(), session.boot);
+        claim::claim(&mut session.connection, place, claims, job).await
     }
 }
 

@@ -51,6 +51,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/10_fleet.sql"),
     include_str!("schema/11_ship.sql"),
     include_str!("schema/12_quota_leases.sql"),
+    include_str!("schema/13_fleet_jobs.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.

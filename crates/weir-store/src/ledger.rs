@@ -9,8 +9,8 @@ mod job;
 
 pub use attempt::{Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent};
 pub use job::{
-    Job, JobAction, JobChange, JobItem, JobState, NewJob, PreviewItem, StateCount, find_job,
-    set_item,
+    DEFAULT_RATE, Job, JobAction, JobChange, JobItem, JobState, MAX_ITEMS, NewJob, PreviewItem,
+    RATES, StateCount, find_job, set_item,
 };
 
 use crate::StoreError;

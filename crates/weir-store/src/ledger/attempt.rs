@@ -81,6 +81,8 @@ pub struct Intent<'a> {
     pub original: u128,
     /// Number of its job, if any.
     pub job: Option<i64>,
+    /// Number of its job of the fleet, if any: its items are not in this database.
+    pub fleet_job: Option<i64>,
     /// Name of the operator.
     pub who: &'a str,
     /// Operation of another route; empty for its own.
@@ -91,7 +93,7 @@ pub struct Intent<'a> {
     pub again: bool,
 }
 
-const SELECT: &str = "SELECT id, original, number, job, who, state, status, reason, destination, \
+const SELECT: &str = "SELECT id, original, number, coalesce(fleet_job, job), who, state, status, reason, destination, \
                       difference, began, ended FROM attempt";
 
 pub(super) fn attempts(
@@ -168,13 +170,23 @@ pub fn record_intent(
         return Ok(Err(reason));
     }
     let mut insert = db.prepare_cached(
-        "INSERT INTO attempt (id, original, number, job, who, state, destination, difference, began)
+        "INSERT INTO attempt (id, original, number, job, fleet_job, who, state, destination, difference,
+                              began)
          VALUES (?1, ?2, (SELECT coalesce(max(number), 0) + 1 FROM attempt WHERE original = ?2),
-                 ?3, ?4, 'sending', ?5, ?6, ?7)",
+                 ?3, ?4, ?5, 'sending', ?6, ?7, ?8)",
     )?;
-    let Intent { id, original, job, who, destination, difference, .. } = intent;
+    let Intent { id, original, job, fleet_job, who, destination, difference, .. } = intent;
     let (id, original) = (id.to_be_bytes(), original.to_be_bytes());
-    insert.execute(params![id, original, job, who, destination, difference, now_us()])?;
+    insert.execute(params![
+        id,
+        original,
+        job,
+        fleet_job,
+        who,
+        destination,
+        difference,
+        now_us()
+    ])?;
     Ok(Ok(()))
 }
 

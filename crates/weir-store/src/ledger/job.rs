@@ -91,6 +91,12 @@ pub struct Job {
     pub run: bool,
     /// Name of the token.
     pub who: String,
+    /// Node of the fleet that runs the job; empty while none does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
+    /// Nodes that have transactions of the job and are down: these transactions are pending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
     /// Transactions may be missing: the index was not complete, or there are too many.
     pub incomplete: bool,
     /// Numbers of transactions by state and reason.
@@ -140,9 +146,9 @@ pub struct StateCount {
 }
 
 /// Default rate of a job, in requests per second.
-const DEFAULT_RATE: f64 = 10.0;
+pub const DEFAULT_RATE: f64 = 10.0;
 /// Rates that a job can have, in transactions a second.
-const RATES: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
+pub const RATES: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
 
 const COLUMNS: &str = "number, query, destination, again, rate, who, state, run, incomplete, \
                        created, began, ended, cursor";
@@ -156,6 +162,8 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         again: row.get(3)?,
         rate: row.get(4)?,
         who: row.get(5)?,
+        node: String::new(),
+        waits_for: Vec::new(),
         state: state.parse().unwrap_or(JobState::Cancelled),
         run: row.get(7)?,
         incomplete: row.get(8)?,
@@ -439,7 +447,7 @@ pub struct PreviewItem {
 }
 
 /// Most transactions of a job.
-const MAX_ITEMS: i64 = 1_000_000;
+pub const MAX_ITEMS: i64 = 1_000_000;
 
 /// Sets the state of one transaction of a job, with the code of the reason.
 ///
