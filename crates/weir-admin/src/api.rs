@@ -8,6 +8,7 @@ mod event;
 mod explain;
 mod fleet;
 mod invoice;
+mod job;
 mod journal;
 mod lab;
 mod limit;

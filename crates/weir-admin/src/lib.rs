@@ -15,6 +15,7 @@ mod denials;
 pub mod explain;
 mod host;
 pub mod invoice;
+pub mod jobs;
 pub mod lab;
 mod live;
 pub mod metrics;

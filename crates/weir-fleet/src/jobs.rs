@@ -6,7 +6,7 @@
 
 mod lease;
 
-pub use lease::{JobCursor, JobLease, Leases, LeasedJob, PageItem, PendingItem};
+pub use lease::{JobCursor, JobLease, LeasedJob, Leases, PageItem, PendingItem};
 
 use crate::Handle;
 use crate::database::{Connection, DatabaseError, Parameter, Transaction, bounded};
@@ -19,7 +19,8 @@ use weir_store::clock::now_us;
 use weir_store::ledger::{DEFAULT_RATE, Job, JobAction, JobState, NewJob, RATES, StateCount};
 
 /// A job, and the node that runs it.
-const SELECT: &str = "SELECT j.number, j.query, j.destination, j.again, j.rate, j.who, j.state, j.run,
+const SELECT: &str =
+    "SELECT j.number, j.query, j.destination, j.again, j.rate, j.who, j.state, j.run,
         j.incomplete, j.created, j.began, j.ended, coalesce(n.name, '')
     FROM weir.job j
     LEFT JOIN weir.task t ON t.name = 'job-' || j.number AND t.until > now()
@@ -98,11 +99,7 @@ impl Handle {
     }
 }
 
-async fn insert(
-    connection: &Connection,
-    new: &NewJob,
-    who: &str,
-) -> Result<i64, DatabaseError> {
+async fn insert(connection: &Connection, new: &NewJob, who: &str) -> Result<i64, DatabaseError> {
     let rate = new.rate.unwrap_or(DEFAULT_RATE).clamp(*RATES.start(), *RATES.end());
     let destination = new.destination.as_deref().unwrap_or_default();
     let created = bounded(now_us());

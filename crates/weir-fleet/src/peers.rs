@@ -79,6 +79,12 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Whether it sends heartbeats.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.state != NodeState::Down
+    }
+
     /// The node, if it is not the own one.
     pub(crate) fn new(node: &NodeStatus, own: Uuid) -> Option<Self> {
         let id = node.id.parse().ok().filter(|id| *id != own)?;

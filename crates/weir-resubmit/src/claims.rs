@@ -15,13 +15,29 @@ pub struct Claim {
     pub again: bool,
 }
 
+/// The part of a job of the fleet that this node sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPart {
+    /// Number of the job.
+    pub job: i64,
+    /// Epoch of the lease of the node that runs the job.
+    pub epoch: i64,
+    /// Transactions that this node cannot send, each with the code of the reason.
+    pub rejected: Vec<(u128, String)>,
+}
+
 /// Grants attempts, beyond the database of this node.
 pub trait Claims: std::fmt::Debug + Send + Sync {
-    /// Claims attempts. The result has an element for each: `None` if it is granted.
+    /// Claims attempts, for a job of the fleet or not. The result has an element for each: `None` if it
+    /// is granted.
     ///
     /// # Errors
     /// Nothing is granted; the text has the reason.
-    fn claim(&self, attempts: &[Claim]) -> Result<Vec<Option<RejectionReason>>, String>;
+    fn claim(
+        &self,
+        attempts: &[Claim],
+        job: Option<&JobPart>,
+    ) -> Result<Vec<Option<RejectionReason>>, String>;
 }
 
 /// A node that is alone: what its database has recorded is granted.
@@ -29,7 +45,11 @@ pub trait Claims: std::fmt::Debug + Send + Sync {
 pub struct SingleNode;
 
 impl Claims for SingleNode {
-    fn claim(&self, attempts: &[Claim]) -> Result<Vec<Option<RejectionReason>>, String> {
+    fn claim(
+        &self,
+        attempts: &[Claim],
+        _job: Option<&JobPart>,
+    ) -> Result<Vec<Option<RejectionReason>>, String> {
         Ok(vec![None; attempts.len()])
     }
 }

@@ -4,6 +4,7 @@ use crate::claims::Claims;
 use crate::statistics::Statistics;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use weir_config::Config;
 use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::clock::now_us;
@@ -36,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) index: Index,
     pub(crate) gateway: GatewayClient,
     pub(crate) claims: Box<dyn Claims>,
+    /// Bytes of the bodies of attempts of jobs of the fleet in flight.
+    pub(crate) fleet_bytes: AtomicUsize,
     pub(crate) statistics: Mutex<Statistics>,
     /// Outcomes that the runner has not persisted yet: at most as many as attempts in flight.
     pub(crate) outcomes: Mutex<Vec<(u128, ReplayOutcome)>>,
@@ -56,6 +59,7 @@ impl Context {
             index,
             gateway,
             claims,
+            fleet_bytes: AtomicUsize::new(0),
             statistics: Mutex::default(),
             outcomes: Mutex::default(),
             work: Mutex::new(true),

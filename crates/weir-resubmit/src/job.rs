@@ -15,6 +15,21 @@ impl Resubmitter {
         Ok(job)
     }
 
+    /// Counts a job of the fleet that this node has created.
+    pub fn count_created(&self) {
+        self.shared.statistics.lock().created += 1;
+    }
+
+    /// Counts a job of the fleet that this node has cancelled.
+    pub fn count_cancelled(&self) {
+        self.shared.statistics.lock().cancelled += 1;
+    }
+
+    /// Counts a job of the fleet that this node has finished.
+    pub fn count_finished(&self) {
+        self.shared.statistics.lock().finished += 1;
+    }
+
     /// Carries out a command. Returns the job afterwards and whether its state allowed the command;
     /// none if there is no such job.
     ///

@@ -10,6 +10,7 @@
 
 mod claims;
 mod context;
+mod items;
 mod job;
 mod pace;
 mod request;
@@ -17,8 +18,12 @@ mod runner;
 mod single;
 mod statistics;
 
-pub use claims::{Claim, Claims, SingleNode};
+pub use claims::{Claim, Claims, JobPart, SingleNode};
 pub use context::GatewayClient;
+pub use items::{
+    FindItems, FoundItem, FoundItems, JobItemAddress, MAX_SENT, PREVIEW_PAGE, SendItems, SentItems,
+};
+pub use pace::Pace;
 pub use request::{Edit, MAX_BODY_BYTES};
 pub use runner::Runner;
 pub use single::{Options, ResubmitError, Resubmitter};

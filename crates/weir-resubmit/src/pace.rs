@@ -7,7 +7,7 @@ const MAX_ARREARS: Duration = Duration::from_secs(1);
 
 /// A rate, and the number of requests sent since a start time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Requests a second.
     rate: f64,
     since: Instant,
@@ -15,17 +15,21 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(rate: f64, now: Instant) -> Self {
+    /// Starts now.
+    #[must_use]
+    pub fn new(rate: f64, now: Instant) -> Self {
         Self { rate, since: now, sent: 0 }
     }
 
-    pub(crate) fn rate(&self) -> f64 {
+    /// Requests a second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
         self.rate
     }
 
     /// The number of requests to send now. Arrears of more than a second are dropped: the rate is a
     /// limit, too.
-    pub(crate) fn due(&mut self, now: Instant) -> usize {
+    pub fn due(&mut self, now: Instant) -> usize {
         let target = (now.saturating_duration_since(self.since).as_secs_f64() * self.rate) as u64;
         let due = target.saturating_sub(self.sent);
         let max = (self.rate * MAX_ARREARS.as_secs_f64()).max(1.0) as u64;
@@ -37,7 +41,8 @@ impl Pace {
         due.min(max) as usize
     }
 
-    pub(crate) fn sent(&mut self, count: usize) {
+    /// Counts requests that were sent.
+    pub fn sent(&mut self, count: usize) {
         self.sent += count as u64;
     }
 }

@@ -4,20 +4,19 @@
 //! the next attempts. These are sent once it is committed.
 
 use crate::claims::Claim;
-use crate::context::{Context, new_id};
+use crate::context::Context;
+use crate::items::MAX_IN_FLIGHT_BYTES;
 use crate::pace::Pace;
-use crate::request::{self, Edit};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_config::Config;
-use weir_journal::{Outcome, Transaction, failpoint};
+use weir_journal::{Outcome, failpoint};
 use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::ledger::{
-    self, Intent, Job, JobItem, JobState, PreviewItem, record_intent, set_item, withdraw_intent,
+    self, Intent, Job, JobItem, JobState, record_intent, set_item, withdraw_intent,
 };
-use weir_tracker::{Error, Page, Query, payload_bytes};
+use weir_tracker::{Error, Query};
 
 /// Time between passes while a job runs.
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
@@ -31,14 +30,11 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// segments: a transaction that it still has must not seem open again and be sent a second time.
 const EXTRA_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Largest number of attempts of jobs in flight, and largest size of their bodies.
+/// Largest number of attempts of jobs in flight.
 const MAX_IN_FLIGHT: usize = 256;
-const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 /// Most transactions that are read together, and their bytes, estimated from the previous read.
 const MAX_READ: usize = 128;
 const MAX_READ_BYTES: usize = 8 << 20;
-/// Transactions of a page of a preview.
-const PREVIEW_PAGE: usize = 256;
 
 /// Why a pass ended early.
 #[derive(Debug, thiserror::Error)]
@@ -205,37 +201,9 @@ impl Runner {
         let Ok(query) = Query::parse(&job.query, job.created.0) else {
             return Ok(shared.ledger.persist_page(job, &[], None, true)?);
         };
-        let after = job.cursor.parse().ok();
-        let page = Page { limit: PREVIEW_PAGE, after, ..Page::default() };
-        let hits = shared.index.search(&query, &page)?;
-        let config = (shared.gateway.config)();
-        let items = hits.hits.iter().map(|hit| {
-            let reason = match &hit.transaction {
-                None => Some(RejectionReason::Expired),
-                Some(transaction) => self.prepare(transaction, job, &config).err(),
-            };
-            let address = hit.transaction.as_ref().and_then(|one| one.address);
-            PreviewItem { id: hit.row.id, address, reason }
-        });
-        let items: Vec<PreviewItem> = items.collect();
-        let next = hits.next.map(|cursor| cursor.to_string());
-        Ok(shared.ledger.persist_page(job, &items, next.as_deref(), hits.incomplete)?)
-    }
-
-    /// The request for a transaction of a job, if the gateway would accept it.
-    fn prepare(
-        &self,
-        transaction: &Transaction,
-        job: &Job,
-        config: &Config,
-    ) -> Result<ReplayRequest, RejectionReason> {
-        let destination = Some(job.destination.as_str()).filter(|name| !name.is_empty());
-        let request = request::build(transaction, &Edit::default(), destination, config, new_id())?;
-        if !job.again && request::has_succeeded(transaction) {
-            return Err(RejectionReason::Succeeded);
-        }
-        (self.shared.gateway.check)(&request)?;
-        Ok(request)
+        let (options, after) = ((job.destination.as_str(), job.again), job.cursor.as_str());
+        let (items, next, incomplete) = shared.find_page(&query, options, Some(after))?;
+        Ok(shared.ledger.persist_page(job, &items, next.as_deref(), incomplete)?)
     }
 
     /// Sends the due requests of a job.
@@ -284,30 +252,11 @@ impl Runner {
 
     /// The requests of the next transactions, or the reasons why there are none.
     fn prepare_all(&mut self, job: &Job, items: &[JobItem]) -> Result<Prepared, RunnerError> {
-        let config = (self.shared.gateway.config)();
-        let mut addresses: Vec<_> = items.iter().map(|item| item.address).collect();
-        addresses.sort_by_key(|address| (address.lane, address.position));
-        let mut read: HashMap<u128, Transaction> = HashMap::with_capacity(items.len());
-        for one in self.shared.index.read_at(&addresses)? {
-            read.insert(u128::from_be_bytes(one.id), one);
-        }
-        if !read.is_empty() {
-            self.mean_bytes = read.values().map(payload_bytes).sum::<usize>() / read.len();
-        }
-        let mut prepared = Vec::with_capacity(items.len());
-        for item in items {
-            let found = match read.remove(&item.id) {
-                Some(found) => Some(found),
-                // It has moved within the journal.
-                None => self.shared.index.show(item.id)?,
-            };
-            let request = match found {
-                Some(transaction) => self.prepare(&transaction, job, &config),
-                None => Err(RejectionReason::NotKept),
-            };
-            prepared.push((*item, request));
-        }
-        Ok(prepared)
+        let addresses: Vec<_> = items.iter().map(|item| (item.id, item.address)).collect();
+        let options = (job.destination.as_str(), job.again);
+        let (prepared, mean) = self.shared.prepare_all(options, &addresses)?;
+        self.mean_bytes = mean.unwrap_or(self.mean_bytes);
+        Ok(items.iter().copied().zip(prepared).collect())
     }
 
     /// Persists outcomes, and the intents of the next attempts, which are unsent from then on.
@@ -361,7 +310,7 @@ impl Runner {
             again: job.again,
         };
         let claims: Vec<Claim> = self.unsent.iter().map(claim).collect();
-        let blockers = match self.shared.claims.claim(&claims) {
+        let blockers = match self.shared.claims.claim(&claims, None) {
             Ok(blockers) => blockers,
             Err(reason) => {
                 self.withdraw()?;
@@ -436,6 +385,7 @@ fn record_intents(
                     id: request.id,
                     original: item.id,
                     job: Some(job.number),
+                    fleet_job: None,
                     who: &job.who,
                     destination: &job.destination,
                     difference: "",

@@ -117,6 +117,7 @@ impl Resubmitter {
             id: attempt,
             original: id,
             job: None,
+            fleet_job: None,
             who,
             destination: destination.unwrap_or_default(),
             difference: &options.edit.difference(&transaction),
@@ -144,7 +145,7 @@ impl Resubmitter {
 
     /// Claims a recorded attempt; withdraws it if it is not granted.
     fn claim(&self, claim: &Claim) -> Result<(), ResubmitError> {
-        let claimed = self.shared.claims.claim(std::slice::from_ref(claim));
+        let claimed = self.shared.claims.claim(std::slice::from_ref(claim), None);
         let error = match claimed.map(|blockers| blockers.into_iter().flatten().next()) {
             Ok(None) => return Ok(()),
             Ok(Some(reason)) => ResubmitError::Rejected(reason),

@@ -13,6 +13,7 @@ mod events;
 mod fleet;
 mod gaps;
 mod handover;
+mod jobs;
 mod journal;
 mod messages;
 mod metrics;

@@ -1,8 +1,8 @@
 //! All endpoints: route, role and description, stated once each.
 
 use super::{
-    Api, audit, configuration, count, event, explain, fleet, invoice, journal, lab, limit, live,
-    pool, resubmit, session, test_request, token, transaction, usage,
+    Api, audit, configuration, count, event, explain, fleet, invoice, job, journal, lab, limit,
+    live, pool, resubmit, session, test_request, token, transaction, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -87,9 +87,11 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(usage::rebuild))
         .add(Operator, routes!(resubmit::resubmit))
         .add(Operator, routes!(resubmit::resolve))
-        .add(Operator, routes!(resubmit::list, resubmit::create))
-        .add(Operator, routes!(resubmit::show))
-        .add(Operator, routes!(resubmit::act))
+        .add(Operator, routes!(job::list, job::create))
+        .add(Operator, routes!(job::show))
+        .add(Operator, routes!(job::act))
+        .add(Operator, routes!(job::find_items))
+        .add(Operator, routes!(job::send_items))
         .add(Admin, routes!(audit::list))
         .add(Admin, routes!(token::list, token::create))
         .add(Admin, routes!(token::revoke))

@@ -1,39 +1,29 @@
-//! Resubmission of transactions, jobs and resolutions.
+//! Resubmission of transactions, and resolutions.
 
 use super::transaction::{NONE, transaction_id};
 use super::{Api, Call, NOT_RECORDING, permit};
 use crate::access::BASE;
 use crate::audit::Action;
-use crate::problem::{Params, Problem, Result};
-use crate::resubmit::{Resolve, ResubmitBody, RunJob};
+use crate::problem::{Problem, Result};
+use crate::resubmit::{Resolve, ResubmitBody};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use utoipa::IntoParams;
 use weir_resubmit::{ResubmitError, Resubmitter};
-use weir_store::clock::now_us;
-use weir_store::ledger::{Attempt, Job, JobAction, NewJob, Resolution};
-use weir_tracker::{Error, Query as TransactionQuery, SearchError, TrackerError};
+use weir_store::ledger::{Attempt, Resolution};
+use weir_tracker::{Error, TrackerError};
 
 /// Longest comment.
 const MAX_COMMENT_BYTES: usize = 1000;
 /// Longest description of edits in the audit log: more than a hundred header names.
 const MAX_EDIT_BYTES: usize = 64 << 10;
-/// Longest query of a job, as of any search, and longest name of an operation.
-const MAX_QUERY_BYTES: usize = 4096;
-const MAX_NAME_BYTES: usize = 1024;
-/// Default and largest number of listed jobs.
-const JOBS: usize = 50;
-const MAX_JOBS: usize = 1000;
-
 /// Longest wait for the response to a single resubmission.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -170,156 +160,9 @@ pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> 
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Checks the rate of a job.
-fn check_rate(rate: Option<f64>) -> Result<()> {
-    match rate {
-        Some(rate) if !(0.001..=100_000.0).contains(&rate) => {
-            Err(Problem::bad("`rate` must be a number of requests per second, at most 100000."))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Create a job: bulk resubmission of the result of a query
-///
-/// The job first determines the transactions that can be sent, and the rejection reasons of the
-/// others. It sends them when it is run.
-#[utoipa::path(post, path = "/v1/jobs", tag = "resubmission", request_body = NewJob,
-    responses(
-        (status = 201, description = "The job.", body = Job),
-        (status = 400, description = "The query or the rate is invalid.")))]
-pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<Job>)> {
-    let new: NewJob = read(&body)?;
-    check_rate(new.rate)?;
-    if new.query.trim().is_empty() {
-        return Err(Problem::bad("`query` is required: it selects the transactions."));
-    }
-    let name = new.destination.as_ref().map_or(0, String::len);
-    if new.query.len() > MAX_QUERY_BYTES || name > MAX_NAME_BYTES {
-        return Err(Problem::bad(format!(
-            "`query` has at most {MAX_QUERY_BYTES} bytes, `to` {MAX_NAME_BYTES}."
-        )));
-    }
-    let details = json!({"rate": new.rate, "to": new.destination, "again": new.again,
-        "run": new.run});
-    call.audit(Action::MakeJob, new.query.as_str(), details.to_string()).await?;
-    let create = move |resubmitter: &Resubmitter| {
-        TransactionQuery::parse(&new.query, now_us())?;
-        let job = resubmitter.new_job(&new, &call.caller.name);
-        let job = job.and_then(|job| resubmitter.ledger().with_counts(job));
-        Ok::<_, SearchError>(job.map_err(TrackerError::unreadable)?)
-    };
-    let job = call.api.resubmission(&call.api.jobs, create).await?;
-    Ok((StatusCode::CREATED, Json(job)))
-}
-
-/// The number of jobs.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct JobListParams {
-    /// Maximum number of jobs, 1 to 1000; default 50.
-    limit: Option<usize>,
-}
-
-/// List jobs, newest first
-#[utoipa::path(get, path = "/v1/jobs", tag = "resubmission", params(JobListParams),
-    responses((status = 200, description = "The jobs.", body = Vec<Job>)))]
-pub(super) async fn list(
-    call: Call,
-    Params(params): Params<JobListParams>,
-) -> Result<Json<Vec<Job>>> {
-    let limit = super::transaction::limit(params.limit, JOBS, MAX_JOBS)?;
-    let list = move |resubmitter: &Resubmitter| {
-        let ledger = resubmitter.ledger();
-        let jobs = ledger.jobs(limit).map_err(TrackerError::unreadable)?.into_iter();
-        let counted = jobs.map(|job| ledger.with_counts(job).map_err(TrackerError::unreadable));
-        counted.collect::<Result<Vec<_>, _>>()
-    };
-    call.api.resubmission(&call.api.jobs, list).await.map(Json)
-}
-
-fn number(text: &str) -> Result<i64> {
-    text.parse().map_err(|_| Problem::bad("The job number must be an integer."))
-}
-
-const NO_JOB: Problem = Problem::fixed(
-    StatusCode::NOT_FOUND,
-    "no-job",
-    "Unknown job",
-    "The job was never created, or its retention has ended.",
-);
-
-/// Show a job
-#[utoipa::path(get, path = "/v1/jobs/{number}", tag = "resubmission",
-    params(("number" = i64, Path, description = "Job number.")),
-    responses(
-        (status = 200, description = "The job.", body = Job),
-        (status = 404, description = "Unknown job.")))]
-pub(super) async fn show(call: Call, Path(text): Path<String>) -> Result<Json<Job>> {
-    let number = number(&text)?;
-    let find = move |resubmitter: &Resubmitter| {
-        let ledger = resubmitter.ledger();
-        let found =
-            ledger.job(number).and_then(|job| job.map(|job| ledger.with_counts(job)).transpose());
-        found.map_err(TrackerError::unreadable)
-    };
-    let found = call.api.resubmission(&call.api.jobs, find).await?;
-    found.map(Json).ok_or(NO_JOB)
-}
-
-/// Run, pause or cancel a job
-///
-/// `run` also resumes a paused job.
-#[utoipa::path(post, path = "/v1/jobs/{number}/{action}", tag = "resubmission",
-    request_body = RunJob,
-    params(
-        ("number" = i64, Path, description = "Job number."),
-        ("action" = String, Path, description = "`run`, `pause` or `cancel`.")),
-    responses(
-        (status = 200, description = "The job after the action.", body = Job),
-        (status = 404, description = "Unknown job or action."),
-        (status = 409, description = "The job has ended, so the action is not possible.")))]
-pub(super) async fn act(
-    call: Call,
-    Path((text, action)): Path<(String, String)>,
-    body: Bytes,
-) -> Result<Json<Job>> {
-    let number = number(&text)?;
-    if !matches!(action.as_str(), "run" | "pause" | "cancel") {
-        return Err(NO_JOB);
-    }
-    let RunJob { rate, again } = read(&body)?;
-    check_rate(rate)?;
-    let (audited, action) = match action.as_str() {
-        "run" => (Action::RunJob, JobAction::Run { rate, again }),
-        "pause" => (Action::PauseJob, JobAction::Pause),
-        _ => (Action::CancelJob, JobAction::Cancel),
-    };
-    let details = json!({"rate": rate, "again": again}).to_string();
-    call.audit(audited, number.to_string(), details).await?;
-    let act = move |resubmitter: &Resubmitter| {
-        let found = resubmitter.act(number, action).map_err(TrackerError::unreadable)?;
-        let Some((job, done)) = found else { return Ok::<_, TrackerError>(None) };
-        let job = resubmitter.ledger().with_counts(job).map_err(TrackerError::unreadable)?;
-        Ok(Some((job, done)))
-    };
-    let found = call.api.resubmission(&call.api.jobs, act).await?;
-    match found {
-        None => Err(NO_JOB),
-        Some((job, true)) => Ok(Json(job)),
-        Some((job, false)) => Err(Problem::new(
-            StatusCode::CONFLICT,
-            "job-over",
-            "The job has ended",
-            format!("Its state is {}.", job.state),
-        )),
-    }
-}
-
 impl Api {
     /// Runs a query or action of resubmission, which may block, within a limit of concurrency.
-    async fn resubmission<T, E>(
+    pub(super) async fn resubmission<T, E>(
         &self,
         permits: &Arc<Semaphore>,
         query: impl FnOnce(&Resubmitter) -> Result<T, E> + Send + 'static,

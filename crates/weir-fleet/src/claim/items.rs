@@ -25,8 +25,7 @@ pub(super) async fn lock(
     let pending = "SELECT original FROM weir.job_item
          WHERE job = $1 AND original = ANY ($2) AND state = 'pending'
          ORDER BY original FOR UPDATE";
-    let parameters: [Parameter<'_>; 2] =
-        [(&job.job, Type::INT8), (&originals, Type::UUID_ARRAY)];
+    let parameters: [Parameter<'_>; 2] = [(&job.job, Type::INT8), (&originals, Type::UUID_ARRAY)];
     let rows = transaction.query(pending, &parameters).await?;
     Ok(Some(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?))
 }
@@ -42,11 +41,8 @@ pub(super) async fn take(
     let sql = "UPDATE weir.job_item SET state = 'sending', reason = '', attempt = c.attempt
          FROM unnest($2, $3) AS c (attempt, original)
          WHERE job = $1 AND job_item.original = c.original AND state = 'pending'";
-    let parameters: [Parameter<'_>; 3] = [
-        (&job.job, Type::INT8),
-        (&attempts, Type::UUID_ARRAY),
-        (&originals, Type::UUID_ARRAY),
-    ];
+    let parameters: [Parameter<'_>; 3] =
+        [(&job.job, Type::INT8), (&attempts, Type::UUID_ARRAY), (&originals, Type::UUID_ARRAY)];
     transaction.execute(sql, &parameters).await.map(drop)
 }
 
@@ -63,19 +59,17 @@ pub(super) async fn reject(
         Blocker::Settled => Some(RejectionReason::Settled),
         Blocker::NotPending => None,
     };
-    let blocked = claims.iter().zip(blockers).filter_map(|(claim, blocker)| {
-        Some((claim.original, reason(blocker.as_ref()?)?.code()))
-    });
+    let blocked = claims
+        .iter()
+        .zip(blockers)
+        .filter_map(|(claim, blocker)| Some((claim.original, reason(blocker.as_ref()?)?.code())));
     let (originals, reasons): (Vec<Uuid>, Vec<String>) =
         blocked.chain(job.rejected.iter().cloned()).unzip();
     let sql = "UPDATE weir.job_item SET state = 'refused', reason = c.reason
          FROM unnest($2, $3) AS c (original, reason)
          WHERE job = $1 AND job_item.original = c.original AND state = 'pending'";
-    let parameters: [Parameter<'_>; 3] = [
-        (&job.job, Type::INT8),
-        (&originals, Type::UUID_ARRAY),
-        (&reasons, Type::TEXT_ARRAY),
-    ];
+    let parameters: [Parameter<'_>; 3] =
+        [(&job.job, Type::INT8), (&originals, Type::UUID_ARRAY), (&reasons, Type::TEXT_ARRAY)];
     transaction.execute(sql, &parameters).await.map(drop)
 }
 
@@ -94,11 +88,8 @@ pub(super) async fn end(
     let sql = "UPDATE weir.job_item SET state = e.state, reason = e.reason
          FROM unnest($1, $2, $3) AS e (id, state, reason)
          WHERE attempt = e.id AND job_item.state IN ('sending', 'unknown')";
-    let parameters: [Parameter<'_>; 3] = [
-        (&ids, Type::UUID_ARRAY),
-        (&states, Type::TEXT_ARRAY),
-        (&reasons, Type::TEXT_ARRAY),
-    ];
+    let parameters: [Parameter<'_>; 3] =
+        [(&ids, Type::UUID_ARRAY), (&states, Type::TEXT_ARRAY), (&reasons, Type::TEXT_ARRAY)];
     transaction.execute(sql, &parameters).await.map(drop)
 }
 

@@ -126,7 +126,8 @@ impl Leases {
     /// The database cannot be used.
     pub async fn release(&mut self, lease: &JobLease) -> Result<(), DatabaseError> {
         let node = self.node();
-        let sql = "UPDATE weir.task SET until = now() WHERE name = $1 AND epoch = $2 AND owner = $3";
+        let sql =
+            "UPDATE weir.task SET until = now() WHERE name = $1 AND epoch = $2 AND owner = $3";
         let parameters: [Parameter<'_>; 3] =
             [(&lease.name, Type::TEXT), (&lease.epoch, Type::INT8), (&node, Type::UUID)];
         self.connect().await?.execute(sql, &parameters).await.map(drop)

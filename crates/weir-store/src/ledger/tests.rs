@@ -8,7 +8,16 @@ fn open() -> (tempfile::TempDir, Ledger) {
 }
 
 fn intent(id: u128, original: u128, again: bool) -> Intent<'static> {
-    Intent { id, original, job: None, who: "ops", destination: "", difference: "", again }
+    Intent {
+        id,
+        original,
+        job: None,
+        fleet_job: None,
+        who: "ops",
+        destination: "",
+        difference: "",
+        again,
+    }
 }
 
 fn start(ledger: &Ledger, id: u128, original: u128, again: bool) -> Result<(), RejectionReason> {

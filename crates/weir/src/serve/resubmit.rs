@@ -1,6 +1,7 @@
 //! The thread that runs resubmission jobs and persists the outcomes of attempts.
 
 use super::handover::predecessor::Ended;
+use super::jobs;
 use super::messages::Messages;
 use super::thread::{Running, Thread, ThreadContext};
 use std::path::Path;
@@ -8,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 use weir_fleet::Handle;
-use weir_fleet::claim::Blocker;
+use weir_fleet::claim::{Blocker, JobClaim};
 use weir_model::RejectionReason;
-use weir_resubmit::{Claim, Claims, GatewayClient, Resubmitter, Runner, SingleNode};
+use weir_resubmit::{Claim, Claims, GatewayClient, JobPart, Resubmitter, Runner, SingleNode};
 use weir_server::Gateway;
 use weir_store::ledger::Ledger;
 use weir_tracker::Index;
@@ -26,6 +27,8 @@ const PREDECESSOR_INTERVAL: Duration = Duration::from_millis(50);
 /// Resubmission of a running server.
 pub(super) struct Resubmit {
     pub(super) resubmitter: Resubmitter,
+    /// Jobs of the fleet. Ends first.
+    _jobs: Option<Running>,
     _thread: Running,
 }
 
@@ -67,7 +70,8 @@ fn try_start(
     let recover = |_: &mut _| std::thread::sleep(RETRY_INTERVAL);
     let state = (runner, context.clone(), predecessor_ended.clone());
     let thread = THREAD.start(&context, wake, state, run, recover)?;
-    Ok(Resubmit { resubmitter, _thread: thread })
+    let jobs = fleet.map(|fleet| jobs::start(fleet, &resubmitter, messages)).transpose()?;
+    Ok(Resubmit { resubmitter, _jobs: jobs, _thread: thread })
 }
 
 /// Access to the data path.
@@ -85,17 +89,30 @@ fn gateway_client(gateway: &Arc<Gateway>) -> GatewayClient {
 struct FleetClaims(Handle);
 
 impl Claims for FleetClaims {
-    fn claim(&self, attempts: &[Claim]) -> Result<Vec<Option<RejectionReason>>, String> {
+    fn claim(
+        &self,
+        attempts: &[Claim],
+        job: Option<&JobPart>,
+    ) -> Result<Vec<Option<RejectionReason>>, String> {
         let claim = |one: &Claim| weir_fleet::claim::Claim {
             attempt: Uuid::from_u128(one.attempt),
             original: Uuid::from_u128(one.original),
             who: one.who.clone(),
             again: one.again,
         };
-        let claimed = self.0.claim(attempts.iter().map(claim).collect());
+        let part = |one: &JobPart| JobClaim {
+            job: one.job,
+            epoch: one.epoch,
+            rejected: one
+                .rejected
+                .iter()
+                .map(|(id, reason)| (Uuid::from_u128(*id), reason.clone()))
+                .collect(),
+        };
+        let claimed = self.0.claim(attempts.iter().map(claim).collect(), job.map(part));
         let blockers = claimed.map_err(|error| error.to_string())?;
         let reason = |blocker| match blocker {
-            Blocker::Sending => RejectionReason::Sending,
+            Blocker::Sending | Blocker::NotPending => RejectionReason::Sending,
             Blocker::Unknown => RejectionReason::Unknown,
             Blocker::Settled => RejectionReason::Settled,
         };

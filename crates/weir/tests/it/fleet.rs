@@ -2,8 +2,10 @@
 //! nodes do when an engine, the network or a node fails.
 
 mod access;
+mod backend;
 mod claims;
 mod engines;
+mod jobs;
 mod members;
 mod node;
 mod peers;

@@ -46,7 +46,7 @@ pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<()> {
     table::print(&jobs, args.json, header, |job| {
         [
             job.number.to_string(),
-            job.state.to_string(),
+            state(job),
             format!("{}/s", job.rate),
             count(job, &["pending", "sending"]).to_string(),
             count(job, &["succeeded"]).to_string(),
@@ -56,6 +56,14 @@ pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<()> {
             escape::line(&job.query),
         ]
     })
+}
+
+/// The state, and the node of the fleet that runs the job.
+fn state(job: &Job) -> String {
+    match job.node.as_str() {
+        "" => job.state.to_string(),
+        node => format!("{} on {}", job.state, escape::line(node)),
+    }
 }
 
 /// Number of transactions in these states.
@@ -139,8 +147,11 @@ fn progress(job: &Job) -> String {
 }
 
 fn text(job: &Job) -> String {
-    let state = job.state.as_ref();
-    let mut out = format!("job {}: {state}, {}/s\n", job.number, job.rate);
+    let mut out = format!("job {}: {}, {}/s\n", job.number, state(job), job.rate);
+    if !job.waits_for.is_empty() {
+        let names = escape::line(&job.waits_for.join(", "));
+        out.push_str(&format!("waits for nodes that are down: {names}\n"));
+    }
     if job.incomplete {
         out.push_str(
             "transactions may be missing: the index was incomplete, or the result too large\n",

@@ -1,93 +1,9 @@
 //! A transaction is sent again once in the fleet, whoever wants that on whichever node, and whatever fails.
 
-use super::node::{KEY, Member, copy_data, fleet_calls, is_up, json, member_in, states, text};
-use crate::admin_api::{ask, first_token, id};
-use crate::harness::{
-    KILL_AT, Mode, Postgres, Relay, Response, Server, Signal, Upstream, eventually,
-};
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// An upstream that fails at first, and notes how often each transaction came again.
-struct Backend {
-    upstream: Upstream,
-    status: Arc<AtomicU16>,
-    again: Arc<Mutex<HashMap<String, usize>>>,
-}
-
-impl Backend {
-    fn start() -> Self {
-        let (status, again) =
-            (Arc::new(AtomicU16::new(500)), Arc::<Mutex<HashMap<_, _>>>::default());
-        let (response, counts) = (Arc::clone(&status), Arc::clone(&again));
-        let upstream = Upstream::start(move |_, peer| {
-            while peer.request().is_some() {
-                let head = peer.last_head();
-                let of = head.lines().find_map(|line| line.strip_prefix("weir-resubmission-of: "));
-                if let Some(of) = of {
-                    *counts.lock().unwrap().entry(of.to_owned()).or_default() += 1;
-                    // Long enough for another operator to come in between.
-                    std::thread::sleep(Duration::from_millis(100));
-                }
-                let status = response.load(Ordering::SeqCst);
-                peer.send(format!("HTTP/1.1 {status} x\r\ncontent-length: 2\r\n\r\nok"));
-            }
-        });
-        Self { upstream, status, again }
-    }
-
-    fn heal(&self) {
-        self.status.store(200, Ordering::SeqCst);
-    }
-
-    /// How often a transaction came again.
-    fn again(&self, id: &str) -> usize {
-        self.again.lock().unwrap().get(id).copied().unwrap_or_default()
-    }
-
-    fn member(&self, name: &str, database: SocketAddr) -> Member {
-        let apis =
-            format!("upstreams: {{back: {{targets: [\"http://{}\"]}}}}\n", self.upstream.addr);
-        member_in(name, database, (KEY, &apis), |weir| weir)
-    }
-
-    /// A node, and a copy of its data folder with another identity; and transactions that both have.
-    fn twins(&self, database: SocketAddr, count: usize) -> ([Member; 2], Vec<String>) {
-        let mut one = self.member("one", database);
-        eventually("it has joined", || is_up(&one.server));
-        let ids = (0..count).map(|_| failed(&one.server)).collect();
-        one.server.signal(Signal::TERM);
-        one.server.wait();
-        let apis =
-            format!("upstreams: {{back: {{targets: [\"http://{}\"]}}}}\n", self.upstream.addr);
-        let data = one.server.data();
-        let two = member_in("two", database, (KEY, &apis), |weir| {
-            copy_data(&data, &weir.dir().join("data"));
-            weir
-        });
-        one.server.restart(&[]);
-        let twins = [one, two];
-        know_each_other(&twins);
-        (twins, ids)
-    }
-}
-
-fn know_each_other(members: &[Member]) {
-    let live = |member: &Member| {
-        states(&member.server).iter().filter(|state| state.ends_with(" live")).count()
-    };
-    eventually("they know each other", || members.iter().all(|one| live(one) == members.len()));
-}
-
-/// A transaction that has failed.
-fn failed(server: &Server) -> String {
-    let response = server.connect().post("/orders/17", "{}");
-    assert_eq!(response.status, 500);
-    id(&response)
-}
+use super::backend::{Backend, failed, know_each_other};
+use super::node::{fleet_calls, is_up, json, states, text};
+use crate::admin_api::{ask, first_token};
+use crate::harness::{KILL_AT, Mode, Postgres, Relay, Response, Server, eventually};
 
 fn resubmit(server: &Server, id: &str) -> Response {
     let path = format!("/v1/transactions/{id}/resubmit");
