@@ -32,13 +32,19 @@ const COPY_TIMEOUT: Duration = Duration::from_secs(2);
 /// A command to the member.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Retire { id: Uuid, lost: bool, done: oneshot::Sender<Result<Retirement, String>> },
+    Retire {
+        id: Uuid,
+        lost: bool,
+        done: oneshot::Sender<Result<Retirement, String>>,
+    },
     Claim {
         claims: Vec<Claim>,
         job: Option<JobClaim>,
         done: SyncSender<Result<Vec<Option<Blocker>>, String>>,
     },
-    CopyAudit { done: oneshot::Sender<()> },
+    CopyAudit {
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// Access to a member from other threads.
@@ -125,6 +131,7 @@ impl Handle {
     pub fn configure(&self, settings: Settings) {
         self.shared.rates.configure(settings.rates.clone());
         *self.shared.settings.lock() = settings;
+        self.shared.peers.reconnect();
     }
 
     /// Reports from now on that the node ends.

@@ -1,15 +1,17 @@
 //! Requests to other nodes: the admin API of each, signed with the key of the fleet.
 //!
-//! Every request has a deadline. A node that has not responded to three requests in a row is skipped for
+//! Up to two idle connections to each node are kept for a minute. Every request has a deadline. A node that has not responded to three requests in a row is skipped for
 //! 10 s; then it gets one more chance.
 
+mod pool;
 mod signature;
 
 use crate::status::{NodeState, NodeStatus};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
+use pool::Pool;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use signature::{Claims, Nonces};
@@ -173,6 +175,8 @@ pub(crate) struct PeerState {
     misses: Mutex<HashMap<Uuid, Misses>>,
     nonces: Mutex<Nonces>,
     permits: Semaphore,
+    pool: Pool,
+    opened: AtomicU64,
     sent: AtomicU64,
     missed: AtomicU64,
     rejected: AtomicU64,
@@ -184,6 +188,8 @@ impl Default for PeerState {
             misses: Mutex::default(),
             nonces: Mutex::default(),
             permits: Semaphore::new(MAX_REQUESTS),
+            pool: Pool::default(),
+            opened: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -196,6 +202,8 @@ impl Default for PeerState {
 pub struct PeerStatistics {
     /// Requests sent to other nodes.
     pub sent: u64,
+    /// Connections opened for them.
+    pub opened: u64,
     /// Requests without a response.
     pub missed: u64,
     /// Requests received with a wrong signature.
@@ -207,9 +215,15 @@ impl PeerState {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PeerStatistics {
             sent: read(&self.sent),
+            opened: read(&self.opened),
             missed: read(&self.missed),
             rejected: read(&self.rejected),
         }
+    }
+
+    /// Closes idle connections, after a change of the settings.
+    pub(crate) fn reconnect(&self) {
+        self.pool.clear();
     }
 
     /// Whether a node has not responded lately.
@@ -272,32 +286,29 @@ impl PeerState {
         let (authority, tls) = address(&peer.url, settings)?;
         let permit = self.permits.acquire().await;
         let _permit = permit.map_err(|_| PeerError::Settings("weir is stopping"))?;
-        let failed = |error: &dyn std::error::Error| PeerError::Failed(with_causes(error));
-        let mut connection =
-            Connection::open(&authority, tls).await.map_err(|error| failed(&error))?;
-        let PeerRequest { method, target, body, person } = request;
-        let claims = Claims::new(sender.node, peer.id, sender.now_ms, body, person.clone());
-        let credential = signature::sign(&settings.key, method.as_str(), target, &claims)
-            .map_err(|error| failed(&error))?;
-        let request = Request::builder()
-            .method(method)
-            .uri(target)
-            .header(header::HOST, &authority)
-            .header(header::AUTHORIZATION, credential)
-            .body(body.clone().into())
-            .map_err(|error| failed(&error))?;
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        let response = connection.send(request).await.map_err(|error| failed(&error))?;
-        let (head, mut body) = response.into_parts();
-        let mut bytes = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|error| failed(&error))?.into_data() else { continue };
-            if bytes.len() + data.len() > MAX_RESPONSE_BYTES {
-                return Err(PeerError::Failed("its response is too large".to_owned()));
+        loop {
+            let idle = self.pool.check_out(peer.id, &peer.url).await;
+            let is_reused = idle.is_some();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => {
+                    self.opened.fetch_add(1, Ordering::Relaxed);
+                    let opened = Connection::open(&authority, tls.clone()).await;
+                    opened.map_err(|error| PeerError::Failed(with_causes(&error)))?
+                }
+            };
+            let signed = sign(settings, sender, (peer, &authority), request)?;
+            self.sent.fetch_add(1, Ordering::Relaxed);
+            match exchange(&mut connection, signed).await {
+                Ok(response) => {
+                    self.pool.check_in(peer.id, &peer.url, connection);
+                    return Ok(response);
+                }
+                // The node has closed it meanwhile. What changes something is not sent again.
+                Err(_) if is_reused && request.method == Method::GET => {}
+                Err(error) => return Err(error),
             }
-            bytes.extend_from_slice(&data);
         }
-        Ok(PeerResponse { status: head.status, headers: head.headers, body: bytes.into() })
     }
 
     /// Checks the credential of a request of another node: the header `Authorization` without its scheme.
@@ -322,6 +333,45 @@ impl PeerState {
             self.rejected.fetch_add(1, Ordering::Relaxed);
         })
     }
+}
+
+/// The request as it is sent.
+fn sign(
+    settings: &PeerSettings,
+    sender: Sender,
+    (peer, authority): (&Peer, &str),
+    request: &PeerRequest,
+) -> Result<Request<Full<Bytes>>, PeerError> {
+    let failed = |error: &dyn std::error::Error| PeerError::Failed(with_causes(error));
+    let PeerRequest { method, target, body, person } = request;
+    let claims = Claims::new(sender.node, peer.id, sender.now_ms, body, person.clone());
+    let credential = signature::sign(&settings.key, method.as_str(), target, &claims)
+        .map_err(|error| failed(&error))?;
+    Request::builder()
+        .method(method)
+        .uri(target)
+        .header(header::HOST, authority)
+        .header(header::AUTHORIZATION, credential)
+        .body(body.clone().into())
+        .map_err(|error| failed(&error))
+}
+
+/// Sends a request, and reads the complete response.
+async fn exchange(
+    connection: &mut Connection,
+    request: Request<Full<Bytes>>,
+) -> Result<PeerResponse, PeerError> {
+    let failed = |error: weir_http_client::Error| PeerError::Failed(with_causes(&error));
+    let (head, mut body) = connection.send(request).await.map_err(failed)?.into_parts();
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(failed)?.into_data() else { continue };
+        if bytes.len() + data.len() > MAX_RESPONSE_BYTES {
+            return Err(PeerError::Failed("its response is too large".to_owned()));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(PeerResponse { status: head.status, headers: head.headers, body: bytes.into() })
 }
 
 /// `HOST:PORT` of a URL, and the TLS towards it.

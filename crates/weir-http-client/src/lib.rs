@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio_rustls::TlsConnector;
 
+pub use hyper::Error;
 pub use hyper::body::Incoming;
 
 /// TLS settings of a connection.

@@ -313,6 +313,8 @@ const FLEET: &[Row<weir_fleet::Statistics>] = &[
         "Time since all usage was in the database of the fleet that was counted up to then."),
     (Counter, "weir_fleet_peer_requests_total", |s| s.peers.sent as f64,
         "Requests sent to other nodes."),
+    (Counter, "weir_fleet_peer_connections_total", |s| s.peers.opened as f64,
+        "Connections opened to other nodes."),
     (Counter, "weir_fleet_peer_misses_total", |s| s.peers.missed as f64,
         "Requests to other nodes without a response within their deadline."),
     (Counter, "weir_fleet_peer_rejected_total", |s| s.peers.rejected as f64,
