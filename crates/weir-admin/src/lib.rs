@@ -28,9 +28,11 @@ mod server;
 mod session;
 mod sources;
 mod tokens;
+mod verification;
 
 pub use access::Access;
 pub use role::{NoRole, Role};
 pub use server::{AdminError, Bound, bind};
 pub use sources::{Metering, Sources};
 pub use tokens::{TokenError, TokenInfo, Tokens, first_token};
+pub use verification::FleetVerification;

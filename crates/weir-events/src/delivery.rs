@@ -158,6 +158,52 @@ impl Deliveries {
         Ok(EventTransaction { database, source, now_us, limit: self.limit })
     }
 
+    /// Queues an event of the fleet, unless this node has done so before; its source names the fleet.
+    /// Returns whether it has left the queue: its sink has confirmed it, or it was dropped, which is
+    /// counted.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn queue_for_fleet(
+        &mut self,
+        fleet: &str,
+        (sink, event): (&Sink, &Event),
+        now_us: u64,
+    ) -> rusqlite::Result<bool> {
+        let mut batch = self.begin(now_us)?;
+        batch.source = format!("fleet:{fleet}");
+        let remember = "INSERT INTO fleet_event VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+        let place = params![event.id, sink.name, sink.path];
+        if batch.database.execute(remember, place)? > 0 {
+            batch.push(sink, event)?;
+            batch.commit()?;
+            return Ok(false);
+        }
+        let waits =
+            "SELECT EXISTS (SELECT 1 FROM fleet_event f JOIN delivery d USING (sink, path, id)
+                     WHERE f.id = ?1)";
+        let waits: bool = batch.database.query_row(waits, [&event.id], |row| row.get(0))?;
+        Ok(!waits)
+    }
+
+    /// Forgets events of the fleet that have left the queue, except these ids.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn forget_fleet_events(&mut self, except: &[String]) -> rusqlite::Result<()> {
+        let gone = "SELECT id FROM fleet_event f WHERE NOT EXISTS (SELECT 1 FROM delivery d
+                    WHERE d.sink = f.sink AND d.path = f.path AND d.id = f.id)";
+        let gone: Vec<String> = self
+            .connection
+            .prepare_cached(gone)?
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for id in gone.iter().filter(|id| !except.contains(id)) {
+            self.connection.execute("DELETE FROM fleet_event WHERE id = ?1", [id])?;
+        }
+        Ok(())
+    }
+
     /// Sinks with due events.
     ///
     /// # Errors

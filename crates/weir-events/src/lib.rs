@@ -3,6 +3,7 @@
 //! An event is queued in the transaction that records its source as handled: no event is lost, and
 //! none is queued twice.
 
+pub mod alert;
 pub mod delivery;
 mod trigger;
 mod usage;

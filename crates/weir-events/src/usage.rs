@@ -8,9 +8,10 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
 use weir_journal::failpoint;
-use weir_model::events::{Alert, AlertRule, Sink};
+use weir_model::events::{Alert, Sink};
 use weir_model::{Amount, UnixSeconds};
 
+use crate::alert;
 use crate::delivery::{Deliveries, Event, EventError};
 
 /// Seconds of a minute.
@@ -203,13 +204,7 @@ fn evaluate(
     let mut batch = queue.begin(now_us)?;
     let from = end.saturating_sub(alert.over.as_secs());
     let (calls, errors) = calls(&batch.database, alert, from, end)?;
-    let fires = match alert.rule {
-        AlertRule::Calls { above } => calls > above,
-        AlertRule::ErrorRate { above, at_least } => {
-            let share = u128::from(errors) * 10_000;
-            calls >= at_least && share > u128::from(above) * u128::from(calls)
-        }
-    };
+    let fires = alert::fires(&alert.rule, calls, errors);
     let firing_since: Option<i64> = batch
         .database
         .prepare_cached("SELECT since FROM alert WHERE name = ?1")?
@@ -217,7 +212,10 @@ fn evaluate(
         .optional()?;
     match (fires, firing_since) {
         (true, None) => {
-            batch.push(&alert.sink, &alert_event(alert, from, end, calls, errors))?;
+            batch.push(
+                &alert.sink,
+                &alert::event(alert, end, alert::data(alert, end, calls, errors)),
+            )?;
             let fired = "INSERT INTO alert VALUES (?1, ?2)";
             batch.database.execute(fired, params![alert.name, end])?;
         }
@@ -253,32 +251,6 @@ fn calls(database: &Connection, alert: &Alert, from: u64, to: u64) -> rusqlite::
         errors += if matches!(status, 0 | 5) { count } else { 0 };
     }
     Ok((calls, errors))
-}
-
-fn alert_event(alert: &Alert, from: u64, to: u64, calls: u64, errors: u64) -> Event {
-    let rule = match alert.rule {
-        AlertRule::Calls { above } => json!({"calls": above}),
-        AlertRule::ErrorRate { above, at_least } => {
-            json!({"error_rate_percent": f64::from(above) / 100.0, "at_least": at_least})
-        }
-    };
-    Event {
-        id: format!("{}-{to}", alert.name),
-        part: "monitor",
-        kind: "weir.usage.alert".to_owned(),
-        subject: alert.name.clone(),
-        time_us: to * 1_000_000,
-        data: json!({
-            "alert": alert.name,
-            "above": rule,
-            "from": UnixSeconds(from),
-            "to": UnixSeconds(to),
-            "apis": alert.apis,
-            "consumers": alert.consumers,
-            "calls": calls,
-            "errors": errors,
-        }),
-    }
 }
 
 #[cfg(test)]

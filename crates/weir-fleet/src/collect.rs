@@ -9,13 +9,11 @@ use uuid::Uuid;
 use weir_model::UnixSeconds;
 use weir_monitor::collect::Collector;
 use weir_monitor::replica::{BucketCounts, PriceEntry, SeriesNames};
-use weir_monitor::{Monitor, MonitorError, Unreported};
+use weir_monitor::{DAY, HOUR, Monitor, MonitorError, Unreported};
 use weir_store::gaps::{Gap, Gaps};
 
 /// Most buckets of a report.
 const MAX_BUCKETS: usize = 500_000;
-const HOUR: u64 = 3600;
-const DAY: u64 = 86_400;
 
 /// Why usage cannot be collected.
 #[derive(Debug, thiserror::Error)]
@@ -86,9 +84,13 @@ pub(crate) async fn collect(
     let dropped = "SELECT extract(epoch FROM dropped)::bigint FROM weir.fleet";
     let dropped: i64 = connection.one(dropped, &[]).await?.try_get(0)?;
     let (monitor, gaps) = collector.finish(settled, dropped.unsigned_abs())?;
-    let unreported = nodes.into_iter().filter(|node| node.is_unreported(selection)).map(|node| {
-        Unreported { node: node.name, until: UnixSeconds(node.until), lost: node.lost }
-    });
+    let unreported =
+        nodes.into_iter().filter(|node| node.is_unreported(selection)).map(|node| Unreported {
+            node: node.name,
+            until: UnixSeconds(node.until),
+            lost: node.lost,
+            missing: node.missing,
+        });
     Ok(Collected { monitor, gaps, unreported: unreported.collect() })
 }
 
@@ -104,11 +106,16 @@ struct Reporter {
     down: bool,
     /// Its first registration.
     joined: u64,
+    /// Its last heartbeat.
+    seen: u64,
+    /// The most calls that are missing, if it is lost.
+    missing: Option<u64>,
 }
 
 impl Reporter {
     fn is_unreported(&self, selection: &Selection) -> bool {
-        let missing = self.lost || (self.down && !self.left);
+        // Calls of a lost node are missing up to its end.
+        let missing = (self.lost && self.seen >= selection.from) || (self.down && !self.left);
         missing && self.until < selection.to && self.joined < selection.to
     }
 }
@@ -118,7 +125,8 @@ async fn nodes(
     selection: &Selection,
 ) -> Result<Vec<Reporter>, CollectError> {
     let sql = "SELECT id, name, extract(epoch FROM counted_until)::bigint, state,
-             extract(epoch FROM joined)::bigint, until <= now()
+             extract(epoch FROM joined)::bigint, until <= now(), extract(epoch FROM seen)::bigint,
+             missing
          FROM weir.node WHERE $1::text IS NULL OR name = $1 OR id::text = $1 ORDER BY name, id";
     let rows = connection.query(sql, &[(&selection.node, Type::TEXT)]).await?;
     if let (true, Some(node)) = (rows.is_empty(), &selection.node) {
@@ -134,6 +142,8 @@ async fn nodes(
             lost: state == "lost",
             down: row.try_get(5)?,
             joined: row.try_get::<_, i64>(4)?.unsigned_abs(),
+            seen: row.try_get::<_, i64>(6)?.unsigned_abs(),
+            missing: row.try_get::<_, Option<i64>>(7)?.map(i64::unsigned_abs),
         })
     };
     rows.iter().map(reporter).collect::<Result<_, tokio_postgres::Error>>().map_err(Into::into)

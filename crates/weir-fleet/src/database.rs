@@ -59,6 +59,18 @@ pub enum DatabaseError {
         /// The lowest version that can use it.
         needed: String,
     },
+    /// A live node could not use the schema that this version of weir needs.
+    #[error(
+        "the next schema needs weir {needed} or later, and the node `{node}` runs {version}: upgrade it first"
+    )]
+    OldNode {
+        /// The lowest version that can use it.
+        needed: String,
+        /// Name of the node.
+        node: String,
+        /// Its version.
+        version: String,
+    },
     /// The database has the state of another fleet.
     #[error(
         "the database belongs to the fleet `{name}`: set `fleet.name`, or use another database"
@@ -254,6 +266,10 @@ impl Transaction<'_> {
     /// Statements without parameters.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), DatabaseError> {
         within(self.0.batch_execute(sql)).await
+    }
+
+    pub(crate) async fn rollback(self) -> Result<(), DatabaseError> {
+        within(self.0.rollback()).await
     }
 
     pub(crate) async fn commit(self) -> Result<(), DatabaseError> {

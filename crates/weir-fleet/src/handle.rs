@@ -130,6 +130,7 @@ impl Handle {
     /// Sets how the next connection is made, and how limits are enforced.
     pub fn configure(&self, settings: Settings) {
         self.shared.rates.configure(settings.rates.clone());
+        self.shared.view.lock().has_alerts = !settings.alerts.is_empty();
         *self.shared.settings.lock() = settings;
         self.shared.peers.reconnect();
     }
@@ -186,8 +187,9 @@ impl Handle {
         period: &Range<u64>,
     ) -> Result<UsageVerification, CollectError> {
         let replica = Replica::open(data).map_err(MonitorError::from)?;
-        let node = self.shared.view.lock().id;
-        self.report_on(async |connection| verify(connection, &replica, node, period).await).await
+        let (id, name, _) = self.membership();
+        self.report_on(async |connection| verify(connection, &replica, (id, name), period).await)
+            .await
     }
 
     /// The latest audit entries that match, of all nodes or the one with this name or id: those of this

@@ -9,6 +9,7 @@
 //! nodes, [`Member`] runs them in a thread, [`status`] has the documents that others show, [`peers`] sends
 //! requests to other nodes. The [`RateLeaser`] leases tokens of rates from Redis, if there is one.
 
+mod alerts;
 mod audit;
 pub mod claim;
 pub mod collect;
@@ -23,6 +24,7 @@ mod member_state;
 mod membership;
 mod node;
 pub mod peers;
+mod pending;
 mod query;
 mod rates;
 mod redis;

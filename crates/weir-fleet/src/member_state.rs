@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use weir_config::FleetQuotas;
 use weir_model::UnixSeconds;
+use weir_model::events::Alert;
 
 /// Settings of a member.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct Settings {
     pub keep: Duration,
     /// Quotas.
     pub quotas: FleetQuotas,
+    /// Alerts on usage.
+    pub alerts: Vec<Alert>,
     /// Requests between nodes; `None`: there are none.
     pub peers: Option<PeerSettings>,
     pub(crate) rates: RateSettings,
@@ -51,7 +54,12 @@ pub struct FleetTls {
 impl Settings {
     /// The settings in a configuration; the display name is that of the host, if there is none.
     #[must_use]
-    pub fn new(fleet: &weir_config::Fleet, tls: FleetTls, keep: Duration) -> Self {
+    pub fn new(
+        fleet: &weir_config::Fleet,
+        tls: FleetTls,
+        keep: Duration,
+        alerts: &[Alert],
+    ) -> Self {
         let redis = fleet.redis.clone();
         let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {
@@ -60,6 +68,7 @@ impl Settings {
             connect: Connect { postgres: fleet.postgres.clone(), tls: tls.postgres },
             keep,
             quotas: fleet.quotas,
+            alerts: alerts.to_vec(),
             peers: fleet.peers.as_ref().map(|peers| PeerSettings::new(peers, tls.peers)),
             rates: RateSettings {
                 fleet: fleet.name.clone(),
@@ -167,6 +176,10 @@ pub(crate) struct View {
     pub(crate) replaced: Option<Uuid>,
     /// Why quotas cannot be leased.
     pub(crate) quota_error: Option<String>,
+    /// There are alerts on usage.
+    pub(crate) has_alerts: bool,
+    /// Why their events cannot be queued.
+    pub(crate) alert_error: Option<String>,
     /// When all usage was replicated last, or since when some is to be.
     pub(crate) replicated: Option<Instant>,
 }
@@ -187,6 +200,14 @@ impl View {
         };
         if let Some(error) = &self.postgres.error {
             add("postgres-down", format!("this node works on its own: {error}"));
+        }
+        if !self.postgres.up && self.has_alerts {
+            let message = "alerts on usage are not evaluated without the database: this is made up for \
+                           when it is back";
+            add("alerts-paused", message.to_owned());
+        }
+        if let Some(error) = &self.alert_error {
+            add("alerts-not-queued", format!("events of alerts cannot be queued: {error}"));
         }
         if let (true, Some(error)) = (self.postgres.up, &self.quota_error) {
             add("no-quota-leases", format!("this node cannot lease calls of quotas: {error}"));

@@ -4,8 +4,9 @@
 //! node checks its boot and its lease, so that a process that was suspended, or whose identity another
 //! process has taken, changes nothing.
 
-use crate::database::{Connection, DatabaseError, Parameter};
+use crate::database::{Connection, DatabaseError, Parameter, bounded};
 use crate::identity::{Boot, Identity, IdentityError};
+use crate::pending::{MISSING, PendingReport, UNREPORTED};
 use crate::status::{ConfigurationState, NodeState, NodeStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
@@ -50,6 +51,8 @@ pub(crate) struct Report {
     pub(crate) offset_ms: i64,
     /// The node ends: requests in flight complete.
     pub(crate) draining: bool,
+    /// Calls that are not replicated; `None`: as reported last.
+    pub(crate) pending: Option<PendingReport>,
 }
 
 /// A registration of a node.
@@ -154,13 +157,14 @@ pub(crate) async fn heartbeat(
     let sql =
         "UPDATE weir.node SET until = now() + make_interval(secs => $9), seen = now(), state = $8,
              name = $4, version = $5, digest = $6, config_state = $7, offset_ms = $10,
-             advertise = $11
+             advertise = $11, pending = coalesce($12, pending), rate = coalesce($13, rate)
          WHERE id = $1 AND boot = $2 AND boot_token = $3
          RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    let Report { name, digest, advertise, configuration, offset_ms, draining } = report;
+    let Report { name, digest, advertise, configuration, offset_ms, draining, pending } = report;
+    let (calls, rate) = (pending.map(|one| bounded(one.calls)), pending.map(|one| one.rate));
     let (version, configuration) = (env!("CARGO_PKG_VERSION"), Json(configuration));
     let state = if *draining { "draining" } else { "live" };
-    let parameters: [Parameter<'_>; 11] = [
+    let parameters: [Parameter<'_>; 13] = [
         (&id, Type::UUID),
         (&boot.number, Type::INT8),
         (&boot.token, Type::UUID),
@@ -172,6 +176,8 @@ pub(crate) async fn heartbeat(
         (&LEASE, Type::FLOAT8),
         (offset_ms, Type::INT8),
         (advertise, Type::TEXT),
+        (&calls, Type::INT8),
+        (&rate, Type::FLOAT8),
     ];
     let before = unix_ms();
     let rows = connection.query(sql, &parameters).await?;
@@ -186,11 +192,18 @@ pub(crate) async fn release(
     connection: &Connection,
     id: Uuid,
     boot: Boot,
+    pending: Option<PendingReport>,
 ) -> Result<(), DatabaseError> {
-    let sql = "UPDATE weir.node SET until = now(), seen = now()
+    // Nothing more is recorded.
+    let sql = "UPDATE weir.node SET until = now(), seen = now(), pending = coalesce($4, pending), rate = 0
          WHERE id = $1 AND boot = $2 AND boot_token = $3";
-    let parameters: [Parameter<'_>; 3] =
-        [(&id, Type::UUID), (&boot.number, Type::INT8), (&boot.token, Type::UUID)];
+    let calls = pending.map(|one| bounded(one.calls));
+    let parameters: [Parameter<'_>; 4] = [
+        (&id, Type::UUID),
+        (&boot.number, Type::INT8),
+        (&boot.token, Type::UUID),
+        (&calls, Type::INT8),
+    ];
     connection.execute(sql, &parameters).await.map(drop)
 }
 
@@ -258,15 +271,20 @@ pub(crate) async fn retire(
 ) -> Result<Retirement, DatabaseError> {
     let state = if lost { "lost" } else { "retired" };
     // Nobody knows whether its last attempts were sent, until it comes back.
-    let sql = "WITH retired AS (
-             UPDATE weir.node SET state = $2 WHERE id = $1 AND until <= now() RETURNING id
+    let sql = format!(
+        "WITH retired AS (
+             UPDATE weir.node SET state = $2,
+                 missing = CASE WHEN $2 = 'lost' THEN {MISSING} END
+             WHERE id = $1 AND until <= now() RETURNING id
          ), unknown AS (
              UPDATE weir.attempt SET state = 'unknown' FROM retired
              WHERE attempt.node = retired.id AND attempt.state = 'sending'
          )
-         SELECT EXISTS (SELECT FROM retired)";
-    let parameters = [(&id as _, Type::UUID), (&state as _, Type::TEXT)];
-    if connection.one(sql, &parameters).await?.try_get(0)? {
+         SELECT EXISTS (SELECT FROM retired)"
+    );
+    let parameters: [Parameter<'_>; 3] =
+        [(&id, Type::UUID), (&state, Type::TEXT), (&UNREPORTED, Type::FLOAT8)];
+    if connection.one(&sql, &parameters).await?.try_get(0)? {
         return Ok(Retirement::Done);
     }
     let exists = "SELECT EXISTS (SELECT FROM weir.node WHERE id = $1)";

@@ -2,6 +2,7 @@
 //!
 //! No request waits for it. While the database is down, everything stays as it was last known.
 
+use crate::alerts::{AlertError, Alerts};
 use crate::claim::{self, Blocker, Claim, JobClaim};
 use crate::copies::{Copies, CopiesError};
 use crate::database::{Connection, DatabaseError};
@@ -11,6 +12,7 @@ use crate::identity::{Boot, Identity, IdentityError};
 use crate::member_state::{Settings, Shared, View};
 use crate::membership::{self, HEARTBEAT, RegistrationError, Report};
 use crate::peers::PeerState;
+use crate::pending::Pending;
 use crate::rates::Rates;
 use crate::replicate::{ReplicationError, Replicator};
 use crate::slice::{self, Membership, Slices};
@@ -26,8 +28,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use weir_limit::Limiter;
 use weir_model::UnixSeconds;
-use weir_monitor::MonitorError;
 use weir_monitor::replica::Replica;
+use weir_monitor::{Monitor, MonitorError};
 use weir_store::{StoreError, clock};
 
 /// Pause between two replications of usage.
@@ -56,6 +58,7 @@ pub struct Member {
     /// Outlives a panic of the member.
     slices: Arc<tokio::sync::Mutex<Slices>>,
     copies: Copies,
+    alerts: Alerts,
     heartbeat: Option<Instant>,
     maintained: Option<Instant>,
 }
@@ -83,6 +86,8 @@ enum StepError {
     Replication(#[from] ReplicationError),
     #[error(transparent)]
     Copies(#[from] CopiesError),
+    #[error(transparent)]
+    Alerts(#[from] AlertError),
 }
 
 impl From<DatabaseError> for StepError {
@@ -98,7 +103,8 @@ impl From<MonitorError> for StepError {
 }
 
 impl Member {
-    /// Opens the identity of a data folder. Nothing is sent before [`Member::run`].
+    /// Opens the identity of a data folder, whose calls `monitor` counts. Nothing is sent before
+    /// [`Member::run`].
     ///
     /// # Errors
     /// The identity or the database of the node cannot be read or written.
@@ -106,14 +112,17 @@ impl Member {
         data: &Path,
         settings: Settings,
         limiter: &Arc<Limiter>,
+        monitor: Option<Monitor>,
     ) -> Result<(Self, Handle), OpenError> {
-        let replicator = Replicator::new(Replica::open(data)?);
+        let replicator = Replicator::new(Replica::open(data)?, Pending::new(monitor));
+        let alerts = Alerts::open(data)?;
         let tokens = Arc::new(TokenTable::open(data).map_err(OpenError::Tokens)?);
         let copies = Copies::open(data, Arc::clone(&tokens))?;
         let identity = Identity::open(data)?;
         let postgres =
             PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
-        let view = View { id: identity.id(), postgres, ..View::default() };
+        let has_alerts = !settings.alerts.is_empty();
+        let view = View { id: identity.id(), postgres, has_alerts, ..View::default() };
         let shared = Arc::new(Shared {
             rates: Arc::new(Rates::new(settings.rates.clone(), limiter)),
             report: Mutex::new(Report { name: settings.name.clone(), ..Report::default() }),
@@ -146,6 +155,7 @@ impl Member {
             limiter,
             slices,
             copies,
+            alerts,
             heartbeat,
             maintained,
         };
@@ -183,7 +193,9 @@ impl Member {
             let id = self.identity.id();
             // The last counts; without a response the next start sends them, and the lease ends by itself.
             let _ = timeout(RELEASE_TIMEOUT, self.replicator.step(&mut connection, id, boot)).await;
-            let _ = timeout(RELEASE_TIMEOUT, membership::release(&connection, id, boot)).await;
+            let pending = self.replicator.pending();
+            let _ =
+                timeout(RELEASE_TIMEOUT, membership::release(&connection, id, boot, pending)).await;
         }
     }
 
@@ -238,6 +250,7 @@ impl Member {
                 return Ok(());
             }
             self.heartbeat = Some(began);
+            self.evaluate_alerts(&mut session).await?;
         }
         let (id, connection) = (self.identity.id(), &mut session.connection);
         let progress = self.replicator.step(connection, id, session.boot).await?;
@@ -251,6 +264,23 @@ impl Member {
         }
         self.session = Some(session);
         Ok(())
+    }
+
+    /// Evaluates alerts, if this node is the one that does so for all.
+    async fn evaluate_alerts(&mut self, session: &mut Session) -> Result<(), StepError> {
+        let (fleet, alerts) = {
+            let settings = self.shared.settings.lock();
+            (settings.fleet.clone(), settings.alerts.clone())
+        };
+        let place = (self.identity.id(), session.boot);
+        let result = self.alerts.step(&mut session.connection, place, &fleet, &alerts).await;
+        // A full disk here is no reason to leave the fleet.
+        let (error, result) = match result {
+            Err(AlertError::Queue(error)) => (Some(error.to_string()), Ok(())),
+            other => (None, other),
+        };
+        self.shared.view.lock().alert_error = error;
+        Ok(result?)
     }
 
     /// Renews the lease; false if another process has the identity.
@@ -292,12 +322,13 @@ impl Member {
         Ok(())
     }
 
-    fn current_report(&self) -> Report {
+    fn current_report(&mut self) -> Report {
         let offset_ms = self.shared.view.lock().offset_ms;
+        let pending = self.replicator.pending();
         let draining = self.shared.draining.load(Ordering::Relaxed);
         let peers = self.shared.settings.lock().peers.clone();
         let advertise = peers.map(|peers| peers.advertise).unwrap_or_default();
-        Report { offset_ms, draining, advertise, ..self.shared.report.lock().clone() }
+        Report { offset_ms, draining, advertise, pending, ..self.shared.report.lock().clone() }
     }
 
     async fn connect(&mut self, host: &mut impl Host) -> Result<Session, StepError> {

@@ -6,13 +6,14 @@
 
 use crate::database::{Connection, DatabaseError, Parameter, Transaction, bounded};
 use crate::identity::Boot;
+use crate::pending::{Pending, PendingReport};
 use aws_lc_rs::digest::{SHA256, digest};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use weir_monitor::MonitorError;
 use weir_monitor::replica::{Batch, ChangedBucket, DaySums, Replica, SeriesNames};
+use weir_monitor::{DAY, MonitorError};
 use weir_store::clock;
 
 /// Most buckets of a transaction.
@@ -24,7 +25,7 @@ const MAX_SERIES: usize = 100_000;
 /// Interval of comparisons of all days.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Time compared after each connection, in seconds: a failover loses the last commits.
-const RECENT: u64 = 2 * 86_400;
+const RECENT: u64 = 2 * DAY;
 /// Time of gaps that are sent again with each batch, in seconds.
 const RECENT_GAPS: u64 = 600;
 
@@ -47,6 +48,7 @@ impl From<tokio_postgres::Error> for ReplicationError {
 #[derive(Debug)]
 pub(crate) struct Replicator {
     replica: Replica,
+    pending: Pending,
     /// Ids of series that the database has.
     series: HashMap<SeriesNames, Uuid>,
     /// Partitions that exist.
@@ -69,9 +71,10 @@ pub(crate) struct Progress {
 }
 
 impl Replicator {
-    pub(crate) fn new(replica: Replica) -> Self {
+    pub(crate) fn new(replica: Replica, pending: Pending) -> Self {
         Self {
             replica,
+            pending,
             series: HashMap::new(),
             partitions: HashSet::new(),
             compared: None,
@@ -83,6 +86,11 @@ impl Replicator {
     /// The counts of this node.
     pub(crate) fn replica(&mut self) -> &mut Replica {
         &mut self.replica
+    }
+
+    /// What is missing if this node is lost now; `None` if it is not known.
+    pub(crate) fn pending(&mut self) -> Option<PendingReport> {
+        self.pending.report(None)
     }
 
     /// Has to be called with a new connection: the database may have lost commits, or be another one.
@@ -103,8 +111,11 @@ impl Replicator {
     ) -> Result<Progress, ReplicationError> {
         let mut progress = Progress::default();
         for _ in 0..MAX_BATCHES {
+            let counted = self.pending.counted();
             let batch = self.replica.batch(BATCH_BUCKETS)?;
-            self.send(connection, node, boot, &batch).await?;
+            let counted = counted.filter(|_| batch.settled.is_some());
+            self.send(connection, (node, boot), &batch, counted).await?;
+            self.pending.replicated(counted);
             self.replica.replicated(&batch)?;
             progress.sent += batch.buckets.len() as u64;
             if batch.settled.is_some() {
@@ -121,9 +132,9 @@ impl Replicator {
     async fn send(
         &mut self,
         connection: &mut Connection,
-        node: Uuid,
-        boot: Boot,
+        (node, boot): (Uuid, Boot),
         batch: &Batch,
+        counted: Option<u64>,
     ) -> Result<(), ReplicationError> {
         if !batch.buckets.is_empty() {
             self.create_partitions(connection, &batch.buckets).await?;
@@ -137,10 +148,19 @@ impl Replicator {
         if let Some(settled) = batch.settled {
             self.send_gaps_and_prices(&transaction, node).await?;
             let sql =
-                "UPDATE weir.node SET counted_until = greatest(counted_until, to_timestamp($2))
+                "UPDATE weir.node SET counted_until = greatest(counted_until, to_timestamp($2)),
+                     pending = coalesce($3, pending), rate = coalesce($4, rate)
                  WHERE id = $1";
+            let report = self.pending.report(counted);
+            let (calls, rate) = (report.map(|r| bounded(r.calls)), report.map(|r| r.rate));
             let settled = settled as f64;
-            transaction.execute(sql, &[(&node, Type::UUID), (&settled, Type::FLOAT8)]).await?;
+            let parameters: [Parameter<'_>; 4] = [
+                (&node, Type::UUID),
+                (&settled, Type::FLOAT8),
+                (&calls, Type::INT8),
+                (&rate, Type::FLOAT8),
+            ];
+            transaction.execute(sql, &parameters).await?;
         }
         transaction.commit().await?;
         self.sent_all |= batch.settled.is_some();
@@ -266,7 +286,7 @@ impl Replicator {
             return Ok(false);
         }
         let since = if all { 0 } else { clock::now().as_secs().saturating_sub(RECENT) };
-        let since = since - since % 86_400;
+        let since = since - since % DAY;
         let stored = day_sums(connection, node, since).await?;
         let mut differs = false;
         for day in self.replica.days(since)? {

@@ -2,9 +2,10 @@
 //!
 //! Steps only add, so that the release before still works with the schema of this one. All missing
 //! steps run in one transaction, under a lock, so that many nodes may start at once. A step states the
-//! lowest version of weir that may use the database from then on.
+//! lowest version of weir that may use the database from then on: a step that removes something waits
+//! until no live node is older.
 
-use crate::database::{Connection, DatabaseError};
+use crate::database::{Connection, DatabaseError, Transaction};
 use tokio_postgres::types::Type;
 
 /// A step of the schema.
@@ -23,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { sql: include_str!("schema/05_attempts.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/06_access.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/07_jobs.sql"), min_weir: "0.1.0" },
+    Step { sql: include_str!("schema/09_alerts.sql"), min_weir: "0.1.0" },
 ];
 
 /// Key of the lock under which steps run: "weir" in ASCII.
@@ -74,6 +76,17 @@ async fn applied(connection: &Connection) -> Result<usize, DatabaseError> {
 
 async fn run_steps(connection: &mut Connection) -> Result<(), DatabaseError> {
     let transaction = connection.transaction().await?;
+    match run_missing(&transaction).await {
+        Ok(()) => transaction.commit().await,
+        Err(error) => {
+            // At once: other nodes wait for the lock.
+            let _ = transaction.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+async fn run_missing(transaction: &Transaction<'_>) -> Result<(), DatabaseError> {
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[(&LOCK, Type::INT8)]).await?;
     // With the schema made by somebody else, the permission to create one is not needed.
     let exists = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'weir')";
@@ -93,6 +106,7 @@ async fn run_steps(connection: &mut Connection) -> Result<(), DatabaseError> {
     // Another node may have run some of them meanwhile.
     let count = transaction.one("SELECT count(*) FROM weir.step", &[]).await?;
     let done = usize::try_from(count.try_get::<_, i64>(0)?).unwrap_or_default();
+    check_live_nodes(transaction, &STEPS[done.min(STEPS.len())..]).await?;
     for (index, step) in STEPS.iter().enumerate().skip(done) {
         transaction.batch(step.sql).await?;
         let number = index as i32 + 1;
@@ -104,7 +118,28 @@ async fn run_steps(connection: &mut Connection) -> Result<(), DatabaseError> {
             )
             .await?;
     }
-    transaction.commit().await
+    Ok(())
+}
+
+/// Fails if a live node is of a version that cannot use the schema with these steps.
+async fn check_live_nodes(
+    transaction: &Transaction<'_>,
+    steps: &[Step],
+) -> Result<(), DatabaseError> {
+    let exists = "SELECT to_regclass('weir.node') IS NOT NULL";
+    if !transaction.one(exists, &[]).await?.try_get::<_, bool>(0)? {
+        return Ok(());
+    }
+    let needed = steps.iter().map(|step| step.min_weir).max_by_key(|version| numbers(version));
+    let Some(needed) = needed else { return Ok(()) };
+    let live = "SELECT name, version FROM weir.node WHERE until > now() ORDER BY name";
+    for row in transaction.query(live, &[]).await? {
+        let (node, version): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        if numbers(&version) < numbers(needed) {
+            return Err(DatabaseError::OldNode { needed: needed.to_owned(), node, version });
+        }
+    }
+    Ok(())
 }
 
 /// Names the fleet of a new database; of another one the name is compared.

@@ -6,11 +6,12 @@ use crate::replicate::PARTITION_LOCK;
 use std::time::Duration;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
+use weir_monitor::{DAY, HOUR};
 
 /// Length of the lease of a task, in seconds.
 const LEASE: f64 = 10.0;
 /// Retention of minutes: as in the database of a node.
-const MINUTE_RETENTION: Duration = Duration::from_secs(40 * 86_400);
+const MINUTE_RETENTION: Duration = Duration::from_secs(40 * DAY);
 
 /// Takes a task that nobody has, or renews its lease. Returns its epoch, a fencing token; `None` if
 /// another node has the task.
@@ -44,7 +45,7 @@ pub(crate) async fn drop_old_usage(
     keep: Duration,
 ) -> Result<(), DatabaseError> {
     let now = weir_store::clock::now();
-    for step in [60_u64, 3600, 86_400] {
+    for step in [60, HOUR, DAY] {
         let kept = if step == 60 { keep.min(MINUTE_RETENTION) } else { keep };
         let first = now.saturating_sub(kept).as_secs();
         drop_partitions(connection, step, first).await?;

@@ -9,6 +9,7 @@ use std::ops::Range;
 use utoipa::ToSchema;
 use uuid::Uuid;
 use weir_model::UnixSeconds;
+use weir_monitor::DAY;
 use weir_monitor::replica::{DaySums, Replica};
 
 /// Usage of a node, compared with the database of the fleet.
@@ -16,6 +17,9 @@ use weir_monitor::replica::{DaySums, Replica};
 pub struct UsageVerification {
     /// Id of the node.
     pub node: String,
+    /// Its display name.
+    #[serde(default)]
+    pub name: String,
     /// Buckets of any time that the node has not replicated yet: differences of their days are normal.
     pub waiting: u64,
     /// Calls that the node has counted in the period, by the day.
@@ -42,10 +46,10 @@ pub struct UsageDifference {
 pub(crate) async fn verify(
     connection: &Connection,
     replica: &Replica,
-    node: Uuid,
+    (node, name): (Uuid, String),
     period: &Range<u64>,
 ) -> Result<UsageVerification, CollectError> {
-    let since = period.start - period.start % 86_400;
+    let since = period.start - period.start % DAY;
     let stored = day_sums(connection, node, since).await?;
     let own = replica.days(since)?.into_iter().map(|day| ((day.step, day.day), day));
     let own: HashMap<(u64, u64), DaySums> = own.collect();
@@ -54,7 +58,7 @@ pub(crate) async fn verify(
     for (step, day) in days.into_iter().filter(|(_, day)| *day < period.end) {
         let here = own.get(&(step, day));
         let counted = here.map_or(0, |day| day.calls);
-        if step == 86_400 {
+        if step == DAY {
             calls += counted;
         }
         // What this node does not keep any more cannot be compared.
@@ -65,6 +69,7 @@ pub(crate) async fn verify(
     }
     Ok(UsageVerification {
         node: node.to_string(),
+        name,
         waiting: replica.waiting()?,
         calls,
         differences,

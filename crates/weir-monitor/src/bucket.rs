@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(crate) const OTHER: &str = "(other)";
 
 /// Seconds of an hour.
-pub(crate) const HOUR: u64 = 3600;
+pub const HOUR: u64 = 3600;
 /// Seconds of a day.
-pub(crate) const DAY: u64 = 86_400;
+pub const DAY: u64 = 86_400;
 /// Retention of minutes, in seconds: a month of any time zone, and some days to bill it.
 pub(crate) const MINUTE_RETENTION: u64 = 40 * DAY;
 /// Lengths of buckets; every call is in one of each.

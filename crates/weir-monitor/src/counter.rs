@@ -80,9 +80,32 @@ pub(crate) struct Shared {
     written_until: AtomicU64,
     /// Position up to which all is written in each lane; empty without a counter.
     written: Mutex<Vec<Position>>,
+    /// Records that the journal had when all that it had was read, and has been written since.
+    counted_records: Mutex<Option<u64>>,
+}
+
+/// How many records the journal has got since it was opened, and how many of them are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Records of transactions, one or more for each; count-only ones that wait for space included.
+    pub appended: u64,
+    /// At least so many, from the first one on, are counted and written.
+    pub counted: u64,
+}
+
+/// Records since the journal was opened.
+fn appended(journal: &Journal) -> u64 {
+    let statistics = journal.statistics();
+    statistics.records + statistics.pending_counts
 }
 
 impl Shared {
+    /// `None` while records of earlier runs may not be counted.
+    pub(crate) fn recorded(&self, journal: &Journal) -> Option<Recorded> {
+        let counted = (*self.counted_records.lock())?;
+        Some(Recorded { appended: appended(journal), counted })
+    }
+
     /// `journal` is the one that is counted, if any.
     pub(crate) fn statistics(&self, journal: Option<&Journal>) -> Statistics {
         let left = journal.is_some_and(|journal| {
@@ -110,6 +133,8 @@ pub struct Counter {
     read_until: u64,
     /// When the end of the journal was last reached.
     all_read: Option<Duration>,
+    /// Records that the journal had then.
+    all_records: Option<u64>,
     tally: Tally,
     writer: Writer,
     /// Time of the last write, and of the last purge.
@@ -137,6 +162,7 @@ impl Counter {
             follower,
             read_until: 0,
             all_read: None,
+            all_records: None,
             tally: Tally::default(),
             writer: Writer::new(Table::Bucket),
             written: Instant::now(),
@@ -178,6 +204,7 @@ impl Counter {
         }
         if self.tally.is_empty() {
             self.publish();
+            *self.shared.counted_records.lock() = self.all_records;
         }
         if self.purged.is_none_or(|purged| purged.elapsed() >= PURGE_INTERVAL) {
             self.purged = Some(Instant::now());
@@ -192,6 +219,8 @@ impl Counter {
             (settings.counts, settings.price.clone())
         };
         let (began, mut done, mut failed) = (clock::now(), 0, None);
+        // Counts in memory are not read before they have found space.
+        let records = self.journal.statistics().records;
         for reader in &mut self.readers {
             let (tally, read_until) = (&mut self.tally, &mut self.read_until);
             let start = self.starts.get(usize::from(reader.lane())).copied().unwrap_or_default();
@@ -210,6 +239,7 @@ impl Counter {
         }
         if failed.is_none() && done < limit {
             self.all_read = Some(began);
+            self.all_records = Some(records);
         }
         match failed {
             Some(error) if done == 0 => Err(MonitorError::Journal(error)),
@@ -244,6 +274,7 @@ impl Counter {
         drop(statistics);
         self.tally = Tally::default();
         self.publish();
+        *self.shared.counted_records.lock() = self.all_records;
         failpoint::pass("monitor.written");
         let reached = |reader: &Reader| reader.position().segment();
         let passed = |reader: &Reader| self.follower.position(reader.lane()).segment();
@@ -311,7 +342,7 @@ impl Counter {
     pub fn recover(&mut self) -> Result<(), MonitorError> {
         self.shared.statistics.lock().restarts += 1;
         self.tally = Tally::default();
-        self.all_read = None;
+        (self.all_read, self.all_records) = (None, None);
         self.writer.invalidate();
         // It may have been in a rebuild.
         self.journal.forget(REBUILD_PIN).map_err(MonitorError::Journal)?;

@@ -43,7 +43,8 @@ mod sketch;
 mod tally;
 mod usage;
 
-pub use counter::{Counter, Settings, Statistics};
+pub use bucket::{DAY, HOUR};
+pub use counter::{Counter, Recorded, Settings, Statistics};
 pub use error::MonitorError;
 pub use monitor::Monitor;
 pub use quota::QuotaUse;

@@ -1,6 +1,6 @@
 //! Read access to the counts.
 
-use crate::counter::{Counter, FOLLOWER, REBUILD_PIN, Settings, Shared, Statistics};
+use crate::counter::{Counter, FOLLOWER, REBUILD_PIN, Recorded, Settings, Shared, Statistics};
 use crate::error::MonitorError;
 use crate::quota::{self, QuotaUse};
 use parking_lot::Mutex;
@@ -102,5 +102,12 @@ impl Monitor {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics(self.journal.as_deref())
+    }
+
+    /// Records of the journal, and those of them that are counted; `None` without a counter, and until it
+    /// has counted what earlier runs have left.
+    #[must_use]
+    pub fn recorded(&self) -> Option<Recorded> {
+        self.shared.recorded(self.journal.as_deref()?)
     }
 }

@@ -170,14 +170,21 @@ pub struct Unreported {
     pub until: UnixSeconds,
     /// The node is written off as lost: the rest is missing for ever.
     pub lost: bool,
+    /// The most calls that are missing of a lost node: recorded and not reported, by its last report and its
+    /// highest rate of the minute before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<u64>,
 }
 
 impl Display for Unreported {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { node, until, lost } = self;
-        match lost {
-            true => write!(f, "node {node} is lost: its calls after {until} are missing"),
-            false => write!(f, "node {node} has not reported its calls after {until} yet"),
+        let Self { node, until, lost, missing } = self;
+        match (lost, missing) {
+            (true, Some(calls)) => {
+                write!(f, "node {node} is lost: at most {calls} calls after {until} are missing")
+            }
+            (true, None) => write!(f, "node {node} is lost: its calls after {until} are missing"),
+            (false, _) => write!(f, "node {node} has not reported its calls after {until} yet"),
         }
     }
 }

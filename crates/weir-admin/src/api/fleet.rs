@@ -1,20 +1,27 @@
 //! The fleet: state, and retirement of nodes.
 
 use super::Call;
+use super::nodes::{self, Scope};
+use crate::access::BASE;
 use crate::audit::Action;
-use crate::counts::NO_FLEET;
+use crate::counts::{HERE, NO_FLEET};
 use crate::problem::{Params, Problem, Result};
+use crate::verification::FleetVerification;
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use std::ops::Range;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use utoipa::IntoParams;
 use uuid::Uuid;
 use weir_fleet::Retirement;
-use weir_fleet::status::FleetStatus;
+use weir_fleet::peers::{Peer, PeerError, PeerRequest, PeerResponse};
+use weir_fleet::status::{FleetStatus, NodeState};
 use weir_fleet::verify::UsageVerification;
 use weir_monitor::billing::{BillingError, period};
+use weir_tracker::document::MissingNode;
 
 /// Show the nodes of the fleet, as of the last heartbeat of this node
 #[utoipa::path(get, path = "/v1/fleet", tag = "fleet",
@@ -32,28 +39,101 @@ pub(super) async fn status(call: Call) -> Result<Json<FleetStatus>> {
 pub(super) struct VerifyParams {
     /// Month (`2026-11`), year (`2026`) or day (`2026-11-21`), in UTC.
     period: String,
+    /// Name or id of the node that compares its counts, or `here`; default: all.
+    node: Option<String>,
 }
 
-/// Compare the usage that this node has counted with the database of the fleet
+/// Longest wait for the comparison of another node.
+const VERIFY_LIMIT: Duration = Duration::from_secs(10);
+
+/// Compare the usage that nodes have counted with the database of the fleet
+///
+/// Each node compares its own counts.
 #[utoipa::path(get, path = "/v1/fleet/usage", tag = "fleet", params(VerifyParams),
     responses(
-        (status = 200, description = "Days that differ.", body = UsageVerification),
+        (status = 200, description = "Days that differ, by node.", body = FleetVerification),
         (status = 400, description = "The period is invalid."),
         (status = 404, description = "This node is not a member of a fleet."),
         (status = 503, description = "The database cannot be used.")))]
 pub(super) async fn verify(
     call: Call,
-    Params(VerifyParams { period: text }): Params<VerifyParams>,
-) -> Result<Json<UsageVerification>> {
-    let range = period(&text, "UTC").map_err(BillingError::Period)?;
+    Params(params): Params<VerifyParams>,
+) -> Result<Json<FleetVerification>> {
+    let range = period(&params.period, "UTC").map_err(BillingError::Period)?;
     let fleet = call.fleet()?.clone();
+    let own = match call.scope(params.node.as_deref())? {
+        Scope::One(fleet, peer) => {
+            let request = verify_request(&call, &params.period);
+            let response = fleet.query_peer(&peer, &request, VERIFY_LIMIT).await;
+            let mut verification = FleetVerification::default();
+            verification.add(&peer, response);
+            return Ok(Json(verification));
+        }
+        Scope::Here if params.node.is_some() || call.caller.via.is_some() => true,
+        Scope::Here | Scope::All(..) => false,
+    };
+    let here = verify_here(&call, &fleet, range);
+    if own {
+        let nodes = vec![here.await?];
+        return Ok(Json(FleetVerification { nodes, ..FleetVerification::default() }));
+    }
+    let (here, others) = tokio::join!(here, verify_others(&call, &fleet, &params.period));
+    let mut all = others;
+    all.nodes.push(here?);
+    all.nodes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    all.unverified.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(Json(all))
+}
+
+impl FleetVerification {
+    fn add(&mut self, peer: &Peer, response: std::result::Result<PeerResponse, PeerError>) {
+        match nodes::document::<Self>(response) {
+            Ok(verified) => self.nodes.extend(verified.nodes),
+            Err(reason) => self.unverified.push(nodes::missing(peer, reason)),
+        }
+    }
+}
+
+fn verify_request(call: &Call, period: &str) -> PeerRequest {
+    let target = format!("{BASE}/fleet/usage");
+    call.get(nodes::target(&target, &[("period", Some(period)), ("node", Some(HERE))]))
+}
+
+async fn verify_here(
+    call: &Call,
+    fleet: &weir_fleet::Handle,
+    range: Range<u64>,
+) -> Result<UsageVerification> {
+    let fleet = fleet.clone();
     call.api
         .query(&call.api.permits, NO_FLEET, move |sources| {
             let data = &sources.gateway.config().data;
             Some(Handle::current().block_on(fleet.verify(data, &range)))
         })
         .await
-        .map(Json)
+}
+
+/// The verifications of all other nodes that have not left the fleet.
+async fn verify_others(call: &Call, fleet: &weir_fleet::Handle, period: &str) -> FleetVerification {
+    let mut all = FleetVerification::default();
+    let Some(peers) = fleet.peers() else {
+        let FleetStatus { node: own, nodes, .. } = fleet.status();
+        let left = |state| matches!(state, NodeState::Retired | NodeState::Lost);
+        let others = nodes.into_iter().filter(|node| node.id != own && !left(node.state));
+        all.unverified.extend(others.map(|node| MissingNode {
+            id: node.id,
+            name: node.name,
+            reason: "nodes query each other only with `fleet.key` and `fleet.advertise`".to_owned(),
+        }));
+        return all;
+    };
+    let request = verify_request(call, period);
+    let requests = peers.others.iter().map(|peer| (peer.clone(), request.clone())).collect();
+    let mut responses = fleet.query_peers(requests, VERIFY_LIMIT);
+    while let Some((peer, response)) = responses.next().await {
+        all.add(&peer, response);
+    }
+    all
 }
 
 /// How a node leaves the fleet.

@@ -118,3 +118,22 @@ fn pauses_double_up_to_five_minutes() {
     let pauses = [1, 2, 3, 10, 11, 60, u32::MAX].map(|n| retry_delay(n).as_millis());
     assert_eq!(pauses, [500, 1000, 2000, 256_000, 300_000, 300_000, 300_000]);
 }
+
+#[test]
+fn an_event_of_the_fleet_is_queued_once_and_known_to_have_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut queue = Deliveries::open(folder.path()).unwrap();
+    let sink = sink("hooks");
+    let event = event("busy-60");
+    assert!(!queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap());
+    assert!(!queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap());
+    let due = queue.due("hooks", 0, 10).unwrap();
+    assert_eq!(due.len(), 1);
+    assert!(due[0].event.contains("urn:weir:fleet:prod:"), "{}", due[0].event);
+    queue.record_outcomes(&[(due[0].clone(), Outcome::Delivered)], 0).unwrap();
+    assert!(queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap());
+    queue.forget_fleet_events(&[event.id.clone()]).unwrap();
+    assert!(queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap());
+    queue.forget_fleet_events(&[]).unwrap();
+    assert!(!queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap(), "it is forgotten");
+}

@@ -1,6 +1,7 @@
 use super::*;
 use std::time::Duration;
 use weir_model::UpstreamId;
+use weir_model::events::AlertRule;
 
 const T: u64 = 1_767_225_600;
 

@@ -5,10 +5,11 @@ use crate::admin_client::with_query;
 use crate::exit::Exit;
 use crate::table::table;
 use crate::{data_folder, escape, output};
-use weir_admin::invoice;
+use weir_admin::{FleetVerification, invoice};
 use weir_fleet::verify::{UsageDifference, UsageVerification};
 use weir_monitor::billing::{Invoice, InvoiceQuery, find_invoices};
 use weir_store::gaps::Gaps;
+use weir_tracker::document::MissingNode;
 
 /// Arguments of `weir invoice`.
 #[derive(Debug, clap::Args)]
@@ -36,8 +37,8 @@ pub(crate) struct Args {
     /// Maximum number of invoices
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Compare what the node that responds has counted with the database of the fleet, in place of
-    /// invoices; exit code 1 if they differ
+    /// Compare what each node has counted with the database of the fleet, in place of invoices; exit
+    /// code 1 if they differ, or if a node does not respond
     #[arg(long, conflicts_with_all = ["data", "consumer", "node", "format", "limit"])]
     verify: bool,
     /// Output format
@@ -80,24 +81,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 fn verify(args: &Args) -> anyhow::Result<Exit> {
     let query = [("period", &args.period)];
-    let verified: UsageVerification =
+    let verified: FleetVerification =
         args.source.server.client()?.get(&with_query("/v1/fleet/usage", &query)?)?;
-    let differs = !verified.differences.is_empty();
-    let UsageVerification { node, waiting, calls, differences } = &verified;
+    let FleetVerification { nodes, unverified } = &verified;
     if args.json {
         output::json(&verified)?;
-    } else if differs {
-        let row = |day: &UsageDifference| {
-            let (counted, replicated) = (day.counted.to_string(), day.replicated.to_string());
-            [day.day.to_string(), format!("{} s", day.step), counted, replicated]
-        };
-        let rows: Vec<[String; 4]> = differences.iter().map(row).collect();
-        output::text(&table(["TIME", "STEP", "COUNTED", "REPLICATED"], &rows));
-        output::line(&format!("node {node}: {waiting} counts wait to be replicated"));
     } else {
-        output::line(&format!("node {node}: {calls} calls, equal in the database"));
+        nodes.iter().for_each(show_verification);
+        for MissingNode { name, reason, .. } in unverified {
+            output::line(&escape::line(&format!("node {name}: not verified: {reason}")));
+        }
     }
-    Ok(if differs { Exit::Failure } else { Exit::Success })
+    let differs = nodes.iter().any(|node| !node.differences.is_empty());
+    Ok(if differs || !unverified.is_empty() { Exit::Failure } else { Exit::Success })
+}
+
+fn show_verification(verified: &UsageVerification) {
+    let UsageVerification { name, waiting, calls, differences, .. } = verified;
+    if differences.is_empty() {
+        let equal = format!("node {name}: {calls} calls, equal in the database");
+        return output::line(&escape::line(&equal));
+    }
+    let row = |day: &UsageDifference| {
+        let (counted, replicated) = (day.counted.to_string(), day.replicated.to_string());
+        [day.day.to_string(), format!("{} s", day.step), counted, replicated]
+    };
+    let rows: Vec<[String; 4]> = differences.iter().map(row).collect();
+    let waits = format!("node {name} differs; {waiting} counts wait to be replicated");
+    output::line(&escape::line(&waits));
+    output::text(&table(["TIME", "STEP", "COUNTED", "REPLICATED"], &rows));
 }
 
 fn invoices(args: &Args) -> anyhow::Result<Vec<Invoice>> {

@@ -250,7 +250,9 @@ impl Worker {
         }
         let monitor = &config.monitor;
         let (events, now) = (monitor.events.as_ref(), now_us() / 1_000_000);
-        self.usage.configure(events, &monitor.alerts, &mut self.queue, now)?;
+        // In a fleet one node evaluates alerts, for all.
+        let alerts = if config.fleet.is_some() { &[][..] } else { &monitor.alerts };
+        self.usage.configure(events, alerts, &mut self.queue, now)?;
         record_prices(self.queue.database(), config.prices(), now)?;
         self.upstreams = upstreams;
         Ok(())

@@ -16,6 +16,7 @@ use weir_document::finding::Findings;
 use weir_fleet::status::{ConfigurationState, MAX_FINDINGS};
 use weir_fleet::{FleetTls, Handle, Host, Member, RateLeaser, Settings};
 use weir_limit::Limiter;
+use weir_monitor::Monitor;
 use weir_monitor::replica::Replica;
 
 /// The thread.
@@ -46,6 +47,7 @@ pub(super) fn start(
     upstreams: &Upstreams,
     warnings: &Findings,
     limiter: &Arc<Limiter>,
+    monitor: Option<Monitor>,
     messages: &Messages,
 ) -> anyhow::Result<Option<Fleet>> {
     let data = &upstreams.config.data;
@@ -57,7 +59,7 @@ pub(super) fn start(
     };
     // Without a journal nothing else has made it.
     weir_journal::create_folder(data).with_context(|| data.display().to_string())?;
-    let opened = Member::open(data, settings, limiter);
+    let opened = Member::open(data, settings, limiter, monitor);
     let (member, handle) = opened.context("cannot open the identity of this node")?;
     let state = ConfigurationState {
         time: jiff::Timestamp::now().to_string(),
@@ -96,14 +98,14 @@ fn start_leaser(leaser: RateLeaser, messages: &Messages) -> anyhow::Result<Runni
 /// The settings of the member in a configuration.
 pub(super) fn settings(upstreams: &Upstreams) -> Option<Settings> {
     let fleet = upstreams.config.fleet.as_ref()?;
-    let keep = upstreams.config.monitor.keep;
+    let monitor = &upstreams.config.monitor;
     let clients = &upstreams.clients;
     let tls = FleetTls {
         postgres: clients.database().cloned(),
         peers: clients.peers().cloned(),
         redis: clients.redis().cloned(),
     };
-    Some(Settings::new(fleet, tls, keep))
+    Some(Settings::new(fleet, tls, monitor.keep, &monitor.alerts))
 }
 
 impl Host for ThreadContext {

@@ -65,7 +65,8 @@ impl Recording {
             recording.archive = archive::start(upstreams, journal, messages)?;
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
-        recording.fleet = fleet::start(upstreams, warnings, limiter, messages)?;
+        let monitor = recording.counting.as_ref().map(|counting| counting.monitor.clone());
+        recording.fleet = fleet::start(upstreams, warnings, limiter, monitor, messages)?;
         Ok((recording, lanes))
     }
 

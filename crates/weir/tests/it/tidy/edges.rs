@@ -104,6 +104,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-limit",
             "weir-store",
             "weir-monitor",
+            "weir-events",
             "weir-http-client",
         ],
     ),
