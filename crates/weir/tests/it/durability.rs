@@ -3,7 +3,7 @@
 
 mod bodies;
 mod burst;
-mod clock;
+pub(crate) mod clock;
 mod counts;
 mod damage;
 mod disk;

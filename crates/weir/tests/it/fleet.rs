@@ -3,13 +3,20 @@
 
 mod access;
 mod backend;
+mod alerts;
 mod claims;
+mod clocks;
+mod disk;
 mod engines;
 mod jobs;
+mod lost;
 mod members;
 mod node;
 mod peers;
 mod quotas;
 mod rates;
 mod relay;
+mod scale;
+mod soak;
 mod usage;
+mod versions;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 /// What the sink does with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(crate) enum Mood {
     /// Takes it.
     Take,
     /// Answers with 503.
@@ -28,13 +28,13 @@ struct State {
 }
 
 /// The sink.
-pub(super) struct Sink {
+pub(crate) struct Sink {
     upstream: Upstream,
     state: Arc<Mutex<State>>,
 }
 
 impl Sink {
-    pub(super) fn start(mood: Mood) -> Self {
+    pub(crate) fn start(mood: Mood) -> Self {
         let state = State { mood, came: Vec::new(), taken: Vec::new() };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -43,31 +43,31 @@ impl Sink {
     }
 
     /// As one of `upstreams`.
-    pub(super) fn target(&self) -> String {
+    pub(crate) fn target(&self) -> String {
         format!("{{targets: [\"http://{}\"], timeout: 1s}}", self.upstream.addr)
     }
 
-    pub(super) fn set(&self, mood: Mood) {
+    pub(crate) fn set(&self, mood: Mood) {
         self.state.lock().unwrap().mood = mood;
     }
 
     /// Events that it has said to have.
-    pub(super) fn taken(&self) -> Vec<Value> {
+    pub(crate) fn taken(&self) -> Vec<Value> {
         self.state.lock().unwrap().taken.clone()
     }
 
     /// How many events came, whatever was answered.
-    pub(super) fn came(&self) -> usize {
+    pub(crate) fn came(&self) -> usize {
         self.state.lock().unwrap().came.len()
     }
 
     /// Heads of the requests.
-    pub(super) fn heads(&self) -> Vec<String> {
+    pub(crate) fn heads(&self) -> Vec<String> {
         self.upstream.heads()
     }
 
     /// Waits for so many different events that it has taken, and gives them all, first ones first.
-    pub(super) fn wait_for(&self, count: usize) -> Vec<Value> {
+    pub(crate) fn wait_for(&self, count: usize) -> Vec<Value> {
         eventually("events come", || different(&self.taken()).len() >= count);
         different(&self.taken())
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The library that lets a process see another time, if it is installed.
-fn library() -> Option<String> {
+pub(crate) fn library() -> Option<String> {
     let places = ["x86_64", "aarch64"]
         .map(|machine| format!("/usr/lib/{machine}-linux-gnu/faketime/libfaketimeMT.so.1"));
     let found = places.into_iter().find(|place| Path::new(place).exists());

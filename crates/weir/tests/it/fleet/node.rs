@@ -1,11 +1,16 @@
 //! A node of a fleet in a test.
 
 use crate::admin_api::{command, first_token};
-use crate::harness::{Postgres, Relay, Server, Weir, eventually, free_address};
+use crate::harness::{PATIENCE, Postgres, Relay, Server, Weir, eventually, free_address};
 use serde_json::Value;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 const APIS: &str = "apis: {x: {base: /, routes: [{op: hello, get: /, reply: {text: hi}}]}}\n";
 
@@ -154,4 +159,71 @@ pub(super) fn copy_data(from: &Path, to: &Path) {
         let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
         copied.is_ok_and(|status| status.success())
     });
+}
+
+/// Sends calls at a steady rate, from one thread for each node, until it is dropped; nodes may end
+/// meanwhile.
+pub(super) struct Load {
+    stop: Arc<AtomicBool>,
+    responses: Arc<Vec<AtomicUsize>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Sends a call to each node in each `pause`.
+    pub(super) fn start(addresses: &[SocketAddr], pause: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let responses: Arc<Vec<AtomicUsize>> =
+            Arc::new(addresses.iter().map(|_| AtomicUsize::default()).collect());
+        let threads = addresses.iter().enumerate().map(|(index, addr)| {
+            let (stop, responses, addr) = (Arc::clone(&stop), Arc::clone(&responses), *addr);
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    call_until(addr, pause, &stop, &responses[index]);
+                    std::thread::sleep(pause);
+                }
+            })
+        });
+        let threads = threads.collect();
+        Self { stop, responses, threads }
+    }
+
+    /// The calls that a node has responded to.
+    pub(super) fn responses(&self, index: usize) -> usize {
+        self.responses[index].load(Ordering::Relaxed)
+    }
+
+    /// Ends it; the calls that nodes have responded to.
+    pub(super) fn end(mut self) -> Vec<usize> {
+        self.join();
+        (0..self.responses.len()).map(|index| self.responses(index)).collect()
+    }
+
+    fn join(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// Sends calls over one connection until it fails.
+fn call_until(addr: SocketAddr, pause: Duration, stop: &AtomicBool, responses: &AtomicUsize) {
+    let Ok(mut stream) = TcpStream::connect(addr) else { return };
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    let mut response = [0; 4096];
+    while !stop.load(Ordering::Relaxed) {
+        let sent = stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+        match sent.and_then(|()| stream.read(&mut response)) {
+            Ok(read @ 1..) if response[..read].starts_with(b"HTTP/1.1 200") => {
+                responses.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => return,
+        }
+        std::thread::sleep(pause);
+    }
 }
