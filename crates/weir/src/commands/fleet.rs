@@ -23,12 +23,12 @@ Examples:
     Status(StatusArgs),
     /// Create or update the schema in the database of the fleet
     #[command(after_help = "\
-Nodes do this themselves at their start. The command is for roles that may not create tables: run it
-with a configuration whose role may.
+Nodes do this themselves at their start. To create it beforehand, run the command with a configuration
+of the same role: tables belong to the role that has created them, and only their owner can update
+them and add partitions.
 
 Examples:
-  weir fleet migrate weir.yaml
-  weir fleet migrate weir.yaml --set fleet.postgres.url=postgres://owner@db/weir")]
+  weir fleet migrate weir.yaml")]
     Migrate(MigrateArgs),
     /// Retire a node that has ended and does not come back
     #[command(after_help = "\
