@@ -132,7 +132,7 @@ fn an_event_of_the_fleet_is_queued_once_and_known_to_have_left() {
     assert!(due[0].event.contains("urn:weir:fleet:prod:"), "{}", due[0].event);
     queue.record_outcomes(&[(due[0].clone(), Outcome::Delivered)], 0).unwrap();
     assert!(queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap());
-    queue.forget_fleet_events(&[event.id.clone()]).unwrap();
+    queue.forget_fleet_events(std::slice::from_ref(&event.id)).unwrap();
     assert!(queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap());
     queue.forget_fleet_events(&[]).unwrap();
     assert!(!queue.queue_for_fleet("prod", (&sink, &event), 0).unwrap(), "it is forgotten");
