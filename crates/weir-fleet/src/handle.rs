@@ -45,6 +45,7 @@ pub(crate) enum Command {
     CopyAudit {
         done: oneshot::Sender<()>,
     },
+    Replicate { done: oneshot::Sender<Result<(), String>> },
 }
 
 /// Access to a member from other threads.
@@ -139,6 +140,30 @@ impl Handle {
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::Relaxed);
         self.shared.changed.notify_one();
+    }
+
+    /// Id and display name of this node. The id changes if the data folder turns out to be a copy.
+    #[must_use]
+    pub fn node(&self) -> (String, String) {
+        let name = self.shared.settings.lock().name.clone();
+        (self.shared.view.lock().id.to_string(), name)
+    }
+
+    /// How often this node has done the maintenance for all nodes since its start: once more than
+    /// before means that it is its turn.
+    #[must_use]
+    pub fn maintenances(&self) -> u64 {
+        self.shared.maintenances.load(Ordering::Relaxed)
+    }
+
+    /// Replicates all usage that was counted up to now; the caller limits the time.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn replicate(&self) -> Result<(), CommandError> {
+        let (done, result) = oneshot::channel();
+        self.commands.try_send(Command::Replicate { done }).map_err(|_| CommandError::Busy)?;
+        result.await.map_err(|_| CommandError::Busy)?.map_err(CommandError::Failed)
     }
 
     /// What leases tokens from Redis, to be run by a thread of its own; `None` without Redis.

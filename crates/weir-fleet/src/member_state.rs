@@ -115,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) failures: AtomicU64,
     pub(crate) replicated: AtomicU64,
     pub(crate) draining: AtomicBool,
+    /// How often this node has done the maintenance for all.
+    pub(crate) maintenances: AtomicU64,
     pub(crate) changed: Notify,
     /// The node and its boot, while its lease is renewed.
     pub(crate) registered: Mutex<Option<(Uuid, Boot)>>,

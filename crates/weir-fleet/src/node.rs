@@ -135,6 +135,7 @@ impl Member {
             tried: Default::default(),
             reports: tokio::sync::Mutex::default(),
             draining: AtomicBool::new(false),
+            maintenances: AtomicU64::new(0),
             changed: Notify::new(),
             peers: PeerState::default(),
             job_work: Notify::new(),
@@ -317,6 +318,7 @@ impl Member {
             claim::purge(&session.connection, keep).await?;
             audit::purge(&session.connection).await?;
             jobs::purge(&session.connection, keep).await?;
+            self.shared.maintenances.fetch_add(1, Ordering::Relaxed);
         }
         self.maintained = Some(Instant::now());
         Ok(())
@@ -387,6 +389,13 @@ impl Member {
                 }
                 let _ = done.send(result.map_err(|error| error.to_string()));
             }
+            Command::Replicate { done } => {
+                let result = self.replicate().await;
+                if result.is_err() {
+                    self.session = None;
+                }
+                let _ = done.send(result.map_err(|error| error.to_string()));
+            }
             Command::CopyAudit { done } => {
                 if let Some(Session { connection, boot }) = &mut self.session
                     && self.copies.copy_audit(connection, self.identity.id(), *boot).await.is_err()
@@ -406,6 +415,22 @@ impl Member {
         let session = self.session.as_mut().ok_or_else(not_connected)?;
         let place = (self.identity.id(), session.boot);
         claim::claim(&mut session.connection, place, claims, job).await
+    }
+}
+
+impl Member {
+    /// Replicates everything that was counted up to now.
+    async fn replicate(&mut self) -> Result<(), ReplicationError> {
+        let session = self.session.as_mut().ok_or_else(not_connected)?;
+        let (id, connection) = (self.identity.id(), &mut session.connection);
+        loop {
+            let progress = self.replicator.step(connection, id, session.boot).await?;
+            self.shared.replicated.fetch_add(progress.sent, Ordering::Relaxed);
+            if progress.complete {
+                self.shared.view.lock().replicated = Some(Instant::now());
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -111,6 +111,8 @@ pub struct Peers {
     pub name: String,
     /// The others: they serve, or may come back.
     pub others: Vec<Peer>,
+    /// Those that are retired or lost: they receive no requests.
+    pub gone: Vec<Peer>,
 }
 
 /// A request to another node.
@@ -266,7 +268,7 @@ impl PeerState {
         (peer, request): (&Peer, &PeerRequest),
         limit: Duration,
     ) -> Result<PeerResponse, PeerError> {
-        if peer.state == NodeState::Down {
+        if matches!(peer.state, NodeState::Down | NodeState::Retired | NodeState::Lost) {
             return Err(PeerError::Down);
         }
         let sent = timeout(limit, self.send(settings, sender, peer, request)).await;

@@ -27,15 +27,18 @@ impl PeerResponses {
 }
 
 impl Handle {
-    /// The other nodes, if nodes query each other. Lost and retired nodes are not among them.
+    /// The other nodes, if nodes query each other.
     #[must_use]
     pub fn peers(&self) -> Option<Peers> {
         self.peer_settings()?;
         let (own, name, nodes) = self.membership();
-        let serves =
-            |node: &&NodeStatus| !matches!(node.state, NodeState::Retired | NodeState::Lost);
-        let others = nodes.iter().filter(serves).filter_map(|node| Peer::new(node, own)).collect();
-        Some(Peers { own, name, others })
+        let is_gone =
+            |node: &&NodeStatus| matches!(node.state, NodeState::Retired | NodeState::Lost);
+        let (gone, others): (Vec<&NodeStatus>, Vec<&NodeStatus>) = nodes.iter().partition(is_gone);
+        let peers = |nodes: Vec<&NodeStatus>| -> Vec<Peer> {
+            nodes.into_iter().filter_map(|node| Peer::new(node, own)).collect()
+        };
+        Some(Peers { own, name, others: peers(others), gone: peers(gone) })
     }
 
     /// Sends a request to each of several nodes, except those that have not responded lately.

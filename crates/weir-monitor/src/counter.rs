@@ -17,7 +17,7 @@ use weir_model::Counts;
 use weir_store::clock;
 
 /// Name of its follower of the journal.
-pub(crate) const FOLLOWER: &str = "monitor";
+pub const FOLLOWER: &str = "monitor";
 /// The follower that keeps the journal from dropping anything during a rebuild.
 pub(crate) const REBUILD_PIN: &str = "monitor-rebuild";
 /// Longest time that counts are only in memory.

@@ -44,7 +44,7 @@ mod tally;
 mod usage;
 
 pub use bucket::{DAY, HOUR};
-pub use counter::{Counter, Recorded, Settings, Statistics};
+pub use counter::{Counter, FOLLOWER as COUNTER_FOLLOWER, Recorded, Settings, Statistics};
 pub use error::MonitorError;
 pub use monitor::Monitor;
 pub use quota::QuotaUse;
