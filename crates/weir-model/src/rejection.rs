@@ -9,6 +9,11 @@ pub enum RejectionReason {
     /// The journal does not have it.
     #[strum(message = "it is not kept here")]
     NotKept,
+    /// Another node has it, and does not respond.
+    #[strum(
+        message = "the node that has it does not respond, and no sink has its complete request"
+    )]
+    Elsewhere,
     /// Headers and body were dropped because of their age.
     #[strum(
         message = "its headers and body were dropped because of their age; it can be sent only with a \

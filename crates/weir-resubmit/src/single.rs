@@ -7,8 +7,8 @@ use crate::runner::Runner;
 use crate::statistics::Statistics;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use weir_journal::{Outcome, failpoint};
-use weir_model::{OnDone, RejectionReason, ReplayOutcome};
+use weir_journal::{Outcome, Transaction, failpoint};
+use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::ledger::{self, Attempt, Intent, Ledger, Resolution, record_intent};
 use weir_tracker::{Error, Index};
 
@@ -100,15 +100,55 @@ impl Resubmitter {
         who: &str,
         timeout: Duration,
     ) -> Result<Attempt, ResubmitError> {
-        let shared = &self.shared;
-        let config = (shared.gateway.config)();
-        options.edit.check(&config).map_err(ResubmitError::Edit)?;
-        let transaction = shared.index.show(id)?.ok_or(ResubmitError::NotFound)?;
-        options.edit.check_masked(&transaction).map_err(ResubmitError::Edit)?;
+        let (edit, config) = (&options.edit, (self.shared.gateway.config)());
+        edit.check(&config).map_err(ResubmitError::Edit)?;
+        let transaction = self.shared.index.show(id)?.ok_or(ResubmitError::NotFound)?;
         let destination = options.destination.as_deref();
-        let request = request::build(&transaction, &options.edit, destination, &config, new_id())
-            .map_err(ResubmitError::Rejected)?;
-        if !options.again && request::has_succeeded(&transaction) {
+        let request = request::build(&transaction, edit, destination, &config, new_id());
+        let request = request.map_err(ResubmitError::Rejected)?;
+        self.send(&transaction, request, (options, who), timeout)
+    }
+
+    /// As [`Resubmitter::resubmit`], for a transaction of another node that does not respond, as it was
+    /// found elsewhere.
+    ///
+    /// # Errors
+    /// As [`Resubmitter::resubmit`]; `elsewhere`, if it was not found completely.
+    pub fn resubmit_shipped(
+        &self,
+        transaction: &Transaction,
+        options: &Options,
+        who: &str,
+        timeout: Duration,
+    ) -> Result<Attempt, ResubmitError> {
+        let (edit, config) = (&options.edit, (self.shared.gateway.config)());
+        edit.check(&config).map_err(ResubmitError::Edit)?;
+        let destination = options.destination.as_deref();
+        let request = request::build(transaction, edit, destination, &config, new_id());
+        let request = request.map_err(|reason| {
+            ResubmitError::Rejected(match reason {
+                RejectionReason::Expired | RejectionReason::Truncated => RejectionReason::Elsewhere,
+                reason => reason,
+            })
+        })?;
+        // With a body of the operator it may still lack its headers.
+        if transaction.expired {
+            return Err(ResubmitError::Rejected(RejectionReason::Elsewhere));
+        }
+        self.send(transaction, request, (options, who), timeout)
+    }
+
+    /// Sends a request for a transaction.
+    fn send(
+        &self,
+        transaction: &Transaction,
+        request: ReplayRequest,
+        (options, who): (&Options, &str),
+        timeout: Duration,
+    ) -> Result<Attempt, ResubmitError> {
+        let (shared, id) = (&self.shared, request.original);
+        options.edit.check_masked(transaction).map_err(ResubmitError::Edit)?;
+        if !options.again && request::has_succeeded(transaction) {
             return Err(ResubmitError::Rejected(RejectionReason::Succeeded));
         }
         (shared.gateway.check)(&request).map_err(ResubmitError::Rejected)?;
@@ -119,8 +159,8 @@ impl Resubmitter {
             job: None,
             fleet_job: None,
             who,
-            destination: destination.unwrap_or_default(),
-            difference: &options.edit.difference(&transaction),
+            destination: options.destination.as_deref().unwrap_or_default(),
+            difference: &options.edit.difference(transaction),
             again: options.again,
         };
         let recorded = shared.ledger.write(|db| record_intent(db, &intent))?;
