@@ -17,6 +17,7 @@ mod nodes;
 mod pool;
 mod resubmit;
 mod session;
+mod sink;
 mod stream;
 mod test_request;
 mod token;

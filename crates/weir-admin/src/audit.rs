@@ -39,6 +39,8 @@ pub(crate) enum Action {
     RevokeToken,
     /// Retires a node of the fleet, by its id; `lost`.
     RetireNode,
+    /// Starts a backfill of a sink, by its name; options.
+    Backfill,
     /// Recycles the agents of a pool.
     Recycle,
     /// Stops idle agents of a pool.
@@ -67,6 +69,7 @@ impl Action {
             Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
             Self::MakeToken | Self::RevokeToken => "token",
             Self::RetireNode => "node",
+            Self::Backfill => "sink",
             Self::Recycle | Self::Trim => "pool",
             Self::StartLoad | Self::StopLoad => "suite",
             Self::Rebuild => "counts",

@@ -26,6 +26,7 @@ pub mod resubmit;
 mod role;
 mod server;
 mod session;
+pub mod sinks;
 mod sources;
 mod tokens;
 mod verification;

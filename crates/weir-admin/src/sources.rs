@@ -9,6 +9,7 @@ use weir_events::delivery::SinkQueues;
 use weir_monitor::{CounterCommand, Monitor};
 use weir_resubmit::Resubmitter;
 use weir_server::Gateway;
+use weir_ship::Sinks;
 use weir_store::gaps::Gaps;
 use weir_tracker::Tracker;
 
@@ -45,6 +46,8 @@ pub struct Sources {
     pub gaps: Option<Gaps>,
     /// The fleet that this node is a member of.
     pub fleet: Option<weir_fleet::Handle>,
+    /// Sinks of transactions, if they are recorded.
+    pub sinks: Option<Sinks>,
     /// Resubmission, if transactions are recorded.
     pub resubmitter: Option<Resubmitter>,
 }

@@ -57,7 +57,13 @@ pub(crate) enum ItemVerdict {
 #[derive(Deserialize)]
 struct Outcome {
     #[serde(default)]
-    items: Vec<std::collections::BTreeMap<String, ItemOutcome>>,
+    items: Vec<Operation>,
+}
+
+/// The only operation of a bulk request.
+#[derive(Deserialize)]
+struct Operation {
+    create: ItemOutcome,
 }
 
 #[derive(Deserialize)]
@@ -104,12 +110,7 @@ fn items(body: &Bytes, count: usize) -> Verdict {
         let found = outcome.items.len();
         return Verdict::Retry(format!("a response for {found} documents instead of {count}"));
     }
-    let items: Option<Vec<_>> =
-        outcome.items.into_iter().map(|item| item.into_values().next()).collect();
-    match items {
-        Some(items) => Verdict::Items(items.into_iter().map(judge_item).collect()),
-        None => Verdict::Retry("a response without the status of a document".to_owned()),
-    }
+    Verdict::Items(outcome.items.into_iter().map(|item| judge_item(item.create)).collect())
 }
 
 fn judge_item(ItemOutcome { status, error }: ItemOutcome) -> ItemVerdict {

@@ -8,20 +8,29 @@
 //!
 //! The modules in the order of a transaction: `queue` has documents that are not settled, `pace` how
 //! many are sent and when, `bulk` makes requests and reads responses, `records` keeps what was not
-//! sent, `upkeep` installs the template and deletes old indexes. `shipper` combines them.
+//! sent, `backfill` reads it again, `upkeep` installs the template and deletes old indexes. `shipper`
+//! combines them; `sinks` is the access of the admin API.
 
+mod backfill;
 mod bulk;
+mod error;
 mod pace;
 mod queue;
 mod records;
 mod request;
 mod shipper;
+mod sinks;
 mod statistics;
 mod upkeep;
 
-pub use records::{RejectedDocument, ShipGap, gaps, rejected};
-pub use request::{MAX_RESPONSE_BYTES, Request, Response, search_request};
-pub use shipper::{Settings, ShipError, Shipper, Ticket, follower_name, remove_other_followers};
+pub use backfill::{BackfillOptions, BackfillProgress, BackfillState};
+pub use error::ShipError;
+pub use records::{GapFilled, RejectedDocument, ShipGap, gaps, rejected};
+pub use request::{
+    MAX_RESPONSE_BYTES, MAX_SEARCH_RESPONSE_BYTES, Request, Response, search_request,
+};
+pub use shipper::{Settings, Shipper, Ticket, remove_other_followers};
+pub use sinks::{Sending, SinkLag, SinkState, Sinks};
 pub use statistics::Statistics;
 
 #[cfg(test)]

@@ -6,19 +6,25 @@ use std::path::Path;
 use weir_journal::{Address, Position, Skipped};
 use weir_model::{TransactionId, UnixMicros};
 use weir_store::StoreError;
+
+use crate::error::ShipError;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use weir_store::clock::now_us;
 
 /// Most rejected documents of a sink that are kept; the oldest are dropped.
 const MAX_REJECTED: i64 = 100_000;
 
 /// A document that a sink has rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RejectedDocument {
     /// Name of the sink.
     pub sink: String,
     /// Id of the transaction.
+    #[schema(value_type = String)]
     pub id: TransactionId,
     /// Time of the rejection.
+    #[schema(value_type = String)]
     pub at: UnixMicros,
     /// Status of the item; 0 if there was none.
     pub status: u16,
@@ -26,8 +32,8 @@ pub struct RejectedDocument {
     pub reason: String,
 }
 
-/// Records that were not sent to a sink.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Records that were not sent to a sink, or without headers and bodies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ShipGap {
     /// Name of the sink.
     pub sink: String,
@@ -35,15 +41,31 @@ pub struct ShipGap {
     pub lane: u16,
     /// `record`: not sent; `payload`: sent without headers and bodies.
     pub why: String,
-    /// Position of the first record.
-    pub from: Position,
+    /// Position of the first record in the journal.
+    pub from: u64,
     /// Position after the last record.
-    pub to: Position,
+    pub to: u64,
     /// Number of records.
     pub records: u64,
     /// The number is an upper bound.
     pub at_most: bool,
     /// Time of the last change.
+    #[schema(value_type = String)]
+    pub at: UnixMicros,
+    /// What the last backfill found, if there was one since that change.
+    pub filled: Option<GapFilled>,
+}
+
+/// What a backfill found of a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GapFilled {
+    /// Records that the sink has now.
+    pub recovered: u64,
+    /// Records that the journal does not have any more; unknown after a backfill of a period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone: Option<u64>,
+    /// Time of its end.
+    #[schema(value_type = String)]
     pub at: UnixMicros,
 }
 
@@ -127,7 +149,8 @@ impl Records {
         }
         let before = sum + overlapping;
         merged.records = sum + gap.records.max(overlapping);
-        let insert = "INSERT INTO ship_gap VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let insert = "INSERT INTO ship_gap (sink, lane, why, from_, to_, records, at_most, at)
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let Skipped { lane, from, to, records, at_most } = merged;
         let (from, to, at) = (bits(from), bits(to), now_us().cast_signed());
         let row = params![self.sink, lane, why.as_str(), from, to, records, at_most, at];
@@ -135,6 +158,37 @@ impl Records {
         database.commit()?;
         Ok(records - before)
     }
+
+    /// The gaps whose records were not sent, in the order of lanes and positions.
+    pub(crate) fn gaps(&self) -> rusqlite::Result<Vec<Skipped>> {
+        let select = "SELECT lane, from_, to_, records, at_most FROM ship_gap
+                      WHERE sink = ?1 AND why = ?2 ORDER BY lane, from_";
+        let mut select = self.connection.prepare_cached(select)?;
+        let read = |row: &rusqlite::Row<'_>| {
+            let (from, to) = (position(row, 1)?, position(row, 2)?);
+            Ok(Skipped { lane: row.get(0)?, from, to, records: row.get(3)?, at_most: row.get(4)? })
+        };
+        select.query_map(params![self.sink, Missing::Record.as_str()], read)?.collect()
+    }
+
+    /// Notes what a backfill has found of a gap; one that has changed meanwhile is left alone.
+    pub(crate) fn mark_filled(&self, filled: &Filled) -> rusqlite::Result<()> {
+        let Filled { gap, recovered, gone } = filled;
+        let update = "UPDATE ship_gap SET recovered = ?6, gone = ?7, filled_at = ?8
+                      WHERE sink = ?1 AND lane = ?2 AND why = ?3 AND from_ = ?4 AND to_ = ?5";
+        let (why, at) = (Missing::Record.as_str(), now_us().cast_signed());
+        let (from, to) = (bits(gap.from), bits(gap.to));
+        let row = params![self.sink, gap.lane, why, from, to, recovered, gone, at];
+        self.connection.execute(update, row).map(drop)
+    }
+}
+
+/// A gap that a backfill has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filled {
+    pub(crate) gap: Skipped,
+    pub(crate) recovered: u64,
+    pub(crate) gone: Option<u64>,
 }
 
 /// The known gaps that touch another one.
@@ -163,11 +217,12 @@ fn bits(position: Position) -> i64 {
     position.to_bits().cast_signed()
 }
 
-/// The newest rejected documents of all sinks, newest first.
+/// The newest rejected documents of all sinks of a data folder, newest first.
 ///
 /// # Errors
 /// The database cannot be read.
-pub fn rejected(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<RejectedDocument>> {
+pub fn rejected(data: &Path, limit: u32) -> Result<Vec<RejectedDocument>, ShipError> {
+    let connection = weir_store::open(data)?;
     let select = "SELECT sink, id, at, status, reason FROM ship_rejected
                   ORDER BY number DESC LIMIT ?1";
     let mut select = connection.prepare_cached(select)?;
@@ -180,30 +235,39 @@ pub fn rejected(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<Rej
             reason: row.get(4)?,
         })
     };
-    select.query_map([limit], read)?.collect()
+    Ok(select.query_map([limit], read)?.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The gaps of all sinks.
+/// The first gaps of all sinks of a data folder.
 ///
 /// # Errors
 /// The database cannot be read.
-pub fn gaps(connection: &Connection) -> rusqlite::Result<Vec<ShipGap>> {
-    let select = "SELECT sink, lane, why, from_, to_, records, at_most, at FROM ship_gap
-                  ORDER BY sink, lane, from_";
+pub fn gaps(data: &Path, limit: u32) -> Result<Vec<ShipGap>, ShipError> {
+    let connection = weir_store::open(data)?;
+    let select =
+        "SELECT sink, lane, why, from_, to_, records, at_most, at, recovered, gone, filled_at
+                  FROM ship_gap ORDER BY sink, lane, from_ LIMIT ?1";
     let mut select = connection.prepare_cached(select)?;
     let read = |row: &rusqlite::Row<'_>| {
         Ok(ShipGap {
             sink: row.get(0)?,
             lane: row.get(1)?,
             why: row.get(2)?,
-            from: position(row, 3)?,
-            to: position(row, 4)?,
+            from: position(row, 3)?.to_bits(),
+            to: position(row, 4)?.to_bits(),
             records: row.get(5)?,
             at_most: row.get(6)?,
             at: UnixMicros(row.get::<_, i64>(7)?.cast_unsigned()),
+            filled: filled(row)?,
         })
     };
-    select.query_map([], read)?.collect()
+    Ok(select.query_map([limit], read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn filled(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<GapFilled>> {
+    let Some(at) = row.get::<_, Option<i64>>(10)? else { return Ok(None) };
+    let at = UnixMicros(at.cast_unsigned());
+    Ok(Some(GapFilled { recovered: row.get(8)?, gone: row.get(9)?, at }))
 }
 
 #[cfg(test)]
@@ -225,8 +289,8 @@ mod tests {
         assert_eq!(add(gap(50, 400, 20, true)), 5, "of them 15 are known");
         assert_eq!(add(gap(50, 400, 20, true)), 0);
         assert_eq!(add(gap(500, 600, 1, false)), 1);
-        let found = gaps(&records.connection).unwrap();
-        let found: Vec<_> = found.iter().map(|gap| (gap.from.to_bits(), gap.records)).collect();
+        let found = gaps(data.path(), 10).unwrap();
+        let found: Vec<_> = found.iter().map(|gap| (gap.from, gap.records)).collect();
         assert_eq!(found, [(50, 20), (500, 1)]);
     }
 
@@ -239,6 +303,6 @@ mod tests {
         let many: Vec<_> = (0..MAX_REJECTED as u128 + 3).map(document).collect();
         assert_eq!(records.reject(&many).unwrap(), 3);
         assert_eq!(records.reject(&[document(50), document(50)]).unwrap(), 0, "known already");
-        assert_eq!(rejected(&records.connection, 1).unwrap()[0].id.0, MAX_REJECTED as u128 + 2);
+        assert_eq!(rejected(data.path(), 1).unwrap()[0].id.0, MAX_REJECTED as u128 + 2);
     }
 }

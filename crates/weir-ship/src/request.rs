@@ -5,6 +5,9 @@ use bytes::Bytes;
 /// Longest response that is read, in bytes: the items of a bulk request with an error each.
 pub const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
+/// Longest response to a search, in bytes: a document with both bodies, each of them escaped.
+pub const MAX_SEARCH_RESPONSE_BYTES: usize = 16 << 20;
+
 /// A request to be sent to any node of OpenSearch.
 #[derive(Clone, Debug)]
 pub struct Request {

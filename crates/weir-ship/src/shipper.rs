@@ -1,38 +1,36 @@
 //! From the journal to requests, and from responses to the checkpoint.
 
+mod settle;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use weir_expr::BusinessKeys;
 use weir_journal::{Follower, Journal, Reader, Skipped, Transaction};
 use weir_model::TransactionId;
 use weir_model::search_sink::Content;
-use weir_store::StoreError;
 use weir_tracker::opensearch::{index_name, write_document};
 use weir_tracker::read_keys;
 
-use crate::bulk::{self, ItemVerdict, Verdict};
+use crate::backfill::{Backfill, BackfillOptions, BackfillProgress};
+use crate::bulk;
+use crate::error::ShipError;
 use crate::pace::{MAX_BYTES, MAX_DOCS, Pace};
 use crate::queue::{Item, Queue};
-use crate::records::{Missing, NewRejected, Records};
+use crate::records::{Missing, Records};
 use crate::request::{Request, Response};
 use crate::statistics::Statistics;
-use crate::upkeep::{Step, StepVerdict, Upkeep};
+use crate::upkeep::{Step, Upkeep};
 
 /// Names of followers of sinks begin with this.
-const FOLLOWER_PREFIX: &str = "ship-";
+pub(crate) const FOLLOWER_PREFIX: &str = "ship-";
 /// Transactions that are read at a time from a lane.
 const MAX_READ: usize = 500;
 /// Shortest interval between two writes of the checkpoint.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(500);
-/// Shortest interval between two messages about documents that wait.
-const NOTE_INTERVAL: Duration = Duration::from_secs(60);
-/// If all documents of so many or more are rejected, the index is at fault, not the documents.
-const MIN_INDEX_FAULT: usize = 50;
 
 /// How transactions are sent to a sink.
 #[derive(Clone, Debug)]
@@ -41,8 +39,8 @@ pub struct Settings {
     pub name: String,
     /// What it receives.
     pub content: Content,
-    /// Name of this node in documents; may be empty.
-    pub node: String,
+    /// Id of this node in documents, and its display name; both are empty without a fleet.
+    pub node: (String, String),
     /// Business keys of transactions.
     pub keys: Arc<BusinessKeys>,
     /// Bytes of the journal that may be held back for this sink.
@@ -51,20 +49,9 @@ pub struct Settings {
     pub keep_completed: Duration,
     /// Retention of indexes of failed and interrupted transactions.
     pub keep_failed: Duration,
-}
-
-/// Why transactions cannot be shipped.
-#[derive(Debug, thiserror::Error)]
-pub enum ShipError {
-    /// The journal cannot be read, or its checkpoint not be written.
-    #[error("the journal cannot be read: {0}")]
-    Journal(#[source] io::Error),
-    /// The database cannot be opened.
-    #[error("the database cannot be opened: {0}")]
-    Store(#[from] StoreError),
-    /// The database cannot be read or written.
-    #[error("the database cannot be used: {0}")]
-    Database(#[from] rusqlite::Error),
+    /// Old indexes are deleted every hour; otherwise by [`Shipper::delete_old_indexes`] only, because
+    /// one of several nodes does it.
+    pub deletes_indexes: bool,
 }
 
 /// A request that was taken from a [`Shipper`]; its response settles it.
@@ -73,13 +60,21 @@ pub struct Ticket(Purpose);
 
 #[derive(Debug)]
 enum Purpose {
-    Bulk(Vec<Item>),
+    Bulk(Source, Vec<Item>),
     Upkeep(Step),
 }
 
+/// Where the documents of a bulk request come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The follower.
+    Live,
+    /// A backfill.
+    Backfill,
+}
+
 /// Name of the follower of a sink.
-#[must_use]
-pub fn follower_name(sink: &str) -> String {
+fn follower_name(sink: &str) -> String {
     format!("{FOLLOWER_PREFIX}{sink}")
 }
 
@@ -106,6 +101,9 @@ pub struct Shipper {
     readers: Vec<Reader>,
     records: Records,
     queue: Queue,
+    backfill: Option<Backfill>,
+    /// Source of the last bulk request: while both have documents, they alternate.
+    last: Source,
     pace: Pace,
     upkeep: Upkeep,
     in_flight: usize,
@@ -147,12 +145,18 @@ impl Shipper {
         };
         Ok(Self {
             records: Records::open(data, &settings.name)?,
-            upkeep: Upkeep::new(&settings.name, [settings.keep_completed, settings.keep_failed]),
+            upkeep: Upkeep::new(
+                &settings.name,
+                [settings.keep_completed, settings.keep_failed],
+                settings.deletes_indexes,
+            ),
             settings,
             journal: Arc::clone(journal),
             follower,
             readers,
             queue: Queue::default(),
+            backfill: None,
+            last: Source::Backfill,
             pace: Pace::new(),
             in_flight: 0,
             keeping_up: false,
@@ -199,7 +203,37 @@ impl Shipper {
     pub fn work(&mut self, now: Instant) -> Result<(), ShipError> {
         self.note_gaps()?;
         self.read()?;
+        self.read_backfill()?;
         self.commit(now, false)
+    }
+
+    /// Starts a backfill, unless one runs.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn start_backfill(&mut self, options: &BackfillOptions) -> Result<(), ShipError> {
+        if self.backfill.as_ref().is_none_or(|one| !one.progress().is_running()) {
+            let gaps = self.records.gaps()?;
+            self.backfill = Some(Backfill::new(options, gaps, &self.journal));
+        }
+        Ok(())
+    }
+
+    /// Progress of the last backfill, if there was one.
+    #[must_use]
+    pub fn backfill(&self) -> Option<&BackfillProgress> {
+        self.backfill.as_ref().map(Backfill::progress)
+    }
+
+    /// Deletes indexes whose retention has ended, with the next requests.
+    pub fn delete_old_indexes(&mut self) {
+        self.upkeep.delete_old();
+    }
+
+    /// Whether the next call of [`Shipper::work`] has something to read at once.
+    #[must_use]
+    pub fn is_backfilling(&self) -> bool {
+        self.backfill.as_ref().is_some_and(|one| one.progress().is_running())
     }
 
     /// The next request to be sent, if any may be sent now.
@@ -214,16 +248,36 @@ impl Shipper {
             self.keeping_up = true;
             let request = self.upkeep.request(&step);
             (Ticket(Purpose::Upkeep(step)), request)
-        } else if self.upkeep.is_ready() && self.queue.waiting_docs() > 0 {
+        } else if let Some(source) = self.next_source().filter(|_| self.upkeep.is_ready()) {
             let (docs, bytes) = self.pace.limits();
-            let items = self.queue.take(docs, bytes);
+            let items = self.queue_of(source).map(|queue| queue.take(docs, bytes));
+            let items = items.unwrap_or_default();
+            self.last = source;
             let request = bulk::request(&items);
-            (Ticket(Purpose::Bulk(items)), request)
+            (Ticket(Purpose::Bulk(source, items)), request)
         } else {
             return None;
         };
         self.in_flight += 1;
         Some((ticket, request))
+    }
+
+    /// Where the next bulk request comes from. A backfill has at most every second one.
+    fn next_source(&self) -> Option<Source> {
+        let live = self.queue.waiting_docs() > 0;
+        let backfill = self.backfill.as_ref().is_some_and(|one| one.queue.waiting_docs() > 0);
+        match (live, backfill, self.last) {
+            (false, false, _) => None,
+            (true, false, _) | (true, true, Source::Backfill) => Some(Source::Live),
+            (false, true, _) | (true, true, Source::Live) => Some(Source::Backfill),
+        }
+    }
+
+    fn queue_of(&mut self, source: Source) -> Option<&mut Queue> {
+        match source {
+            Source::Live => Some(&mut self.queue),
+            Source::Backfill => self.backfill.as_mut().map(|one| &mut one.queue),
+        }
     }
 
     /// Takes the response to a request, or why there is none.
@@ -242,7 +296,7 @@ impl Shipper {
                 self.settle_step(step, response, now);
                 Ok(())
             }
-            Purpose::Bulk(items) => self.settle_bulk(items, response, now),
+            Purpose::Bulk(source, items) => self.settle_bulk(source, items, response, now),
         }
     }
 
@@ -253,177 +307,6 @@ impl Shipper {
     pub fn close(&mut self) -> Result<(), ShipError> {
         self.note_gaps()?;
         self.commit(Instant::now(), true)
-    }
-
-    fn settle_step(&mut self, step: Step, response: Result<Response, String>, now: Instant) {
-        self.keeping_up = false;
-        match self.upkeep.settle(step, response, Timestamp::now()) {
-            StepVerdict::Done if self.template_at_fault && self.upkeep.is_ready() => {
-                self.succeeded();
-            }
-            StepVerdict::Done => self.pace.succeeded(),
-            StepVerdict::Retry(reason) => self.failed(&reason, now),
-            StepVerdict::Pause(reason) => {
-                self.template_at_fault = true;
-                self.pause(reason, now);
-            }
-            StepVerdict::Note(note) => self.notes.push(note),
-        }
-    }
-
-    fn settle_bulk(
-        &mut self,
-        items: Vec<Item>,
-        response: Result<Response, String>,
-        now: Instant,
-    ) -> Result<(), ShipError> {
-        match bulk::judge(response, items.len()) {
-            Verdict::Items(verdicts) => self.settle_items(items, verdicts, now),
-            Verdict::Retry(reason) => {
-                self.queue.put_back(items);
-                self.failed(&reason, now);
-                Ok(())
-            }
-            Verdict::Divide(status, reason) => {
-                if items.len() == 1 {
-                    let verdicts = vec![ItemVerdict::Rejected(status, reason)];
-                    return self.settle_items(items, verdicts, now);
-                }
-                let bytes = items.iter().map(|item| item.lines.len()).sum();
-                self.pace.too_large(items.len(), bytes);
-                self.statistics.retries += 1;
-                self.queue.put_back(items);
-                Ok(())
-            }
-            Verdict::Pause(reason) => {
-                self.queue.put_back(items);
-                self.pause(reason, now);
-                Ok(())
-            }
-        }
-    }
-
-    fn settle_items(
-        &mut self,
-        items: Vec<Item>,
-        verdicts: Vec<ItemVerdict>,
-        now: Instant,
-    ) -> Result<(), ShipError> {
-        let count = items.len();
-        let (mut again, mut reject, mut done) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut retry, mut pause) = (None, None);
-        for (mut item, verdict) in items.into_iter().zip(verdicts) {
-            match verdict {
-                ItemVerdict::Done => done.push(item.order),
-                ItemVerdict::Retry(reason) => {
-                    retry = Some(reason);
-                    again.push(item);
-                }
-                ItemVerdict::Pause(reason) => {
-                    pause = Some(reason);
-                    again.push(item);
-                }
-                ItemVerdict::Rejected(status, reason) => match self.reduce(&mut item) {
-                    Ok(true) => again.push(item),
-                    Ok(false) => reject.push((item, status, reason)),
-                    Err(error) => {
-                        again.push(item);
-                        self.queue.put_back(again);
-                        return Err(error);
-                    }
-                },
-            }
-        }
-        if let Some((_, _, reason)) = reject.first().filter(|_| reject.len() == count)
-            && count >= MIN_INDEX_FAULT
-        {
-            pause = Some(format!("all of {count} documents were rejected: {reason}"));
-            again.extend(reject.drain(..).map(|(item, _, _)| item));
-        }
-        self.statistics.docs += done.len() as u64;
-        done.into_iter().for_each(|order| self.queue.settle(order));
-        let rejected = self.reject(reject);
-        self.queue.put_back(again);
-        match (pause, retry) {
-            (Some(reason), _) => self.pause(reason, now),
-            (None, Some(reason)) => self.failed(&reason, now),
-            (None, None) => self.succeeded(),
-        }
-        rejected
-    }
-
-    /// Replaces a rejected document by one without payload, once. False if there is none.
-    fn reduce(&mut self, item: &mut Item) -> Result<bool, ShipError> {
-        let Some(address) =
-            item.address.filter(|_| self.settings.content == Content::Payload && !item.reduced)
-        else {
-            return Ok(false);
-        };
-        let found = self.journal.get(address).map_err(ShipError::Journal)?;
-        let Some(mut transaction) = found else { return Ok(false) };
-        read_keys(&self.settings.keys, &mut transaction);
-        item.lines.clear();
-        write_lines(&transaction, &self.settings, Content::Keys, &mut item.lines);
-        item.reduced = true;
-        Ok(true)
-    }
-
-    /// Notes rejected documents; if that fails, they are sent again.
-    fn reject(&mut self, documents: Vec<(Item, u16, String)>) -> Result<(), ShipError> {
-        if documents.is_empty() {
-            return Ok(());
-        }
-        let note = |(item, status, reason): &(Item, u16, String)| NewRejected {
-            id: item.id,
-            address: item.address,
-            status: *status,
-            reason: reason.clone(),
-        };
-        let notes: Vec<_> = documents.iter().map(note).collect();
-        match self.records.reject(&notes) {
-            Ok(dropped) => {
-                self.statistics.rejected += documents.len() as u64;
-                self.statistics.rejected_dropped += dropped;
-                let (item, _, reason) = &documents[0];
-                let (id, count) = (TransactionId(item.id), documents.len());
-                self.notes.push(format!("{count} documents were rejected, {id} first: {reason}"));
-                documents.iter().for_each(|(item, ..)| self.queue.settle(item.order));
-                Ok(())
-            }
-            Err(error) => {
-                self.queue.put_back(documents.into_iter().map(|(item, ..)| item).collect());
-                Err(error.into())
-            }
-        }
-    }
-
-    fn succeeded(&mut self) {
-        self.pace.succeeded();
-        self.template_at_fault = false;
-        if self.statistics.paused.take().is_some() {
-            self.notes.push("documents are accepted again".to_owned());
-        }
-    }
-
-    fn failed(&mut self, reason: &str, now: Instant) {
-        self.statistics.retries += 1;
-        let reported =
-            self.reported.is_some_and(|reported| now.duration_since(reported) < NOTE_INTERVAL);
-        if !self.pace.is_failing() && !reported {
-            self.reported = Some(now);
-            self.notes.push(format!("documents wait: {reason}"));
-        }
-        self.pace.failed(now);
-    }
-
-    fn pause(&mut self, reason: String, now: Instant) {
-        self.statistics.retries += 1;
-        if self.statistics.paused.as_ref() != Some(&reason) {
-            self.notes.push(format!("paused, documents wait in the journal: {reason}"));
-        }
-        self.statistics.paused = Some(reason);
-        self.pace.paused(now);
-        self.upkeep.begin_again();
     }
 
     /// Stores what the journal has dropped before it was sent.
@@ -447,8 +330,6 @@ impl Shipper {
     }
 
     fn read(&mut self) -> Result<(), ShipError> {
-        let is_full =
-            |queue: &Queue| queue.waiting_docs() >= MAX_DOCS || queue.waiting_bytes() >= MAX_BYTES;
         let mut empty = 0;
         while empty < self.readers.len() && !is_full(&self.queue) {
             let read = self.read_lane();
@@ -499,17 +380,29 @@ impl Shipper {
 
     /// Queues the document of the transaction that was read last.
     fn push_document(&mut self) {
-        read_keys(&self.settings.keys, &mut self.transaction);
-        let mut lines = Vec::with_capacity(1024);
-        write_lines(&self.transaction, &self.settings, self.settings.content, &mut lines);
-        lines.shrink_to_fit();
-        self.queue.push(Item {
-            order: 0,
-            id: u128::from_be_bytes(self.transaction.id),
-            address: self.transaction.address,
-            reduced: false,
-            lines,
-        });
+        let item = item(&mut self.transaction, &self.settings);
+        self.queue.push(item);
+    }
+
+    /// Reads some transactions of a backfill, and notes in the database what has become of a gap.
+    fn read_backfill(&mut self) -> Result<(), ShipError> {
+        let Some(backfill) = &mut self.backfill else { return Ok(()) };
+        let (transaction, mut read) = (&mut self.transaction, 0);
+        while read < MAX_READ && !is_full(&backfill.queue) {
+            let next = backfill.next_into(&self.journal, transaction);
+            if next.map_err(ShipError::Journal)? {
+                backfill.queue.push(item(transaction, &self.settings));
+                read += 1;
+            } else if backfill.is_range_over() {
+                if let Some(filled) = backfill.filled() {
+                    self.records.mark_filled(&filled)?;
+                }
+                backfill.go_on();
+            } else {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn commit(&mut self, now: Instant, at_once: bool) -> Result<(), ShipError> {
@@ -528,6 +421,26 @@ impl Shipper {
     }
 }
 
+/// Whether documents for a bulk request wait.
+fn is_full(queue: &Queue) -> bool {
+    queue.waiting_docs() >= MAX_DOCS || queue.waiting_bytes() >= MAX_BYTES
+}
+
+/// The document of a transaction.
+fn item(transaction: &mut Transaction, settings: &Settings) -> Item {
+    read_keys(&settings.keys, transaction);
+    let mut lines = Vec::with_capacity(1024);
+    write_lines(transaction, settings, settings.content, &mut lines);
+    lines.shrink_to_fit();
+    Item {
+        order: 0,
+        id: u128::from_be_bytes(transaction.id),
+        address: transaction.address,
+        reduced: false,
+        lines,
+    }
+}
+
 /// Writes the lines of a bulk request for a transaction.
 fn write_lines(
     transaction: &Transaction,
@@ -540,6 +453,7 @@ fn write_lines(
     // Neither has a character that JSON escapes.
     let action = format!("{{\"create\":{{\"_index\":\"{index}\",\"_id\":\"{id}\"}}}}\n");
     lines.extend_from_slice(action.as_bytes());
-    write_document(transaction, &settings.node, content, lines);
+    let (node, node_name) = &settings.node;
+    write_document(transaction, (node, node_name), content, lines);
     lines.push(b'\n');
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use weir_journal::{Completed, Journal, Lane, Outcome, Received, Settings as JournalSettings};
+use weir_journal::{
+    Completed, Journal, Lane, Outcome, Position, Received, Settings as JournalSettings, Skipped,
+};
 use weir_model::search_sink::Content;
 
 use super::*;
@@ -147,11 +149,12 @@ fn settings(content: Content, max_backlog: u64) -> Settings {
     Settings {
         name: SINK.to_owned(),
         content,
-        node: "node-1".to_owned(),
+        node: ("0b9e8c1a".to_owned(), "node-1".to_owned()),
         keys: Arc::default(),
         max_backlog,
         keep_completed: keep,
         keep_failed: keep,
+        deletes_indexes: true,
     }
 }
 
@@ -340,8 +343,7 @@ fn a_poisonous_document_is_sent_without_payload_and_then_rejected_and_holds_up_n
     bench.ship();
     assert_eq!(bench.engine.documents.len(), 999);
     assert_eq!((bench.shipper.statistics().rejected, bench.lag()), (1, 0));
-    let connection = weir_store::open(bench.data.path()).unwrap();
-    let found = rejected(&connection, 10).unwrap();
+    let found = rejected(bench.data.path(), 10).unwrap();
     assert_eq!((found.len(), found[0].status, found[0].sink.as_str()), (1, 400, SINK));
     assert!(found[0].reason.contains("mapper_parsing_exception"), "{found:?}");
 }
@@ -422,9 +424,11 @@ fn an_outage_beyond_the_backlog_leaves_a_gap_with_its_number_and_recording_goes_
     }
     bench.ship();
     let gap_of = |why: &str| {
-        let connection = weir_store::open(bench.data.path()).unwrap();
-        let found: Vec<_> =
-            gaps(&connection).unwrap().into_iter().filter(|gap| gap.why == why).collect();
+        let found: Vec<_> = gaps(bench.data.path(), 100)
+            .unwrap()
+            .into_iter()
+            .filter(|gap| gap.why == why)
+            .collect();
         found.iter().for_each(|gap| assert!(!gap.at_most));
         (found.len(), found.iter().map(|gap| gap.records).sum::<u64>())
     };
@@ -437,6 +441,100 @@ fn an_outage_beyond_the_backlog_leaves_a_gap_with_its_number_and_recording_goes_
     assert!(expired + gaps > 0, "the outage is longer than the backlog");
     let gap_records = bench.shipper.statistics().gap_records;
     assert_eq!((gap_records, bench.lag()), (records + without_payload, 0));
+    // Whatever was dropped is gone: a backfill says so.
+    let progress = backfill(&mut bench, &BackfillOptions::default());
+    assert_eq!((progress.recovered, progress.gone), (0, records), "{progress:?}");
+    let found = super::gaps(bench.data.path(), 100).unwrap().into_iter();
+    let filled = found.filter(|gap| gap.why == "record").map(|gap| gap.filled.unwrap().gone);
+    assert_eq!(filled.map(Option::unwrap).sum::<u64>(), records);
+}
+
+/// Runs a backfill to its end.
+fn backfill(bench: &mut Bench, options: &BackfillOptions) -> BackfillProgress {
+    bench.shipper.start_backfill(options).unwrap();
+    bench.ship();
+    for _ in 0..100_000 {
+        if !bench.shipper.is_backfilling() {
+            break;
+        }
+        bench.step();
+    }
+    let progress = bench.shipper.backfill().unwrap().clone();
+    assert_eq!(progress.state, BackfillState::Completed, "{progress:?}");
+    progress
+}
+
+/// Notes a gap from a position of the journal to its end, as if it had not been sent.
+fn add_gap(bench: &mut Bench, from: Position, records: u64) {
+    let to = bench.journal.end(0);
+    let gap = Skipped { lane: 0, from, to, records, at_most: false };
+    let mut database = records::Records::open(bench.data.path(), SINK).unwrap();
+    database.add_gap(records::Missing::Record, gap).unwrap();
+}
+
+#[test]
+fn a_backfill_sends_what_is_in_gaps_and_leaves_the_rest_alone() {
+    let mut bench = Bench::new(Content::Payload);
+    append(&mut bench.lane, 0..100, b"x");
+    let from = bench.journal.end(0);
+    append(&mut bench.lane, 100..5_100, b"y");
+    bench.ship();
+    // What is not in a gap stays missing; ten records were dropped.
+    bench.engine.documents.clear();
+    add_gap(&mut bench, from, 5_010);
+    let progress = backfill(&mut bench, &BackfillOptions::default());
+    assert_eq!(bench.engine.documents.len(), 5_000);
+    assert_eq!((progress.ranges, progress.done, progress.records), (1, 1, 5_010));
+    assert_eq!((progress.read, progress.recovered, progress.gone), (5_000, 5_000, 10));
+    let filled = gaps(bench.data.path(), 1).unwrap()[0].filled.unwrap();
+    assert_eq!((filled.recovered, filled.gone), (5_000, Some(10)));
+    // Once more, with a document that is rejected for good.
+    bench.engine.documents.pop_last();
+    bench.fault(|engine, pairs| {
+        engine
+            .create_unless(pairs, |at, _| (at == 0).then(|| item(400, "mapper_parsing_exception")))
+    });
+    bench.fault(|engine, pairs| {
+        engine.create_unless(pairs, |_, document| {
+            document.get("payload").is_none().then(|| item(400, "mapper_parsing_exception"))
+        })
+    });
+    bench.fault(|engine, pairs| {
+        engine.create_unless(pairs, |_, document| {
+            document.get("payload").is_none().then(|| item(400, "mapper_parsing_exception"))
+        })
+    });
+    let progress = backfill(&mut bench, &BackfillOptions::default());
+    assert_eq!((progress.recovered, progress.rejected), (4_999, 1), "{progress:?}");
+    let all = BackfillOptions { all: true, ..<_>::default() };
+    assert_eq!(backfill(&mut bench, &all).recovered, 5_100);
+    assert_eq!(bench.engine.documents.len(), 5_100);
+    let later = BackfillOptions { from: Some(NOON as u64 * 1000 + 1), ..all };
+    assert_eq!(backfill(&mut bench, &later).read, 0, "none is of that time");
+}
+
+#[test]
+fn a_backfill_has_every_second_bulk_while_transactions_come_in() {
+    let mut bench = Bench::new(Content::Keys);
+    append(&mut bench.lane, 0..10_000, b"x");
+    let from = bench.journal.begin(0);
+    bench.ship();
+    bench.engine.documents.clear();
+    bench.engine.bulks.clear();
+    add_gap(&mut bench, from, 10_000);
+    bench.shipper.start_backfill(&BackfillOptions::default()).unwrap();
+    append(&mut bench.lane, 10_000..20_000, b"x");
+    let id = |number: u64| weir_model::TransactionId(u128::from_be_bytes(self::id(number)));
+    let old = id(10_000).to_string();
+    // A transaction that comes in waits for one bulk of the backfill at most.
+    for _ in 0..3 {
+        bench.step();
+    }
+    let live = bench.engine.documents.keys().filter(|(_, id)| *id >= old).count();
+    let filled = bench.engine.documents.len() - live;
+    assert!(live >= filled && filled > 0, "{live} live, {filled} of the backfill");
+    bench.ship();
+    assert_eq!((bench.lag(), bench.engine.documents.len() >= 10_000), (0, true));
 }
 
 #[test]

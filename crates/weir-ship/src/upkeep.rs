@@ -46,6 +46,8 @@ pub(crate) struct Upkeep {
     name: String,
     /// Retention of indexes of completed, and of other transactions.
     keep: [Duration; 2],
+    /// Old indexes are deleted at each interval.
+    deletes: bool,
     steps: Vec<Step>,
     /// The template is known to be installed.
     ready: bool,
@@ -53,9 +55,16 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    pub(crate) fn new(name: &str, keep: [Duration; 2]) -> Self {
+    pub(crate) fn new(name: &str, keep: [Duration; 2], deletes: bool) -> Self {
         let steps = Vec::new();
-        Self { name: name.to_owned(), keep, steps, ready: false, finished: None }
+        Self { name: name.to_owned(), keep, deletes, steps, ready: false, finished: None }
+    }
+
+    /// Deletes old indexes with the next steps.
+    pub(crate) fn delete_old(&mut self) {
+        if !self.steps.contains(&Step::List) {
+            self.steps.insert(0, Step::List);
+        }
     }
 
     /// Whether documents may be sent.
@@ -72,9 +81,12 @@ impl Upkeep {
     /// The step that is due, taken out.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Step> {
         let due = self.finished.is_none_or(|finished| now.duration_since(finished) >= INTERVAL);
-        if self.steps.is_empty() && due {
+        if due && self.steps.iter().all(|step| *step == Step::List) {
             self.finished = Some(now);
-            self.steps = vec![Step::List, Step::ReadTemplate];
+            if self.deletes {
+                self.delete_old();
+            }
+            self.steps.push(Step::ReadTemplate);
         }
         self.steps.pop()
     }
@@ -196,7 +208,7 @@ mod tests {
     const DAYS: u64 = 24 * 60 * 60;
 
     fn upkeep() -> Upkeep {
-        Upkeep::new("search", [7, 90].map(|days| Duration::from_secs(days * DAYS)))
+        Upkeep::new("search", [7, 90].map(|days| Duration::from_secs(days * DAYS)), true)
     }
 
     fn response(status: u16, body: &str) -> Result<Response, String> {
@@ -228,6 +240,24 @@ mod tests {
             r#"{"index_templates":[{"index_template":{"version":0,"_meta":{"owner":"weir"}}}]}"#;
         upkeep.settle(step, response(200, older), today);
         assert_eq!(upkeep.next(now), Some(Step::WriteTemplate));
+    }
+
+    #[test]
+    fn a_node_of_several_deletes_only_when_it_is_its_turn() {
+        let (now, today) = (Instant::now(), Timestamp::now());
+        let mut upkeep = Upkeep::new("search", [Duration::ZERO; 2], false);
+        assert_eq!(upkeep.next(now), Some(Step::ReadTemplate));
+        let template =
+            r#"{"index_templates":[{"index_template":{"version":9,"_meta":{"owner":"weir"}}}]}"#;
+        upkeep.settle(Step::ReadTemplate, response(200, template), today);
+        assert!(upkeep.is_ready());
+        assert_eq!(upkeep.next(now), None);
+        upkeep.delete_old();
+        upkeep.delete_old();
+        assert_eq!(upkeep.next(now), Some(Step::List));
+        assert_eq!(upkeep.next(now), None);
+        assert_eq!(upkeep.next(now + INTERVAL), Some(Step::ReadTemplate));
+        assert_eq!(upkeep.next(now + INTERVAL), None);
     }
 
     #[test]

@@ -53,6 +53,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/12_quota_leases.sql"),
     include_str!("schema/13_fleet_jobs.sql"),
     include_str!("schema/15_fleet_alerts.sql"),
+    include_str!("schema/16_backfill.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.

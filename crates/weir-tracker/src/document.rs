@@ -3,7 +3,7 @@
 mod build;
 mod result;
 
-pub use crate::nodes::{MissingNode, Nodes};
+pub use crate::nodes::{MissingNode, Nodes, SinkSearch};
 pub use result::{ExportEnd, Exported, Hit, Page};
 
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,9 @@ pub struct Summary {
     /// Name of the node of the fleet that has the transaction, in a query over nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
+    /// Name of the sink that the transaction was read from, because its node did not respond.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sink: String,
 }
 
 /// A complete transaction.

@@ -7,6 +7,7 @@
 //! | field | content |
 //! |---|---|
 //! | `id` `state` `status` `took_us` `time` `time_us`, names as in a query | metadata; names are cut at 256 bytes, as queries compare them |
+//! | `node` `node_name` | id and display name of the node that recorded it, in a fleet |
 //! | `keys` | business keys as `NAME=VALUE`; `%` and `=` of a name are `%25` and `%3D` |
 //! | `has` | `target`, `headers`, `body`: texts that exist |
 //! | `header_names` | names of headers, lower case |
@@ -26,7 +27,7 @@ mod search;
 pub use document::{day, index_name, write_document};
 pub use mapping::{index_template, is_own_template};
 pub use query::Translation;
-pub use search::{SearchBody, found_record, found_transaction};
+pub use search::{Found, SearchBody, found_document};
 
 use crate::field::cut;
 

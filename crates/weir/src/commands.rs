@@ -33,6 +33,7 @@ mod routes;
 mod schema;
 mod serve;
 mod server_args;
+mod sinks;
 mod token;
 mod transactions;
 mod types;
@@ -86,6 +87,9 @@ pub(crate) enum Command {
     /// Show and manage the nodes of a fleet
     #[command(subcommand)]
     Fleet(fleet::Command),
+    /// Show sinks of transactions, rejected documents and gaps
+    #[command(subcommand)]
+    Sinks(sinks::Command),
     /// Print invoices
     Invoice(invoice::Args),
     /// Print usage by consumer, API and operation
@@ -155,6 +159,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Limits(args) => limits::run(&args).map(Exit::from),
         Command::Pool(command) => pool::run(&command).map(Exit::from),
         Command::Fleet(command) => fleet::run(&command),
+        Command::Sinks(command) => sinks::run(&command).map(Exit::from),
         Command::Invoice(args) => invoice::run(&args),
         Command::Usage(args) => usage::run(&args).map(Exit::from),
         Command::Monitor(command) => monitor::run(&command).map(Exit::from),

@@ -12,6 +12,7 @@ mod delivery;
 mod events;
 mod fleet;
 mod gaps;
+mod hand_on;
 mod handover;
 mod jobs;
 mod journal;

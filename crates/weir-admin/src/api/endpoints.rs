@@ -2,7 +2,7 @@
 
 use super::{
     Api, audit, configuration, count, event, explain, fleet, invoice, job, journal, lab, limit,
-    live, pool, resubmit, session, test_request, token, transaction, usage,
+    live, pool, resubmit, session, sink, test_request, token, transaction, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -73,6 +73,10 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(explain::explain))
         .add(Operator, routes!(test_request::send))
         .add(Viewer, routes!(event::sinks))
+        .add(Viewer, routes!(sink::list))
+        .add(Operator, routes!(sink::rejected))
+        .add(Operator, routes!(sink::gaps))
+        .add(Operator, routes!(sink::backfill))
         .add(Viewer, routes!(fleet::status))
         .add(Viewer, routes!(fleet::verify))
         .add(Admin, routes!(fleet::retire))

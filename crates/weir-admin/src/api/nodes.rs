@@ -1,8 +1,11 @@
 //! Queries over the nodes of a fleet: which nodes, and their responses.
 
+mod gather;
 mod merge;
+mod shipped;
 
 pub(super) use merge::{Cursor, Position, Positioned, merge};
+pub(super) use shipped::ShippedTransaction;
 
 use super::Call;
 use super::transaction::NONE;
@@ -16,7 +19,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use utoipa::IntoParams;
 use uuid::Uuid;
 use weir_fleet::Handle;
@@ -49,6 +52,24 @@ pub(super) enum Scope {
     All(Handle, Peers),
 }
 
+/// Where a transaction was found.
+pub(super) enum Located {
+    /// On a node, with its response.
+    At(Peer, PeerResponse),
+    /// In a sink.
+    Shipped(Box<ShippedTransaction>),
+}
+
+/// Where a transaction is that is to be changed or sent again.
+pub(super) enum Owner {
+    /// On this node, or nowhere; or nodes do not query each other.
+    Here,
+    /// On another one.
+    At(Handle, Peer),
+    /// On one that does not respond: this is what it has shipped.
+    Absent(Box<ShippedTransaction>),
+}
+
 impl Call {
     /// The nodes that a query is about: `node` is the parameter of the query.
     pub(super) fn scope(&self, node: Option<&str>) -> Result<Scope> {
@@ -66,21 +87,60 @@ impl Call {
         }
     }
 
-    /// The other node that has recorded a transaction; `None` if this one has it, or if nodes do not
-    /// query each other.
-    pub(super) async fn owner(&self, id: Uuid) -> Result<Option<(Handle, Peer)>> {
-        let Scope::All(fleet, peers) = self.scope(None)? else { return Ok(None) };
+    /// Where a transaction is that is to be changed or sent again.
+    pub(super) async fn owner(&self, id: Uuid) -> Result<Owner> {
+        let Scope::All(fleet, peers) = self.scope(None)? else { return Ok(Owner::Here) };
         let show = move |tracker: &Arc<Tracker>| tracker.show(id.as_u128(), false);
         let found = self.api.query_tracker(show).await;
         let problem = match found {
-            Ok(Some(_)) => return Ok(None),
+            Ok(Some(_)) => return Ok(Owner::Here),
             Ok(None) => NONE,
             Err(problem) => problem,
         };
         // Whoever may not see payload may ask for this, and it is not audited.
         let request = self.get(format!("{BASE}/transactions/{id}/explanation"));
-        let found = first_success(&fleet, &peers, &request, limit(DEADLINE), problem).await?;
-        Ok(Some((fleet, found.0)))
+        let limit = limit(DEADLINE);
+        let found = first_success(&fleet, &peers, &request, limit, problem);
+        Ok(match self.or_shipped((id, None), found, limit).await? {
+            Located::At(peer, _) => Owner::At(fleet, peer),
+            Located::Shipped(shipped) => Owner::Absent(shipped),
+        })
+    }
+
+    /// The first of the nodes that has a transaction, or what a node has shipped: it is searched once no
+    /// node has the transaction, or after half of the time.
+    pub(super) async fn or_shipped(
+        &self,
+        (id, node): (Uuid, Option<Uuid>),
+        nodes: impl Future<Output = Result<(Peer, PeerResponse)>>,
+        limit: Duration,
+    ) -> Result<Located> {
+        let started = Instant::now();
+        let mut nodes = std::pin::pin!(nodes);
+        let at = |(peer, response)| Located::At(peer, response);
+        if !self.has_sink() {
+            return nodes.await.map(at);
+        }
+        let early = tokio::time::timeout(limit / 2, &mut nodes).await;
+        if let Ok(Ok(found)) = early {
+            return Ok(at(found));
+        }
+        let shipped = self.find_shipped(id, node, limit.saturating_sub(started.elapsed()));
+        let (nodes, shipped) = match early {
+            Ok(responded) => (responded, shipped.await),
+            Err(_) => tokio::join!(nodes, shipped),
+        };
+        match (nodes, shipped) {
+            (Ok(found), _) => Ok(at(found)),
+            (Err(_), Ok(Some(shipped))) => Ok(Located::Shipped(Box::new(shipped))),
+            (Err(problem), Ok(None)) => Err(problem),
+            (Err(problem), Err(error)) => Err(Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no-response",
+                problem.title,
+                format!("{} {error}.", problem.detail),
+            )),
+        }
     }
 
     /// Has another node perform an action, and waits for its response.
@@ -113,8 +173,12 @@ impl Call {
 /// The node with this name or id.
 fn one(fleet: &Handle, peers: Peers, node: &str) -> Result<Scope> {
     let is_own = peers.name == node || peers.own.to_string() == node;
-    let mut found: Vec<Peer> = peers.others;
-    found.retain(|peer| peer.name == node || peer.id.to_string() == node);
+    let is_node = |peer: &Peer| peer.name == node || peer.id.to_string() == node;
+    let mut found: Vec<Peer> = peers.others.into_iter().filter(is_node).collect();
+    if found.is_empty() && !is_own {
+        // Only a sink has what these had.
+        found.extend(peers.gone.into_iter().filter(is_node));
+    }
     match (is_own, found.pop()) {
         (true, None) => Ok(Scope::Here),
         (false, Some(peer)) if found.is_empty() => Ok(Scope::One(fleet.clone(), peer)),
@@ -192,7 +256,7 @@ pub(super) fn missing(peer: &Peer, reason: String) -> MissingNode {
 /// The nodes of a query, and those without a response.
 pub(super) fn nodes(peers: &Peers, mut missing: Vec<MissingNode>) -> Nodes {
     missing.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    Nodes { queried: peers.others.len() + 1, missing }
+    Nodes { queried: peers.others.len() + 1, missing, sink: None }
 }
 
 /// The first success among the responses of all other nodes.

@@ -1,5 +1,6 @@
 //! Resubmission of transactions, and resolutions.
 
+use super::nodes::Owner;
 use super::transaction::{NONE, transaction_id};
 use super::{Api, Call, NOT_RECORDING, permit};
 use crate::access::BASE;
@@ -49,7 +50,8 @@ fn kind(error: &serde_json::Error) -> &'static str {
 ///
 /// Unchanged, edited, or to another route, on behalf of its recorded principal. Waits up to a
 /// minute for the response; after that the state remains `sending`. In a fleet, the node that has the
-/// transaction sends it, once it has claimed the attempt in the database of the fleet.
+/// transaction sends it, once it has claimed the attempt in the database of the fleet. If that node does
+/// not respond, this node sends what a sink of transactions has, or responds `elsewhere`.
 #[utoipa::path(post, path = "/v1/transactions/{id}/resubmit", tag = "resubmission",
     request_body = ResubmitBody,
     params(("id" = String, Path, description = "The transaction id.")),
@@ -62,11 +64,15 @@ fn kind(error: &serde_json::Error) -> &'static str {
             database of the fleet cannot be used.")))]
 pub(super) async fn resubmit(call: Call, Path(id): Path<String>, body: Bytes) -> Result<Response> {
     let id = transaction_id(&id)?;
-    if let Some(owner) = call.owner(id).await? {
-        let _permit = permit(&call.api.resubmissions, "resubmissions")?;
-        let target = format!("{BASE}/transactions/{id}/resubmit");
-        return call.perform(owner, target, body, RESPONSE_TIMEOUT).await;
-    }
+    let record = match call.owner(id).await? {
+        Owner::Here => None,
+        Owner::At(fleet, peer) => {
+            let _permit = permit(&call.api.resubmissions, "resubmissions")?;
+            let target = format!("{BASE}/transactions/{id}/resubmit");
+            return call.perform((fleet, peer), target, body, RESPONSE_TIMEOUT).await;
+        }
+        Owner::Absent(shipped) => Some(shipped.found.record),
+    };
     let body: ResubmitBody = read(&body)?;
     let details = edits(&body);
     if details.len() > MAX_EDIT_BYTES {
@@ -75,7 +81,11 @@ pub(super) async fn resubmit(call: Call, Path(id): Path<String>, body: Bytes) ->
     call.audit(Action::Resubmit, id.to_string(), details).await?;
     let options = body.options().map_err(Problem::bad)?;
     let resubmit = move |resubmitter: &Resubmitter| {
-        resubmitter.resubmit(id.as_u128(), &options, &call.caller.name, RESPONSE_TIMEOUT)
+        let who = &call.caller.name;
+        match record {
+            None => resubmitter.resubmit(id.as_u128(), &options, who, RESPONSE_TIMEOUT),
+            Some(record) => resubmitter.resubmit_shipped(&record, &options, who, RESPONSE_TIMEOUT),
+        }
     };
     let attempt: Attempt = call.api.resubmission(&call.api.resubmissions, resubmit).await?;
     Ok(Json(attempt).into_response())
@@ -126,6 +136,13 @@ impl From<ResubmitError> for Problem {
     }
 }
 
+const ABSENT: Problem = Problem::fixed(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "no-response",
+    "A node did not respond",
+    "The node that has recorded the transaction keeps its resolution.",
+);
+
 /// Set the resolution of a transaction
 #[utoipa::path(post, path = "/v1/transactions/{id}/resolution", tag = "resubmission",
     request_body = Resolve,
@@ -137,9 +154,13 @@ impl From<ResubmitError> for Problem {
         (status = 409, description = "The transaction did not fail.")))]
 pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> Result<Response> {
     let id = transaction_id(&id)?;
-    if let Some(owner) = call.owner(id).await? {
-        let target = format!("{BASE}/transactions/{id}/resolution");
-        return call.perform(owner, target, body, super::nodes::DEADLINE).await;
+    match call.owner(id).await? {
+        Owner::Here => {}
+        Owner::At(fleet, peer) => {
+            let target = format!("{BASE}/transactions/{id}/resolution");
+            return call.perform((fleet, peer), target, body, super::nodes::DEADLINE).await;
+        }
+        Owner::Absent(_) => return Err(ABSENT),
     }
     let Resolve { state, comment } = read(&body)?;
     let resolution = state.parse().ok().filter(|state| *state != Resolution::Resubmitted);

@@ -1,6 +1,6 @@
 //! Search, display, export and tail of transactions.
 
-use super::nodes::{self, NodeParams, Position, Positioned, Scope};
+use super::nodes::{self, Located, NodeParams, Position, Positioned, Scope, ShippedTransaction};
 use super::stream::{Pace, line, respond};
 use super::{Call, permit};
 use crate::access::{BASE, forbidden};
@@ -18,8 +18,9 @@ use std::time::Duration;
 use utoipa::IntoParams;
 use uuid::Uuid;
 use weir_fleet::Handle;
-use weir_fleet::peers::{PeerResponse, Peers};
-use weir_tracker::document::{ExportEnd, Page, Summary, Transaction};
+use weir_fleet::peers::{Peer, PeerResponse, Peers};
+use weir_model::TransactionId;
+use weir_tracker::document::{ExportEnd, Nodes, Page, Summary, Transaction};
 use weir_tracker::{
     Export, ExportStep, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError,
     Side, Tracker,
@@ -109,12 +110,7 @@ pub(super) async fn search(call: Call, Params(params): Params<SearchParams>) -> 
             let page = search_here(&call, &params, limit, cursor, timeout).await?;
             Ok(Json(page).into_response())
         }
-        Scope::One(fleet, peer) => {
-            let timeout = timeout(params.timeout, nodes::DEADLINE)?;
-            let request = call.get(params.target(limit, params.cursor.as_deref(), timeout));
-            let response = nodes::forward(&fleet, &peer, &request, nodes::limit(timeout)).await?;
-            Ok(nodes::passed_on(response))
-        }
+        Scope::One(fleet, peer) => search_one(&call, (&fleet, &peer), &params, limit).await,
         Scope::All(fleet, peers) => {
             let page = search_all(&call, (&fleet, &peers), &params, limit).await?;
             Ok(Json(page).into_response())
@@ -130,13 +126,59 @@ async fn search_here(
     cursor: Option<String>,
     timeout: Duration,
 ) -> Result<Page> {
-    let payload = call.caller.role >= Role::PayloadViewer;
-    let search = Search { query: params.q.clone(), limit, cursor, payload, timeout };
+    let search = search_of(call, params, limit, cursor, timeout);
     let page = call.api.query_tracker(move |tracker| tracker.search(&search)).await?;
     if page.payload {
         call.audit(Action::Search, params.q.clone(), "").await?;
     }
     Ok(page)
+}
+
+fn search_of(
+    call: &Call,
+    params: &SearchParams,
+    limit: usize,
+    cursor: Option<String>,
+    timeout: Duration,
+) -> Search {
+    let payload = call.caller.role >= Role::PayloadViewer;
+    Search { query: params.q.clone(), limit, cursor, payload, timeout }
+}
+
+/// A page of the transactions of another node, or of what it has shipped.
+async fn search_one(
+    call: &Call,
+    (fleet, peer): (&Handle, &Peer),
+    params: &SearchParams,
+    limit: usize,
+) -> Result<Response> {
+    let timeout = timeout(params.timeout, nodes::DEADLINE)?;
+    let request = call.get(params.target(limit, params.cursor.as_deref(), timeout));
+    let response = nodes::forward(fleet, peer, &request, nodes::limit(timeout)).await;
+    let problem = match response {
+        Ok(response) => return Ok(nodes::passed_on(response)),
+        Err(problem) => problem,
+    };
+    let position = params.cursor.clone().map_or(Position::Start, Position::After);
+    let search = search_of(call, params, limit, None, timeout);
+    let node = [(peer.clone(), position)];
+    let Some(mut shipped) = call.search_shipped(&search, &node, timeout).await? else {
+        return Err(problem);
+    };
+    let reason = problem.detail.clone().into_owned();
+    let Some(Positioned { mut page, .. }) = shipped.pages.pop() else {
+        let error = shipped.search.error.unwrap_or_default();
+        let sink = shipped.search.name;
+        return Err(Problem {
+            detail: format!("{reason} Sink {sink}: {error}.").into(),
+            ..problem
+        });
+    };
+    page.transactions.iter_mut().for_each(|hit| hit.summary.node.clone_from(&peer.name));
+    page.incomplete = true;
+    let missing = vec![nodes::missing(peer, reason)];
+    page.nodes = Some(Nodes { queried: 1, missing, sink: Some(shipped.search) });
+    Ok(Json(page).into_response())
 }
 
 /// A page of the transactions of all nodes.
@@ -153,29 +195,25 @@ async fn search_all(
         let position = before.position(peer.id);
         (peer.clone(), call.get(params.target(limit, position.cursor(), timeout)))
     });
-    let mut responses = fleet.query_peers(requests.collect(), nodes::limit(timeout));
-    let (mut pages, mut missing, mut silent) = (Vec::new(), Vec::new(), Vec::new());
-    let position = before.position(peers.own);
-    if position != Position::End {
+    let search = search_of(call, params, limit, None, timeout);
+    let here = async {
+        let position = before.position(peers.own);
+        if position == Position::End {
+            return Ok(None);
+        }
         let cursor = position.cursor().map(str::to_owned);
         let page = search_here(call, params, limit, cursor, timeout).await?;
-        pages.push(Positioned { node: peers.own, name: peers.name.clone(), position, page });
-    }
-    while let Some((peer, response)) = responses.next().await {
-        match nodes::document(response) {
-            Ok(page) => {
-                let (node, name, position) = (peer.id, peer.name, before.position(peer.id));
-                pages.push(Positioned { node, name, position, page });
-            }
-            Err(reason) => {
-                silent.push(peer.id);
-                missing.push(nodes::missing(&peer, reason));
-            }
-        }
-    }
-    let mut page = nodes::merge(pages, &silent, limit, &before);
-    page.incomplete |= !missing.is_empty();
-    page.nodes = Some(nodes::nodes(peers, missing));
+        Ok(Some(Positioned { node: peers.own, name: peers.name.clone(), position, page }))
+    };
+    let (requests, deadline) = (requests.collect(), nodes::limit(timeout));
+    let gathered = call.gather((fleet, peers), requests, (&search, &before), deadline);
+    let (here, mut gathered) = tokio::try_join!(here, gathered)?;
+    let pages = here.into_iter().chain(gathered.pages).collect();
+    let mut page = nodes::merge(pages, &gathered.silent, limit, &before);
+    let sink = gathered.sink.take();
+    let failed = sink.as_ref().is_some_and(|sink| sink.error.is_some());
+    page.incomplete |= !gathered.missing.is_empty() || failed;
+    page.nodes = Some(Nodes { sink, ..nodes::nodes(peers, gathered.missing) });
     Ok(page)
 }
 
@@ -302,7 +340,7 @@ pub(super) async fn show(
     let id = transaction_id(&id)?;
     let here = show_here(&call, id);
     let target = format!("{BASE}/transactions/{id}");
-    match call.owned(&params, here, target).await? {
+    match call.owned((id, &params), here, target).await? {
         Found::Here(transaction) => Ok(Json(transaction).into_response()),
         Found::At(name, response) => {
             let parsed = nodes::document::<Transaction>(Ok(response));
@@ -312,6 +350,7 @@ pub(super) async fn show(
             transaction.summary.node = name;
             Ok(Json(transaction).into_response())
         }
+        Found::Shipped(shipped) => Ok(Json(show_shipped(&call, *shipped).await?).into_response()),
         Found::Response(response) => Ok(response),
     }
 }
@@ -332,27 +371,31 @@ enum Found<T> {
     Here(T),
     /// On the node with this name.
     At(String, PeerResponse),
-    /// The response of the only node that was asked.
+    /// In a sink.
+    Shipped(Box<ShippedTransaction>),
+    /// The response of the only node that was queried.
     Response(Response),
 }
 
 impl Call {
-    /// Finds what one node has: `here`, or the response to a request of another node to this target.
+    /// Finds what one node has: `here`, or the response to a request of another node to this target, or
+    /// what a node that does not respond has shipped.
     async fn owned<T>(
         &self,
-        params: &NodeParams,
+        (id, params): (Uuid, &NodeParams),
         here: impl Future<Output = Result<T>>,
         target: String,
     ) -> Result<Found<T>> {
         let limit = nodes::limit(timeout(params.timeout, nodes::DEADLINE)?);
-        match self.scope(params.node.as_deref())? {
-            Scope::Here => here.await.map(Found::Here),
+        let located = match self.scope(params.node.as_deref())? {
+            Scope::Here => return here.await.map(Found::Here),
             Scope::One(fleet, peer) => {
-                let response = nodes::forward(&fleet, &peer, &self.get(target), limit).await?;
-                match response.status.is_success() {
-                    true => Ok(Found::At(peer.name, response)),
-                    false => Ok(Found::Response(nodes::passed_on(response))),
-                }
+                let request = self.get(target);
+                let response = async {
+                    let response = nodes::forward(&fleet, &peer, &request, limit).await?;
+                    Ok((peer.clone(), response))
+                };
+                self.or_shipped((id, Some(peer.id)), response, limit).await?
             }
             Scope::All(fleet, peers) => {
                 let problem = match here.await {
@@ -361,10 +404,46 @@ impl Call {
                 };
                 let request = self.get(target);
                 let found = nodes::first_success(&fleet, &peers, &request, limit, problem);
-                found.await.map(|(peer, response)| Found::At(peer.name, response))
+                self.or_shipped((id, None), found, limit).await?
             }
-        }
+        };
+        Ok(match located {
+            Located::At(peer, response) if response.status.is_success() => {
+                Found::At(peer.name, response)
+            }
+            Located::At(_, response) => Found::Response(nodes::passed_on(response)),
+            Located::Shipped(shipped) => Found::Shipped(shipped),
+        })
     }
+}
+
+/// A transaction of a sink; its payload is audited.
+async fn show_shipped(call: &Call, shipped: ShippedTransaction) -> Result<Transaction> {
+    let ShippedTransaction { sink, found } = shipped;
+    let node = found.node.1.clone();
+    let mut transaction = found.transaction(call.caller.role >= Role::PayloadViewer);
+    (transaction.summary.node, transaction.summary.sink) = (node, sink);
+    if transaction.payload.is_some() {
+        let id = transaction.summary.id.to_string();
+        call.audit(Action::Show, id, format!("sink {}", transaction.summary.sink)).await?;
+    }
+    Ok(transaction)
+}
+
+/// A body of a transaction of a sink, if the sink has all of it.
+async fn shipped_body(call: &Call, shipped: ShippedTransaction, side: Side) -> Result<Vec<u8>> {
+    let ShippedTransaction { sink, found } = shipped;
+    let record = found.record;
+    let (metadata, bytes) = match side {
+        Side::Request => (record.request, record.request_body),
+        Side::Response => (record.response, record.response_body),
+    };
+    if record.expired || metadata.stored != bytes.len() as u64 {
+        return Err(ELSEWHERE);
+    }
+    let id = TransactionId(u128::from_be_bytes(record.id)).to_string();
+    call.audit(Action::Show, id, format!("sink {sink}")).await?;
+    Ok(bytes)
 }
 
 /// Explain the outcome of a recorded transaction
@@ -391,9 +470,12 @@ pub(super) async fn explanation(
         Ok(RecordedExplanation::of(found.await?.ok_or(NONE)?))
     };
     let target = format!("{BASE}/transactions/{id}/explanation");
-    Ok(match call.owned(&params, here, target).await? {
+    Ok(match call.owned((id, &params), here, target).await? {
         Found::Here(explanation) => Json(explanation).into_response(),
         Found::At(_, response) => nodes::passed_on(response),
+        Found::Shipped(shipped) => {
+            Json(RecordedExplanation::of(shipped.found.transaction(false))).into_response()
+        }
         Found::Response(response) => response,
     })
 }
@@ -430,18 +512,28 @@ pub(super) async fn body(
         Ok(bytes)
     };
     let target = format!("{BASE}/transactions/{id}/{part}");
-    match call.owned(&params, here, target).await? {
-        Found::Here(bytes) => {
-            let headers = [
-                (header::CONTENT_TYPE, "application/octet-stream"),
-                (header::CONTENT_DISPOSITION, "attachment"),
-            ];
-            Ok((headers, bytes).into_response())
+    match call.owned((id, &params), here, target).await? {
+        Found::Here(bytes) => Ok((BODY_HEADERS, bytes).into_response()),
+        Found::Shipped(shipped) => {
+            Ok((BODY_HEADERS, shipped_body(&call, *shipped, side).await?).into_response())
         }
         Found::At(_, response) => Ok(nodes::passed_on(response)),
         Found::Response(response) => Ok(response),
     }
 }
+
+const BODY_HEADERS: [(header::HeaderName, &str); 2] = [
+    (header::CONTENT_TYPE, "application/octet-stream"),
+    (header::CONTENT_DISPOSITION, "attachment"),
+];
+
+/// The body is on a node that does not respond.
+const ELSEWHERE: Problem = Problem::fixed(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "elsewhere",
+    "The body is elsewhere",
+    "The node that has recorded it does not respond, and the sink has the transaction without it.",
+);
 
 pub(super) const NONE: Problem = Problem::fixed(
     StatusCode::NOT_FOUND,

@@ -41,6 +41,7 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
         metering: None,
         gaps: None,
         fleet: None,
+        sinks: None,
         resubmitter: None,
     };
     tokio::spawn(bound.serve(sources, Arc::new(|_| ()), watch::channel(false).1));

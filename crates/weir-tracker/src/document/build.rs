@@ -48,6 +48,7 @@ impl Summary {
             receiver,
             problem,
             node: String::new(),
+            sink: String::new(),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::field::Name;
 use serde_json::{Map, Value, json};
 
 /// Version of the template. A node replaces an older one, never a newer one.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Longest keyword that is indexed, in characters; names and keys are cut before.
 const MAX_KEYWORD: u32 = 1024;
 
@@ -16,7 +16,9 @@ pub fn index_template(name: &str) -> Value {
     let words = json!({"type": "text", "analyzer": "whitespace", "norms": false});
     let long = json!({"type": "long"});
     let mut properties = Map::new();
-    for field in ["id", "node", "state", "keys", "has", "header_names", "resubmission_of"] {
+    for field in
+        ["id", "node", "node_name", "state", "keys", "has", "header_names", "resubmission_of"]
+    {
         properties.insert(field.to_owned(), keyword.clone());
     }
     for name in Name::ALL {

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use weir_journal::{BodyMetadata, Outcome, Transaction};
+use weir_journal::{BodyMetadata, Outcome, Transaction, Withheld};
 use weir_model::{TransactionId, stage};
 
 /// The record of a document.
@@ -39,6 +39,7 @@ pub(super) fn recorded(source: &Value) -> Transaction {
         auth: of_payload("auth"),
         scopes: of_payload("scopes"),
         https: payload["https"] == true,
+        level: payload["level"].as_u64().and_then(|level| level.try_into().ok()).unwrap_or(0),
         resubmission_of: id("resubmission_of"),
         outcome: source["state"]
             .as_str()
@@ -85,8 +86,15 @@ fn metadata(body: &Value, part: &Value) -> BodyMetadata {
         truncated: body["truncated"] == true || left_out && number("stored") > 0,
         aborted: body["aborted"] == true,
         masked: body["masked"] == true,
+        withheld: body["withheld"].as_str().map(withheld),
         ..BodyMetadata::default()
     }
+}
+
+/// The reason as displayed, as a reason.
+fn withheld(text: &str) -> Withheld {
+    let known = (0..=u8::MAX).map_while(Withheld::from_repr);
+    known.into_iter().find(|reason| reason.to_string() == text).unwrap_or(Withheld::Other)
 }
 
 fn strings(list: &Value) -> impl Iterator<Item = &str> {

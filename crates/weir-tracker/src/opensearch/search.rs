@@ -46,6 +46,38 @@ impl SearchBody {
         Ok(Self { body, untranslated: translation.untranslated, payload, limit })
     }
 
+    /// As [`SearchBody::new`], for transactions of some nodes, of each after a cursor: that of the node's
+    /// own pages, whose order is the same. The cursor of `search` is not used.
+    ///
+    /// # Errors
+    /// As [`SearchBody::new`].
+    pub fn of_nodes(
+        search: &Search,
+        content: Content,
+        nodes: &[(String, Option<String>)],
+    ) -> Result<Self, SearchError> {
+        let mut alternatives = Vec::with_capacity(nodes.len());
+        for (node, cursor) in nodes {
+            let mut filter = vec![json!({"term": {"node": node}})];
+            if let Some(cursor) = cursor {
+                let Cursor { time, id } = cursor.parse().map_err(|_| SearchError::Cursor)?;
+                let same = json!({"bool": {"filter": [
+                    {"term": {"time_us": time}},
+                    {"range": {"id": {"lt": TransactionId(id)}}},
+                ]}});
+                let before = [json!({"range": {"time_us": {"lt": time}}}), same];
+                filter.push(json!({"bool": {"should": before, "minimum_should_match": 1}}));
+            }
+            alternatives.push(json!({"bool": {"filter": filter}}));
+        }
+        let mut body = Self::new(&Search { cursor: None, ..search.clone() }, content)?;
+        if let Some(filter) = body.body["query"]["bool"]["filter"].as_array_mut() {
+            let any = json!({"bool": {"should": alternatives, "minimum_should_match": 1}});
+            filter.push(any);
+        }
+        Ok(body)
+    }
+
     /// The request for a transaction.
     #[must_use]
     pub fn of_transaction(id: TransactionId) -> Value {
@@ -80,30 +112,35 @@ impl SearchBody {
     }
 }
 
-/// The transaction in the response to [`SearchBody::of_transaction`], as it was recorded; none if
-/// there is none. Without payload in its document it counts as expired.
+/// A transaction as it was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The record. Without payload in its document it counts as expired.
+    pub record: weir_journal::Transaction,
+    /// Id of the node that recorded it, and its display name; empty without a fleet.
+    pub node: (String, String),
+}
+
+impl Found {
+    /// The transaction to be shown, with its payload if permitted.
+    #[must_use]
+    pub fn transaction(self, payload: bool) -> Transaction {
+        let payload = payload && !self.record.expired;
+        Transaction::new(self.record, payload)
+    }
+}
+
+/// The transaction in the response to [`SearchBody::of_transaction`]; none if there is none.
 ///
 /// # Errors
 /// It is not the response to a search.
-pub fn found_record(response: &[u8]) -> Result<Option<weir_journal::Transaction>, TrackerError> {
+pub fn found_document(response: &[u8]) -> Result<Option<Found>, TrackerError> {
     let response = read(response)?;
-    let found = sources(&response)?.next().map(recorded);
+    let found = sources(&response)?.next().map(|source| {
+        let text = |name: &str| source[name].as_str().unwrap_or_default().to_owned();
+        Found { record: recorded(source), node: (text("node"), text("node_name")) }
+    });
     Ok(found)
-}
-
-/// As [`found_record`], to be shown; with its payload if permitted.
-///
-/// # Errors
-/// As [`found_record`].
-pub fn found_transaction(
-    response: &[u8],
-    payload: bool,
-) -> Result<Option<Transaction>, TrackerError> {
-    let found = found_record(response)?;
-    Ok(found.map(|record| {
-        let payload = payload && !record.expired;
-        Transaction::new(record, payload)
-    }))
 }
 
 fn read(response: &[u8]) -> Result<Value, TrackerError> {

@@ -1,14 +1,22 @@
 //! `weir fleet`: nodes of the fleet and its database.
 
 use super::server_args::ServerArgs;
+use super::sinks::sinks_of;
 use crate::exit::Exit;
 use crate::source::SourceArgs;
 use crate::table::table;
 use crate::{escape, findings, output};
 use anyhow::{Context, bail};
+use std::time::Duration;
+use weir_admin::sinks::{BackfillBody, SinkView};
 use weir_fleet::database::{Connect, Connection};
 use weir_fleet::schema;
 use weir_fleet::status::{FleetStatus, NodeStatus, RedisStatus};
+use weir_model::UnixMicros;
+use weir_ship::BackfillState;
+
+/// Interval of checks of a backfill.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Commands on the fleet.
 #[derive(Debug, clap::Subcommand)]
@@ -39,6 +47,17 @@ Examples:
   weir fleet retire web-3
   weir fleet retire 0b9e8c1a-6c1f-4d57-8a4e-3f0d2b1c4e5f --lost")]
     Retire(RetireArgs),
+    /// Send to a sink what it lacks and the journal still has
+    #[command(after_help = "\
+Of the node that responds, which may be a single one without a fleet. Transactions in recorded gaps are
+sent beside the live ones, in at most every second request; those that the sink has stay as they are. With
+--all everything that the journal has is sent: for an index that was lost. The command waits for the end;
+it can be interrupted and repeated.
+
+Examples:
+  weir fleet backfill
+  weir fleet backfill --sink search --all --from 2026-11-20T00:00:00Z")]
+    Backfill(BackfillArgs),
 }
 
 /// Arguments of `weir fleet status`.
@@ -71,12 +90,35 @@ pub(crate) struct RetireArgs {
     server: ServerArgs,
 }
 
+/// Arguments of `weir fleet backfill`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BackfillArgs {
+    /// Name of the sink [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    sink: Option<String>,
+    /// Transactions received from this time on (RFC 3339)
+    #[arg(long, value_name = "TIME")]
+    from: Option<jiff::Timestamp>,
+    /// Transactions received before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<jiff::Timestamp>,
+    /// Everything that the journal has, not only what is in gaps
+    #[arg(long)]
+    all: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
 /// Runs it.
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Status(args) => status(args).map(Exit::from),
         Command::Migrate(args) => migrate(args),
         Command::Retire(args) => retire(args).map(Exit::from),
+        Command::Backfill(args) => backfill(args),
     }
 }
 
@@ -148,4 +190,59 @@ fn retire(args: &RetireArgs) -> anyhow::Result<()> {
     };
     let lost = if args.lost { "?lost=true" } else { "" };
     client.post_only(&format!("/v1/fleet/nodes/{id}/retire{lost}"), &serde_json::Value::Null)
+}
+
+/// The only sink with this name, or the only one.
+fn sink(server: &ServerArgs, name: Option<&str>) -> anyhow::Result<SinkView> {
+    let lists = sinks_of(server, Some("here"))?;
+    let mut found: Vec<SinkView> = lists.nodes.into_iter().flat_map(|node| node.sinks).collect();
+    found.retain(|sink| name.is_none_or(|name| sink.name == name));
+    match (found.pop(), found.is_empty(), name) {
+        (Some(sink), true, _) => Ok(sink),
+        (None, _, Some(name)) => bail!("unknown sink `{name}`; `weir sinks list` lists the sinks"),
+        (None, _, None) => bail!("there is no sink: set `tracker.sinks`"),
+        _ => bail!("there are several sinks: name one with --sink"),
+    }
+}
+
+fn backfill(args: &BackfillArgs) -> anyhow::Result<Exit> {
+    let before = sink(&args.server, args.sink.as_deref())?;
+    let micros = |time: Option<jiff::Timestamp>| -> anyhow::Result<Option<UnixMicros>> {
+        let micros = time.map(|time| u64::try_from(time.as_microsecond())).transpose();
+        Ok(micros.context("times before 1970 are not supported")?.map(UnixMicros))
+    };
+    let body = BackfillBody { from: micros(args.from)?, to: micros(args.to)?, all: args.all };
+    let path = format!("/v1/sinks/{}/backfill", before.name);
+    args.server.client()?.post_only(&path, &serde_json::to_value(&body)?)?;
+    let started = before.backfill.map(|one| one.started);
+    let mut shown = None;
+    let end = loop {
+        std::thread::sleep(PROGRESS_INTERVAL);
+        let progress = sink(&args.server, Some(&before.name))?.backfill;
+        // That of a previous one is still there for a moment.
+        let Some(progress) = progress.filter(|one| Some(one.started) != started) else { continue };
+        if !progress.is_running() {
+            break progress;
+        }
+        let text =
+            format!("{} of {} ranges, {} sent", progress.done, progress.ranges, progress.read);
+        if shown.replace(text.clone()) != Some(text.clone()) && !args.json {
+            output::note(&text);
+        }
+    };
+    if args.json {
+        output::json(&end)?;
+    } else {
+        output::line(&format!(
+            "{} transactions are in sink {} now, {} were rejected, {} are not in the journal any more",
+            end.recovered,
+            escape::line(&before.name),
+            end.rejected,
+            end.gone,
+        ));
+    }
+    match end.state {
+        BackfillState::Interrupted => bail!("the backfill was interrupted; start it again"),
+        _ => Ok(Exit::Success),
+    }
 }

@@ -5,6 +5,7 @@ use super::control_socket::{Command, Response};
 use super::delivery::Handle;
 use super::events::{Events, Listening};
 use super::fleet;
+use super::hand_on::handed_on;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
@@ -21,7 +22,7 @@ use crate::exit::Exit;
 use crate::output;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
@@ -66,6 +67,8 @@ pub(crate) struct Control {
     counts: Option<(Monitor, Prices)>,
     /// Locked while a backup is written.
     backup: Arc<Mutex<()>>,
+    /// A drain was ended by a second SIGINT.
+    interrupted: bool,
 }
 
 fn failed(error: &anyhow::Error) -> Response {
@@ -157,6 +160,7 @@ impl Control {
             exports: Arc::default(),
             counts: None,
             backup: Arc::default(),
+            interrupted: false,
         }
     }
 
@@ -200,11 +204,9 @@ impl Control {
             families.extend(weir_admin::metrics::pools(&gateway.pools()));
             families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
             families.extend(
-                journal.as_deref().zip(ship.as_ref()).map(metrics::ship).unwrap_or_default(),
-            );
-            families.extend(
                 journal.as_deref().zip(archive.as_ref()).map(metrics::archive).unwrap_or_default(),
             );
+            families.extend(ship.iter().flat_map(|ship| metrics::ship(ship.sinks())));
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
             families.extend(attempts.iter().flat_map(metrics::resubmission));
@@ -236,6 +238,7 @@ impl Control {
             metering: counting.map(Counting::metering),
             gaps,
             fleet: self.fleet.clone(),
+            sinks: self.ship.as_ref().map(|ship| ship.sinks().clone()),
             resubmitter,
         }
     }
@@ -276,7 +279,7 @@ impl Control {
                 return exit;
             }
         }
-        self.stop().await
+        self.stop(recording.journal.as_deref()).await
     }
 
     /// Waits for SIGTERM or SIGINT.
@@ -401,14 +404,25 @@ impl Control {
         Err(found)
     }
 
-    /// Drains; another SIGINT ends immediately.
-    async fn stop(&mut self) -> Exit {
+    /// Drains, and waits within the same deadline until other systems have what was recorded; another
+    /// SIGINT ends immediately.
+    async fn stop(&mut self, journal: Option<&Journal>) -> Exit {
         service_manager::stopping();
         self.events.draining();
         self.fleet.iter().for_each(weir_fleet::Handle::drain);
         self.gateway.start_draining();
         let drain = self.upstreams.config.drain;
-        self.finish(drain.delay, drain.deadline).await
+        let deadline = Instant::now() + drain.delay + drain.deadline;
+        let exit = self.finish(drain.delay, drain.deadline).await;
+        if self.interrupted {
+            return exit;
+        }
+        let left = tokio::select! {
+            left = handed_on(journal, self.ship.as_ref(), self.fleet.as_ref(), deadline) => left,
+            _ = self.stops.interrupt.recv() => Vec::new(),
+        };
+        left.iter().for_each(|text| self.events.note(text));
+        exit
     }
 
     /// Closes the listeners after a delay, and waits until all requests have ended or are aborted.
@@ -431,6 +445,7 @@ impl Control {
             },
             _ = self.stops.interrupt.recv() => {
                 self.events.note("stopped immediately; requests in flight were aborted");
+                self.interrupted = true;
                 Exit::Failure
             }
         }

@@ -14,6 +14,7 @@ use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
 use weir_resubmit::Resubmitter;
 use weir_server::snapshot::Snapshot;
+use weir_ship::{SinkLag, Sinks, Statistics};
 use weir_store::clock;
 use weir_tracker::Index;
 
@@ -101,7 +102,7 @@ const DROPPED_EVENTS: &[LabelledRow<SinkQueue>] = &[
 ];
 
 #[rustfmt::skip]
-const SHIP: &[Row<(String, weir_ship::Statistics)>] = &[
+const SHIP: &[Row<(String, Statistics)>] = &[
     (Counter, "weir_ship_docs_total", |(_, sink)| sink.docs as f64,
         "Transactions that a sink has acknowledged."),
     (Counter, "weir_ship_rejected_total", |(_, sink)| sink.rejected as f64,
@@ -118,7 +119,7 @@ const SHIP: &[Row<(String, weir_ship::Statistics)>] = &[
 ];
 
 #[rustfmt::skip]
-const SHIP_LAG: &[Row<(String, Lag)>] = &[
+const SHIP_LAG: &[Row<(String, SinkLag)>] = &[
     (Gauge, "weir_ship_lag_seconds", |(_, lag)| lag.seconds,
         "Age of the oldest transaction that a sink has not acknowledged."),
     (Gauge, "weir_ship_lag_bytes", |(_, lag)| lag.bytes as f64,
@@ -211,16 +212,16 @@ pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
 }
 
 /// Metrics of shipping.
-pub(crate) fn ship((journal, ship): (&Journal, &ship::Handle)) -> Vec<Family> {
-    let sinks: Vec<_> = ship.statistics().into_iter().collect();
-    let mut lags = journal.lags().unwrap_or_default();
-    let mut lag = |(name, _): &(String, weir_ship::Statistics)| {
-        let follower = weir_ship::follower_name(name);
-        let at = lags.iter().position(|lag| lag.name == follower)?;
-        Some((name.clone(), lags.swap_remove(at)))
-    };
-    let lags: Vec<_> = sinks.iter().filter_map(&mut lag).collect();
-    Family::table_of(SHIP, &sinks, |(name, _)| vec![("sink", name.clone())])
+pub(crate) fn ship(sinks: &Sinks) -> Vec<Family> {
+    let states = sinks.states().into_iter();
+    let figures: Vec<_> = states.map(|(name, state)| (name, state.statistics)).collect();
+    if figures.is_empty() {
+        return Vec::new();
+    }
+    let mut lags = sinks.lags().unwrap_or_default();
+    let lag = |(name, _): &(String, Statistics)| lags.remove_entry(name);
+    let lags: Vec<_> = figures.iter().filter_map(lag).collect();
+    Family::table_of(SHIP, &figures, |(name, _)| vec![("sink", name.clone())])
         .chain(Family::table_of(SHIP_LAG, &lags, |(name, _)| vec![("sink", name.clone())]))
         .collect()
 }

@@ -61,12 +61,15 @@ impl Recording {
             // Counts first: events of counts include everything that was recorded before.
             let counting = monitor::open(config, journal, limiter)?;
             recording.delivery = Some(delivery::start(upstreams, journal, messages)?);
-            recording.ship = Some(ship::start(upstreams, journal, messages)?);
             recording.archive = archive::start(upstreams, journal, messages)?;
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
         let monitor = recording.counting.as_ref().map(|counting| counting.monitor.clone());
         recording.fleet = fleet::start(upstreams, warnings, limiter, monitor, messages)?;
+        if let Some(journal) = &recording.journal {
+            let fleet = recording.fleet.as_ref().map(|fleet| &fleet.handle);
+            recording.ship = Some(ship::start(upstreams, journal, fleet, messages)?);
+        }
         Ok((recording, lanes))
     }
 

@@ -3,6 +3,7 @@
 //! The thread reads the journal and uses the database and sinks. Documents for an unavailable or slow
 //! sink wait in the journal; other sinks are not affected.
 
+mod search;
 mod sender;
 
 use super::messages::Messages;
@@ -11,13 +12,14 @@ use super::thread::{Running, Settings, Thread, ThreadContext};
 use anyhow::Context;
 use sender::{Sender, Sent};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+use weir_fleet::Handle as Fleet;
 use weir_journal::Journal;
 use weir_model::search_sink::SearchSink;
-use weir_ship::{ShipError, Shipper, Statistics, remove_other_followers};
+use weir_ship::{BackfillProgress, ShipError, Shipper, SinkState, Sinks, remove_other_followers};
 
 /// The thread.
 const THREAD: Thread = Thread { name: "ship", task: "shipping", nice: 5 };
@@ -25,9 +27,6 @@ const THREAD: Thread = Thread { name: "ship", task: "shipping", nice: 5 };
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a failure of the database or the journal.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Figures of all sinks, by name.
-pub(crate) type SinkStatistics = BTreeMap<String, Statistics>;
 
 /// The running thread.
 pub(super) struct Ship {
@@ -37,22 +36,20 @@ pub(super) struct Ship {
 
 /// Handle of the thread.
 #[derive(Clone)]
-pub(crate) struct Handle(Arc<Shared>);
-
-struct Shared {
-    settings: Settings,
-    statistics: Mutex<SinkStatistics>,
+pub(crate) struct Handle {
+    settings: Arc<Settings>,
+    sinks: Sinks,
 }
 
 impl Handle {
     /// Applies a new Config.
     pub(super) fn reload(&self, upstreams: &Upstreams) {
-        self.0.settings.reload(upstreams);
+        self.settings.reload(upstreams);
     }
 
-    /// Figures of the sinks.
-    pub(crate) fn statistics(&self) -> SinkStatistics {
-        self.0.statistics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The sinks.
+    pub(crate) fn sinks(&self) -> &Sinks {
+        &self.sinks
     }
 }
 
@@ -60,23 +57,31 @@ impl Handle {
 pub(super) fn start(
     upstreams: &Upstreams,
     journal: &Arc<Journal>,
+    fleet: Option<&Fleet>,
     messages: &Messages,
 ) -> anyhow::Result<Ship> {
-    let shared = Shared { settings: Settings::new(upstreams), statistics: Mutex::default() };
-    let handle = Handle(Arc::new(shared));
+    let settings = Arc::new(Settings::new(upstreams));
+    let wake = {
+        let settings = Arc::clone(&settings);
+        move || settings.changed.notify_one()
+    };
+    let sinks = Sinks::new(journal, wake.clone(), search::sender(&settings));
+    let handle = Handle { settings, sinks };
     let context = ThreadContext::new(messages);
     let mut worker = Worker {
-        shared: Arc::clone(&handle.0),
+        handle: handle.clone(),
         context: context.clone(),
         journal: Arc::clone(journal),
         upstreams: upstreams.clone(),
+        fleet: fleet.cloned(),
+        node: fleet.map(Fleet::node).unwrap_or_default(),
+        maintenances: 0,
         sinks: Vec::new(),
     };
     // Before requests are recorded: until then the journal keeps everything for known sinks.
     worker.apply_config(upstreams.clone()).context("cannot ship transactions")?;
+    worker.publish();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let shared = Arc::clone(&handle.0);
-    let wake = move || shared.settings.changed.notify_one();
     let run = |(worker, runtime): &mut (Worker, Runtime)| runtime.block_on(worker.run());
     let recover = |(worker, _): &mut (Worker, Runtime)| worker.recover();
     let thread = THREAD.start(&context, wake, (worker, runtime), run, recover)?;
@@ -85,10 +90,15 @@ pub(super) fn start(
 
 /// State of the thread.
 struct Worker {
-    shared: Arc<Shared>,
+    handle: Handle,
     context: ThreadContext,
     journal: Arc<Journal>,
     upstreams: Upstreams,
+    fleet: Option<Fleet>,
+    /// Id and name of this node, as in documents.
+    node: (String, String),
+    /// Maintenances of the fleet by this node, up to which old indexes were deleted.
+    maintenances: u64,
     sinks: Vec<Sink>,
 }
 
@@ -99,14 +109,18 @@ struct Sink {
     sender: Sender,
     /// Nothing is read before this time, because the journal or the database failed.
     until: Option<Instant>,
+    /// A backfill of a previous shipper.
+    backfill: Option<BackfillProgress>,
 }
 
 impl Worker {
     async fn run(&mut self) {
         let mut sending = JoinSet::new();
         while !self.context.stopped() {
-            let upstreams = self.shared.settings.upstreams();
-            if !Arc::ptr_eq(&upstreams.config, &self.upstreams.config) {
+            let upstreams = self.handle.settings.upstreams();
+            let node = self.fleet.as_ref().map(Fleet::node).unwrap_or_default();
+            if !Arc::ptr_eq(&upstreams.config, &self.upstreams.config) || node != self.node {
+                self.node = node;
                 // Requests in flight belong to the previous shippers; documents are sent again.
                 sending.abort_all();
                 while sending.join_next().await.is_some() {}
@@ -114,10 +128,11 @@ impl Worker {
                     self.context.failed(&format!("shipping: {error}"));
                 }
             }
+            self.execute();
             self.work(&mut sending);
             // Without sinks only a new Config, or the end, is awaited.
             let idle = if self.sinks.is_empty() { Duration::MAX } else { CHECK_INTERVAL };
-            let shared = Arc::clone(&self.shared);
+            let settings = Arc::clone(&self.handle.settings);
             tokio::select! {
                 Some(sent) = sending.join_next(), if !sending.is_empty() => match sent {
                     Ok(sent) => self.settle(sent),
@@ -128,7 +143,7 @@ impl Worker {
                         self.open_again();
                     }
                 },
-                () = shared.settings.changed.notified() => {}
+                () = settings.changed.notified() => {}
                 () = tokio::time::sleep(idle) => {}
             }
         }
@@ -160,6 +175,7 @@ impl Worker {
         for sink in &mut self.sinks {
             sink.shipper.close()?;
         }
+        let states = self.handle.sinks.states();
         self.sinks.clear();
         let names: Vec<_> = config.tracker.sinks.iter().map(|sink| sink.name.as_str()).collect();
         remove_other_followers(&self.journal, &names).map_err(ShipError::Journal)?;
@@ -168,20 +184,19 @@ impl Worker {
             let settings = weir_ship::Settings {
                 name: sink.name.clone(),
                 content: sink.content,
-                node: config
-                    .fleet
-                    .as_ref()
-                    .and_then(|fleet| fleet.node.clone())
-                    .unwrap_or_default(),
+                node: self.node.clone(),
                 keys: Arc::clone(&config.tracker.keys),
                 // In hundredths of a percent.
                 max_backlog: config.journal.disk / 10_000 * share,
                 keep_completed: sink.keep_completed,
                 keep_failed: sink.keep_failed,
+                deletes_indexes: self.fleet.is_none(),
             };
             let shipper = Shipper::open(&self.journal, &config.data, settings)?;
             let sender = Sender::new(sink.upstream);
-            self.sinks.push(Sink { sink: sink.clone(), shipper, sender, until: None });
+            let before = states.get(&sink.name).and_then(|state| state.backfill.clone());
+            let backfill = before.map(BackfillProgress::interrupted);
+            self.sinks.push(Sink { sink: sink.clone(), shipper, sender, until: None, backfill });
         }
         self.upstreams = upstreams;
         Ok(())
@@ -189,7 +204,6 @@ impl Worker {
 
     /// Reads the journal for every sink, and starts requests.
     fn work(&mut self, sending: &mut JoinSet<Sent>) {
-        let mut statistics = SinkStatistics::new();
         for (index, sink) in self.sinks.iter_mut().enumerate() {
             let now = Instant::now();
             if sink.until.is_some_and(|until| now < until) {
@@ -208,12 +222,36 @@ impl Worker {
                 sending.spawn(send);
             }
             sink.tell(&self.context);
-            statistics.insert(sink.sink.name.clone(), sink.shipper.statistics().clone());
         }
-        if self.sinks.iter().all(|sink| sink.until.is_none()) {
-            let shared = &self.shared.statistics;
-            *shared.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
+        self.publish();
+    }
+
+    /// Starts backfills, and the deletion of old indexes if it is the turn of this node.
+    fn execute(&mut self) {
+        for (name, options) in self.handle.sinks.take_commands() {
+            let Some(sink) = self.sinks.iter_mut().find(|one| one.sink.name == name) else {
+                continue;
+            };
+            if let Err(error) = sink.shipper.start_backfill(&options) {
+                self.context.note(&format!("backfill of {name}: {error}"));
+            }
         }
+        let maintenances = self.fleet.as_ref().map_or(0, Fleet::maintenances);
+        if maintenances != self.maintenances {
+            self.maintenances = maintenances;
+            self.sinks.iter_mut().for_each(|sink| sink.shipper.delete_old_indexes());
+        }
+    }
+
+    fn publish(&self) {
+        let state = |sink: &Sink| {
+            let backfill = sink.shipper.backfill().or(sink.backfill.as_ref()).cloned();
+            let statistics = sink.shipper.statistics().clone();
+            let state = SinkState { content: sink.sink.content, statistics, backfill };
+            (sink.sink.name.clone(), state)
+        };
+        let states: BTreeMap<String, SinkState> = self.sinks.iter().map(state).collect();
+        self.handle.sinks.publish(states);
     }
 
     fn settle(&mut self, sent: Sent) {

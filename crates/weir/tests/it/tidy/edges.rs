@@ -133,6 +133,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-store",
             "weir-tracker",
             "weir-monitor",
+            "weir-ship",
             "weir-events",
             "weir-fleet",
             "weir-resubmit",
