@@ -18,5 +18,6 @@ mod rates;
 mod relay;
 mod scale;
 mod soak;
+mod shipped;
 mod usage;
 mod versions;

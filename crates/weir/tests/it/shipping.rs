@@ -1,17 +1,18 @@
 //! Transactions in a real OpenSearch: each of them once, whatever ends in between; found by the same
 //! queries as in weir.
 
+mod outages;
 mod rate;
 
 use crate::admin_api::{first_token, get};
-use crate::harness::{Client, OpenSearch, Server, Weir, eventually};
+use crate::harness::{Client, OpenSearch, Server, Weir, eventually, from_environment};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_model::search_sink::Content;
-use weir_tracker::opensearch::{SearchBody, found_transaction};
+use weir_tracker::opensearch::{SearchBody, found_document};
 use weir_tracker::{Query, Search};
 
 fn config(opensearch: SocketAddr, sink: &str) -> String {
@@ -170,7 +171,7 @@ fn queries_find_the_same_in_opensearch_as_in_weir() {
             .len()
     };
     let mapping = opensearch.request("GET", "/weir-search-done-*/_mapping", "").json();
-    assert_eq!(properties(mapping), 22, "no content has created a field");
+    assert_eq!(properties(mapping), 23, "no content has created a field");
 }
 
 /// All transactions in pages, newest first, and one as it was recorded.
@@ -206,12 +207,12 @@ fn pages_and_records_come_back(opensearch: &OpenSearch, server: &Server, token: 
     assert_eq!((found.len() as u64, &found), (sent, &expected));
     let of_weir = get(server, &format!("/v1/transactions/{}", found[20]), token).json();
     let response = ask(&SearchBody::of_transaction(found[20].parse().unwrap()));
-    let shown = found_transaction(response.as_bytes(), true).unwrap().unwrap();
+    let shown = found_document(response.as_bytes()).unwrap().unwrap().transaction(true);
     let shown = serde_json::to_value(shown).unwrap();
     for field in ["payload", "status", "method", "state", "request", "response"] {
         assert_eq!(shown[field], of_weir[field], "{field}");
     }
-    let hidden = found_transaction(response.as_bytes(), false).unwrap().unwrap();
+    let hidden = found_document(response.as_bytes()).unwrap().unwrap().transaction(false);
     assert_eq!(hidden.payload, None);
 }
 
@@ -229,7 +230,7 @@ fn opensearch_killed_again_and_again_has_every_transaction_once() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         });
-        for _ in 0..3 {
+        for _ in 0..from_environment("WEIR_KILLS", 3) {
             let before = sent.load(Ordering::Relaxed);
             eventually("more was sent", || sent.load(Ordering::Relaxed) > before + 200);
             opensearch.kill_9();
