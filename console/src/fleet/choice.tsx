@@ -40,14 +40,41 @@ export function UnreportedNodes({ all }: { all: Schemas["UnreportedNode"][] | un
   ));
 }
 
-/** Nodes that did not respond to a query over nodes. */
+/** Nodes that did not respond to a query over nodes, and the search in a sink in their place. */
 export function SilentNodes({ nodes }: { nodes: Schemas["Nodes"] | null | undefined }) {
   const missing = nodes?.missing ?? [];
-  if (!nodes || missing.length === 0) return null;
+  if (!nodes) return null;
+  return (
+    <>
+      {missing.length > 0 && <Missing queried={nodes.queried} missing={missing} sink={nodes.sink} />}
+      {nodes.sink && <SearchedSink sink={nodes.sink} />}
+    </>
+  );
+}
+
+function SearchedSink({ sink }: { sink: Schemas["SinkSearch"] }) {
+  const names = sink.nodes.join(", ");
+  if (sink.error)
+    return (
+      <p className="notice warn thin wrap-any" role="status">
+        What {names} shipped to {sink.name} is missing: {visible(sink.error)}
+      </p>
+    );
+  const left = sink.untranslated ?? [];
+  return (
+    <p className="notice thin wrap-any" role="status">
+      What {names} shipped was searched in {sink.name}
+      {left.length > 0 && `, without ${left.join(", ")}`}.
+    </p>
+  );
+}
+
+function Missing({ queried, missing, sink }: { queried: number; missing: Schemas["MissingNode"][]; sink: Schemas["Nodes"]["sink"] }) {
+  const isSearched = sink && !sink.error;
   return (
     <div className="notice warn thin" role="status">
       <span>
-        {nodes.queried - missing.length} of {nodes.queried} nodes responded. Transactions of the others are missing:
+        {queried - missing.length} of {queried} nodes responded. {isSearched ? "The last transactions" : "Transactions"} of the others are missing:
       </span>
       <ul>
         {missing.map(({ id, name, reason }) => (

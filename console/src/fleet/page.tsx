@@ -9,6 +9,7 @@ import { Badge, EmptyPanel, Panel, QueryState, Reasons, State, Table, Time } fro
 import { useTitle } from "../ui/title";
 import { type Fleet, fleetQuery } from "./queries";
 import { RetireDialog } from "./retire";
+import { Sinks } from "./sinks";
 import { configurations, type FleetNode, remedy, shortDigest } from "./state";
 
 /** The interval of heartbeats: nothing changes more often. */
@@ -33,6 +34,7 @@ export function FleetPage() {
         </EmptyPanel>
       )}
       {fleet.data && <View fleet={fleet.data} />}
+      <Sinks />
     </>
   );
 }

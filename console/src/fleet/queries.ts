@@ -20,6 +20,33 @@ export const fleetQuery = queryOptions({
   staleTime: 60_000,
 });
 
+export type SinkLists = Schemas["SinkLists"];
+
+/** Sinks of transactions of all nodes; null where nothing is recorded. */
+export const sinksQuery = queryOptions({
+  queryKey: ["sinks"],
+  queryFn: async (): Promise<SinkLists | null> => {
+    try {
+      return await data(api.GET("/v1/sinks"));
+    } catch (error) {
+      if (error instanceof ApiProblem && error.status === 409) return null;
+      throw error;
+    }
+  },
+});
+
+/** Documents that sinks have rejected on this node, newest first. */
+export const rejectedQuery = queryOptions({
+  queryKey: ["sinks", "rejected"],
+  queryFn: () => data(api.GET("/v1/sinks/rejected", { params: { query: { limit: 20 } } })),
+});
+
+/** What was not sent to sinks by this node. */
+export const gapsQuery = queryOptions({
+  queryKey: ["sinks", "gaps"],
+  queryFn: () => data(api.GET("/v1/sinks/gaps", { params: { query: { limit: 20 } } })),
+});
+
 /** Retires a node; `lost` if its data is gone. */
 export function retire(id: string, lost: boolean): Promise<unknown> {
   return data(api.POST("/v1/fleet/nodes/{id}/retire", { params: { path: { id }, query: { lost } } }));

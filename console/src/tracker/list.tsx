@@ -130,8 +130,9 @@ const Row = memo(function Row({ hit, href, open, index, top, height, isSelected 
         {hit.consumer || "–"}
       </span>
       {hit.node !== undefined && (
-        <span role="cell" className="cut node" title={hit.node}>
+        <span role="cell" className="cut node" title={hit.sink ? `${hit.node}, from ${hit.sink}` : hit.node}>
           {hit.node}
+          {hit.sink && " (sink)"}
         </span>
       )}
       <span role="cell" className="num took">
