@@ -54,9 +54,10 @@ FLEET = dashboard(
         row("Queries over nodes"),
         graph(
             "Requests to other nodes",
-            "Requests sent, and those without a response within their deadline.",
+            "Requests sent, those without a response within their deadline, and connections opened.",
             query(rate("weir_fleet_peer_requests_total", ("instance",)), "{{instance}}"),
             query(rate("weir_fleet_peer_misses_total", ("instance",)), "{{instance}}: no response"),
+            query(rate("weir_fleet_peer_connections_total", ("instance",)), "{{instance}}: connections"),
             unit="reqps",
         ),
         graph(
