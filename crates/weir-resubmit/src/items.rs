@@ -100,6 +100,9 @@ pub struct SentItems {
     pub claimed: usize,
 }
 
+/// A request, or the reason why there is none.
+type Request = Result<ReplayRequest, RejectionReason>;
+
 impl Context {
     /// The request for a transaction of a job, if the gateway would accept it.
     pub(crate) fn prepare(
@@ -123,7 +126,7 @@ impl Context {
         &self,
         options: (&str, bool),
         items: &[(u128, Address)],
-    ) -> Result<(Vec<Result<ReplayRequest, RejectionReason>>, Option<usize>), Error> {
+    ) -> Result<(Vec<Request>, Option<usize>), Error> {
         let config = (self.gateway.config)();
         let mut addresses: Vec<_> = items.iter().map(|(_, address)| *address).collect();
         addresses.sort_by_key(|address| (address.lane, address.position));
