@@ -13,6 +13,7 @@ mod context;
 mod items;
 mod job;
 mod pace;
+mod prepare;
 mod request;
 mod runner;
 mod single;
@@ -20,9 +21,7 @@ mod statistics;
 
 pub use claims::{Claim, Claims, JobPart, SingleNode};
 pub use context::GatewayClient;
-pub use items::{
-    FindItems, FoundItem, FoundItems, JobItemAddress, MAX_SENT, PREVIEW_PAGE, SendItems, SentItems,
-};
+pub use items::{FindItems, FoundItem, FoundItems, JobItemAddress, MAX_SENT, SendItems, SentItems};
 pub use pace::Pace;
 pub use request::{Edit, MAX_BODY_BYTES};
 pub use runner::Runner;

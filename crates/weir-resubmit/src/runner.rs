@@ -5,8 +5,8 @@
 
 use crate::claims::Claim;
 use crate::context::Context;
-use crate::items::MAX_IN_FLIGHT_BYTES;
 use crate::pace::Pace;
+use crate::prepare::MAX_IN_FLIGHT_BYTES;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
