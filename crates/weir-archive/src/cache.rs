@@ -132,11 +132,10 @@ mod tests {
         let mut file = cache.new_file().unwrap();
         file.write_all(&[0; 10]).unwrap();
         cache.add(file, "c").unwrap();
-        let there = |hash: &str| cache.read(hash).is_some();
-        assert_eq!(["a", "b", "c"].map(there), [true, false, true]);
+        assert_eq!(["a", "b", "c"].map(|hash| cache.read(hash).is_some()), [true, false, true]);
         cache.max_bytes = 0;
         cache.evict();
-        assert!(!there("a"));
+        assert!(cache.read("a").is_none());
         assert_eq!(fs::read(session.path().join("a")).unwrap().len(), 10);
     }
 }

@@ -82,8 +82,8 @@ mod tests {
         let path = folder.path().join("gaps.json");
         let skipped = |lane, from, to, records| Skipped {
             lane,
-            from: Position::new(from, 0),
-            to: Position::new(to, 0),
+            from: Position::from_bits(u64::from(from) << 32),
+            to: Position::from_bits(u64::from(to) << 32),
             records,
             at_most: false,
         };

@@ -45,7 +45,9 @@ pub(crate) enum Command {
     CopyAudit {
         done: oneshot::Sender<()>,
     },
-    Replicate { done: oneshot::Sender<Result<(), String>> },
+    Replicate {
+        done: oneshot::Sender<Result<(), String>>,
+    },
 }
 
 /// Access to a member from other threads.

@@ -1,8 +1,8 @@
 //! Metrics of the control thread itself.
 
+use super::archive;
 use super::delivery::{self, Handle};
 use super::telemetry::Counters;
-use super::{archive, ship};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_admin::metrics::Kind::{Counter, Gauge};

@@ -2,8 +2,8 @@
 //! nodes do when an engine, the network or a node fails.
 
 mod access;
-mod backend;
 mod alerts;
+mod backend;
 mod claims;
 mod clocks;
 mod disk;
@@ -17,7 +17,7 @@ mod quotas;
 mod rates;
 mod relay;
 mod scale;
-mod soak;
 mod shipped;
+mod soak;
 mod usage;
 mod versions;

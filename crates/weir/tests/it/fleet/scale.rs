@@ -63,7 +63,9 @@ fn from_three_to_ten_to_two_nodes_leaves_nothing_behind() {
             killed.push(node);
         }
     }
-    drained.iter_mut().for_each(|node| drop(node.wait()));
+    for node in &mut drained {
+        node.wait();
+    }
     know_each_other(&nodes);
     // One share for each: `two` have a half, not a tenth.
     let shares: Vec<usize> = nodes.iter().map(limited).collect();
