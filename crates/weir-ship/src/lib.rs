@@ -1,8 +1,8 @@
-//! Shipping of transactions to OpenSearch.
+//! Shipping of transactions to OpenSearch and Kafka.
 //!
 //! A [`Shipper`] is a follower of the journal with a bounded backlog. It makes requests and judges
 //! the responses; the caller sends them, and decides how long it waits. A transaction is settled once
-//! OpenSearch has its document, or has rejected it and the database knows that. The checkpoint
+//! the sink has its document, or has rejected it and the database knows that. The checkpoint
 //! advances only over settled transactions: after a crash documents are sent again, with the same
 //! index and id, and found to exist.
 //!
@@ -19,9 +19,13 @@ mod shipper;
 mod statistics;
 mod upkeep;
 
+pub use bulk::ItemVerdict;
 pub use records::{RejectedDocument, ShipGap, gaps, rejected};
 pub use request::{MAX_RESPONSE_BYTES, Request, Response, search_request};
-pub use shipper::{Settings, ShipError, Shipper, Ticket, follower_name, remove_other_followers};
+pub use shipper::{
+    Destination, EventMessage, Settings, ShipError, Shipper, Ticket, follower_name,
+    remove_other_followers,
+};
 pub use statistics::Statistics;
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! From the journal to requests, and from responses to the checkpoint.
 
+mod messages;
+
+pub use messages::EventMessage;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -12,6 +16,7 @@ use weir_journal::{Follower, Journal, Reader, Skipped, Transaction};
 use weir_model::TransactionId;
 use weir_model::search_sink::Content;
 use weir_store::StoreError;
+use weir_tracker::document::write_event_data;
 use weir_tracker::opensearch::{index_name, write_document};
 use weir_tracker::read_keys;
 
@@ -47,10 +52,22 @@ pub struct Settings {
     pub keys: Arc<BusinessKeys>,
     /// Bytes of the journal that may be held back for this sink.
     pub max_backlog: u64,
-    /// Retention of indexes of completed transactions.
-    pub keep_completed: Duration,
-    /// Retention of indexes of failed and interrupted transactions.
-    pub keep_failed: Duration,
+    /// What the sink is.
+    pub destination: Destination,
+}
+
+/// What a sink is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// OpenSearch: the sink has [requests](Shipper::next_request).
+    OpenSearch {
+        /// Retention of indexes of completed transactions.
+        keep_completed: Duration,
+        /// Retention of indexes of failed and interrupted transactions.
+        keep_failed: Duration,
+    },
+    /// Kafka: the sink has [messages](Shipper::next_messages).
+    Kafka,
 }
 
 /// Why transactions cannot be shipped.
@@ -107,7 +124,8 @@ pub struct Shipper {
     records: Records,
     queue: Queue,
     pace: Pace,
-    upkeep: Upkeep,
+    /// That of the indexes of OpenSearch.
+    upkeep: Option<Upkeep>,
     in_flight: usize,
     /// A request of the upkeep is in flight: its steps follow each other.
     keeping_up: bool,
@@ -145,9 +163,15 @@ impl Shipper {
             true => readers.map(Reader::metadata_only).collect(),
             false => readers.collect(),
         };
+        let upkeep = match settings.destination {
+            Destination::OpenSearch { keep_completed, keep_failed } => {
+                Some(Upkeep::new(&settings.name, [keep_completed, keep_failed]))
+            }
+            Destination::Kafka => None,
+        };
         Ok(Self {
             records: Records::open(data, &settings.name)?,
-            upkeep: Upkeep::new(&settings.name, [settings.keep_completed, settings.keep_failed]),
+            upkeep,
             settings,
             journal: Arc::clone(journal),
             follower,
@@ -202,19 +226,20 @@ impl Shipper {
         self.commit(now, false)
     }
 
-    /// The next request to be sent, if any may be sent now.
+    /// The next request to OpenSearch to be sent, if any may be sent now.
     #[must_use]
     pub fn next_request(&mut self, now: Instant) -> Option<(Ticket, Request)> {
-        if self.in_flight >= self.pace.max_in_flight() || !self.pace.wait(now).is_zero() {
+        if !self.may_send(now) {
             return None;
         }
+        let upkeep = self.upkeep.as_mut()?;
         // Documents wait for the template: without it, fields would be created by content.
-        let step = if self.keeping_up { None } else { self.upkeep.next(now) };
+        let step = if self.keeping_up { None } else { upkeep.next(now) };
         let (ticket, request) = if let Some(step) = step {
             self.keeping_up = true;
-            let request = self.upkeep.request(&step);
+            let request = upkeep.request(&step);
             (Ticket(Purpose::Upkeep(step)), request)
-        } else if self.upkeep.is_ready() && self.queue.waiting_docs() > 0 {
+        } else if upkeep.is_ready() && self.queue.waiting_docs() > 0 {
             let (docs, bytes) = self.pace.limits();
             let items = self.queue.take(docs, bytes);
             let request = bulk::request(&items);
@@ -224,6 +249,10 @@ impl Shipper {
         };
         self.in_flight += 1;
         Some((ticket, request))
+    }
+
+    fn may_send(&self, now: Instant) -> bool {
+        self.in_flight < self.pace.max_in_flight() && self.pace.wait(now).is_zero()
     }
 
     /// Takes the response to a request, or why there is none.
@@ -257,8 +286,9 @@ impl Shipper {
 
     fn settle_step(&mut self, step: Step, response: Result<Response, String>, now: Instant) {
         self.keeping_up = false;
-        match self.upkeep.settle(step, response, Timestamp::now()) {
-            StepVerdict::Done if self.template_at_fault && self.upkeep.is_ready() => {
+        let Some(upkeep) = &mut self.upkeep else { return };
+        match upkeep.settle(step, response, Timestamp::now()) {
+            StepVerdict::Done if self.template_at_fault && upkeep.is_ready() => {
                 self.succeeded();
             }
             StepVerdict::Done => self.pace.succeeded(),
@@ -423,7 +453,9 @@ impl Shipper {
         }
         self.statistics.paused = Some(reason);
         self.pace.paused(now);
-        self.upkeep.begin_again();
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.begin_again();
+        }
     }
 
     /// Stores what the journal has dropped before it was sent.
@@ -507,6 +539,8 @@ impl Shipper {
             order: 0,
             id: u128::from_be_bytes(self.transaction.id),
             address: self.transaction.address,
+            outcome: self.transaction.outcome,
+            received_us: self.transaction.received_us,
             reduced: false,
             lines,
         });
@@ -528,13 +562,16 @@ impl Shipper {
     }
 }
 
-/// Writes the lines of a bulk request for a transaction.
+/// Writes the lines of a bulk request, or the value of a message, for a transaction.
 fn write_lines(
     transaction: &Transaction,
     settings: &Settings,
     content: Content,
     lines: &mut Vec<u8>,
 ) {
+    if settings.destination == Destination::Kafka {
+        return write_event_data(transaction, &settings.node, content, lines);
+    }
     let index = index_name(&settings.name, transaction);
     let id = TransactionId(u128::from_be_bytes(transaction.id));
     // Neither has a character that JSON escapes.

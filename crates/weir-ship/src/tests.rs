@@ -150,8 +150,7 @@ fn settings(content: Content, max_backlog: u64) -> Settings {
         node: "node-1".to_owned(),
         keys: Arc::default(),
         max_backlog,
-        keep_completed: keep,
-        keep_failed: keep,
+        destination: Destination::OpenSearch { keep_completed: keep, keep_failed: keep },
     }
 }
 

@@ -1,23 +1,26 @@
-//! The thread that ships transactions to OpenSearch.
+//! The thread that ships transactions to OpenSearch and Kafka.
 //!
 //! The thread reads the journal and uses the database and sinks. Documents for an unavailable or slow
 //! sink wait in the journal; other sinks are not affected.
 
+mod kafka;
 mod sender;
 
 use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::{Running, Settings, Thread, ThreadContext};
 use anyhow::Context;
-use sender::{Sender, Sent};
+use kafka::KafkaSender;
+use sender::{Outcome, Sender, Sent};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+use weir_config::Config;
 use weir_journal::Journal;
-use weir_model::search_sink::SearchSink;
-use weir_ship::{ShipError, Shipper, Statistics, remove_other_followers};
+use weir_model::search_sink::Content;
+use weir_ship::{Destination, ShipError, Shipper, Statistics, Ticket, remove_other_followers};
 
 /// The thread.
 const THREAD: Thread = Thread { name: "ship", task: "shipping", nice: 5 };
@@ -94,11 +97,17 @@ struct Worker {
 
 /// A sink.
 struct Sink {
-    sink: SearchSink,
+    name: String,
     shipper: Shipper,
-    sender: Sender,
+    transport: Transport,
     /// Nothing is read before this time, because the journal or the database failed.
     until: Option<Instant>,
+}
+
+/// How a sink is reached.
+enum Transport {
+    OpenSearch(Sender),
+    Kafka(KafkaSender),
 }
 
 impl Worker {
@@ -134,7 +143,7 @@ impl Worker {
         }
         for sink in &mut self.sinks {
             if let Err(error) = sink.shipper.close() {
-                self.context.note(&format!("shipping to {}: {error}", sink.sink.name));
+                self.context.note(&format!("shipping to {}: {error}", sink.name));
             }
         }
     }
@@ -161,27 +170,24 @@ impl Worker {
             sink.shipper.close()?;
         }
         self.sinks.clear();
-        let names: Vec<_> = config.tracker.sinks.iter().map(|sink| sink.name.as_str()).collect();
+        let tracker = &config.tracker;
+        let names = tracker.sinks.iter().map(|sink| sink.name.as_str());
+        let names: Vec<_> = names.chain(tracker.kafka.iter().map(|sink| &*sink.name)).collect();
         remove_other_followers(&self.journal, &names).map_err(ShipError::Journal)?;
-        for sink in &config.tracker.sinks {
-            let share = u64::from(sink.max_backlog);
-            let settings = weir_ship::Settings {
-                name: sink.name.clone(),
-                content: sink.content,
-                node: config
-                    .fleet
-                    .as_ref()
-                    .and_then(|fleet| fleet.node.clone())
-                    .unwrap_or_default(),
-                keys: Arc::clone(&config.tracker.keys),
-                // In hundredths of a percent.
-                max_backlog: config.journal.disk / 10_000 * share,
-                keep_completed: sink.keep_completed,
-                keep_failed: sink.keep_failed,
-            };
-            let shipper = Shipper::open(&self.journal, &config.data, settings)?;
-            let sender = Sender::new(sink.upstream);
-            self.sinks.push(Sink { sink: sink.clone(), shipper, sender, until: None });
+        for sink in &tracker.sinks {
+            let (keep_completed, keep_failed) = (sink.keep_completed, sink.keep_failed);
+            let destination = Destination::OpenSearch { keep_completed, keep_failed };
+            let settings =
+                settings(config, &sink.name, sink.content, sink.max_backlog, destination);
+            let transport = Transport::OpenSearch(Sender::new(sink.upstream));
+            self.sinks.push(Sink::open(&self.journal, config, settings, transport)?);
+        }
+        for (index, sink) in tracker.kafka.iter().enumerate() {
+            let settings =
+                settings(config, &sink.name, sink.content, sink.max_backlog, Destination::Kafka);
+            let sender = KafkaSender::new(sink, index, &upstreams.clients);
+            let transport = Transport::Kafka(sender);
+            self.sinks.push(Sink::open(&self.journal, config, settings, transport)?);
         }
         self.upstreams = upstreams;
         Ok(())
@@ -197,18 +203,22 @@ impl Worker {
             }
             sink.until = None;
             loop {
-                if let Err(error) = sink.shipper.work(now) {
-                    self.context.failed(&format!("shipping to {}: {error}", sink.sink.name));
-                    sink.until = Some(now + RETRY_INTERVAL);
-                    break;
+                match sink.send_next(index, &self.upstreams, now, sending) {
+                    Ok(sent) => {
+                        self.context.succeeded();
+                        if !sent {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        self.context.failed(&format!("shipping to {}: {error}", sink.name));
+                        sink.until = Some(now + RETRY_INTERVAL);
+                        break;
+                    }
                 }
-                self.context.succeeded();
-                let Some((ticket, request)) = sink.shipper.next_request(now) else { break };
-                let send = sink.sender.send(self.upstreams.clone(), index, ticket, request);
-                sending.spawn(send);
             }
             sink.tell(&self.context);
-            statistics.insert(sink.sink.name.clone(), sink.shipper.statistics().clone());
+            statistics.insert(sink.name.clone(), sink.shipper.statistics().clone());
         }
         if self.sinks.iter().all(|sink| sink.until.is_none()) {
             let shared = &self.shared.statistics;
@@ -217,11 +227,10 @@ impl Worker {
     }
 
     fn settle(&mut self, sent: Sent) {
-        let Sent { sink: index, ticket, response, connection, target } = sent;
+        let Sent { sink: index, ticket, outcome } = sent;
         let Some(sink) = self.sinks.get_mut(index) else { return };
-        sink.sender.done(target, connection, response.is_err());
-        if let Err(error) = sink.shipper.settle(ticket, response, Instant::now()) {
-            self.context.failed(&format!("shipping to {}: {error}", sink.sink.name));
+        if let Err(error) = sink.settle(ticket, outcome, Instant::now()) {
+            self.context.failed(&format!("shipping to {}: {error}", sink.name));
             sink.until = Some(Instant::now() + RETRY_INTERVAL);
         }
         sink.tell(&self.context);
@@ -229,9 +238,83 @@ impl Worker {
 }
 
 impl Sink {
+    fn open(
+        journal: &Arc<Journal>,
+        config: &Config,
+        settings: weir_ship::Settings,
+        transport: Transport,
+    ) -> Result<Self, ShipError> {
+        let name = settings.name.clone();
+        let shipper = Shipper::open(journal, &config.data, settings)?;
+        Ok(Self { name, shipper, transport, until: None })
+    }
+
+    /// Reads the journal and starts the next request; false if there is none.
+    fn send_next(
+        &mut self,
+        index: usize,
+        upstreams: &Upstreams,
+        now: Instant,
+        sending: &mut JoinSet<Sent>,
+    ) -> Result<bool, ShipError> {
+        self.shipper.work(now)?;
+        match &mut self.transport {
+            Transport::OpenSearch(sender) => {
+                let Some((ticket, request)) = self.shipper.next_request(now) else {
+                    return Ok(false);
+                };
+                sending.spawn(sender.send(upstreams.clone(), index, ticket, request));
+            }
+            Transport::Kafka(sender) => {
+                let Some((ticket, messages)) = self.shipper.next_messages(now)? else {
+                    return Ok(false);
+                };
+                sending.spawn(sender.send(index, ticket, messages));
+            }
+        }
+        Ok(true)
+    }
+
+    fn settle(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> Result<(), ShipError> {
+        match (outcome, &mut self.transport) {
+            (Outcome::Response { response, connection, target }, transport) => {
+                if let Transport::OpenSearch(sender) = transport {
+                    sender.done(target, connection, response.is_err());
+                }
+                self.shipper.settle(ticket, response, now)
+            }
+            (Outcome::Messages { verdicts, producer }, transport) => {
+                if let Transport::Kafka(sender) = transport {
+                    sender.done(producer);
+                }
+                self.shipper.settle_messages(ticket, verdicts, now)
+            }
+        }
+    }
+
     fn tell(&mut self, context: &ThreadContext) {
         for note in self.shipper.take_notes() {
-            context.note(&format!("shipping to {}: {note}", self.sink.name));
+            context.note(&format!("shipping to {}: {note}", self.name));
         }
+    }
+}
+
+/// How the transactions of a configuration are sent to a sink.
+fn settings(
+    config: &Config,
+    name: &str,
+    content: Content,
+    max_backlog: u32,
+    destination: Destination,
+) -> weir_ship::Settings {
+    let node = config.fleet.as_ref().and_then(|fleet| fleet.node.clone());
+    weir_ship::Settings {
+        name: name.to_owned(),
+        content,
+        node: node.unwrap_or_default(),
+        keys: Arc::clone(&config.tracker.keys),
+        // In hundredths of a percent.
+        max_backlog: config.journal.disk / 10_000 * u64::from(max_backlog),
+        destination,
     }
 }
