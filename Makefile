@@ -163,4 +163,5 @@ soak: setup report console ## Load, reloads and restarts for SOAK_SECONDS; SOAK_
 		durability::counts billing::triggers::kills resubmission::crashes --nocapture
 	WEIR_FLEET_NODES=8 WEIR_LOAD_SECONDS=60 cargo test --release --locked -p weir --test it -- fleet::rates --nocapture
 	WEIR_KILLS=20 WEIR_QUOTA=1000000 cargo test --release --locked -p weir --test it -- monitor::a_quota_survives --nocapture
+	WEIR_KAFKA_KILLS=20 cargo test --release --locked -p weir --test it -- shipping::kafka --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture
