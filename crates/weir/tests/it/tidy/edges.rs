@@ -108,6 +108,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-events", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
+    ("weir-kafka", &[]),
     ("weir-ship", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
     (
         "weir-resubmit",
@@ -154,6 +155,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-events",
             "weir-fleet",
             "weir-ship",
+            "weir-kafka",
             "weir-resubmit",
             "weir-lab",
             "weir-admin",
