@@ -26,6 +26,7 @@ mod query;
 mod rates;
 mod redis;
 mod replicate;
+pub mod rollout;
 pub mod schema;
 mod slice;
 pub mod status;
@@ -35,7 +36,7 @@ pub mod verify;
 
 pub use handle::{CommandError, Handle};
 pub use host::Host;
-pub use member_state::{FleetTls, Settings, Statistics};
+pub use member_state::{FleetTls, Health, ReadHealth, Settings, Statistics};
 pub use membership::{HEARTBEAT, Retirement};
 pub use node::{Member, OpenError};
 pub use query::PeerResponses;

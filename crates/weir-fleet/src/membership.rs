@@ -6,6 +6,7 @@
 
 use crate::database::{Connection, DatabaseError, Parameter};
 use crate::identity::{Boot, Identity, IdentityError};
+use crate::rollout::NodeVersion;
 use crate::status::{ConfigurationState, NodeState, NodeStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
@@ -50,6 +51,8 @@ pub(crate) struct Report {
     pub(crate) offset_ms: i64,
     /// The node ends: requests in flight complete.
     pub(crate) draining: bool,
+    /// Its version of the configuration; `None` with own files only.
+    pub(crate) in_force: Option<NodeVersion>,
 }
 
 /// A registration of a node.
@@ -154,13 +157,14 @@ pub(crate) async fn heartbeat(
     let sql =
         "UPDATE weir.node SET until = now() + make_interval(secs => $9), seen = now(), state = $8,
              name = $4, version = $5, digest = $6, config_state = $7, offset_ms = $10,
-             advertise = $11
+             advertise = $11, in_force = $12
          WHERE id = $1 AND boot = $2 AND boot_token = $3
          RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    let Report { name, digest, advertise, configuration, offset_ms, draining } = report;
+    let Report { name, digest, advertise, configuration, offset_ms, draining, in_force } = report;
     let (version, configuration) = (env!("CARGO_PKG_VERSION"), Json(configuration));
     let state = if *draining { "draining" } else { "live" };
-    let parameters: [Parameter<'_>; 11] = [
+    let in_force = in_force.as_ref().map(Json);
+    let parameters: [Parameter<'_>; 12] = [
         (&id, Type::UUID),
         (&boot.number, Type::INT8),
         (&boot.token, Type::UUID),
@@ -172,6 +176,7 @@ pub(crate) async fn heartbeat(
         (&LEASE, Type::FLOAT8),
         (offset_ms, Type::INT8),
         (advertise, Type::TEXT),
+        (&in_force, Type::JSONB),
     ];
     let before = unix_ms();
     let rows = connection.query(sql, &parameters).await?;
@@ -204,7 +209,7 @@ pub(crate) async fn nodes(connection: &Connection) -> Result<Vec<NodeStatus>, Da
     let sql =
         "SELECT id, name, boot, state, version, digest, config_state, offset_ms, until > now(),
              extract(epoch FROM seen)::bigint, extract(epoch FROM now() - seen)::float8,
-             advertise
+             advertise, in_force
          FROM weir.node
          WHERE state IN ('live', 'draining') OR seen > now() - interval '30 days'
          ORDER BY name, id";
@@ -223,6 +228,7 @@ fn node(row: &Row) -> Result<NodeStatus, tokio_postgres::Error> {
     };
     // A state that a later version has written in another form is shown as unknown.
     let configuration = row.try_get::<_, Json<ConfigurationState>>(6);
+    let in_force = row.try_get::<_, Option<Json<NodeVersion>>>(12);
     Ok(NodeStatus {
         id: row.try_get::<_, Uuid>(0)?.to_string(),
         name: row.try_get(1)?,
@@ -235,6 +241,7 @@ fn node(row: &Row) -> Result<NodeStatus, tokio_postgres::Error> {
         seen: weir_model::UnixSeconds(row.try_get::<_, i64>(9)?.unsigned_abs()),
         silent_seconds: row.try_get::<_, f64>(10)?.max(0.0),
         advertise: row.try_get(11)?,
+        in_force: in_force.unwrap_or_default().map(|Json(report)| report),
     })
 }
 
