@@ -15,6 +15,7 @@ mod live;
 mod nodes;
 mod pool;
 mod resubmit;
+mod rollout;
 mod session;
 mod stream;
 mod test_request;

@@ -39,6 +39,14 @@ pub(crate) enum Action {
     RevokeToken,
     /// Retires a node of the fleet, by its id; `lost`.
     RetireNode,
+    /// Pushes a version of the configuration; its comment.
+    PushVersion,
+    /// Starts a rollout, by its version.
+    StartRollout,
+    /// Pauses, resumes or aborts a rollout.
+    ChangeRollout,
+    /// Rolls all nodes back, by the version.
+    RollBack,
     /// Recycles the agents of a pool.
     Recycle,
     /// Stops idle agents of a pool.
@@ -67,6 +75,9 @@ impl Action {
             Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
             Self::MakeToken | Self::RevokeToken => "token",
             Self::RetireNode => "node",
+            Self::PushVersion | Self::StartRollout | Self::ChangeRollout | Self::RollBack => {
+                "version"
+            }
             Self::Recycle | Self::Trim => "pool",
             Self::StartLoad | Self::StopLoad => "suite",
             Self::Rebuild => "counts",

@@ -2,7 +2,7 @@
 
 use super::{
     Api, audit, configuration, count, event, explain, fleet, invoice, journal, lab, limit, live,
-    pool, resubmit, session, test_request, token, transaction, usage,
+    pool, resubmit, rollout, session, test_request, token, transaction, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -76,6 +76,12 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Viewer, routes!(fleet::status))
         .add(Viewer, routes!(fleet::verify))
         .add(Admin, routes!(fleet::retire))
+        .add(Viewer, routes!(rollout::versions))
+        .add(Operator, routes!(rollout::push))
+        .add(Viewer, routes!(rollout::show))
+        .add(Operator, routes!(rollout::start))
+        .add(Operator, routes!(rollout::act))
+        .add(Operator, routes!(rollout::roll_back))
         .add(Viewer, routes!(transaction::search))
         .add(Viewer, routes!(count::summary))
         .add(Viewer, routes!(transaction::export))
