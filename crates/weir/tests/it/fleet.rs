@@ -10,4 +10,5 @@ mod peers;
 mod quotas;
 mod rates;
 mod relay;
+mod rollouts;
 mod usage;
