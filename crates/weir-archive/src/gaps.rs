@@ -80,10 +80,10 @@ mod tests {
     fn contiguous_gaps_of_a_lane_are_one_and_survive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gaps.json");
-        let skipped = |lane, from, to, records| Skipped {
+        let skipped = |lane, from: u64, to: u64, records| Skipped {
             lane,
-            from: Position::from_bits(u64::from(from) << 32),
-            to: Position::from_bits(u64::from(to) << 32),
+            from: Position::from_bits(from << 32),
+            to: Position::from_bits(to << 32),
             records,
             at_most: false,
         };

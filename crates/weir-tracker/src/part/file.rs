@@ -233,9 +233,11 @@ impl<'a> Bytes<'a> {
     }
 }
 
+type FetchFile = dyn Fn(&Path) -> io::Result<()> + Send + Sync;
+
 /// Fetches a file of a remote part, unless it is there.
 #[derive(Clone)]
-pub(crate) struct Fetch(pub(crate) Arc<dyn Fn(&Path) -> io::Result<()> + Send + Sync>);
+pub(crate) struct Fetch(pub(crate) Arc<FetchFile>);
 
 impl std::fmt::Debug for Fetch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
