@@ -52,8 +52,8 @@ const STEPS: &[&str] = &[
     include_str!("schema/11_ship.sql"),
     include_str!("schema/12_quota_leases.sql"),
     include_str!("schema/13_fleet_jobs.sql"),
-    include_str!("schema/15_fleet_alerts.sql"),
-    include_str!("schema/16_backfill.sql"),
+    include_str!("schema/14_fleet_alerts.sql"),
+    include_str!("schema/15_backfill.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.
