@@ -25,7 +25,7 @@ pub(crate) use pgbouncer::PgBouncer;
 pub(crate) use postgres::Postgres;
 pub(crate) use process::{
     KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, from_environment, kills,
-    load_time, run, weir,
+    load_time, repetitions, run, weir,
 };
 pub(crate) use redis::Redis;
 pub(crate) use relay::{Mode, Relay};
