@@ -152,9 +152,11 @@ fn settings(content: Content, max_backlog: u64) -> Settings {
         node: ("0b9e8c1a".to_owned(), "node-1".to_owned()),
         keys: Arc::default(),
         max_backlog,
-        keep_completed: keep,
-        keep_failed: keep,
-        deletes_indexes: true,
+        destination: Destination::OpenSearch {
+            keep_completed: keep,
+            keep_failed: keep,
+            deletes_indexes: true,
+        },
     }
 }
 

@@ -28,8 +28,9 @@ impl Shipper {
         now: Instant,
     ) {
         self.keeping_up = false;
-        match self.upkeep.settle(step, response, Timestamp::now()) {
-            StepVerdict::Done if self.template_at_fault && self.upkeep.is_ready() => {
+        let Some(upkeep) = &mut self.upkeep else { return };
+        match upkeep.settle(step, response, Timestamp::now()) {
+            StepVerdict::Done if self.template_at_fault && upkeep.is_ready() => {
                 self.succeeded();
             }
             StepVerdict::Done => self.pace.succeeded(),
@@ -75,7 +76,7 @@ impl Shipper {
         }
     }
 
-    fn settle_items(
+    pub(super) fn settle_items(
         &mut self,
         source: Source,
         items: Vec<Item>,
@@ -203,7 +204,9 @@ impl Shipper {
         }
         self.statistics.paused = Some(reason);
         self.pace.paused(now);
-        self.upkeep.begin_again();
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.begin_again();
+        }
     }
 
     fn put_back(&mut self, source: Source, items: Vec<Item>) {
