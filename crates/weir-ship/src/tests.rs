@@ -1,5 +1,7 @@
 //! A journal, a shipper, and an OpenSearch whose responses the tests decide.
 
+mod kafka;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

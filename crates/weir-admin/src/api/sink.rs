@@ -145,7 +145,7 @@ const NO_BACKFILL: Problem = Problem::fixed(
     StatusCode::CONFLICT,
     "no-backfill",
     "A sink of Kafka has no backfill",
-    "Its topic could get transactions twice; `weir transactions export` writes those of a gap.",
+    "Its topic could get transactions twice. `weir search --export` writes those of a period.",
 );
 
 const RUNNING: Problem = Problem::fixed(

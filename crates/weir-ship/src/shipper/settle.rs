@@ -85,7 +85,7 @@ impl Shipper {
     ) -> Result<(), ShipError> {
         let count = items.len();
         let (mut again, mut reject, mut done) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut retry, mut pause) = (None, None);
+        let (mut retry, mut pause, mut unread) = (None, None, Ok(()));
         for (mut item, verdict) in items.into_iter().zip(verdicts) {
             match verdict {
                 ItemVerdict::Done => done.push(item.order),
@@ -101,9 +101,8 @@ impl Shipper {
                     Ok(true) => again.push(item),
                     Ok(false) => reject.push((item, status, reason)),
                     Err(error) => {
+                        unread = Err(error);
                         again.push(item);
-                        self.put_back(source, again);
-                        return Err(error);
                     }
                 },
             }
@@ -123,7 +122,7 @@ impl Shipper {
             (None, Some(reason)) => self.failed(&reason, now),
             (None, None) => self.succeeded(),
         }
-        rejected
+        rejected.and(unread)
     }
 
     /// Replaces a rejected document by one without payload, once. False if there is none.

@@ -376,7 +376,7 @@ impl Sink {
 
     fn tell(&mut self, context: &ThreadContext) {
         for note in self.shipper.take_notes() {
-            context.note(&format!("shipping to {}: {note}", self.sink.name));
+            context.note(&format!("shipping to {}: {note}", self.name));
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Transactions in a real Kafka: each at least once, as a CloudEvent, whatever ends in between.
 
-use crate::admin_api::{first_token, get};
-use crate::harness::{Consumer, Kafka, Server, Weir, eventually, from_environment, transactions};
+use crate::admin_api::{command, first_token, get};
+use crate::harness::{
+    Consumer, Kafka, Server, Signal, Weir, eventually, from_environment, transactions,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 use weir_model::TransactionId;
 
 /// What a broker accepts by default.
@@ -37,15 +40,30 @@ fn is_paused(server: &Server) -> bool {
 fn wait_for(server: &Server, consumer: &Consumer, ids: &BTreeSet<String>) {
     let missing = || {
         let (messages, _) = consumer.messages();
-        ids.iter().filter(|id| !messages.contains_key(*id)).count()
+        ids.iter().filter(|id| !messages.contains_key(*id)).cloned().collect::<Vec<_>>()
     };
-    eventually(&format!("all {} have arrived\n{}", ids.len(), server.stderr()), || missing() == 0);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let missing = missing();
+        if missing.is_empty() {
+            return;
+        }
+        let late = Instant::now() >= deadline;
+        assert!(!late, "{} have not arrived: {missing:?}\n{}", missing.len(), server.stderr());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn ids(server: &Server, token: &str) -> BTreeSet<String> {
     let page = get(server, "/v1/transactions?limit=200", token).json();
     let hits = page["transactions"].as_array().unwrap().iter();
     hits.map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The transactions in the journal of a server that has ended.
+fn recorded(server: &Server) -> BTreeSet<String> {
+    let id = |id: [u8; 16]| TransactionId(u128::from_be_bytes(id)).to_string();
+    transactions(&server.data()).iter().map(|transaction| id(transaction.id)).collect()
 }
 
 #[test]
@@ -153,9 +171,7 @@ fn kafka_and_weir_killed_again_and_again_lose_no_transaction() {
     assert_eq!(server.metric("weir_ship_gap_records_total", &[]), 0.0);
     assert_eq!(server.metric("weir_journal_refused_total", &[]), 0.0);
     server.kill();
-    let id = |id: [u8; 16]| TransactionId(u128::from_be_bytes(id)).to_string();
-    let recorded = transactions(&server.data());
-    let recorded: BTreeSet<_> = recorded.iter().map(|transaction| id(transaction.id)).collect();
+    let recorded = recorded(&server);
     assert!(recorded.len() > 800, "{}", recorded.len());
     // What was recorded last may not have been sent before.
     server.restart(&[]);
@@ -202,8 +218,48 @@ fn a_sink_without_its_topic_or_its_password_is_paused_until_it_has_them() {
 }
 
 #[test]
-fn a_kafka_that_is_down_costs_no_request_and_no_record() {
+fn a_drain_waits_until_kafka_has_acknowledged_everything() {
+    let Some(kafka) = Kafka::start() else { return };
+    kafka.create("transactions", MAX_MESSAGE_BYTES);
+    let mut server = Weir::new(&config(&topic(&kafka, "transactions"), "")).start();
+    let send = |server: &Server, count| {
+        let mut client = server.connect();
+        for _ in 0..count {
+            assert_eq!(client.post("/good/", "{}").status, 200);
+        }
+    };
+    send(&server, 1);
+    eventually("it is acknowledged", || acknowledged(&server) == 1);
+    send(&server, 3_000);
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    assert!(!server.stderr().contains("not acknowledged"), "{}", server.stderr());
+    let recorded = recorded(&server);
+    assert_eq!(recorded.len(), 3_001);
+    wait_for(&server, &kafka.consume("transactions"), &recorded);
+}
+
+#[test]
+fn a_sink_of_kafka_is_listed_and_has_no_backfill() {
     let server = Weir::new(&config("brokers: \"127.0.0.1:9\", topic: t", "")).start();
+    assert_eq!(server.connect().post("/good/", "{}").status, 200);
+    let token = first_token(&server);
+    eventually("it has a lag", || {
+        get(&server, "/v1/sinks", &token).json()["nodes"][0]["sinks"][0]["lag"]["records"] == 1
+    });
+    let (ok, table, err) = command(&server, &token, &["sinks", "list"]);
+    assert!(ok && table.contains("kafka") && !table.contains("opensearch"), "{table}{err}");
+    let backfill = ["fleet", "backfill", "--sink", "kafka", "--all"];
+    let (ok, _, err) = command(&server, &token, &backfill);
+    assert!(!ok && err.contains("A sink of Kafka has no backfill"), "{err}");
+    let (ok, _, err) = command(&server, &token, &["fleet", "backfill"]);
+    assert!(!ok && err.contains("there is no sink of OpenSearch"), "{err}");
+}
+
+#[test]
+fn a_kafka_that_is_down_costs_no_request_and_no_record() {
+    let config = config("brokers: \"127.0.0.1:9\", topic: t", "");
+    let mut server = Weir::new(&format!("drain: {{deadline: 1s}}\n{config}")).start();
     let mut client = server.connect();
     for _ in 0..50 {
         assert_eq!(client.post("/good/", "{}").status, 200);
@@ -212,6 +268,10 @@ fn a_kafka_that_is_down_costs_no_request_and_no_record() {
     assert!(server.metric("weir_ship_lag_bytes", &[]) > 0.0);
     assert!(!is_paused(&server), "it is tried again by itself");
     assert_eq!(server.metric("weir_journal_refused_total", &[]), 0.0);
+    server.signal(Signal::TERM);
+    server.wait();
+    let left = "50 transactions are not acknowledged by sink kafka";
+    assert!(server.stderr().contains(left), "{}", server.stderr());
 }
 
 #[test]
@@ -231,4 +291,5 @@ fn a_kafka_that_is_down_for_long_leaves_a_gap_that_is_counted() {
         }
         sent += 100;
     }
+    assert_eq!(server.metric("weir_journal_refused_total", &[]), 0.0);
 }
