@@ -89,3 +89,22 @@ fn a_topic_has_no_backfill() {
     assert!(matches!(started, Err(ShipError::NoBackfill)), "{started:?}");
     assert!(bench.shipper.backfill().is_none());
 }
+
+#[test]
+fn a_topic_is_not_searched() {
+    let bench = bench(1);
+    let unsent = |_: &str, _| -> Sending { panic!("nothing is sent") };
+    let sinks = Sinks::new(&bench.journal, || {}, unsent);
+    let state = |kind, content| {
+        let (statistics, backfill) = (Statistics::default(), None);
+        SinkState { kind, content, statistics, backfill }
+    };
+    let topic = ("a".to_owned(), state(SinkKind::Kafka, Content::Payload));
+    sinks.publish([topic.clone()].into());
+    assert_eq!(sinks.searched(), None);
+    assert!(!sinks.backfill("a", BackfillOptions::default()));
+    let search = ("b".to_owned(), state(SinkKind::OpenSearch, Content::Keys));
+    sinks.publish([topic, search].into());
+    assert_eq!(sinks.searched(), Some(("b".to_owned(), Content::Keys)));
+    assert!(sinks.backfill("b", BackfillOptions::default()));
+}
