@@ -167,4 +167,5 @@ soak: setup report console ## Load, reloads and restarts for SOAK_SECONDS; SOAK_
 	WEIR_REPETITIONS=1000 cargo test --release --locked -p weir --test it -- fleet::claims::of_two --nocapture
 	WEIR_KILLS=50 cargo test --release --locked -p weir --test it -- fleet::quotas --nocapture
 	WEIR_KILLS=20 WEIR_QUOTA=1000000 cargo test --release --locked -p weir --test it -- monitor::a_quota_survives --nocapture
+	WEIR_KAFKA_KILLS=20 cargo test --release --locked -p weir --test it -- shipping::kafka --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture

@@ -1,6 +1,7 @@
 //! Transactions in a real OpenSearch: each of them once, whatever ends in between; found by the same
 //! queries as in weir.
 
+mod kafka;
 mod outages;
 mod rate;
 
