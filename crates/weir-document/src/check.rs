@@ -254,8 +254,15 @@ fn scalar(
 ) {
     let meaning = scalar.meaning();
     let is_secret = matches!(kind, Kind::Secret) || is_url_with_secret(&scalar.text);
-    if is_secret && !scalar.from_file {
-        report.redact(node.at);
+    match (is_secret, scalar.from_file) {
+        (true, true) => report.secret_of_file(node.at),
+        (true, false) => {
+            report.redact(node.at);
+            if !scalar.from_env && !scalar.lost && meaning != Meaning::Null {
+                report.literal_secret(node.at);
+            }
+        }
+        (false, _) => {}
     }
     match kind {
         Kind::Text | Kind::Secret if meaning == Meaning::Text => {}

@@ -82,6 +82,10 @@ pub struct Findings {
     pub files: Vec<PathBuf>,
     /// The texts of the findings, with secrets redacted.
     pub texts: SourceMap,
+    /// Files that `file:` names as the values of secrets.
+    pub secret_files: Vec<PathBuf>,
+    /// Secrets that stand in the texts themselves. They are findings only for a version of a fleet.
+    pub literal_secrets: Vec<Finding>,
 }
 
 impl Findings {
