@@ -29,6 +29,7 @@ mod query;
 mod rates;
 mod redis;
 mod replicate;
+pub mod rollout;
 pub mod schema;
 mod slice;
 pub mod status;
@@ -38,7 +39,7 @@ pub mod verify;
 
 pub use handle::{CommandError, Handle};
 pub use host::Host;
-pub use member_state::{FleetTls, Settings, Statistics};
+pub use member_state::{FleetTls, Health, ReadHealth, Settings, Statistics};
 pub use membership::{HEARTBEAT, Retirement};
 pub use node::{Member, OpenError};
 pub use query::PeerResponses;

@@ -1,5 +1,6 @@
 //! The state of the fleet, as the admin API, the commands and the console show it.
 
+use crate::rollout::{FleetVersions, NodeVersion, RolloutState};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString};
 use utoipa::ToSchema;
@@ -26,6 +27,9 @@ pub struct FleetStatus {
     pub heartbeat: Option<UnixSeconds>,
     /// Nodes by name.
     pub nodes: Vec<NodeStatus>,
+    /// Versions of the configuration, with `source: fleet`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<FleetVersions>,
     /// Problems of the fleet.
     pub findings: Vec<FleetFinding>,
 }
@@ -84,6 +88,9 @@ pub struct NodeStatus {
     /// URL of its admin listener for other nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub advertise: String,
+    /// Its version of the configuration; absent with `source: files`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<NodeVersion>,
 }
 
 /// State of a node.
@@ -184,6 +191,37 @@ pub(crate) fn findings(nodes: &[NodeStatus], drift: bool) -> Vec<FleetFinding> {
                 "configuration-rejected",
                 format!("{name} has rejected its configuration: {first}"),
             );
+        }
+    }
+    found
+}
+
+/// The findings about versions: the last rollout has failed, or a node does not take the version of the
+/// fleet.
+pub(crate) fn version_findings(
+    versions: &FleetVersions,
+    nodes: &[NodeStatus],
+) -> Vec<FleetFinding> {
+    let mut found = Vec::new();
+    let shown = |version: Option<i64>| version.map_or("none".to_owned(), |one| one.to_string());
+    let failed = versions.rollout.as_ref().filter(|one| one.state == RolloutState::Failed);
+    if let Some(rollout) = failed {
+        let (version, base) = (shown(rollout.version), shown(rollout.base));
+        let message = format!(
+            "the rollout of version {version} was rolled back to {base}: {}",
+            rollout.verdict
+        );
+        found.push(FleetFinding { code: "rollout-failed".to_owned(), message });
+    }
+    for node in nodes.iter().filter(|node| node.state == NodeState::Live) {
+        let rejected = node.in_force.as_ref().and_then(|report| report.rejected.as_ref());
+        let is_of_fleet = |version| version == versions.version;
+        if let Some(rejected) = rejected.filter(|one| is_of_fleet(one.version))
+            && node.in_force.as_ref().is_some_and(|report| !is_of_fleet(report.version))
+        {
+            let (name, version) = (&node.name, shown(rejected.version));
+            let message = format!("{name} has rejected version {version}: {}", rejected.reason);
+            found.push(FleetFinding { code: "version-rejected".to_owned(), message });
         }
     }
     found

@@ -1,0 +1,121 @@
+//! A node and the rollout: it reads its version with each heartbeat, and drives the active rollout if it has
+//! the task.
+
+use super::verdict::{self, Step};
+use super::{FleetVersions, NodeVersion, Offer, Rollout, Stage, current, files};
+use crate::database::{Connection, DatabaseError, Parameter};
+use crate::identity::Boot;
+use crate::status::{NodeState, NodeStatus};
+use crate::task;
+use std::time::Duration;
+use tokio_postgres::types::{Json, Type};
+use uuid::Uuid;
+
+/// Name of the task.
+const TASK: &str = "rollout";
+
+/// A node with the task.
+struct Driver<'a> {
+    connection: &'a Connection,
+    node: Uuid,
+    /// Fencing token of the task.
+    epoch: i64,
+}
+
+/// Reads the versions, and drives the active rollout if no other node does.
+pub(crate) async fn step(
+    connection: &Connection,
+    (node, boot): (Uuid, Boot),
+    nodes: &[NodeStatus],
+    stage: Duration,
+) -> Result<FleetVersions, DatabaseError> {
+    let (versions, counts) = current(connection).await?;
+    let Some(rollout) = versions.rollout.as_ref().filter(|rollout| rollout.is_active()) else {
+        return Ok(versions);
+    };
+    if is_left_to_others(rollout, node, nodes) {
+        return Ok(versions);
+    }
+    let Some(epoch) = task::claim(connection, TASK, node, boot).await? else { return Ok(versions) };
+    let step = verdict::judge(rollout, &counts, nodes, stage);
+    if step == Step::Wait {
+        return Ok(versions);
+    }
+    Driver { connection, node, epoch }.write(rollout, step).await?;
+    Ok(current(connection).await?.0)
+}
+
+/// Whether another node drives: the only one that tries a version may end by it.
+fn is_left_to_others(rollout: &Rollout, node: Uuid, nodes: &[NodeStatus]) -> bool {
+    let id = node.to_string();
+    let drives =
+        |one: &NodeStatus| one.state == NodeState::Live && one.in_force.is_some() && one.id != id;
+    rollout.stage == Stage::One && rollout.nodes.contains(&id) && nodes.iter().any(drives)
+}
+
+/// What this node is to try, if it does not have it and has not rejected it.
+pub(crate) async fn offer(
+    connection: &Connection,
+    node: Uuid,
+    versions: &FleetVersions,
+    report: &NodeVersion,
+) -> Result<Option<Offer>, DatabaseError> {
+    let attempt = versions.target(node);
+    let rejected = report.rejected.as_ref();
+    let is_rejected = rejected
+        .is_some_and(|one| (one.version, one.rollout) == (attempt.version, attempt.rollout));
+    if attempt.version == report.version || is_rejected {
+        return Ok(None);
+    }
+    let files = match attempt.version {
+        Some(number) => files(connection, number).await?,
+        None => Ok(Default::default()),
+    };
+    Ok(Some(Offer { attempt, files }))
+}
+
+impl Driver<'_> {
+    /// Writes a step, unless the rollout has changed or another node has the task.
+    async fn write(&self, rollout: &Rollout, step: Step) -> Result<(), DatabaseError> {
+        let (id, stage) = (rollout.id, rollout.stage.to_string());
+        let shared: [Parameter<'_>; 4] = [
+            (&id, Type::INT8),
+            (&stage, Type::TEXT),
+            (&self.node, Type::UUID),
+            (&self.epoch, Type::INT8),
+        ];
+        let sql = |change: &str| {
+            format!(
+                "UPDATE weir.rollout SET {change} WHERE id = $1 AND stage = $2
+                 AND state IN ('running', 'paused') AND EXISTS (SELECT FROM weir.task
+                     WHERE name = '{TASK}' AND owner = $3 AND epoch = $4 AND until > now())"
+            )
+        };
+        match step {
+            Step::Wait => {}
+            Step::Next { stage, nodes, counts } => {
+                let sql = sql("stage = $5, nodes = $6::text[]::uuid[], counts = $7, since = now()");
+                let (stage, counts) = (stage.to_string(), Json(counts));
+                let more: [Parameter<'_>; 3] =
+                    [(&stage, Type::TEXT), (&nodes, Type::TEXT_ARRAY), (&counts, Type::JSONB)];
+                let parameters: Vec<_> = shared.into_iter().chain(more).collect();
+                self.connection.execute(&sql, &parameters).await?;
+            }
+            Step::Succeed => {
+                let sql = sql("state = 'succeeded', verdict = ''");
+                let sql = format!(
+                    "WITH done AS ({sql} RETURNING id, version)
+                     UPDATE weir.fleet SET version = done.version, rollout = done.id FROM done"
+                );
+                self.connection.execute(&sql, &shared).await?;
+            }
+            Step::Fail(verdict) => {
+                let sql = sql("state = 'failed', verdict = $5");
+                let more: [Parameter<'_>; 1] = [(&verdict, Type::TEXT)];
+                let parameters: Vec<_> = shared.into_iter().chain(more).collect();
+                self.connection.execute(&sql, &parameters).await?;
+            }
+        }
+        Ok(())
+    }
+}
