@@ -28,6 +28,7 @@ mod telemetry;
 mod thread;
 mod tracker;
 mod upgrade;
+mod versions;
 mod watch;
 
 use crate::exit::Exit;
@@ -85,7 +86,9 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     let runtime = runtime()?;
     let _entered = runtime.enter();
     let requests = Requests::register().context(NO_SIGNALS)?;
-    let Some(loaded) = load(&source, predecessor.as_deref()) else { return Ok(Exit::Findings) };
+    let version = versions::of_start(predecessor.is_some());
+    let at_start = Source { version, ..source.clone() };
+    let Some(loaded) = load(&at_start, predecessor.as_deref()) else { return Ok(Exit::Findings) };
     let Configuration { config, compiled, findings: warnings } = loaded;
 
     if let Some(predecessor) = &predecessor {
@@ -104,7 +107,10 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     match predecessor {
         // It may be writing a backup.
         Some(_) => failpoint::pass("takeover.opened"),
-        None => backup::remove_leftovers(&config.data).context("an interrupted backup")?,
+        None => {
+            backup::remove_leftovers(&config.data).context("an interrupted backup")?;
+            versions::recover(&config)?;
+        }
     }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
