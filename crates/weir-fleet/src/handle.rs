@@ -8,10 +8,11 @@ use crate::member_state::{ReadHealth, Settings, Shared, Statistics};
 use crate::membership::Retirement;
 use crate::peers::{PeerSettings, PeerState};
 use crate::rates::RateLeaser;
-use crate::rollout::{self, FleetVersions, RolloutAction, RolloutError, Version};
+use crate::rollout::{self, RolloutAction, RolloutError};
 use crate::status::{ConfigurationState, FleetFinding, FleetStatus, NodeStatus};
 use crate::tokens::TokenTable;
 use crate::verify::{UsageVerification, verify};
+use crate::versions::{FleetVersions, Version};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -107,6 +108,8 @@ impl Handle {
             redis: self.shared.rates.status().map(|redis| redis.up),
             redis_failures: self.shared.rates.failures(),
             drift: view.drifts(),
+            version: self.shared.versions.current(),
+            rollbacks: self.shared.versions.failed.load(Ordering::Relaxed),
             replicated: self.shared.replicated.load(Ordering::Relaxed),
             usage_lag: view.replicated.map(|at| at.elapsed()).unwrap_or_default(),
             peers: self.shared.peers.statistics(),
@@ -199,12 +202,23 @@ impl Handle {
         self.shared.settings.lock().stage.is_some()
     }
 
+    /// Whether this node has no version although there may be one: the database was not read yet, or the
+    /// fleet has one. Such a node serves its own file alone.
+    #[must_use]
+    pub fn lacks_version(&self) -> bool {
+        let is_demanded = |versions: &FleetVersions| versions.version.is_some();
+        self.takes_versions()
+            && self.shared.versions.current().is_none()
+            && self.shared.view.lock().versions.as_ref().is_none_or(is_demanded)
+    }
+
     /// All versions of the configuration, the latest first.
     ///
     /// # Errors
     /// The database cannot be used.
     pub async fn versions(&self) -> Result<Vec<Version>, DatabaseError> {
-        self.report_on(async |connection| rollout::versions(connection).await).await
+        self.report_on(async |connection: &mut Connection| rollout::versions(connection).await)
+            .await
     }
 
     /// Stores a version by a named person, with a comment; returns its number.
@@ -212,8 +226,9 @@ impl Handle {
     /// # Errors
     /// [`RolloutError`].
     pub async fn push(&self, files: &Files, by: &str, comment: &str) -> Result<i64, RolloutError> {
-        let push =
-            async |connection: &Connection| rollout::push(connection, files, (by, comment)).await;
+        let push = async |connection: &mut Connection| {
+            rollout::push(connection, files, (by, comment)).await
+        };
         self.report_on(push).await
     }
 
@@ -223,7 +238,7 @@ impl Handle {
     /// [`RolloutError`].
     pub async fn start_rollout(&self, version: i64, by: &str) -> Result<(), RolloutError> {
         let (node, _, nodes) = self.membership();
-        let start = async |connection: &Connection| {
+        let start = async |connection: &mut Connection| {
             rollout::start(connection, version, by, node, &nodes).await
         };
         self.report_on(start).await?;
@@ -240,7 +255,10 @@ impl Handle {
         action: RolloutAction,
         by: &str,
     ) -> Result<(), RolloutError> {
-        self.report_on(async |connection| rollout::act(connection, action, by).await).await?;
+        self.report_on(async |connection: &mut Connection| {
+            rollout::act(connection, action, by).await
+        })
+        .await?;
         self.wake();
         Ok(())
     }
@@ -256,7 +274,7 @@ impl Handle {
         by: &str,
     ) -> Result<Option<i64>, RolloutError> {
         let roll_back =
-            async |connection: &Connection| rollout::roll_back(connection, version, by).await;
+            async |connection: &mut Connection| rollout::roll_back(connection, version, by).await;
         let version = self.report_on(roll_back).await?;
         self.wake();
         Ok(version)
@@ -267,7 +285,8 @@ impl Handle {
     /// # Errors
     /// The database cannot be used.
     pub async fn rollout(&self) -> Result<FleetVersions, DatabaseError> {
-        let read = async |connection: &Connection| rollout::current(connection).await;
+        let (_, _, nodes) = self.membership();
+        let read = async |connection: &mut Connection| rollout::current(connection, &nodes).await;
         self.report_on(read).await.map(|(versions, _)| versions)
     }
 

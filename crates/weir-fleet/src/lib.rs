@@ -36,6 +36,7 @@ pub mod status;
 mod task;
 pub mod tokens;
 pub mod verify;
+pub mod versions;
 
 pub use handle::{CommandError, Handle};
 pub use host::Host;

@@ -6,10 +6,11 @@ use crate::membership::Report;
 use crate::peers::{PeerSettings, PeerState, PeerStatistics};
 use crate::rates::{RateSettings, Rates};
 use crate::redis::ConnectRedis;
-use crate::rollout::{FleetVersions, NodeVersion, Offer, Rejected};
+use crate::rollout::Offer;
 use crate::slice::Membership;
 use crate::status::{self, DRIFT_SECONDS, FleetFinding, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
+use crate::versions::{FleetVersions, NodeVersion, Rejected};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -101,6 +102,10 @@ pub struct Statistics {
     pub redis_failures: u64,
     /// Nodes have had different configurations for more than a minute.
     pub drift: bool,
+    /// Version of the configuration in force; `None` for the own files alone.
+    pub version: Option<i64>,
+    /// Rollouts that this node has rolled back.
+    pub rollbacks: u64,
     /// Buckets of usage that were replicated.
     pub replicated: u64,
     /// Time since all usage was replicated that was counted up to then; 0 in the beginning.
@@ -180,6 +185,8 @@ pub(crate) struct Versions {
     pub(crate) is_trying: AtomicBool,
     /// Reads health at each heartbeat.
     pub(crate) health: OnceLock<ReadHealth>,
+    /// Rollouts that this node has rolled back.
+    pub(crate) failed: AtomicU64,
 }
 
 /// Reads the health of this node.
@@ -205,7 +212,12 @@ impl std::fmt::Debug for Versions {
 impl Versions {
     pub(crate) fn new(offers: mpsc::Sender<Offer>) -> Self {
         let (state, is_trying) = (Mutex::default(), AtomicBool::new(false));
-        Self { state, offers, is_trying, health: OnceLock::new() }
+        Self { state, offers, is_trying, health: OnceLock::new(), failed: AtomicU64::new(0) }
+    }
+
+    /// The version in force.
+    pub(crate) fn current(&self) -> Option<i64> {
+        self.state.lock().as_ref().and_then(VersionState::current)
     }
 
     /// What the node reports.

@@ -7,8 +7,8 @@
 use crate::database::{Connection, DatabaseError, Parameter, bounded};
 use crate::identity::{Boot, Identity, IdentityError};
 use crate::pending::{MISSING, PendingReport, UNREPORTED};
-use crate::rollout::NodeVersion;
 use crate::status::{ConfigurationState, NodeState, NodeStatus};
+use crate::versions::NodeVersion;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, Type};

@@ -15,10 +15,11 @@ use crate::peers::PeerState;
 use crate::pending::Pending;
 use crate::rates::Rates;
 use crate::replicate::{ReplicationError, Replicator};
-use crate::rollout::{FleetVersions, Offer, driver};
+use crate::rollout::{Offer, driver};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
+use crate::versions::{FleetVersions, Rollout, shown};
 use crate::{audit, jobs, schema, task};
 use parking_lot::Mutex;
 use std::path::Path;
@@ -28,9 +29,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use weir_limit::Limiter;
-use weir_model::UnixSeconds;
+use weir_model::{UnixMicros, UnixSeconds};
 use weir_monitor::replica::Replica;
 use weir_monitor::{Monitor, MonitorError};
+use weir_store::audit::AuditEvent;
 use weir_store::{StoreError, clock};
 
 /// Pause between two replications of usage.
@@ -317,10 +319,15 @@ impl Member {
         &self,
         session: &Session,
         nodes: &[NodeStatus],
-    ) -> Result<Option<FleetVersions>, DatabaseError> {
+    ) -> Result<Option<FleetVersions>, StepError> {
         let Some(stage) = self.shared.settings.lock().stage else { return Ok(None) };
         let (connection, id) = (&session.connection, self.identity.id());
-        let versions = driver::step(connection, (id, session.boot), nodes, stage).await?;
+        let driver::Progress { versions, failed } =
+            driver::step(connection, (id, session.boot), nodes, stage).await?;
+        if let Some(rollout) = failed {
+            self.shared.versions.failed.fetch_add(1, Ordering::Relaxed);
+            self.copies.record(&rolled_back(&rollout)).map_err(CopiesError::from)?;
+        }
         let mine = &self.shared.versions;
         let Some(report) = mine.report() else { return Ok(Some(versions)) };
         if !mine.is_trying.load(Ordering::Acquire)
@@ -471,4 +478,18 @@ impl Member {
 
 fn not_connected() -> DatabaseError {
     DatabaseError::Connect("this node is not connected".to_owned())
+}
+
+/// The entry of the audit log about an automatic rollback.
+fn rolled_back(rollout: &Rollout) -> AuditEvent {
+    let now = clock::now();
+    AuditEvent {
+        time: UnixMicros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX)),
+        name: "fleet".to_owned(),
+        action: "roll-back".to_owned(),
+        about: "version".to_owned(),
+        subject: shown(rollout.base),
+        details: format!("instead of {}: {}", shown(rollout.version), rollout.verdict),
+        ..AuditEvent::default()
+    }
 }

@@ -1,4 +1,4 @@
-//! Rollouts of configuration versions: what is shown, and the statements about them.
+//! Statements about versions of the configuration and their rollouts.
 //!
 //! A version is a row that never changes. The version of a node is that of the active rollout, if the node
 //! is one of its stage, else that of the fleet. Nodes poll it with their heartbeat and report what became of
@@ -9,9 +9,9 @@ pub(crate) mod verdict;
 
 use crate::database::{Connection, DatabaseError, Parameter};
 use crate::status::NodeStatus;
+use crate::versions::{Comparison, FleetVersions, Rollout, Version};
 use aws_lc_rs::digest::{SHA256, digest};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::Deserialize;
 use std::fmt::Write as _;
 use strum::{Display, EnumString};
 use tokio_postgres::Row;
@@ -28,152 +28,6 @@ const MAX_VERSIONS: i64 = 100;
 pub const MAX_COMMENT: usize = 1000;
 /// Level of compression.
 const LEVEL: i32 = 9;
-
-/// A version of the configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Version {
-    /// Number, from 1.
-    pub number: i64,
-    /// SHA-256 of its files.
-    pub digest: String,
-    /// The lowest version of weir that may try it.
-    pub min_weir: String,
-    /// Name of the token that pushed it.
-    pub by: String,
-    /// Comment.
-    pub comment: String,
-    /// Time of the push (RFC 3339, UTC).
-    #[schema(value_type = String)]
-    pub time: UnixSeconds,
-}
-
-/// The versions of a fleet as one node knows them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct FleetVersions {
-    /// The version of nodes that no rollout concerns; absent: the own files alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<i64>,
-    /// The rollout that has set it.
-    #[serde(skip)]
-    pub(crate) rollout_of_version: i64,
-    /// The latest rollout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<Rollout>,
-}
-
-/// A rollout of a version.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Rollout {
-    /// Number of the rollout.
-    pub id: i64,
-    /// The version; absent: the own files alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<i64>,
-    /// The version before, which a rollback restores; absent: the own files alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<i64>,
-    /// Stage.
-    pub stage: Stage,
-    /// State.
-    pub state: RolloutState,
-    /// Ids of the nodes that try the version; in the stage `all` every node does.
-    pub nodes: Vec<String>,
-    /// Seconds since the begin of the stage.
-    pub stage_seconds: f64,
-    /// Why it has ended; names the node that failed.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub verdict: String,
-    /// Name of the token that started it.
-    pub by: String,
-    /// Time of the start (RFC 3339, UTC).
-    #[schema(value_type = String)]
-    pub time: UnixSeconds,
-}
-
-/// Stage of a rollout.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Stage {
-    /// One node.
-    #[default]
-    One,
-    /// A tenth of the nodes.
-    Tenth,
-    /// All nodes.
-    All,
-}
-
-/// State of a rollout.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    ToSchema,
-    Display,
-    EnumString,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum RolloutState {
-    /// Goes on.
-    #[default]
-    Running,
-    /// Stays in its stage.
-    Paused,
-    /// All nodes have the version.
-    Succeeded,
-    /// A node has failed: all nodes have the version before.
-    Failed,
-    /// Ended by an operator: all nodes have the version before.
-    Aborted,
-}
-
-/// What a node says about its version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NodeVersion {
-    /// The version in force; absent: the own files alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<i64>,
-    /// The last version that it did not take, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rejected: Option<Rejected>,
-    /// The node is ready for traffic.
-    pub ready: bool,
-    /// Responses since its start.
-    pub calls: u64,
-    /// Responses with a status of 500 and above since its start.
-    pub errors: u64,
-}
-
-/// A version that a node did not take.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = RejectedVersion)]
-pub struct Rejected {
-    /// The version.
-    pub version: Option<i64>,
-    /// The rollout that demanded it.
-    pub rollout: i64,
-    /// Why.
-    pub reason: String,
-}
 
 /// A version that the fleet demands of a node.
 #[derive(Debug)]
@@ -216,32 +70,6 @@ pub enum RolloutError {
 impl From<tokio_postgres::Error> for RolloutError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Database(error.into())
-    }
-}
-
-impl Rollout {
-    /// Whether it has not ended.
-    #[must_use]
-    pub fn is_active(&self) -> bool {
-        matches!(self.state, RolloutState::Running | RolloutState::Paused)
-    }
-}
-
-impl FleetVersions {
-    /// Whether a rollout is active.
-    pub(crate) fn is_rolling(&self) -> bool {
-        self.rollout.as_ref().is_some_and(Rollout::is_active)
-    }
-
-    /// The version that a node is to have.
-    fn target(&self, node: Uuid) -> Attempt {
-        let active = self.rollout.as_ref().filter(|rollout| rollout.is_active());
-        let concerns =
-            |one: &&Rollout| one.stage == Stage::All || one.nodes.contains(&node.to_string());
-        match active.filter(concerns) {
-            Some(rollout) => Attempt { version: rollout.version, rollout: rollout.id },
-            None => Attempt { version: self.version, rollout: self.rollout_of_version },
-        }
     }
 }
 
@@ -331,13 +159,15 @@ async fn files(
     Ok(unpack(&packed, &digest))
 }
 
-/// The version of the fleet and the latest rollout, with the counts at the begin of its stage.
+/// The version of the fleet and the latest rollout, and the counts at the begin of its stage, with which
+/// `nodes` are compared.
 pub(crate) async fn current(
     connection: &Connection,
+    nodes: &[NodeStatus],
 ) -> Result<(FleetVersions, Counts), DatabaseError> {
     let sql = "SELECT f.version, f.rollout, r.id, r.version, r.base, r.stage, r.state, r.nodes,
              extract(epoch FROM now() - r.since)::float8, r.verdict, r.who,
-             extract(epoch FROM r.at)::bigint, r.counts
+             extract(epoch FROM r.at)::bigint, r.counts, r.compared
          FROM weir.fleet f LEFT JOIN LATERAL (SELECT * FROM weir.rollout ORDER BY id DESC LIMIT 1) r ON true
          WHERE f.one = 1";
     let row = connection.one(sql, &[]).await?;
@@ -350,20 +180,26 @@ pub(crate) async fn current(
         return Ok((versions, Counts::default()));
     };
     let (stage, state): (String, String) = (row.try_get(5)?, row.try_get(6)?);
-    let nodes: Vec<Uuid> = row.try_get(7)?;
-    versions.rollout = Some(Rollout {
+    let tried_by: Vec<Uuid> = row.try_get(7)?;
+    let Json(counts) = row.try_get::<_, Json<Counts>>(12)?;
+    let compared = row.try_get::<_, Option<Json<Comparison>>>(13)?.map(|Json(compared)| compared);
+    let mut rollout = Rollout {
         id,
         version: row.try_get(3)?,
         base: row.try_get(4)?,
         stage: stage.parse().unwrap_or_default(),
         state: state.parse().unwrap_or_default(),
-        nodes: nodes.iter().map(Uuid::to_string).collect(),
+        nodes: tried_by.iter().map(Uuid::to_string).collect(),
         stage_seconds: row.try_get::<_, f64>(8)?.max(0.0),
         verdict: row.try_get(9)?,
         by: row.try_get(10)?,
         time: UnixSeconds(row.try_get::<_, i64>(11)?.unsigned_abs()),
-    });
-    let Json(counts) = row.try_get::<_, Json<Counts>>(12)?;
+        compared,
+    };
+    if rollout.is_active() {
+        rollout.compared = Some(verdict::compare(&rollout, &counts, nodes));
+    }
+    versions.rollout = Some(rollout);
     Ok((versions, counts))
 }
 
@@ -376,7 +212,7 @@ pub(crate) async fn start(
     nodes: &[NodeStatus],
 ) -> Result<(), RolloutError> {
     exists(connection, version).await?;
-    let (current, _) = current(connection).await?;
+    let (current, _) = current(connection, nodes).await?;
     if current.is_rolling() {
         return Err(RolloutError::Active);
     }
@@ -456,7 +292,7 @@ pub(crate) async fn roll_back(
     version: Option<i64>,
     by: &str,
 ) -> Result<Option<i64>, RolloutError> {
-    let (current, _) = current(connection).await?;
+    let (current, _) = current(connection, &[]).await?;
     let version = match version {
         Some(version) => {
             exists(connection, version).await?;
@@ -488,9 +324,6 @@ pub(crate) async fn roll_back(
     Ok(version)
 }
 
-/// Numbers by id of a node.
-type ByNode<T> = BTreeMap<String, T>;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -502,20 +335,5 @@ mod tests {
         assert_eq!(unpack(&packed, &digest), Ok(files));
         assert!(unpack(&packed, &"0".repeat(64)).unwrap_err().contains("digest"));
         assert!(unpack(&packed[1..], &digest).is_err());
-    }
-
-    #[test]
-    fn a_node_has_the_version_of_the_rollout_in_whose_stage_it_is() {
-        let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let rollout =
-            Rollout { id: 9, version: Some(4), nodes: vec![one.to_string()], ..Rollout::default() };
-        let mut versions =
-            FleetVersions { version: Some(3), rollout_of_version: 8, rollout: Some(rollout) };
-        assert_eq!(versions.target(one), Attempt { version: Some(4), rollout: 9 });
-        assert_eq!(versions.target(two), Attempt { version: Some(3), rollout: 8 });
-        versions.rollout.as_mut().unwrap().stage = Stage::All;
-        assert_eq!(versions.target(two).version, Some(4));
-        versions.rollout.as_mut().unwrap().state = RolloutState::Failed;
-        assert_eq!(versions.target(one), Attempt { version: Some(3), rollout: 8 });
     }
 }

@@ -1,6 +1,6 @@
 //! The state of the fleet, as the admin API, the commands and the console show it.
 
-use crate::rollout::{FleetVersions, NodeVersion, RolloutState};
+use crate::versions::{FleetVersions, NodeVersion, RolloutState, shown};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString};
 use utoipa::ToSchema;
@@ -203,7 +203,6 @@ pub(crate) fn version_findings(
     nodes: &[NodeStatus],
 ) -> Vec<FleetFinding> {
     let mut found = Vec::new();
-    let shown = |version: Option<i64>| version.map_or("none".to_owned(), |one| one.to_string());
     let failed = versions.rollout.as_ref().filter(|one| one.state == RolloutState::Failed);
     if let Some(rollout) = failed {
         let (version, base) = (shown(rollout.version), shown(rollout.base));

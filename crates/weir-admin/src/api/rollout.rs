@@ -1,11 +1,13 @@
 //! Versions of the configuration of a fleet, and their rollouts.
 
 use super::Call;
+use super::resubmit::read;
 use crate::audit::Action;
 use crate::configuration::{FindingInfo, Pushed};
 use crate::problem::{Problem, Result};
 use crate::sources::Sources;
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::Deserialize;
@@ -16,7 +18,8 @@ use uuid::Uuid;
 use weir_config::versions::{Files, VersionStore, check_files};
 use weir_config::{Source, VersionChoice};
 use weir_document::finding::{Finding, Findings};
-use weir_fleet::rollout::{FleetVersions, MAX_COMMENT, RolloutAction, RolloutError, Version};
+use weir_fleet::rollout::{MAX_COMMENT, RolloutAction, RolloutError};
+use weir_fleet::versions::{FleetVersions, Version};
 use weir_tracker::TrackerError;
 
 /// List the versions of the configuration, the latest first
@@ -31,7 +34,7 @@ pub(super) async fn versions(call: Call) -> Result<Json<Vec<Version>>> {
 }
 
 /// A version that is pushed.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewVersion {
     /// Comment, at most 1,000 characters.
@@ -53,12 +56,12 @@ pub(super) struct NewVersion {
         (status = 404, description = "This node is not a member of a fleet."),
         (status = 409, description = "This node does not take versions."),
         (status = 503, description = "The database cannot be used.")))]
-pub(super) async fn push(call: Call, Json(new): Json<NewVersion>) -> Result<Json<Pushed>> {
+pub(super) async fn push(call: Call, body: Bytes) -> Result<Json<Pushed>> {
     let fleet = call.fleet()?.clone();
     if !fleet.takes_versions() {
         return Err(OWN_FILES);
     }
-    let NewVersion { comment, files } = new;
+    let NewVersion { comment, files } = read(&body)?;
     if comment.chars().count() > MAX_COMMENT {
         return Err(Problem::bad(format!("A comment has at most {MAX_COMMENT} characters.")));
     }
@@ -124,7 +127,7 @@ pub(super) async fn show(call: Call) -> Result<Json<FleetVersions>> {
 }
 
 /// The version of a rollout.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StartRollout {
     /// Number of the version.
@@ -141,10 +144,8 @@ pub(super) struct StartRollout {
         (status = 404, description = "Unknown version, or no fleet."),
         (status = 409, description = "Another rollout is active, or no node takes versions."),
         (status = 503, description = "The database cannot be used.")))]
-pub(super) async fn start(
-    call: Call,
-    Json(StartRollout { version }): Json<StartRollout>,
-) -> Result<Json<FleetVersions>> {
+pub(super) async fn start(call: Call, body: Bytes) -> Result<Json<FleetVersions>> {
+    let StartRollout { version } = read(&body)?;
     let fleet = call.fleet()?.clone();
     call.audit(Action::StartRollout, version.to_string(), "").await?;
     fleet.start_rollout(version, &call.caller.name).await?;
@@ -186,10 +187,8 @@ pub(super) struct RollBack {
         (status = 404, description = "Unknown version, or no fleet."),
         (status = 409, description = "No version was in force before."),
         (status = 503, description = "The database cannot be used.")))]
-pub(super) async fn roll_back(
-    call: Call,
-    Json(RollBack { version }): Json<RollBack>,
-) -> Result<Json<FleetVersions>> {
+pub(super) async fn roll_back(call: Call, body: Bytes) -> Result<Json<FleetVersions>> {
+    let RollBack { version } = read(&body)?;
     let fleet = call.fleet()?.clone();
     let subject = version.map(|version| version.to_string()).unwrap_or_default();
     call.audit(Action::RollBack, subject, "").await?;

@@ -2,11 +2,12 @@
 //! the task.
 
 use super::verdict::{self, Step};
-use super::{FleetVersions, NodeVersion, Offer, Rollout, Stage, current, files};
+use super::{Offer, current, files};
 use crate::database::{Connection, DatabaseError, Parameter};
 use crate::identity::Boot;
 use crate::status::{NodeState, NodeStatus};
 use crate::task;
+use crate::versions::{FleetVersions, NodeVersion, Rollout, Stage};
 use std::time::Duration;
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
@@ -22,27 +23,40 @@ struct Driver<'a> {
     epoch: i64,
 }
 
+/// The versions, and what this node has done.
+pub(crate) struct Progress {
+    pub(crate) versions: FleetVersions,
+    /// The rollout that it has rolled back.
+    pub(crate) failed: Option<Rollout>,
+}
+
 /// Reads the versions, and drives the active rollout if no other node does.
 pub(crate) async fn step(
     connection: &Connection,
     (node, boot): (Uuid, Boot),
     nodes: &[NodeStatus],
     stage: Duration,
-) -> Result<FleetVersions, DatabaseError> {
-    let (versions, counts) = current(connection).await?;
+) -> Result<Progress, DatabaseError> {
+    let (versions, counts) = current(connection, nodes).await?;
+    let unchanged = |versions| Ok(Progress { versions, failed: None });
     let Some(rollout) = versions.rollout.as_ref().filter(|rollout| rollout.is_active()) else {
-        return Ok(versions);
+        return unchanged(versions);
     };
     if is_left_to_others(rollout, node, nodes) {
-        return Ok(versions);
+        return unchanged(versions);
     }
-    let Some(epoch) = task::claim(connection, TASK, node, boot).await? else { return Ok(versions) };
+    let Some(epoch) = task::claim(connection, TASK, node, boot).await? else {
+        return unchanged(versions);
+    };
     let step = verdict::judge(rollout, &counts, nodes, stage);
     if step == Step::Wait {
-        return Ok(versions);
+        return unchanged(versions);
     }
-    Driver { connection, node, epoch }.write(rollout, step).await?;
-    Ok(current(connection).await?.0)
+    let is_failure = matches!(step, Step::Fail(_));
+    let is_written = Driver { connection, node, epoch }.write(rollout, step).await?;
+    let (versions, _) = current(connection, nodes).await?;
+    let failed = versions.rollout.clone().filter(|_| is_failure && is_written);
+    Ok(Progress { versions, failed })
 }
 
 /// Whether another node drives: the only one that tries a version may end by it.
@@ -75,8 +89,9 @@ pub(crate) async fn offer(
 }
 
 impl Driver<'_> {
-    /// Writes a step, unless the rollout has changed or another node has the task.
-    async fn write(&self, rollout: &Rollout, step: Step) -> Result<(), DatabaseError> {
+    /// Writes a step, unless the rollout has changed or another node has the task. Returns whether it is
+    /// written.
+    async fn write(&self, rollout: &Rollout, step: Step) -> Result<bool, DatabaseError> {
         let (id, stage) = (rollout.id, rollout.stage.to_string());
         let shared: [Parameter<'_>; 4] = [
             (&id, Type::INT8),
@@ -91,31 +106,34 @@ impl Driver<'_> {
                      WHERE name = '{TASK}' AND owner = $3 AND epoch = $4 AND until > now())"
             )
         };
-        match step {
-            Step::Wait => {}
+        let compared = Json(rollout.compared.clone().unwrap_or_default());
+        let compared: Parameter<'_> = (&compared, Type::JSONB);
+        let written = match step {
+            Step::Wait => 0,
             Step::Next { stage, nodes, counts } => {
                 let sql = sql("stage = $5, nodes = $6::text[]::uuid[], counts = $7, since = now()");
                 let (stage, counts) = (stage.to_string(), Json(counts));
                 let more: [Parameter<'_>; 3] =
                     [(&stage, Type::TEXT), (&nodes, Type::TEXT_ARRAY), (&counts, Type::JSONB)];
                 let parameters: Vec<_> = shared.into_iter().chain(more).collect();
-                self.connection.execute(&sql, &parameters).await?;
+                self.connection.execute(&sql, &parameters).await?
             }
             Step::Succeed => {
-                let sql = sql("state = 'succeeded', verdict = ''");
+                let sql = sql("state = 'succeeded', verdict = '', compared = $5");
                 let sql = format!(
                     "WITH done AS ({sql} RETURNING id, version)
                      UPDATE weir.fleet SET version = done.version, rollout = done.id FROM done"
                 );
-                self.connection.execute(&sql, &shared).await?;
+                let parameters: Vec<_> = shared.into_iter().chain([compared]).collect();
+                self.connection.execute(&sql, &parameters).await?
             }
             Step::Fail(verdict) => {
-                let sql = sql("state = 'failed', verdict = $5");
-                let more: [Parameter<'_>; 1] = [(&verdict, Type::TEXT)];
+                let sql = sql("state = 'failed', compared = $5, verdict = $6");
+                let more = [compared, (&verdict, Type::TEXT)];
                 let parameters: Vec<_> = shared.into_iter().chain(more).collect();
-                self.connection.execute(&sql, &parameters).await?;
+                self.connection.execute(&sql, &parameters).await?
             }
-        }
-        Ok(())
+        };
+        Ok(written > 0)
     }
 }

@@ -1,8 +1,9 @@
 //! What a rollout does next, from what the nodes report.
 
-use super::{ByNode, NodeVersion, Rollout, RolloutState, Stage};
 use crate::status::{NodeState, NodeStatus};
+use crate::versions::{Calls, Comparison, NodeVersion, Rollout, RolloutState, Stage};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Calls below which a share of errors says nothing.
@@ -12,13 +13,6 @@ const MAX_EXCESS: f64 = 0.01;
 /// Time after the end of a stage, or of a lease, in which a node may still come back, in seconds.
 const GRACE: f64 = 10.0;
 
-/// Calls and those of them with a response of 500 and above.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Calls {
-    calls: u64,
-    errors: u64,
-}
-
 /// The counts of a node at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeCounts {
@@ -27,11 +21,11 @@ pub(crate) struct NodeCounts {
     calls: Calls,
 }
 
-/// The counts of the nodes at the begin of a stage.
+/// The counts of the nodes at the begin of a stage, by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     #[serde(default)]
-    nodes: ByNode<NodeCounts>,
+    nodes: BTreeMap<String, NodeCounts>,
     /// Of nodes without the version, when there are no such nodes any more.
     #[serde(default)]
     before: Calls,
@@ -44,16 +38,6 @@ pub(crate) enum Step {
     Next { stage: Stage, nodes: Vec<String>, counts: Counts },
     Succeed,
     Fail(String),
-}
-
-impl Calls {
-    fn plus(self, other: Self) -> Self {
-        Self { calls: self.calls + other.calls, errors: self.errors + other.errors }
-    }
-
-    fn share(self) -> f64 {
-        if self.calls == 0 { 0.0 } else { self.errors as f64 / self.calls as f64 }
-    }
 }
 
 impl Counts {
@@ -73,14 +57,8 @@ impl Counts {
 
     /// The calls of a node since then.
     fn since(&self, node: &NodeStatus, report: &NodeVersion) -> Calls {
-        let now = calls(report);
-        match self.nodes.get(&node.id).filter(|then| then.boot == node.boot) {
-            Some(NodeCounts { calls: then, .. }) => Calls {
-                calls: now.calls.saturating_sub(then.calls),
-                errors: now.errors.saturating_sub(then.errors),
-            },
-            None => now,
-        }
+        let then = self.nodes.get(&node.id).filter(|then| then.boot == node.boot);
+        then.map_or(calls(report), |then| calls(report).minus(then.calls))
     }
 
     /// The calls of nodes that are not in the stage, or of those before it.
@@ -107,6 +85,13 @@ fn live(nodes: &[NodeStatus]) -> impl Iterator<Item = (&NodeStatus, &NodeVersion
 pub(crate) fn first(nodes: &[NodeStatus], driver: &str) -> Option<String> {
     let other = live(nodes).find(|(node, _)| node.id != driver);
     other.or_else(|| live(nodes).next()).map(|(node, _)| node.id.clone())
+}
+
+/// The calls that [`judge`] compares.
+pub(crate) fn compare(rollout: &Rollout, counts: &Counts, nodes: &[NodeStatus]) -> Comparison {
+    let own = live(nodes).filter(|(node, _)| rollout.nodes.contains(&node.id));
+    let own = own.map(|(node, report)| (node.id.clone(), counts.since(node, report)));
+    Comparison { nodes: own.collect(), others: counts.reference(rollout, nodes) }
 }
 
 /// Judges a rollout whose stages last `stage`.

@@ -20,6 +20,7 @@ CREATE TABLE weir.rollout (
     since timestamptz NOT NULL DEFAULT now(), -- the stage
     counts jsonb NOT NULL,            -- calls of the nodes when the stage began
     verdict text NOT NULL DEFAULT '',
+    compared jsonb,                   -- calls of the nodes at its end
     who text NOT NULL,
     at timestamptz NOT NULL DEFAULT now()
 );

@@ -1,5 +1,5 @@
-use super::super::Rejected;
 use super::*;
+use crate::versions::Rejected;
 
 const STAGE: Duration = Duration::from_secs(120);
 
