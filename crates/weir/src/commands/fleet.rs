@@ -13,6 +13,7 @@ use weir_admin::sinks::{BackfillBody, SinkView};
 use weir_fleet::database::{Connect, Connection};
 use weir_fleet::schema;
 use weir_fleet::status::{FleetStatus, NodeStatus, RedisStatus};
+use weir_fleet::versions::shown;
 use weir_model::UnixMicros;
 use weir_ship::BackfillState;
 
@@ -168,7 +169,7 @@ fn row(node: &NodeStatus, reporting: &str) -> [String; 8] {
 fn configuration(node: &NodeStatus) -> String {
     let digest = escape::line(node.digest.get(..12).unwrap_or(&node.digest));
     match &node.in_force {
-        Some(report) => format!("{digest} ({})", rollout::shown(report.version)),
+        Some(report) => format!("{digest} ({})", shown(report.version)),
         None => digest,
     }
 }

@@ -5,7 +5,7 @@ use crate::admin_client::AdminClient;
 use crate::table::table;
 use crate::{escape, output};
 use serde_json::json;
-use weir_fleet::rollout::{FleetVersions, Rollout, Stage, Version};
+use weir_fleet::versions::{FleetVersions, Rollout, Stage, Version, shown};
 use weir_fleet::status::FleetStatus;
 
 /// Commands on rollouts.
@@ -178,9 +178,4 @@ fn versions(args: &ShowArgs) -> anyhow::Result<()> {
     let rows: Vec<[String; 6]> = versions.iter().map(row).collect();
     output::text(&table(["VERSION", "DIGEST", "PUSHED", "BY", "MIN WEIR", "COMMENT"], &rows));
     Ok(())
-}
-
-/// A version; `none` for the own files alone.
-pub(super) fn shown(version: Option<i64>) -> String {
-    version.map_or_else(|| "none".to_owned(), |version| version.to_string())
 }
